@@ -1,0 +1,34 @@
+// Source -> cubin. One implementation calls NVRTC; tests bring their own.
+#ifndef GEMMD_JIT_COMPILER_H_
+#define GEMMD_JIT_COMPILER_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "jit/instance.h"
+
+namespace gemmd::jit {
+
+struct CompileOutput {
+  std::string cubin;
+  std::string log;
+};
+
+// Thread-safe.
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+
+  // Compiles for sm_90a. INTERNAL with the log when the source is rejected.
+  virtual absl::StatusOr<CompileOutput> Compile(const Instance& instance,
+                                                absl::Time deadline) = 0;
+
+  // Identifies the exact build, part of every cache key: version and digest
+  // of the library files.
+  virtual const std::string& identity() const = 0;
+};
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_COMPILER_H_

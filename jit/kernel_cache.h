@@ -1,0 +1,84 @@
+// Instance -> compiled kernel, through memory, disk and NVRTC.
+//
+// Cache trouble never fails a request: a damaged entry is quarantined and
+// recompiled, an unwritable directory is counted. Thread-safe; one compile per
+// key at a time, other callers of the same key wait for it.
+#ifndef GEMMD_JIT_KERNEL_CACHE_H_
+#define GEMMD_JIT_KERNEL_CACHE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "jit/compiler.h"
+#include "jit/instance.h"
+
+namespace gemmd::jit {
+
+// Everything known of one compiled instance. Immutable once published.
+struct CompiledKernel {
+  std::string key;   // SHA-256, 64 hexadecimal digits.
+  std::string name;  // Instance::name.
+  std::string source;
+  std::vector<std::string> options;
+  std::string compiler;  // "NVRTC 13.0, <digest of the library files>".
+  std::string log;       // What NVRTC and ptxas said.
+  std::string cubin;
+  int registers = 0;     // Per thread.
+  int static_shared_memory_bytes = 0;
+  int spill_bytes = 0;
+  int64_t compile_ms = 0;
+};
+
+enum class CubinSource { kMemory, kDisk, kCompiled };
+
+struct CacheResult {
+  std::shared_ptr<const CompiledKernel> kernel;
+  CubinSource source;
+};
+
+struct CacheStatistics {
+  int64_t memory_hits = 0;
+  int64_t disk_hits = 0;
+  int64_t compiles = 0;
+  int64_t compile_errors = 0;
+  int64_t quarantined = 0;
+  int64_t write_errors = 0;
+};
+
+class KernelCache {
+ public:
+  struct Options {
+    std::string directory;  // Empty: memory only.
+  };
+
+  // `compiler` may be null: then a miss is FAILED_PRECONDITION with a text
+  // that says how to get NVRTC.
+  static std::unique_ptr<KernelCache> Create(
+      Options options, std::unique_ptr<Compiler> compiler);
+  virtual ~KernelCache() = default;
+
+  // The compiled kernel of `instance`. Errors: DEADLINE_EXCEEDED when it is
+  // not there by `deadline` (the compile goes on for later callers);
+  // FAILED_PRECONDITION on a miss without a compiler; INTERNAL with the
+  // compiler's words when the instance does not compile, spills or has its
+  // wgmma serialised.
+  virtual absl::StatusOr<CacheResult> Get(const Instance& instance,
+                                          absl::Time deadline) = 0;
+
+  // Kernels in memory and on disk, by key.
+  virtual std::vector<std::shared_ptr<const CompiledKernel>> List() = 0;
+  // NOT_FOUND when no tier has it.
+  virtual absl::StatusOr<std::shared_ptr<const CompiledKernel>> Find(
+      const std::string& key) = 0;
+  virtual absl::Status Evict(const std::string& key) = 0;
+
+  virtual CacheStatistics statistics() const = 0;
+};
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_KERNEL_CACHE_H_

@@ -1,0 +1,28 @@
+// Problem -> plan, by a cost model; nothing is measured on the request path.
+// Pure functions, thread-safe.
+#ifndef GEMMD_JIT_PLANNER_H_
+#define GEMMD_JIT_PLANNER_H_
+
+#include <vector>
+
+#include "jit/plan.h"
+#include "jit/problem.h"
+
+namespace gemmd::jit {
+
+// What the cost model knows of a device. The defaults are an H100 SXM.
+struct DeviceProperties {
+  int multiprocessors = 132;
+  int shared_memory_bytes = 232448;  // Most that one CTA may use.
+};
+
+// The plan of least predicted time. `problem` is valid and writes().
+Plan ChoosePlan(const Problem& problem, const DeviceProperties& device);
+
+// The `count` best plans in order of predicted time, for tuners and tests.
+std::vector<Plan> RankPlans(const Problem& problem,
+                            const DeviceProperties& device, int count);
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_PLANNER_H_

@@ -1,0 +1,118 @@
+// A place where products run: a CUDA GPU (service/gpu) or the host
+// (service/host). Both are used through this interface alone.
+//
+// Ownership: a Device outlives every Matrix, Kernel and Lane made by it.
+// Thread safety: Device is thread-safe; a Lane is used by one thread at a
+// time; a Matrix may be read by several lanes, ordering writes is the
+// caller's duty (the engine's per-tensor lock).
+#ifndef GEMMD_SERVICE_DEVICE_DEVICE_H_
+#define GEMMD_SERVICE_DEVICE_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "jit/kernel_cache.h"
+#include "jit/layout.h"
+#include "jit/plan.h"
+#include "jit/planner.h"
+#include "jit/problem.h"
+
+namespace gemmd::device {
+
+// Elements in device memory, lines padded to MatrixLayout::pitch_bytes().
+// Freed by its destructor once work enqueued on its lane is done.
+class Matrix {
+ public:
+  explicit Matrix(jit::MatrixLayout layout) : layout_(layout) {}
+  virtual ~Matrix() = default;
+  Matrix(const Matrix&) = delete;
+  Matrix& operator=(const Matrix&) = delete;
+
+  const jit::MatrixLayout& layout() const { return layout_; }
+
+ private:
+  const jit::MatrixLayout layout_;
+};
+
+// A cubin loaded on a device, ready to launch.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+};
+
+// Host memory that a device filled. It is what a response is sent from.
+class HostBuffer {
+ public:
+  virtual ~HostBuffer() = default;
+  virtual absl::Span<char> bytes() = 0;
+};
+
+// Bytes of a matrix on the host in pieces (as a transport delivers them):
+// `lines` lines of width_bytes(), `pitch_bytes` apart; the last line may lack
+// its padding.
+struct HostMatrix {
+  absl::Span<const absl::Span<const char>> pieces;
+  int64_t pitch_bytes = 0;
+};
+
+// The matrices of one product. Null where the problem does not read them.
+struct Operands {
+  const Matrix* a = nullptr;
+  const Matrix* b = nullptr;
+  const Matrix* c = nullptr;
+  Matrix* d = nullptr;  // May be the matrix given as c.
+};
+
+// A queue of work that runs in order, with its own staging memory.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+
+  // A matrix whose elements are unspecified. RESOURCE_EXHAUSTED with the
+  // bytes asked for when memory is used up. `layout` is not empty.
+  virtual absl::StatusOr<std::unique_ptr<Matrix>> Allocate(
+      const jit::MatrixLayout& layout) = 0;
+  // Sets all elements to zero.
+  virtual absl::Status Clear(Matrix& matrix) = 0;
+  // Returns when `from` may be released.
+  virtual absl::Status Upload(const HostMatrix& from, Matrix& to) = 0;
+  // Lines `pitch_bytes` apart; padding between them is zero, the last line
+  // has none. Waits for all work of the lane.
+  virtual absl::StatusOr<std::unique_ptr<HostBuffer>> Download(
+      const Matrix& from, int64_t pitch_bytes) = 0;
+  // Enqueues the product that `plan` was made for.
+  virtual absl::Status Multiply(const jit::Problem& problem,
+                                const jit::Plan& plan, const Kernel& kernel,
+                                const Operands& operands) = 0;
+  // Waits for all work of the lane. INTERNAL when any of it failed.
+  virtual absl::Status Synchronize() = 0;
+};
+
+struct Description {
+  std::string name;     // "cuda:0" or "host".
+  std::string product;  // "NVIDIA H100 80GB HBM3".
+  std::string driver;   // "13.0"; empty for the host.
+  int64_t memory_bytes = 0;
+  jit::DeviceProperties properties;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const Description& description() const = 0;
+  virtual int64_t FreeBytes() const = 0;
+  virtual absl::StatusOr<std::unique_ptr<Lane>> CreateLane() = 0;
+  // FAILED_PRECONDITION when the device refuses the cubin.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> Load(
+      const jit::CompiledKernel& compiled, const jit::Plan& plan) = 0;
+  // Does real work and says whether the device still can.
+  virtual absl::Status Probe() = 0;
+};
+
+}  // namespace gemmd::device
+
+#endif  // GEMMD_SERVICE_DEVICE_DEVICE_H_

@@ -1,0 +1,32 @@
+// What a GEMM kernel receives at launch. Included by the device code and by
+// the host code that fills it, so that there is one definition.
+#pragma once
+
+namespace gemmd {
+
+// Opaque tensor map of the tensor memory accelerator, encoded by the driver.
+struct alignas(64) TensorMap {
+  unsigned char bytes[128];
+};
+
+// The kernel computes P = alpha * X Y^T + beta * C, where X has `rows` lines
+// along the instruction's m and Y has `columns` along its n. Which of A and B
+// is X is the planner's choice.
+struct Arguments {
+  TensorMap x;
+  TensorMap y;
+  TensorMap c;  // Encoded only when the config reads C.
+  TensorMap d;
+  int rows;
+  int columns;
+  int depth;         // k; 0 gives beta * C and reads neither X nor Y.
+  int raster_group;  // Tiles along rows that share one pass over columns.
+  float alpha;
+  float beta;
+  // Split-k only: partial tiles in f32, and one counter per tile that is zero
+  // before and after every launch.
+  float* partials;
+  unsigned* counters;
+};
+
+}  // namespace gemmd
