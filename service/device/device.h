@@ -23,7 +23,7 @@
 namespace gemmd::device {
 
 // Elements in device memory, lines padded to MatrixLayout::pitch_bytes().
-// Freed by its destructor once work enqueued on its lane is done.
+// May be destroyed on any thread; freed once work enqueued on it is done.
 class Matrix {
  public:
   explicit Matrix(jit::MatrixLayout layout) : layout_(layout) {}
@@ -43,16 +43,23 @@ class Kernel {
   virtual ~Kernel() = default;
 };
 
-// Host memory that a device filled. It is what a response is sent from.
+// Host memory that a device filled. It is what a response is sent from, so it
+// may outlive the lane and be destroyed on any thread.
 class HostBuffer {
  public:
   virtual ~HostBuffer() = default;
   virtual absl::Span<char> bytes() = 0;
 };
 
-// Bytes of a matrix on the host in pieces (as a transport delivers them):
-// `lines` lines of width_bytes(), `pitch_bytes` apart; the last line may lack
-// its padding.
+// Consecutive lines of a matrix: large ones travel in several parts.
+struct LineRange {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+// Lines of a matrix on the host in pieces (as a transport delivers them, cut
+// anywhere): each line of width_bytes(), `pitch_bytes` apart; the last line
+// may lack its padding.
 struct HostMatrix {
   absl::Span<const absl::Span<const char>> pieces;
   int64_t pitch_bytes = 0;
@@ -66,7 +73,8 @@ struct Operands {
   Matrix* d = nullptr;  // May be the matrix given as c.
 };
 
-// A queue of work that runs in order, with its own staging memory.
+// A queue of work that runs in order, with its own staging memory. Destroyed
+// after all its work is done, on any thread.
 class Lane {
  public:
   virtual ~Lane() = default;
@@ -77,12 +85,14 @@ class Lane {
       const jit::MatrixLayout& layout) = 0;
   // Sets all elements to zero.
   virtual absl::Status Clear(Matrix& matrix) = 0;
-  // Returns when `from` may be released.
-  virtual absl::Status Upload(const HostMatrix& from, Matrix& to) = 0;
-  // Lines `pitch_bytes` apart; padding between them is zero, the last line
-  // has none. Waits for all work of the lane.
+  // `from` holds exactly the lines `lines` of `to`, at least one. Returns when
+  // `from` may be released.
+  virtual absl::Status Upload(const HostMatrix& from, LineRange lines,
+                              Matrix& to) = 0;
+  // The given lines, at least one, `pitch_bytes` apart; padding between them
+  // is zero, the last line has none. Waits for all work of the lane.
   virtual absl::StatusOr<std::unique_ptr<HostBuffer>> Download(
-      const Matrix& from, int64_t pitch_bytes) = 0;
+      const Matrix& from, LineRange lines, int64_t pitch_bytes) = 0;
   // Enqueues the product that `plan` was made for.
   virtual absl::Status Multiply(const jit::Problem& problem,
                                 const jit::Plan& plan, const Kernel& kernel,
