@@ -1,0 +1,30 @@
+"""Client of gemmd, a daemon that multiplies matrices on Hopper GPUs.
+
+    import gemmd, ml_dtypes, numpy as np
+    with gemmd.Client("localhost:7070") as client:
+        a = np.random.randn(300, 500).astype(ml_dtypes.bfloat16)
+        b = np.random.randn(500, 200).astype(ml_dtypes.bfloat16)
+        d = client.matmul(a, b)  # (300, 200), bfloat16
+"""
+
+import pkgutil
+
+# The descriptors of a build tree lie in a folder of the same name elsewhere
+# on sys.path when the package is used in place.
+__path__ = pkgutil.extend_path(__path__, __name__)
+
+from .client import Client, Product  # noqa: E402
+from .errors import (  # noqa: E402
+    Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, Error,
+    FailedPrecondition, Internal, InvalidArgument, NotFound, OutOfRange,
+    PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
+    Unimplemented, Unknown)
+from .tensor import Tensor  # noqa: E402
+
+__all__ = [
+    "Client", "Product", "Tensor",
+    "Aborted", "AlreadyExists", "Cancelled", "DataLoss", "DeadlineExceeded",
+    "Error", "FailedPrecondition", "Internal", "InvalidArgument", "NotFound",
+    "OutOfRange", "PermissionDenied", "ResourceExhausted", "Unauthenticated",
+    "Unavailable", "Unimplemented", "Unknown",
+]

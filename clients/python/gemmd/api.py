@@ -1,0 +1,89 @@
+"""Message classes and enums of gemmd.v1, from the compiled proto files.
+
+They are built from descriptors at import instead of generated code, because
+generated code is tied to the protobuf release that made it while descriptors
+work with every release.
+"""
+
+import pathlib
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+
+def _find_descriptors():
+    from gemmd import __path__ as folders
+
+    for folder in folders:
+        path = pathlib.Path(folder) / "api.binpb"
+        if path.exists():
+            return path
+    raise ImportError(
+        "gemmd/api.binpb is missing: install the package with "
+        "'pip install ./clients/python', or add the build tree's 'python' "
+        "folder to PYTHONPATH")
+
+
+def _load_pool():
+    files = descriptor_pb2.FileDescriptorSet.FromString(
+        _find_descriptors().read_bytes())
+    # A pool of our own: other users of the default pool cannot collide.
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    return pool
+
+
+_pool = _load_pool()
+
+
+def message(name):
+    """The class of message gemmd.v1.`name`."""
+    descriptor = _pool.FindMessageTypeByName(f"gemmd.v1.{name}")
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(descriptor)
+    return message_factory.MessageFactory(_pool).GetPrototype(descriptor)
+
+
+def enum(name):
+    """Numbers of gemmd.v1.`name` by value name."""
+    descriptor = _pool.FindEnumTypeByName(f"gemmd.v1.{name}")
+    return {value.name: value.number for value in descriptor.values}
+
+
+def enum_name(name, number):
+    """Name of value `number` of enum gemmd.v1.`name`."""
+    values = _pool.FindEnumTypeByName(f"gemmd.v1.{name}").values_by_number
+    return values[number].name if number in values else str(number)
+
+
+Problem = message("Problem")
+Layout = message("Layout")
+Execution = message("Execution")
+MatmulHeader = message("MatmulHeader")
+
+CreateTensorRequest = message("CreateTensorRequest")
+TensorInfo = message("TensorInfo")
+UploadTensorRequest = message("UploadTensorRequest")
+DownloadTensorRequest = message("DownloadTensorRequest")
+DescribeTensorRequest = message("DescribeTensorRequest")
+ListTensorsRequest = message("ListTensorsRequest")
+ListTensorsResponse = message("ListTensorsResponse")
+DeleteTensorRequest = message("DeleteTensorRequest")
+DeleteTensorResponse = message("DeleteTensorResponse")
+
+PrepareKernelsRequest = message("PrepareKernelsRequest")
+PrepareKernelsResponse = message("PrepareKernelsResponse")
+ListKernelsRequest = message("ListKernelsRequest")
+ListKernelsResponse = message("ListKernelsResponse")
+DescribeKernelRequest = message("DescribeKernelRequest")
+KernelDescription = message("KernelDescription")
+EvictKernelRequest = message("EvictKernelRequest")
+EvictKernelResponse = message("EvictKernelResponse")
+
+GetServerInfoRequest = message("GetServerInfoRequest")
+ServerInfo = message("ServerInfo")
+GetStatisticsRequest = message("GetStatisticsRequest")
+Statistics = message("Statistics")
+
+ROW_MAJOR = enum("Order")["ORDER_ROW_MAJOR"]
+COLUMN_MAJOR = enum("Order")["ORDER_COLUMN_MAJOR"]

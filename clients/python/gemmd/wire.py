@@ -1,0 +1,104 @@
+"""Encoding of the messages that carry matrix bytes.
+
+Protobuf's own Python runtime copies `bytes` fields several times. Here the
+small parts go through protobuf and matrix bytes are joined to them once; on
+the way back they are viewed in place. Everything else uses api.py's classes.
+"""
+
+from . import api
+
+_LENGTH_DELIMITED = 2
+
+
+def varint(value: int) -> bytes:
+    """Base-128 varint of a non-negative integer."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def field(number: int, length: int) -> bytes:
+    """What precedes the bytes of length-delimited field `number`."""
+    return varint(number << 3 | _LENGTH_DELIMITED) + varint(length)
+
+
+def read_varint(data, position: int):
+    """(value, position behind it). ValueError when truncated."""
+    value = shift = 0
+    while True:
+        if position >= len(data) or shift > 63:
+            raise ValueError("malformed varint")
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def fields(data):
+    """Yields (number, view) of each length-delimited field of a message.
+
+    Fields of other wire types are skipped. ValueError when malformed.
+    """
+    view = memoryview(data)
+    position = 0
+    while position < len(view):
+        tag, position = read_varint(view, position)
+        kind = tag & 7
+        if kind == 0:
+            _, position = read_varint(view, position)
+            continue
+        if kind in (1, 5):
+            position += 8 if kind == 1 else 4
+            continue
+        if kind != _LENGTH_DELIMITED:
+            raise ValueError(f"unknown wire type {kind}")
+        length, position = read_varint(view, position)
+        if position + length > len(view):
+            raise ValueError("truncated field")
+        yield tag >> 3, view[position:position + length]
+        position += length
+
+
+def matmul_request(header, a=None, b=None, c=None) -> bytes:
+    """MatmulRequest of a MatmulHeader and buffers of bytes (or None)."""
+    head = header.SerializeToString()
+    parts = [field(1, len(head)), head]
+    for number, operand in ((2, a), (3, b), (4, c)):
+        if operand is not None:
+            parts += [field(number, len(operand)), operand]
+    return b"".join(parts)
+
+
+def parse_matmul_response(data: bytes):
+    """(Execution, view of d's bytes or None) of a MatmulResponse."""
+    execution, d = api.Execution(), None
+    for number, view in fields(data):
+        if number == 1:
+            execution.MergeFromString(bytes(view))
+        elif number == 2:
+            d = view
+    return execution, d
+
+
+def upload_requests(handle: str, layout, data, chunk_bytes: int = 2 << 20):
+    """Yields the serialised messages of one UploadTensor stream."""
+    first = api.UploadTensorRequest()
+    first.header.handle = handle
+    first.header.layout.CopyFrom(layout)
+    yield first.SerializeToString()
+    for start in range(0, len(data), chunk_bytes):
+        chunk = data[start:start + chunk_bytes]
+        yield b"".join((field(2, len(chunk)), chunk))
+
+
+def parse_download_response(data: bytes):
+    """View of the bytes of one DownloadTensorResponse."""
+    for number, view in fields(data):
+        if number == 1:
+            return view
+    return memoryview(b"")

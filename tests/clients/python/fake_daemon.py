@@ -1,0 +1,251 @@
+"""A daemon in a few lines of Python, for tests of clients and of the
+conformance suite. It multiplies in float64 and rounds as the contract says.
+
+`fault` makes it wrong in one way, to prove that the suite notices.
+"""
+
+import secrets
+import time
+from concurrent import futures
+
+import grpc
+import numpy as np
+
+from gemmd import api, arrays, wire
+
+
+class Refused(Exception):
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+def _parse(data, layout, dtype, rows, columns, order, name):
+    width, lines = ((columns, rows) if order == api.ROW_MAJOR
+                    else (rows, columns))
+    leading = layout.leading_dimension or width
+    if leading < width:
+        raise Refused(grpc.StatusCode.INVALID_ARGUMENT,
+                      f"{name}.inline.leading_dimension is {leading}; at "
+                      f"least {width}")
+    item = np.dtype(dtype).itemsize
+    tight = ((lines - 1) * leading + width) * item if lines and width else 0
+    if len(data) not in (tight, lines * leading * item):
+        raise Refused(grpc.StatusCode.INVALID_ARGUMENT,
+                      f"{name}: {len(data)} bytes; {tight} expected")
+    if not tight:
+        return np.zeros((rows, columns), dtype)
+    padded = bytes(data).ljust(lines * leading * item, b"\0")
+    matrix = np.frombuffer(padded, dtype=dtype, count=lines * leading)
+    matrix = matrix.reshape(lines, leading)[:, :width]
+    return matrix if order == api.ROW_MAJOR else matrix.T
+
+
+def _bytes(matrix, order, leading):
+    lines = matrix if order == api.ROW_MAJOR else matrix.T
+    if 0 in lines.shape:
+        return b""
+    leading = leading or lines.shape[1]
+    padded = np.zeros((lines.shape[0], leading), lines.dtype)
+    padded[:, :lines.shape[1]] = lines
+    tail = (leading - lines.shape[1]) * lines.dtype.itemsize
+    data = padded.tobytes()
+    return data[:len(data) - tail]
+
+
+class FakeDaemon:
+    """Serves gemmd.v1 on a free loopback port: `target`."""
+
+    def __init__(self, fault=""):
+        self.fault = fault
+        self.tensors = {}
+        self.headers = []  # MatmulHeader of every product, newest last.
+        self._server = grpc.server(
+            futures.ThreadPoolExecutor(4),
+            options=(("grpc.max_receive_message_length", -1),
+                     ("grpc.max_send_message_length", -1)))
+        self._server.add_generic_rpc_handlers([self._handlers()])
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        self.target = f"127.0.0.1:{port}"
+        self._server.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self._server.stop(None).wait()
+
+    def _handlers(self):
+        def unary(function, request=None):
+            def call(message, context):
+                try:
+                    reply = function(message)
+                except Refused as refused:
+                    context.abort(refused.code, str(refused))
+                return (reply if isinstance(reply, bytes)
+                        else reply.SerializeToString())
+            return grpc.unary_unary_rpc_method_handler(
+                call, request_deserializer=request and request.FromString)
+
+        methods = {
+            "MatmulService/Matmul": unary(self._matmul),
+            "ServerService/GetServerInfo": unary(
+                self._info, api.GetServerInfoRequest),
+            "TensorService/CreateTensor": unary(
+                self._create, api.CreateTensorRequest),
+            "TensorService/DescribeTensor": unary(
+                lambda request: self._find(request.handle)[0],
+                api.DescribeTensorRequest),
+            "TensorService/ListTensors": unary(
+                lambda _: api.ListTensorsResponse(
+                    tensors=[info for info, _ in self.tensors.values()]),
+                api.ListTensorsRequest),
+            "TensorService/DeleteTensor": unary(
+                self._delete, api.DeleteTensorRequest),
+            "TensorService/UploadTensor": grpc.stream_unary_rpc_method_handler(
+                self._upload, api.UploadTensorRequest.FromString,
+                lambda info: info.SerializeToString()),
+            "TensorService/DownloadTensor":
+                grpc.unary_stream_rpc_method_handler(
+                    self._download, api.DownloadTensorRequest.FromString),
+        }
+        return _Handlers({f"/gemmd.v1.{name}": handler
+                          for name, handler in methods.items()})
+
+    def _info(self, _):
+        info = api.ServerInfo(version="fake", compiler="none")
+        info.devices.add(name="host", description="numpy")
+        return info
+
+    def _find(self, handle):
+        if handle not in self.tensors:
+            raise Refused(grpc.StatusCode.NOT_FOUND, f"no tensor {handle}")
+        return self.tensors[handle]
+
+    def _create(self, request):
+        handle = secrets.token_hex(16)
+        info = api.TensorInfo(
+            handle=handle, dtype=request.dtype, rows=request.rows,
+            columns=request.columns, order=request.order or api.ROW_MAJOR,
+            device="host", label=request.label)
+        self.tensors[handle] = (info, np.zeros(
+            (request.rows, request.columns), arrays.numpy_type(request.dtype)))
+        return info
+
+    def _delete(self, request):
+        self._find(request.handle)
+        del self.tensors[request.handle]
+        return api.DeleteTensorResponse()
+
+    def _upload(self, requests, _):
+        header = next(requests).header
+        info, matrix = self._find(header.handle)
+        data = b"".join(request.data for request in requests)
+        matrix[...] = _parse(data, header.layout, matrix.dtype, *matrix.shape,
+                             info.order, "data")
+        return info
+
+    def _download(self, request, context):
+        try:
+            info, matrix = self._find(request.handle)
+        except Refused as refused:
+            context.abort(refused.code, str(refused))
+        data = _bytes(matrix, info.order, request.layout.leading_dimension)
+        for start in range(0, len(data), request.chunk_bytes or 1 << 20):
+            chunk = data[start:start + (request.chunk_bytes or 1 << 20)]
+            yield wire.field(1, len(chunk)) + chunk
+
+    def _operand(self, name, header, parts, number, dtype, rows, columns,
+                 order):
+        source = getattr(header, name)
+        if source.WhichOneof("kind") == "tensor":
+            info, matrix = self._find(source.tensor)
+            if (info.rows, info.columns, info.order) != (rows, columns, order):
+                raise Refused(grpc.StatusCode.INVALID_ARGUMENT,
+                              f"{name}.tensor: wrong shape or order")
+            return matrix
+        return _parse(parts.get(number, b""), source.inline,
+                      arrays.numpy_type(dtype), rows, columns, order, name)
+
+    def _matmul(self, message):
+        parts = dict(wire.fields(message))
+        header = api.MatmulHeader.FromString(bytes(parts[1]))
+        self.headers.append(header)
+        if header.device == "slow":
+            time.sleep(0.5)
+        problem = header.problem
+        self._check(problem)
+        m, n, k = problem.m, problem.n, problem.k
+        beta = np.float32(problem.beta)
+        order = problem.d_order or api.ROW_MAJOR
+        acc = np.zeros((m, n))
+        if problem.alpha != 0 and k:
+            a = self._operand("a", header, parts, 2, problem.a_type, m, k,
+                              problem.a_order or api.ROW_MAJOR)
+            b = self._operand("b", header, parts, 3, problem.b_type, k, n,
+                              problem.b_order or api.ROW_MAJOR)
+            acc = self._product(a, b)
+        with np.errstate(all="ignore"):
+            result = np.float64(np.float32(problem.alpha)) * acc
+            if beta != 0 or self.fault == "reads_c" and (
+                    header.c.WhichOneof("kind") == "tensor"):
+                c = self._operand("c", header, parts, 4, problem.d_type, m, n,
+                                  order)
+                result += beta * c.astype(np.float64)
+            d = result.astype(np.float32).astype(
+                arrays.numpy_type(problem.d_type))
+        if self.fault == "last_column" and n > 1:
+            d[:, -1] = d[:, -2]
+        head = api.Execution(device="host fake", kernel="numpy",
+                             cubin_key="0" * 64).SerializeToString()
+        reply = wire.field(1, len(head)) + head
+        if header.d.WhichOneof("kind") == "tensor":
+            self._find(header.d.tensor)[1][...] = d
+            return reply
+        data = _bytes(d, order, header.d.inline.leading_dimension)
+        return reply + wire.field(2, len(data)) + data
+
+    def _product(self, a, b):
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        if self.fault == "flush":
+            a = np.where(np.abs(a) < 2.0 ** -14, 0, a)
+        if self.fault == "drop_tail" and a.shape[1] % 16 == 8:
+            a, b = a[:, :-8], b[:-8]
+        with np.errstate(all="ignore"):
+            if self.fault == "f16_sums":
+                total = np.zeros((a.shape[0], b.shape[1]), np.float16)
+                for step in range(a.shape[1]):
+                    total += np.outer(a[:, step], b[step]).astype(np.float16)
+                return total.astype(np.float64)
+            if self.fault == "skip_zeros":
+                a = np.where(np.any(b != 0, axis=1), a, 0)
+            d = a @ b
+        if self.fault == "noise":
+            d *= 1 + 2.0 ** -7
+        if self.fault == "swap_blocks" and d.shape[0] >= 128:
+            d[:128] = np.roll(d[:128], 64, axis=0)
+        return d
+
+    def _check(self, problem):
+        for name in ("m", "n", "k"):
+            if getattr(problem, name) < 0:
+                raise Refused(grpc.StatusCode.INVALID_ARGUMENT,
+                              f"problem.{name} is negative")
+        types = {arrays.wire_type(np.float16), api.enum("DataType")[
+            "DATA_TYPE_BF16"]}
+        if (problem.batch > 1 or problem.activation or problem.sparsity
+                or problem.precision or problem.accumulator > 1
+                or problem.a_type not in types
+                or problem.a_type != problem.b_type
+                or problem.d_type not in types | {arrays.wire_type("f4")}):
+            raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not served")
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    def __init__(self, handlers):
+        self._handlers = handlers
+
+    def service(self, details):
+        return self._handlers.get(details.method)
+
+

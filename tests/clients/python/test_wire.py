@@ -1,0 +1,53 @@
+"""Encoding and decoding by hand against protobuf's own."""
+
+import unittest
+
+from gemmd import api, wire
+
+
+class WireTest(unittest.TestCase):
+    def test_request_parses_as_the_proto_says(self):
+        header = api.MatmulHeader(device="cuda:0")
+        header.problem.m = 1 << 20
+        data = wire.matmul_request(header, b"aa" * 100, None, b"")
+        request = api.message("MatmulRequest").FromString(data)
+        self.assertEqual(request.header, header)
+        self.assertEqual((request.a, request.b, request.c),
+                         (b"aa" * 100, b"", b""))
+
+    def test_response_is_viewed_in_place(self):
+        response = api.message("MatmulResponse")(d=bytes(range(256)) * 2)
+        response.execution.kernel = "k"
+        data = response.SerializeToString()
+        execution, d = wire.parse_matmul_response(data)
+        self.assertEqual(execution.kernel, "k")
+        self.assertEqual(bytes(d), response.d)
+        self.assertIs(d.obj, data)
+
+    def test_fields_in_any_order_and_unknown_ones(self):
+        data = (b"\x18\x05" + b"\x21" + b"8bytes.." + b"\x12\x01x"
+                + b"\x2d4444" + b"\x0a\x00")
+        execution, d = wire.parse_matmul_response(data)
+        self.assertEqual(bytes(d), b"x")
+        self.assertEqual(execution, api.Execution())
+
+    def test_malformed_messages(self):
+        for data in (b"\x12\x05abc", b"\x80", b"\x12", b"\x0b",
+                     b"\xff" * 12):
+            with self.assertRaises(ValueError):
+                wire.parse_matmul_response(data)
+
+    def test_varint_round_trip(self):
+        for value in (0, 1, 127, 128, 300, 2 ** 31, 2 ** 63 - 1):
+            data = wire.varint(value)
+            self.assertEqual(wire.read_varint(data, 0), (value, len(data)))
+
+    def test_upload_stream(self):
+        messages = [api.UploadTensorRequest.FromString(data) for data in
+                    wire.upload_requests("h", api.Layout(), b"abcde", 2)]
+        self.assertEqual(messages[0].header.handle, "h")
+        self.assertEqual([m.data for m in messages[1:]], [b"ab", b"cd", b"e"])
+
+
+if __name__ == "__main__":
+    unittest.main()
