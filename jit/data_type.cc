@@ -6,15 +6,24 @@ namespace gemmd::jit {
 
 absl::string_view Name(DataType type) {
   switch (type) {
-    case DataType::kF32: return "f32";
-    case DataType::kF16: return "f16";
-    case DataType::kBf16: return "bf16";
-    case DataType::kE4m3: return "e4m3";
-    case DataType::kE5m2: return "e5m2";
-    case DataType::kS8: return "s8";
-    case DataType::kU8: return "u8";
-    case DataType::kB1: return "b1";
-    case DataType::kS32: return "s32";
+    case DataType::kF32:
+      return "f32";
+    case DataType::kF16:
+      return "f16";
+    case DataType::kBf16:
+      return "bf16";
+    case DataType::kE4m3:
+      return "e4m3";
+    case DataType::kE5m2:
+      return "e5m2";
+    case DataType::kS8:
+      return "s8";
+    case DataType::kU8:
+      return "u8";
+    case DataType::kB1:
+      return "b1";
+    case DataType::kS32:
+      return "s32";
   }
   return "invalid";
 }
@@ -22,14 +31,18 @@ absl::string_view Name(DataType type) {
 int BitsOf(DataType type) {
   switch (type) {
     case DataType::kF32:
-    case DataType::kS32: return 32;
+    case DataType::kS32:
+      return 32;
     case DataType::kF16:
-    case DataType::kBf16: return 16;
+    case DataType::kBf16:
+      return 16;
     case DataType::kE4m3:
     case DataType::kE5m2:
     case DataType::kS8:
-    case DataType::kU8: return 8;
-    case DataType::kB1: return 1;
+    case DataType::kU8:
+      return 8;
+    case DataType::kB1:
+      return 1;
   }
   return 0;
 }

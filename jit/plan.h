@@ -80,7 +80,9 @@ struct Plan {
   double predicted_cycles = 0;
 };
 
-// Name of an instance: "gemm_bf16_f32_tn_128x200x64_s4_pp_t".
+// Name of an instance: "gemm_bf16_f32_km_128x200x64_s4_pp2_t_c" is X k-major,
+// Y mn-major, four stages, ping-pong with two consumers, transposed store,
+// reading C.
 std::string KernelName(const Family& family, const Config& config);
 
 }  // namespace gemmd::jit

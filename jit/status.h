@@ -8,11 +8,11 @@
 #include "absl/strings/string_view.h"
 
 // Returns from the enclosing function when `expr` is not OK.
-#define RETURN_IF_ERROR(expr)                                \
-  do {                                                       \
-    if (absl::Status status_ = (expr); !status_.ok()) {      \
-      return status_;                                        \
-    }                                                        \
+#define RETURN_IF_ERROR(expr)                           \
+  do {                                                  \
+    if (absl::Status status_ = (expr); !status_.ok()) { \
+      return status_;                                   \
+    }                                                   \
   } while (false)
 
 // ASSIGN_OR_RETURN(auto x, F()): x = *F(), or returns F's status.
@@ -27,8 +27,8 @@
 
 // Aborts with file, line and condition when an invariant is broken. Never for
 // input, disks, compilers or devices: those return a Status.
-#define CHECK(condition)                                            \
-  ((condition) ? static_cast<void>(0)                               \
+#define CHECK(condition)              \
+  ((condition) ? static_cast<void>(0) \
                : ::gemmd::jit::CheckFailed(__FILE__, __LINE__, #condition))
 
 namespace gemmd::jit {

@@ -19,9 +19,9 @@ class TemplateLibrary {
   static absl::StatusOr<TemplateLibrary> FromDirectory(
       const std::string& directory);
 
-  // The file at `path` ("kernels/gemm.cu") with every #include "..." replaced
-  // by the file it names, each file once. NOT_FOUND names a missing file.
-  absl::StatusOr<std::string> Expand(absl::string_view path) const;
+  // `source` with every #include "..." replaced by the file it names, each
+  // file once and without its #pragma once. NOT_FOUND names a missing file.
+  absl::StatusOr<std::string> Expand(absl::string_view source) const;
 
   // SHA-256 over all paths and contents, 64 hexadecimal digits.
   std::string Digest() const;

@@ -29,4 +29,16 @@ struct Arguments {
   unsigned* counters;
 };
 
+// Argument of kernels/repitch.cu. Sizes in bytes.
+struct RepitchArguments {
+  const void* from;
+  void* to;
+  long long from_pitch;
+  long long to_pitch;
+  long long width;
+  long long lines;
+};
+
+inline constexpr int kRepitchThreads = 256;  // Per CTA; any grid will do.
+
 }  // namespace gemmd

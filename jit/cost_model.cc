@@ -1,0 +1,70 @@
+// Constants are measurements on an H100 SXM, bf16; see tests/bench.
+#include "jit/cost_model.h"
+
+#include <algorithm>
+
+#include "jit/tiling.h"
+
+namespace gemmd::jit {
+namespace {
+
+// Dense 16-bit multiply-accumulates that the tensor cores of one SM retire
+// per cycle.
+constexpr double kMacsPerCycle = 2048;
+// Shared-memory bytes that wgmma reads per cycle.
+constexpr double kOperandBytesPerCycle = 128;
+// Bytes per cycle that one SM gets from L2 while all SMs load.
+constexpr double kLoadBytesPerCycle = 58;
+// First load to first wgmma.
+constexpr double kFillCycles = 1000;
+// An epilogue that nothing overlaps, per slab of P and per byte of it.
+constexpr double kSlabCycles = 110;
+constexpr double kStoreBytesPerCycle = 40;
+// Ping-pong consumers start a tile on stages that the other one frees; with
+// fewer than four the tensor cores wait.
+constexpr double kThreeStagePenalty = 1.08;
+
+double CyclesPerStage(const Plan& plan) {
+  const Config& config = plan.config;
+  // One instruction: 64 x n x 16, both operands read from shared memory.
+  const double multiply = kInstructionM * config.tile_n * 16 / kMacsPerCycle;
+  const double read =
+      (kInstructionM + config.tile_n) * 32 / kOperandBytesPerCycle;
+  const double instructions = config.tile_m / kInstructionM * (kTileK / 16.0);
+  const double load = StageBytes(plan.family, config) / kLoadBytesPerCycle;
+  return std::max(instructions * std::max(multiply, read), load);
+}
+
+double EpilogueCycles(const Plan& plan) {
+  const Config& config = plan.config;
+  const int slabs = config.tile_m / kInstructionM * config.tile_n /
+                    SlabColumns(plan.family, config.tile_n);
+  const double bytes = double{1} * config.tile_m * config.tile_n *
+                       BytesOf(plan.family.output) *
+                       (plan.family.reads_c ? 2 : 1);
+  return slabs * kSlabCycles / config.consumers + bytes / kStoreBytesPerCycle;
+}
+
+}  // namespace
+
+double PredictCycles(const Plan& plan, const DeviceProperties& device) {
+  const Config& config = plan.config;
+  const auto divide_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t tiles = divide_up(plan.rows, config.tile_m) *
+                        divide_up(plan.columns, config.tile_n);
+  const double waves =
+      static_cast<double>(divide_up(tiles, device.multiprocessors));
+  const double stages =
+      static_cast<double>(divide_up(plan.depth, config.tile_k));
+  const double main_loop = stages * CyclesPerStage(plan);
+  if (config.schedule == Schedule::kPingPong) {
+    const double penalty = config.stages < 4 ? kThreeStagePenalty : 1.0;
+    // An epilogue overlaps the next main loop; the last one does not.
+    return kFillCycles +
+           waves * std::max(main_loop, EpilogueCycles(plan) / 2) * penalty +
+           EpilogueCycles(plan);
+  }
+  return kFillCycles + waves * (main_loop + EpilogueCycles(plan));
+}
+
+}  // namespace gemmd::jit

@@ -1,0 +1,39 @@
+#include "jit/sha256.h"
+
+#include <openssl/evp.h>
+
+#include <cstdint>
+
+#include "absl/strings/escaping.h"
+#include "jit/status.h"
+
+namespace gemmd::jit {
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  CHECK(context_ != nullptr);
+  CHECK(EVP_DigestInit_ex(context_, EVP_sha256(), nullptr) == 1);
+}
+
+Sha256::~Sha256() { EVP_MD_CTX_free(context_); }
+
+void Sha256::Update(absl::string_view bytes) {
+  CHECK(EVP_DigestUpdate(context_, bytes.data(), bytes.size()) == 1);
+}
+
+void Sha256::UpdateField(absl::string_view bytes) {
+  char length[8];
+  for (int i = 0; i < 8; ++i) {
+    length[i] = static_cast<char>(uint64_t{bytes.size()} >> (8 * i));
+  }
+  Update({length, sizeof(length)});
+  Update(bytes);
+}
+
+std::string Sha256::Hex() {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  CHECK(EVP_DigestFinal_ex(context_, digest, &size) == 1);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest), size});
+}
+
+}  // namespace gemmd::jit

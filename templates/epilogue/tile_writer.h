@@ -1,0 +1,105 @@
+// Writes a warpgroup's accumulators to D, slab by slab through two buffers:
+// while the copy engine stores one, the other is filled. When the config
+// reads C, each slab of C lands in the buffer that its slab of D leaves from.
+//
+// Used by all 128 threads of one consumer warpgroup; thread 0 talks to the
+// copy engine.
+#pragma once
+
+#include "common/arguments.h"
+#include "common/tiling.h"
+#include "epilogue/slab.h"
+#include "ptx/barrier.h"
+#include "ptx/fence.h"
+#include "ptx/thread.h"
+#include "ptx/tma.h"
+#include "scheduler/raster.h"
+
+namespace gemmd {
+
+template <IsConfig C>
+class TileWriter {
+ public:
+  using T = Tiling<C>;
+  static constexpr int kStagingBytes = 2 * T::kSlabBytes;
+  static constexpr int kBarrierBytes = 2 * 8;
+
+  // `staging` and `barriers` belong to this warpgroup; `id` names its hardware
+  // barrier.
+  TileWriter(const Arguments& arguments, uint32 staging, uint32 barriers,
+             uint32 id, int thread)
+      : arguments_(arguments),
+        staging_(staging),
+        barriers_(barriers),
+        id_(id),
+        thread_(thread) {}
+
+  // Once, by one thread, before any role starts.
+  static void Init(uint32 barriers) {
+    ptx::InitBarrier(barriers, 1);
+    ptx::InitBarrier(barriers + 8, 1);
+  }
+
+  // Starts to fetch the first slab of C of the tile at `at`. The buffer is
+  // free: its last store was waited for before the newest one was issued.
+  void Prefetch(Tile at) {
+    if constexpr (C::kReadsC) {
+      if (thread_ == 0) LoadC(at, buffer_);
+    }
+  }
+
+  void Write(const float (&accumulators)[T::kBlocks][C::kTileN / 2], Tile at) {
+#pragma unroll
+    for (int i = 0; i < T::kBlocks * T::kSlabs; ++i) {
+      const int block = i / T::kSlabs;
+      const int slab = i % T::kSlabs;
+      const uint32 buffer = staging_ + buffer_ * T::kSlabBytes;
+      if constexpr (C::kReadsC) {
+        ptx::Wait(barriers_ + 8 * buffer_, phases_ >> buffer_ & 1);
+        phases_ ^= 1u << buffer_;
+      }
+      Slab<C>::Exchange(accumulators[block], slab * T::kSlabColumns / 2,
+                        arguments_.alpha, arguments_.beta, buffer, thread_);
+      ptx::FenceAsyncShared();
+      // Past this barrier the slab is complete and the other buffer is free.
+      if (thread_ == 0) ptx::WaitStoresRead();
+      ptx::SyncThreads(id_, kWarpgroupThreads);
+      if (thread_ == 0) {
+        Slab<C>::Store(&arguments_.d, SlabAt(at, i), buffer);
+        ptx::CommitStores();
+        if (C::kReadsC && i + 1 < T::kBlocks * T::kSlabs) {
+          LoadC(SlabAt(at, i + 1), buffer_ ^ 1);
+        }
+      }
+      buffer_ ^= 1;
+    }
+  }
+
+  // Before the CTA exits.
+  void Finish() {
+    if (thread_ == 0) ptx::WaitStores();
+  }
+
+ private:
+  static Tile SlabAt(Tile tile, int i) {
+    return {tile.row + i / T::kSlabs * kInstructionM,
+            tile.column + i % T::kSlabs * T::kSlabColumns};
+  }
+
+  void LoadC(Tile at, uint32 buffer) {
+    const uint32 barrier = barriers_ + 8 * buffer;
+    ptx::ArriveExpecting(barrier, T::kSlabBytes);
+    Slab<C>::Load(&arguments_.c, at, staging_ + buffer * T::kSlabBytes,
+                  barrier);
+  }
+
+  const Arguments& arguments_;
+  const uint32 staging_;
+  const uint32 barriers_;
+  const uint32 id_;
+  const int thread_;
+  uint32 buffer_ = 0;  // The buffer of the next slab.
+  uint32 phases_ = 0;  // Bit b: parity of buffer b's next fetch of C.
+};
+
+}  // namespace gemmd

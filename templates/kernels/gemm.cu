@@ -1,0 +1,166 @@
+// Dense product of 16-bit operands with f32 accumulation:
+//   P = alpha * X Y^T + beta * C.
+// Persistent CTAs walk tiles of P. One producer thread drives the copy engine
+// into a ring of stages; consumer warpgroups multiply stages with wgmma and
+// write tiles through staging buffers, which overlaps the next tile's loads.
+//
+// Cooperative: the consumers split a tile's rows. Ping-pong: each consumer has
+// whole tiles, in turn, so that one's epilogue overlaps the other's wgmma.
+#include "common/arguments.h"
+#include "common/tiling.h"
+#include "epilogue/tile_writer.h"
+#include "pipeline/operand_tile.h"
+#include "pipeline/ring.h"
+#include "ptx/barrier.h"
+#include "ptx/fence.h"
+#include "ptx/grid.h"
+#include "ptx/registers.h"
+#include "ptx/thread.h"
+#include "ptx/tma.h"
+#include "ptx/wgmma.h"
+#include "scheduler/raster.h"
+
+namespace gemmd {
+
+using T = Tiling<Config>;
+using XTile = OperandTile<Config::Input, Config::kXMajor, Config::kTileM>;
+using YTile = OperandTile<Config::Input, Config::kYMajor, Config::kTileN>;
+using Instruction = ptx::Wgmma<Config::Input, Config::kTileN>;
+using Writer = TileWriter<Config>;
+
+// Shared memory, in this order: stages, staging buffers, barriers.
+constexpr int kStageBytes = XTile::kBytes + YTile::kBytes;
+constexpr int kStaging = Config::kStages * kStageBytes;
+constexpr int kRingBarriers = kStaging + T::kStagingBytes;
+constexpr int kWriterBarriers = kRingBarriers + Ring<Config::kStages>::kBytes;
+static_assert(kWriterBarriers + Config::kConsumers * Writer::kBarrierBytes <=
+                  Config::kSharedMemoryBytes,
+              "the planner reserved too little shared memory");
+
+// Registers per thread by role. All accumulators live in consumers; what is
+// left of 64 Ki registers goes to the producer.
+constexpr int kAccumulators = T::kBlocks * Config::kTileN / 2;
+constexpr bool kMoveRegisters = Config::kConsumers == 2;
+constexpr int kProducerRegisters = kAccumulators >= 176 ? 24 : 40;
+constexpr int kConsumerRegisters = kAccumulators >= 176 ? 240 : 232;
+
+void Produce(const Arguments& arguments, uint32 shared,
+             Ring<Config::kStages> ring) {
+  const Raster<Config::kTileM, Config::kTileN> raster(
+      arguments.rows, arguments.columns, arguments.raster_group);
+  const int stages = DivideUp(arguments.depth, Config::kTileK);
+  for (int i = ptx::CtaIndex(); i < raster.count(); i += ptx::CtaCount()) {
+    const Tile tile = raster.At(i);
+    for (int stage = 0; stage < stages; ++stage) {
+      ring.Acquire(kStageBytes);
+      const uint32 x = shared + ring.stage() * kStageBytes;
+      const uint32 full = ring.full(ring.stage());
+      XTile::Load(x, &arguments.x, tile.row, stage * Config::kTileK, full);
+      YTile::Load(x + XTile::kBytes, &arguments.y, tile.column,
+                  stage * Config::kTileK, full);
+      ring.Advance();
+    }
+  }
+}
+
+// accumulators = rows of X's tile, from `first_row`, times Y's tile. One group
+// of wgmma stays in flight; the stage before it is released.
+void Multiply(float (&accumulators)[T::kBlocks][Config::kTileN / 2],
+              uint32 shared, Ring<Config::kStages>& ring, int stages,
+              int first_row, bool leader) {
+  if (stages == 0) {
+#pragma unroll
+    for (auto& block : accumulators) {
+#pragma unroll
+      for (float& value : block) value = 0.0f;
+    }
+  }
+  uint32 previous = 0;
+#pragma unroll 1
+  for (int stage = 0; stage < stages; ++stage) {
+    const uint32 x = shared + ring.stage() * kStageBytes;
+    const uint64 x_descriptor =
+        XTile::Descriptor(x) + XTile::Offset(first_row / kInstructionM, 0);
+    const uint64 y_descriptor = YTile::Descriptor(x + XTile::kBytes);
+    ring.WaitFull();
+    ptx::WgmmaFence();
+#pragma unroll
+    for (int step = 0; step < T::kSteps; ++step) {
+#pragma unroll
+      for (int block = 0; block < T::kBlocks; ++block) {
+        Instruction::template Issue<Config::kXMajor == Major::kMn,
+                                    Config::kYMajor == Major::kMn>(
+            accumulators[block], x_descriptor + XTile::Offset(block, step),
+            y_descriptor + YTile::Offset(0, step), stage + step);
+      }
+    }
+    ptx::WgmmaCommit();
+    ptx::WgmmaWait<1>();
+    if (leader && stage > 0) ring.Release(previous);
+    previous = ring.stage();
+    ring.Advance();
+  }
+  ptx::WgmmaWait<0>();
+  if (leader && stages > 0) ring.Release(previous);
+}
+
+void Consume(const Arguments& arguments, uint32 shared,
+             Ring<Config::kStages> ring, int consumer, int thread) {
+  const Raster<Config::kTileM, Config::kTileN> raster(
+      arguments.rows, arguments.columns, arguments.raster_group);
+  const int stages = DivideUp(arguments.depth, Config::kTileK);
+  const int first_row =
+      T::kPingPong ? 0 : consumer * T::kBlocks * kInstructionM;
+  Writer writer(arguments, shared + kStaging + consumer * Writer::kStagingBytes,
+                shared + kWriterBarriers + consumer * Writer::kBarrierBytes,
+                1 + consumer, thread);
+  float accumulators[T::kBlocks][Config::kTileN / 2];
+
+  int turn = 0;  // Tiles that this CTA has begun.
+  for (int i = ptx::CtaIndex(); i < raster.count();
+       i += ptx::CtaCount(), ++turn) {
+    if (T::kPingPong && turn % 2 != consumer) {
+      ring.Skip(stages);
+      continue;
+    }
+    Tile tile = raster.At(i);
+    tile.row += first_row;
+    writer.Prefetch(tile);
+    Multiply(accumulators, shared, ring, stages, first_row, thread == 0);
+    writer.Write(accumulators, tile);
+  }
+  writer.Finish();
+}
+
+}  // namespace gemmd
+
+extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
+    gemmd_kernel(const __grid_constant__ gemmd::Arguments arguments) {
+  using namespace gemmd;
+  const uint32 shared = ptx::SharedBase();
+  const Ring<Config::kStages> ring(shared + kRingBarriers);
+  const int thread = ptx::ThreadIndex();
+  const int warpgroup = ptx::Broadcast(thread / kWarpgroupThreads);
+
+  if (thread == 0) {
+    ptx::PrefetchTensorMap(&arguments.x);
+    ptx::PrefetchTensorMap(&arguments.y);
+    ptx::PrefetchTensorMap(&arguments.d);
+    ring.Init(T::kPingPong ? 1 : Config::kConsumers);
+    for (int i = 0; i < Config::kConsumers; ++i) {
+      Writer::Init(shared + kWriterBarriers + i * Writer::kBarrierBytes);
+    }
+    ptx::FenceBarrierInit();
+  }
+  ptx::SyncCta();
+  ptx::LaunchDependents();
+  ptx::WaitForDependencies();
+
+  if (warpgroup == 0) {
+    if constexpr (kMoveRegisters) ptx::GiveRegisters<kProducerRegisters>();
+    if (thread == 0) Produce(arguments, shared, ring);
+  } else {
+    if constexpr (kMoveRegisters) ptx::TakeRegisters<kConsumerRegisters>();
+    Consume(arguments, shared, ring, warpgroup - 1, thread % kWarpgroupThreads);
+  }
+}

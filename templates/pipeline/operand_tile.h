@@ -1,0 +1,61 @@
+// One operand's part of a stage: kLines x 64 elements of 16 bits in shared
+// memory, swizzled over 128 bytes, and the descriptors by which wgmma reads
+// it. PTX ISA, "Shared Memory Matrix Layout" and "Matrix Descriptor Format".
+//
+// k-major: kLines lines of 128 bytes along k.
+// mn-major: slabs of 64 lines; a slab holds 64 lines of k, 128 bytes along mn.
+#pragma once
+
+#include "common/arguments.h"
+#include "common/tiling.h"
+#include "common/types.h"
+#include "ptx/tma.h"
+
+namespace gemmd {
+
+template <typename Element, Major kMajor, int kLines>
+struct OperandTile {
+  static constexpr int kSpan = kSwizzleBytes / sizeof(Element);
+  static constexpr int kSlabBytes = kSpan * kSwizzleBytes;
+  static constexpr int kSlabs = DivideUp(kLines, kSpan);
+  static constexpr bool kKMajor = kMajor == Major::kK;
+  static constexpr int kBytes =
+      kKMajor ? kLines * kSwizzleBytes : kSlabs * kSlabBytes;
+  static_assert(kBytes % 1024 == 0);
+
+  // Copies lines [line, line + kLines) of the k range that starts at `k`.
+  static void Load(uint32 to, const TensorMap* map, int line, int k,
+                   uint32 barrier) {
+    if constexpr (kKMajor) {
+      ptx::LoadBox(to, map, k, line, barrier);
+    } else {
+#pragma unroll
+      for (int slab = 0; slab < kSlabs; ++slab) {
+        ptx::LoadBox(to + slab * kSlabBytes, map, line + slab * kSpan, k,
+                     barrier);
+      }
+    }
+  }
+
+  // Descriptor of the tile at `address`. Offsets are in units of 16 bytes:
+  // between groups of 8 lines (stride) and, mn-major, between slabs (leading).
+  static uint64 Descriptor(uint32 address) {
+    constexpr uint64 kSwizzle128 = uint64{1} << 62;
+    constexpr uint64 kLeading = kKMajor ? 1 : kSlabBytes / 16;
+    constexpr uint64 kStride = 8 * kSwizzleBytes / 16;
+    return kSwizzle128 | kStride << 32 | kLeading << 16 |
+           (address & 0x3ffff) >> 4;
+  }
+
+  // What to add for the k-th instruction of a stage and for the block of 64
+  // lines numbered `block`.
+  static constexpr uint64 Offset(int block, int step) {
+    constexpr int kStepBytes =
+        kKMajor ? kInstructionKBytes
+                : kInstructionKBytes / int{sizeof(Element)} * kSwizzleBytes;
+    constexpr int kBlockBytes = kInstructionM * kSwizzleBytes;
+    return (step * kStepBytes + block * kBlockBytes) / 16;
+  }
+};
+
+}  // namespace gemmd

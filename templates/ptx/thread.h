@@ -1,0 +1,25 @@
+// Identity of the executing thread, and barriers among some of a CTA's warps.
+#pragma once
+
+#include "common/types.h"
+
+namespace gemmd::ptx {
+
+inline uint32 ThreadIndex() { return threadIdx.x; }
+inline uint32 CtaIndex() { return blockIdx.x; }
+inline uint32 CtaCount() { return gridDim.x; }
+
+// The value of the first lane, known to the compiler to be the same in the
+// whole warp.
+inline uint32 Broadcast(uint32 value) {
+  return __shfl_sync(0xffffffff, value, 0);
+}
+
+inline void SyncCta() { __syncthreads(); }
+
+// Waits until `threads` threads arrived at barrier `id` (1 to 15).
+inline void SyncThreads(uint32 id, uint32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+}  // namespace gemmd::ptx

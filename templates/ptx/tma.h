@@ -1,0 +1,50 @@
+// The tensor memory accelerator: copies of boxes between matrices described
+// by tensor maps and shared memory. Coordinates are in elements, the
+// contiguous dimension first; what lies outside the matrix is read as zero
+// and not written. PTX ISA, cp.async.bulk.tensor.
+#pragma once
+
+#include "common/arguments.h"
+#include "common/types.h"
+
+namespace gemmd::ptx {
+
+inline void PrefetchTensorMap(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Box at (x, y) to shared memory; its bytes complete on `barrier`.
+inline void LoadBox(uint32 to, const TensorMap* map, int x, int y,
+                    uint32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+      ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(barrier)
+      : "memory");
+}
+
+// Box from shared memory to (x, y), part of the current store group.
+inline void StoreBox(const TensorMap* map, int x, int y, uint32 from) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
+      "[%0, {%1, %2}], [%3];" ::"l"(map),
+      "r"(x), "r"(y), "r"(from)
+      : "memory");
+}
+
+// Closes the current store group.
+inline void CommitStores() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until this thread's store groups have read their shared memory.
+inline void WaitStoresRead() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// Waits until this thread's store groups have written their memory.
+inline void WaitStores() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+}  // namespace gemmd::ptx
