@@ -1,0 +1,133 @@
+#include "service/engine/kernel_table.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "jit/planner.h"
+#include "jit/status.h"
+
+namespace gemmd::engine {
+namespace {
+
+// A plan is a few hundred bytes and cheap to make again, so the table is
+// emptied when it is full instead of keeping an order of use on the hot path.
+constexpr size_t kMaxPlans = 16384;
+
+KernelSource FromCache(jit::CubinSource source) {
+  switch (source) {
+    case jit::CubinSource::kMemory:
+      return KernelSource::kMemory;
+    case jit::CubinSource::kDisk:
+      return KernelSource::kDisk;
+    case jit::CubinSource::kCompiled:
+      return KernelSource::kCompiled;
+  }
+  return KernelSource::kNone;
+}
+
+}  // namespace
+
+KernelTable::Shape::Shape(const jit::Problem& problem)
+    : m(problem.m), n(problem.n), k(problem.k), traits(0) {
+  for (jit::DataType type :
+       {problem.a_type, problem.b_type, problem.c_type, problem.d_type}) {
+    traits = traits << 8 | static_cast<uint8_t>(type);
+  }
+  for (jit::Order order : {problem.a_order, problem.b_order, problem.d_order}) {
+    traits = traits << 1 | static_cast<uint8_t>(order);
+  }
+  traits =
+      traits << 2 | (problem.reads_ab() ? 2 : 0) | (problem.reads_c() ? 1 : 0);
+}
+
+std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
+  const Shape shape(problem);
+  std::lock_guard lock(mutex_);
+  const auto found = plans_.find(shape);
+  if (found == plans_.end()) return nullptr;
+  ++hits_;
+  return found->second;
+}
+
+absl::StatusOr<Preparation> KernelTable::Prepare(const jit::Problem& problem,
+                                                 absl::Time deadline) {
+  const absl::Time start = absl::Now();
+  Preparation result;
+  auto prepared = std::make_shared<Prepared>();
+  prepared->plan = jit::ChoosePlan(problem, device_.description().properties);
+  const absl::Time planned = absl::Now();
+  result.plan_time = planned - start;
+  result.source = KernelSource::kLoaded;
+  prepared->kernel = FindLoaded(prepared->plan);
+  if (prepared->kernel == nullptr) {
+    ASSIGN_OR_RETURN(prepared->kernel,
+                     Load(prepared->plan, deadline, result.source));
+    result.compile_time = absl::Now() - planned;
+  }
+  result.prepared = std::move(prepared);
+
+  std::lock_guard lock(mutex_);
+  if (result.source == KernelSource::kLoaded) ++hits_;
+  if (plans_.size() >= kMaxPlans) plans_.clear();
+  plans_[Shape(problem)] = result.prepared;
+  return result;
+}
+
+std::shared_ptr<const LoadedKernel> KernelTable::FindLoaded(
+    const jit::Plan& plan) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& kernel : kernels_) {
+    if (kernel->family == plan.family && kernel->config == plan.config) {
+      return kernel;
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::shared_ptr<const LoadedKernel>> KernelTable::Load(
+    const jit::Plan& plan, absl::Time deadline, KernelSource& source) {
+  ASSIGN_OR_RETURN(const jit::Instance instance,
+                   jit::MakeInstance(templates_, plan.family, plan.config));
+  ASSIGN_OR_RETURN(const jit::CacheResult cached,
+                   cache_.Get(instance, deadline));
+  source = FromCache(cached.source);
+  auto loaded = std::make_shared<LoadedKernel>();
+  loaded->family = plan.family;
+  loaded->config = plan.config;
+  loaded->key = cached.kernel->key;
+  loaded->name = cached.kernel->name;
+  ASSIGN_OR_RETURN(loaded->kernel, device_.Load(*cached.kernel, plan));
+
+  std::lock_guard lock(mutex_);
+  // Another thread may have loaded the same instance meanwhile: one is enough.
+  for (const auto& kernel : kernels_) {
+    if (kernel->family == plan.family && kernel->config == plan.config) {
+      return kernel;
+    }
+  }
+  kernels_.push_back(loaded);
+  return loaded;
+}
+
+void KernelTable::Evict(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  absl::erase_if(plans_, [&](const auto& entry) {
+    return entry.second->kernel->key == key;
+  });
+  std::erase_if(kernels_,
+                [&](const auto& kernel) { return kernel->key == key; });
+}
+
+std::vector<std::string> KernelTable::LoadedKeys() const {
+  std::vector<std::string> keys;
+  std::lock_guard lock(mutex_);
+  for (const auto& kernel : kernels_) keys.push_back(kernel->key);
+  return keys;
+}
+
+int64_t KernelTable::hits() const {
+  std::lock_guard lock(mutex_);
+  return hits_;
+}
+
+}  // namespace gemmd::engine

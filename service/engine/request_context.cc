@@ -1,0 +1,19 @@
+#include "service/engine/request_context.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace gemmd::engine {
+
+absl::Status RequestContext::Check(absl::string_view step) const {
+  if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
+    return absl::CancelledError(absl::StrCat("cancelled before ", step));
+  }
+  if (deadline != absl::InfiniteFuture() && absl::Now() >= deadline) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("the deadline passed before ", step));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gemmd::engine

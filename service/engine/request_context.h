@@ -1,0 +1,28 @@
+// Who asks and for how long: travels with a request through the engine, which
+// looks at it before every expensive step. Copyable, thread-safe.
+#ifndef GEMMD_SERVICE_ENGINE_REQUEST_CONTEXT_H_
+#define GEMMD_SERVICE_ENGINE_REQUEST_CONTEXT_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace gemmd::engine {
+
+struct RequestContext {
+  absl::Time deadline = absl::InfiniteFuture();
+  // Set when the client has gone; null when that cannot happen.
+  std::shared_ptr<const std::atomic<bool>> cancelled;
+
+  // CANCELLED or DEADLINE_EXCEEDED when nobody waits for the answer any more;
+  // `step` is what has not been begun ("compile").
+  absl::Status Check(absl::string_view step) const;
+};
+
+}  // namespace gemmd::engine
+
+#endif  // GEMMD_SERVICE_ENGINE_REQUEST_CONTEXT_H_

@@ -1,0 +1,192 @@
+#include "service/host/host_device.h"
+
+#include <sys/sysinfo.h>
+
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "jit/status.h"
+#include "service/host/gemm.h"
+#include "service/host/piece_reader.h"
+
+namespace gemmd::host {
+namespace {
+
+// Bytes promised to matrices. A limit of our own, because the operating system
+// promises more than it has and then kills.
+class Budget {
+ public:
+  explicit Budget(int64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+
+  bool Take(int64_t bytes) {
+    int64_t used = used_bytes_.load();
+    do {
+      if (bytes > limit_bytes_ - used) return false;
+    } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
+    return true;
+  }
+  void Return(int64_t bytes) { used_bytes_ -= bytes; }
+
+  int64_t limit_bytes() const { return limit_bytes_; }
+  int64_t free_bytes() const { return limit_bytes_ - used_bytes_; }
+
+ private:
+  const int64_t limit_bytes_;
+  std::atomic<int64_t> used_bytes_ = 0;
+};
+
+class ResidentMatrix : public device::Matrix {
+ public:
+  // Takes over layout.device_bytes() that were taken from `budget`.
+  ResidentMatrix(const jit::MatrixLayout& layout, std::unique_ptr<char[]> data,
+                 std::shared_ptr<Budget> budget)
+      : Matrix(layout), data_(std::move(data)), budget_(std::move(budget)) {}
+  ~ResidentMatrix() override { budget_->Return(layout().device_bytes()); }
+
+  char* line(int64_t i) const {
+    return data_.get() + i * layout().pitch_bytes();
+  }
+
+ private:
+  const std::unique_ptr<char[]> data_;
+  const std::shared_ptr<Budget> budget_;
+};
+
+char* Data(const device::Matrix* matrix) {
+  return matrix == nullptr
+             ? nullptr
+             : static_cast<const ResidentMatrix*>(matrix)->line(0);
+}
+
+// The host launches nothing; a kernel stands for the cubin that a GPU would.
+class CubinOnly : public device::Kernel {};
+
+class Buffer : public device::HostBuffer {
+ public:
+  explicit Buffer(size_t size) : bytes_(size) {}
+  absl::Span<char> bytes() override { return absl::MakeSpan(bytes_); }
+
+ private:
+  std::vector<char> bytes_;
+};
+
+class HostLane : public device::Lane {
+ public:
+  explicit HostLane(std::shared_ptr<Budget> budget)
+      : budget_(std::move(budget)) {}
+
+  absl::StatusOr<std::unique_ptr<device::Matrix>> Allocate(
+      const jit::MatrixLayout& layout) override {
+    const int64_t bytes = layout.device_bytes();
+    if (!budget_->Take(bytes)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the host device has ", budget_->free_bytes(), " of ",
+          budget_->limit_bytes(), " bytes left; ", bytes, " were asked for"));
+    }
+    std::unique_ptr<char[]> data(new (std::nothrow) char[bytes]);
+    if (data == nullptr) {
+      budget_->Return(bytes);
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for ", bytes, " bytes"));
+    }
+    return std::make_unique<ResidentMatrix>(layout, std::move(data), budget_);
+  }
+
+  absl::Status Clear(device::Matrix& matrix) override {
+    std::memset(Data(&matrix), 0, matrix.layout().device_bytes());
+    return absl::OkStatus();
+  }
+
+  absl::Status Upload(const device::HostMatrix& from, device::LineRange lines,
+                      device::Matrix& to) override {
+    auto& matrix = static_cast<ResidentMatrix&>(to);
+    const int64_t width_bytes = to.layout().width_bytes();
+    PieceReader reader(from.pieces);
+    for (int64_t i = 0; i < lines.count; ++i) {
+      reader.Read(matrix.line(lines.first + i), width_bytes);
+      if (i + 1 < lines.count) reader.Skip(from.pitch_bytes - width_bytes);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<device::HostBuffer>> Download(
+      const device::Matrix& from, device::LineRange lines,
+      int64_t pitch_bytes) override {
+    const auto& matrix = static_cast<const ResidentMatrix&>(from);
+    const int64_t width_bytes = from.layout().width_bytes();
+    auto buffer =
+        std::make_unique<Buffer>((lines.count - 1) * pitch_bytes + width_bytes);
+    char* to = buffer->bytes().data();
+    for (int64_t i = 0; i < lines.count; ++i) {
+      std::memcpy(to + i * pitch_bytes, matrix.line(lines.first + i),
+                  width_bytes);
+    }
+    return buffer;
+  }
+
+  absl::Status Multiply(const jit::Problem& problem, const jit::Plan&,
+                        const device::Kernel&,
+                        const device::Operands& operands) override {
+    Gemm(problem, {Data(operands.a), Data(operands.b), Data(operands.c),
+                   Data(operands.d)});
+    return absl::OkStatus();
+  }
+
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+
+ private:
+  const std::shared_ptr<Budget> budget_;
+};
+
+int64_t MachineBytes() {
+  struct sysinfo info;
+  CHECK(sysinfo(&info) == 0);
+  return static_cast<int64_t>(info.totalram) * info.mem_unit;
+}
+
+class HostDevice : public device::Device {
+ public:
+  explicit HostDevice(int64_t memory_bytes)
+      : budget_(std::make_shared<Budget>(memory_bytes)) {
+    description_.name = "host";
+    description_.product = "CPU";
+    description_.memory_bytes = memory_bytes;
+  }
+
+  const device::Description& description() const override {
+    return description_;
+  }
+  int64_t FreeBytes() const override { return budget_->free_bytes(); }
+
+  absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override {
+    return std::make_unique<HostLane>(budget_);
+  }
+
+  absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
+      const jit::CompiledKernel& compiled, const jit::Plan&) override {
+    if (compiled.cubin.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("kernel ", compiled.name, " has no cubin"));
+    }
+    return std::make_unique<CubinOnly>();
+  }
+
+  absl::Status Probe() override { return absl::OkStatus(); }
+
+ private:
+  const std::shared_ptr<Budget> budget_;
+  device::Description description_;
+};
+
+}  // namespace
+
+std::unique_ptr<device::Device> CreateHostDevice(HostDeviceOptions options) {
+  return std::make_unique<HostDevice>(
+      options.memory_bytes > 0 ? options.memory_bytes : MachineBytes() / 2);
+}
+
+}  // namespace gemmd::host

@@ -1,0 +1,53 @@
+// Conversions between 16-bit floating types and f32, bit exact: rounding is to
+// nearest even, overflow goes to infinity, NaN stays NaN. Pure functions.
+#ifndef GEMMD_SERVICE_HOST_NUMBERS_H_
+#define GEMMD_SERVICE_HOST_NUMBERS_H_
+
+#include <bit>
+#include <cstdint>
+
+namespace gemmd::host {
+
+inline float FromBf16(uint16_t value) {
+  return std::bit_cast<float>(static_cast<uint32_t>(value) << 16);
+}
+
+inline uint16_t ToBf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) {
+    return static_cast<uint16_t>(bits >> 16 | 0x40);  // Quiet NaN.
+  }
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+inline float FromF16(uint16_t value) {
+  const uint32_t sign = static_cast<uint32_t>(value & 0x8000) << 16;
+  const uint32_t magnitude = static_cast<uint32_t>(value & 0x7fff) << 13;
+  if ((value & 0x7c00) == 0x7c00) {  // Infinity or NaN.
+    return std::bit_cast<float>(sign | 0x7f800000 | magnitude);
+  }
+  // The exponent is read with the bias of f32 instead of f16 (127 - 15).
+  const float unbiased = std::bit_cast<float>(magnitude) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(unbiased) | sign);
+}
+
+inline uint16_t ToF16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN.
+  if (magnitude >= 0x477ff000) return sign | 0x7c00;  // 65520 rounds to inf.
+  if (magnitude < 0x38800000) {
+    // Subnormal in f16: the spacing of f32 at 0.5 is that of f16 near zero,
+    // so the addition rounds as wanted.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) -
+                                        std::bit_cast<uint32_t>(0.5f));
+  }
+  const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+  return sign | static_cast<uint16_t>((rounded - (112u << 23)) >> 13);
+}
+
+}  // namespace gemmd::host
+
+#endif  // GEMMD_SERVICE_HOST_NUMBERS_H_
