@@ -1,0 +1,79 @@
+// A GPU of compute capability 9.0 behind the device interface.
+#ifndef GEMMD_SERVICE_GPU_CUDA_DEVICE_H_
+#define GEMMD_SERVICE_GPU_CUDA_DEVICE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "service/device/device.h"
+#include "service/gpu/context.h"
+#include "service/gpu/device_memory.h"
+#include "service/gpu/pinned_memory.h"
+#include "service/gpu/staging_ring.h"
+
+namespace gemmd::gpu {
+
+struct Options {
+  std::string driver_library = "libcuda.so.1";
+  StagingRing::Options staging;  // Of each lane.
+  PinnedPool::Limits pinned;     // Of each device.
+};
+
+// Every GPU of compute capability 9.0 on this machine, in the driver's order.
+// Errors: those of LoadDriver (NOT_FOUND without a driver);
+// FAILED_PRECONDITION when there are GPUs, but none of 9.0.
+absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
+    const Options& options);
+
+class CudaDevice final : public device::Device {
+ public:
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(
+      std::shared_ptr<const DriverTable> driver, int ordinal,
+      const Options& options);
+
+  const device::Description& description() const override {
+    return description_;
+  }
+  // 0 when the device is lost.
+  int64_t FreeBytes() const override;
+  absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override;
+  absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
+      const jit::CompiledKernel& compiled, const jit::Plan& plan) override;
+  // Writes, copies back and compares a few bytes.
+  absl::Status Probe() override ABSL_LOCKS_EXCLUDED(probe_mutex_);
+
+  // For the benchmark, which launches below the device interface.
+  const Context& context() const { return *context_; }
+  const MemoryPool& memory() const { return *memory_; }
+
+ private:
+  CudaDevice(std::unique_ptr<Context> context,
+             std::unique_ptr<MemoryPool> memory, const Options& options,
+             device::Description description);
+
+  // Held from the start, so that a probe works when memory is used up.
+  struct ProbeMemory {
+    std::shared_ptr<Stream> stream;
+    DeviceBuffer device;
+    PinnedBuffer host;
+  };
+  absl::Status ReserveProbeMemory() ABSL_LOCKS_EXCLUDED(probe_mutex_);
+
+  // Destroyed in reverse: everything below uses what is above it.
+  const std::unique_ptr<Context> context_;
+  const std::unique_ptr<MemoryPool> memory_;
+  const std::shared_ptr<PinnedPool> pinned_;
+  const StagingRing::Options staging_;
+  const device::Description description_;
+
+  absl::Mutex probe_mutex_;
+  ProbeMemory probe_ ABSL_GUARDED_BY(probe_mutex_);
+};
+
+}  // namespace gemmd::gpu
+
+#endif  // GEMMD_SERVICE_GPU_CUDA_DEVICE_H_

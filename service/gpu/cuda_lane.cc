@@ -1,0 +1,132 @@
+#include "service/gpu/cuda_lane.h"
+
+#include <utility>
+
+#include "service/gpu/device_image.h"
+#include "service/gpu/download.h"
+#include "service/gpu/launch.h"
+#include "service/gpu/status.h"
+
+namespace gemmd::gpu {
+
+namespace {
+
+// The layout of `lines` consecutive lines of a matrix.
+jit::MatrixLayout WithLines(jit::MatrixLayout layout, int64_t lines) {
+  (layout.order == jit::Order::kRowMajor ? layout.rows : layout.columns) =
+      lines;
+  return layout;
+}
+
+CUdeviceptr OffsetOfLine(const device::Matrix& matrix, int64_t line) {
+  return static_cast<CUdeviceptr>(line * matrix.layout().pitch_bytes());
+}
+
+}  // namespace
+
+CudaLane::CudaLane(std::shared_ptr<Stream> stream, const MemoryPool* memory,
+                   std::shared_ptr<PinnedPool> pinned, StagingRing ring)
+    : stream_(std::move(stream)),
+      memory_(memory),
+      pinned_(std::move(pinned)),
+      ring_(std::move(ring)) {}
+
+absl::StatusOr<std::unique_ptr<CudaLane>> CudaLane::Create(
+    const Context* context, const MemoryPool* memory,
+    std::shared_ptr<PinnedPool> pinned, StagingRing::Options staging) {
+  ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, Stream::Create(context));
+  ASSIGN_OR_RETURN(StagingRing ring,
+                   StagingRing::Create(stream, *pinned, staging));
+  return std::unique_ptr<CudaLane>(new CudaLane(
+      std::move(stream), memory, std::move(pinned), std::move(ring)));
+}
+
+// Staging memory goes back to the pool: no copy may still read it. An error
+// means a lost device, which reads nothing any more.
+CudaLane::~CudaLane() { stream_->Synchronize().IgnoreError(); }
+
+absl::StatusOr<std::unique_ptr<device::Matrix>> CudaLane::Allocate(
+    const jit::MatrixLayout& layout) {
+  ASSIGN_OR_RETURN(DeviceBuffer buffer,
+                   memory_->Allocate(stream_, layout.device_bytes()));
+  return std::make_unique<CudaMatrix>(layout, std::move(buffer));
+}
+
+CUdeviceptr CudaLane::Use(const device::Matrix* matrix) const {
+  if (matrix == nullptr) return 0;
+  // Every matrix given to a lane was made by its device.
+  const CudaMatrix& cuda = static_cast<const CudaMatrix&>(*matrix);
+  cuda.UsedOn(stream_);
+  return cuda.pointer();
+}
+
+absl::Status CudaLane::Clear(device::Matrix& matrix) {
+  RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  RETURN_IF_CUDA_ERROR(
+      driver(),
+      cuMemsetD8Async(Use(&matrix), 0,
+                      static_cast<size_t>(matrix.layout().device_bytes()),
+                      stream_->get()));
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::Upload(const device::HostMatrix& from,
+                              device::LineRange lines, device::Matrix& to) {
+  RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  ASSIGN_OR_RETURN(
+      DeviceImage image,
+      DeviceImage::Create(from, WithLines(to.layout(), lines.count)));
+  return ring_.Upload(image, Use(&to) + OffsetOfLine(to, lines.first));
+}
+
+absl::StatusOr<std::unique_ptr<device::HostBuffer>> CudaLane::Download(
+    const device::Matrix& from, device::LineRange lines,
+    int64_t pitch_bytes) {
+  return gpu::Download(*stream_, *pinned_,
+                       Use(&from) + OffsetOfLine(from, lines.first),
+                       WithLines(from.layout(), lines.count), pitch_bytes);
+}
+
+absl::Status CudaLane::Reserve(const jit::Plan& plan) {
+  if (plan.partials_bytes > partials_.bytes()) {
+    ASSIGN_OR_RETURN(partials_,
+                     memory_->Allocate(stream_, plan.partials_bytes));
+  }
+  const int64_t counter_bytes =
+      plan.counters * static_cast<int64_t>(sizeof(unsigned));
+  if (counter_bytes > counters_.bytes()) {
+    ASSIGN_OR_RETURN(DeviceBuffer counters,
+                     memory_->Allocate(stream_, counter_bytes));
+    RETURN_IF_CUDA_ERROR(
+        driver(), cuMemsetD8Async(counters.get(), 0,
+                                  static_cast<size_t>(counter_bytes),
+                                  stream_->get()));
+    counters_ = std::move(counters);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::Multiply(const jit::Problem& problem,
+                                const jit::Plan& plan,
+                                const device::Kernel& kernel,
+                                const device::Operands& operands) {
+  RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  RETURN_IF_ERROR(Reserve(plan));
+  LaunchMemory memory;
+  memory.a = Use(operands.a);
+  memory.b = Use(operands.b);
+  memory.c = Use(operands.c);
+  memory.d = Use(operands.d);
+  memory.partials = partials_.get();
+  memory.counters = counters_.get();
+  ASSIGN_OR_RETURN(
+      const PreparedLaunch launch,
+      PrepareLaunch(driver(), problem, plan,
+                    static_cast<const CudaKernel&>(kernel).function(),
+                    memory));
+  return Enqueue(launch, *stream_);
+}
+
+absl::Status CudaLane::Synchronize() { return stream_->Synchronize(); }
+
+}  // namespace gemmd::gpu

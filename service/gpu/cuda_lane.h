@@ -1,0 +1,71 @@
+// A lane of a GPU: one stream, a staging ring and the workspace of its
+// kernels. Used by one thread at a time.
+#ifndef GEMMD_SERVICE_GPU_CUDA_LANE_H_
+#define GEMMD_SERVICE_GPU_CUDA_LANE_H_
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "service/device/device.h"
+#include "service/gpu/cuda_matrix.h"
+#include "service/gpu/device_memory.h"
+#include "service/gpu/module.h"
+#include "service/gpu/pinned_memory.h"
+#include "service/gpu/staging_ring.h"
+
+namespace gemmd::gpu {
+
+class CudaKernel final : public device::Kernel {
+ public:
+  explicit CudaKernel(Module module) : module_(std::move(module)) {}
+  CUfunction function() const { return module_.function(); }
+
+ private:
+  Module module_;
+};
+
+class CudaLane final : public device::Lane {
+ public:
+  // `context` and `memory` outlive the lane.
+  static absl::StatusOr<std::unique_ptr<CudaLane>> Create(
+      const Context* context, const MemoryPool* memory,
+      std::shared_ptr<PinnedPool> pinned, StagingRing::Options staging);
+  ~CudaLane() override;
+
+  absl::StatusOr<std::unique_ptr<device::Matrix>> Allocate(
+      const jit::MatrixLayout& layout) override;
+  absl::Status Clear(device::Matrix& matrix) override;
+  absl::Status Upload(const device::HostMatrix& from,
+                      device::LineRange lines, device::Matrix& to) override;
+  absl::StatusOr<std::unique_ptr<device::HostBuffer>> Download(
+      const device::Matrix& from, device::LineRange lines,
+      int64_t pitch_bytes) override;
+  absl::Status Multiply(const jit::Problem& problem, const jit::Plan& plan,
+                        const device::Kernel& kernel,
+                        const device::Operands& operands) override;
+  absl::Status Synchronize() override;
+
+ private:
+  CudaLane(std::shared_ptr<Stream> stream, const MemoryPool* memory,
+           std::shared_ptr<PinnedPool> pinned, StagingRing ring);
+
+  const DriverTable& driver() const { return stream_->driver(); }
+  // Where `matrix` lies; 0 when null. Notes that this lane uses it.
+  CUdeviceptr Use(const device::Matrix* matrix) const;
+  // Makes the workspace large enough for `plan`.
+  absl::Status Reserve(const jit::Plan& plan);
+
+  const std::shared_ptr<Stream> stream_;
+  const MemoryPool* const memory_;
+  const std::shared_ptr<PinnedPool> pinned_;
+  StagingRing ring_;
+  DeviceBuffer partials_;
+  // Invariant: zero whenever no kernel runs. Set once here; every kernel
+  // leaves them as it found them.
+  DeviceBuffer counters_;
+};
+
+}  // namespace gemmd::gpu
+
+#endif  // GEMMD_SERVICE_GPU_CUDA_LANE_H_

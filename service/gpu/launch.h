@@ -1,0 +1,48 @@
+// One product ready to launch: kernel arguments with encoded tensor maps, and
+// the launch configuration. Plain data; may be enqueued any number of times
+// while the memory it names lives.
+#ifndef GEMMD_SERVICE_GPU_LAUNCH_H_
+#define GEMMD_SERVICE_GPU_LAUNCH_H_
+
+#include "absl/status/statusor.h"
+#include "jit/plan.h"
+#include "jit/problem.h"
+#include "service/gpu/stream.h"
+#include "templates/common/arguments.h"
+
+namespace gemmd::gpu {
+
+// Device memory of one product. Null where the plan does not use it.
+struct LaunchMemory {
+  CUdeviceptr a = 0;
+  CUdeviceptr b = 0;
+  CUdeviceptr c = 0;
+  CUdeviceptr d = 0;
+  CUdeviceptr partials = 0;  // Plan::partials_bytes.
+  CUdeviceptr counters = 0;  // Plan::counters words, zero before a launch.
+};
+
+struct PreparedLaunch {
+  Arguments arguments;
+  CUfunction function = nullptr;
+  int grid = 0;
+  int threads = 0;
+  int shared_memory_bytes = 0;
+  // Lets the grid start while its predecessor on the stream drains. Only for
+  // kernels that wait (griddepcontrol.wait) before they touch memory.
+  bool overlaps_predecessor = false;
+};
+
+// Encodes what `plan` asks for. `problem` is the one that it was made for.
+absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
+                                             const jit::Problem& problem,
+                                             const jit::Plan& plan,
+                                             CUfunction function,
+                                             const LaunchMemory& memory);
+
+// The stream's context is current.
+absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream);
+
+}  // namespace gemmd::gpu
+
+#endif  // GEMMD_SERVICE_GPU_LAUNCH_H_
