@@ -3,6 +3,7 @@
 #define GEMMD_JIT_COMPILER_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -20,7 +21,16 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
 
-  // Compiles for sm_90a. INTERNAL with the log when the source is rejected.
+  // Everything that decides the cubin besides the source and identity(): the
+  // options of `instance`, completed by the compiler's own. Part of every
+  // cache key.
+  virtual std::vector<std::string> CommandLine(const Instance& instance) const {
+    return instance.options;
+  }
+
+  // Compiles for sm_90a and gives up at `deadline`. INTERNAL with the log when
+  // the source is rejected: the same source would be rejected again. Any other
+  // error (a crash, a kill, no memory, no time) says nothing of the source.
   virtual absl::StatusOr<CompileOutput> Compile(const Instance& instance,
                                                 absl::Time deadline) = 0;
 

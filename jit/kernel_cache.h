@@ -7,6 +7,7 @@
 #define GEMMD_JIT_KERNEL_CACHE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,14 +24,15 @@ struct CompiledKernel {
   std::string key;   // SHA-256, 64 hexadecimal digits.
   std::string name;  // Instance::name.
   std::string source;
-  std::vector<std::string> options;
-  std::string compiler;  // "NVRTC 13.0, <digest of the library files>".
-  std::string log;       // What NVRTC and ptxas said.
+  std::vector<std::string> options;  // Compiler::CommandLine().
+  std::string compiler;              // Compiler::identity().
+  std::string log;                   // What NVRTC and ptxas said.
   std::string cubin;
-  int registers = 0;     // Per thread.
+  int registers = 0;  // Per thread.
   int static_shared_memory_bytes = 0;
   int spill_bytes = 0;
   int64_t compile_ms = 0;
+  std::string provenance;  // Which program made it: "gemmd 0.1.0".
 };
 
 enum class CubinSource { kMemory, kDisk, kCompiled };
@@ -53,6 +55,12 @@ class KernelCache {
  public:
   struct Options {
     std::string directory;  // Empty: memory only.
+    int64_t memory_bytes = int64_t{256} << 20;
+    int compile_jobs = 0;  // Compiles at a time; 0: one per core.
+    absl::Duration compile_timeout = absl::Minutes(2);
+    // Told of trouble that no caller of Get sees. May name host paths; called
+    // from any thread; null: nobody is told.
+    std::function<void(const std::string&)> warn;
   };
 
   // `compiler` may be null: then a miss is FAILED_PRECONDITION with a text

@@ -29,11 +29,25 @@ void Sha256::UpdateField(absl::string_view bytes) {
   Update(bytes);
 }
 
-std::string Sha256::Hex() {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  CHECK(EVP_DigestFinal_ex(context_, digest, &size) == 1);
-  return absl::BytesToHexString({reinterpret_cast<const char*>(digest), size});
+std::string Sha256::Bytes() {
+  std::string digest(kSha256Bytes, '\0');
+  CHECK(EVP_DigestFinal_ex(context_,
+                           reinterpret_cast<unsigned char*>(digest.data()),
+                           nullptr) == 1);
+  return digest;
+}
+
+std::string Sha256::Hex() { return absl::BytesToHexString(Bytes()); }
+
+std::string Sha256Of(absl::string_view bytes) {
+  Sha256 sha256;
+  sha256.Update(bytes);
+  return sha256.Bytes();
+}
+
+bool IsSha256Hex(absl::string_view text) {
+  return text.size() == 2 * kSha256Bytes &&
+         text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
 }  // namespace gemmd::jit

@@ -1,0 +1,28 @@
+// A cache entry: one compiled kernel as one self-describing file.
+//
+//   "GEMMDKRN", format (u32), 0 (u32), length of the body (u64)
+//   body: a record (jit/record.h)
+//   SHA-256 of everything before it
+//
+// The body holds what the key is made of, so that an entry proves that it is
+// the one that was asked for.
+#ifndef GEMMD_JIT_ENTRY_H_
+#define GEMMD_JIT_ENTRY_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "jit/kernel_cache.h"
+
+namespace gemmd::jit {
+
+std::string EncodeEntry(const CompiledKernel& kernel);
+
+// The kernel in `bytes`, its checksum and key verified. DATA_LOSS says what is
+// wrong; any bytes may be given. Does not look inside the cubin.
+absl::StatusOr<CompiledKernel> DecodeEntry(absl::string_view bytes);
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_ENTRY_H_

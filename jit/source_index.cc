@@ -1,0 +1,51 @@
+#include "jit/source_index.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "jit/sha256.h"
+
+namespace gemmd::jit {
+namespace {
+
+// A compiler appends its own options to those of the instance.
+bool StartsWith(const std::vector<std::string>& options,
+                const std::vector<std::string>& start) {
+  return options.size() >= start.size() &&
+         std::equal(start.begin(), start.end(), options.begin());
+}
+
+}  // namespace
+
+void SourceIndex::Refresh() {
+  std::map<std::string, Known> known;
+  for (const std::string& key : store_.Keys()) {
+    if (const auto found = known_.find(key); found != known_.end()) {
+      known.insert(*found);
+      continue;
+    }
+    absl::StatusOr<CompiledKernel> kernel = store_.Load(key);
+    if (!kernel.ok()) continue;
+    known[key] = {Sha256Of(kernel->source), std::move(kernel->options),
+                  std::move(kernel->compiler)};
+  }
+  known_ = std::move(known);
+}
+
+std::string SourceIndex::Find(const Instance& instance) {
+  const std::string digest = Sha256Of(instance.source);
+  absl::MutexLock lock(&mutex_);
+  Refresh();
+  std::string key, compiler;
+  for (const auto& [candidate, known] : known_) {
+    if (known.source_digest == digest &&
+        StartsWith(known.options, instance.options) &&
+        known.compiler > compiler) {
+      key = candidate;
+      compiler = known.compiler;
+    }
+  }
+  return key;
+}
+
+}  // namespace gemmd::jit

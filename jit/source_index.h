@@ -1,0 +1,43 @@
+// Finds entries on disk by source, whichever compiler made them: how a machine
+// without NVRTC, which cannot know the key, still runs cached kernels.
+// Thread-safe.
+#ifndef GEMMD_JIT_SOURCE_INDEX_H_
+#define GEMMD_JIT_SOURCE_INDEX_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "jit/disk_store.h"
+#include "jit/instance.h"
+
+namespace gemmd::jit {
+
+class SourceIndex {
+ public:
+  // `store` must outlive this.
+  explicit SourceIndex(DiskStore& store) : store_(store) {}
+
+  // Key of the entry of `instance` made by the newest compiler; empty when
+  // there is none. Reads each entry of the store once.
+  std::string Find(const Instance& instance);
+
+ private:
+  struct Known {
+    std::string source_digest;
+    std::vector<std::string> options;
+    std::string compiler;
+  };
+
+  void Refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  DiskStore& store_;
+  absl::Mutex mutex_;
+  std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // By key.
+};
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_SOURCE_INDEX_H_
