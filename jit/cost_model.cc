@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "jit/launch_arithmetic.h"
 #include "jit/tiling.h"
 
 namespace gemmd::jit {
@@ -15,6 +16,8 @@ constexpr double kMacsPerCycle = 2048;
 constexpr double kOperandBytesPerCycle = 128;
 // Bytes per cycle that one SM gets from L2 while all SMs load.
 constexpr double kLoadBytesPerCycle = 58;
+// Loads compete with wgmma for shared memory even when they are not the limit.
+constexpr double kLoadInterference = 0.02;
 // First load to first wgmma.
 constexpr double kFillCycles = 1000;
 // An epilogue that nothing overlaps, per slab of P and per byte of it.
@@ -23,6 +26,12 @@ constexpr double kStoreBytesPerCycle = 40;
 // Ping-pong consumers start a tile on stages that the other one frees; with
 // fewer than four the tensor cores wait.
 constexpr double kThreeStagePenalty = 1.08;
+// What ping-pong costs when there is nothing to overlap.
+constexpr double kPingPongCycles = 200;
+// Start of a dependent reduction, and bytes of partial sums that all SMs
+// together read per cycle.
+constexpr double kReduceCycles = 2500;
+constexpr double kReduceBytesPerCycle = 2000;
 
 double CyclesPerStage(const Plan& plan) {
   const Config& config = plan.config;
@@ -32,16 +41,17 @@ double CyclesPerStage(const Plan& plan) {
       (kInstructionM + config.tile_n) * 32 / kOperandBytesPerCycle;
   const double instructions = config.tile_m / kInstructionM * (kTileK / 16.0);
   const double load = StageBytes(plan.family, config) / kLoadBytesPerCycle;
-  return std::max(instructions * std::max(multiply, read), load);
+  return std::max(instructions * std::max(multiply, read), load) +
+         kLoadInterference * load;
 }
 
 double EpilogueCycles(const Plan& plan) {
   const Config& config = plan.config;
   const int slabs = config.tile_m / kInstructionM * config.tile_n /
-                    SlabColumns(plan.family, config.tile_n);
+                    SlabColumns(plan.family, config);
   const double bytes = double{1} * config.tile_m * config.tile_n *
-                       BytesOf(plan.family.output) *
-                       (plan.family.reads_c ? 2 : 1);
+                       BytesOf(StagedType(plan.family, config)) *
+                       (plan.family.reads_c && !config.split_k ? 2 : 1);
   return slabs * kSlabCycles / config.consumers + bytes / kStoreBytesPerCycle;
 }
 
@@ -49,22 +59,24 @@ double EpilogueCycles(const Plan& plan) {
 
 double PredictCycles(const Plan& plan, const DeviceProperties& device) {
   const Config& config = plan.config;
-  const auto divide_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  const int64_t tiles = divide_up(plan.rows, config.tile_m) *
-                        divide_up(plan.columns, config.tile_n);
-  const double waves =
-      static_cast<double>(divide_up(tiles, device.multiprocessors));
-  const double stages =
-      static_cast<double>(divide_up(plan.depth, config.tile_k));
+  const auto waves = static_cast<double>(
+      DivideUp(Tiles(plan) * plan.splits, device.multiprocessors));
+  const auto stages = static_cast<double>(
+      DivideUp(DivideUp(plan.depth, config.tile_k), plan.splits));
   const double main_loop = stages * CyclesPerStage(plan);
+  const double epilogue = EpilogueCycles(plan);
   if (config.schedule == Schedule::kPingPong) {
     const double penalty = config.stages < 4 ? kThreeStagePenalty : 1.0;
     // An epilogue overlaps the next main loop; the last one does not.
-    return kFillCycles +
-           waves * std::max(main_loop, EpilogueCycles(plan) / 2) * penalty +
-           EpilogueCycles(plan);
+    return kFillCycles + kPingPongCycles +
+           waves * std::max(main_loop, epilogue / 2) * penalty + epilogue;
   }
-  return kFillCycles + waves * (main_loop + EpilogueCycles(plan));
+  double cycles = kFillCycles + waves * (main_loop + epilogue);
+  if (config.split_k) {
+    const double bytes = 4.0 * plan.rows * plan.columns * plan.splits;
+    cycles += kReduceCycles + bytes / kReduceBytesPerCycle;
+  }
+  return cycles;
 }
 
 }  // namespace gemmd::jit

@@ -49,13 +49,13 @@ std::string ConfigSource(const Family& family, const Config& config) {
              family.store == Store::kTransposed ? "Store::kTransposed"
                                                 : "Store::kNormal"),
       choice("bool", "kReadsC", family.reads_c ? "true" : "false"),
+      choice("bool", "kSplitK", config.split_k ? "true" : "false"),
       choice("Schedule", "kSchedule",
              config.schedule == Schedule::kPingPong ? "Schedule::kPingPong"
                                                     : "Schedule::kCooperative"),
       integer("kTileM", config.tile_m), integer("kTileN", config.tile_n),
       integer("kTileK", config.tile_k), integer("kStages", config.stages),
       integer("kConsumers", config.consumers),
-      integer("kSplits", config.splits),
       integer("kSharedMemoryBytes", SharedMemoryBytes(family, config)), "};\n");
 }
 
@@ -69,7 +69,8 @@ absl::StatusOr<Instance> MakeInstance(const TemplateLibrary& templates,
       templates.Expand(absl::StrCat(
           "#include \"common/types.h\"\n\nnamespace gemmd {\n\n",
           ConfigSource(family, config), "\n}  // namespace gemmd\n\n",
-          "#include \"kernels/gemm.cu\"\n")));
+          "#include \"kernels/gemm.cu\"\n",
+          config.split_k ? "#include \"kernels/reduce.cu\"\n" : "")));
   return Instance{.name = KernelName(family, config),
                   .source = std::move(source),
                   .options = Options()};

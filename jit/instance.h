@@ -18,8 +18,10 @@ struct Instance {
   std::vector<std::string> options;
 };
 
-// Symbol of the kernel in every cubin.
+// Symbol of the kernel in every cubin, and of the reduction that a split-k
+// cubin holds besides.
 inline constexpr char kKernelSymbol[] = "gemmd_kernel";
+inline constexpr char kReduceSymbol[] = "gemmd_reduce";
 
 // The GEMM kernel of `family` and `config`. Errors: NOT_FOUND when a template
 // file is missing from an overriding directory.

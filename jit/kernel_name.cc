@@ -12,7 +12,7 @@ std::string KernelName(const Family& family, const Config& config) {
       config.schedule == Schedule::kPingPong ? "_pp" : "_co", config.consumers,
       family.store == Store::kTransposed ? "_t" : "_n");
   if (family.reads_c) absl::StrAppend(&name, "_c");
-  if (config.splits > 1) absl::StrAppend(&name, "_split", config.splits);
+  if (config.split_k) absl::StrAppend(&name, "_split");
   return name;
 }
 

@@ -47,7 +47,9 @@ struct Config {
   int stages = 4;
   int consumers = 2;  // Warpgroups that issue wgmma.
   Schedule schedule = Schedule::kPingPong;
-  int splits = 1;  // Parts of k that different CTAs sum; 1 means none.
+  // Different CTAs sum parts of k; a second kernel of the same cubin adds the
+  // partial products up.
+  bool split_k = false;
 
   friend bool operator==(const Config&, const Config&) = default;
 };
@@ -74,9 +76,14 @@ struct Plan {
   int grid = 1;     // CTAs.
   int threads = 0;  // Per CTA.
   int shared_memory_bytes = 0;
-  int64_t partials_bytes = 0;  // Workspace for split-k; 0 when unused.
-  int64_t counters = 0;        // Words of zeroed workspace; 0 when unused.
-  TensorMapSpec x, y, c, d;    // c only when family.reads_c.
+  // Of a split product, d describes the workspace of partial products: f32,
+  // part s on lines s * partial_lines and following. The reduction reads C and
+  // writes D without tensor maps.
+  TensorMapSpec x, y, c, d;  // c only when family.reads_c.
+  int splits = 1;
+  int partial_lines = 0;
+  int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
+  int64_t partials_bytes = 0;  // Workspace; 0 when unused.
   double predicted_cycles = 0;
 };
 

@@ -1,9 +1,9 @@
 #include "jit/planner.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "jit/cost_model.h"
+#include "jit/launch_arithmetic.h"
 #include "jit/status.h"
 #include "jit/tiling.h"
 
@@ -13,6 +13,9 @@ namespace {
 constexpr int kMaxStages = 16;
 // Beyond this many accumulators per thread ptxas spills.
 constexpr int kMaxAccumulators = 208;
+// A part of k shorter than this many stages is not worth its reduction.
+constexpr int64_t kMinStagesPerPart = 8;
+constexpr int64_t kMaxPartialsBytes = int64_t{256} << 20;
 
 struct Shape {
   int tile_m;
@@ -27,8 +30,6 @@ constexpr Shape kShapes[] = {
     {128, 2, Schedule::kPingPong},    {192, 2, Schedule::kPingPong},
     {256, 2, Schedule::kPingPong},
 };
-
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The problem seen from one orientation: which operand is X, what is
 // contiguous. Config and launch are still open.
@@ -56,11 +57,12 @@ Plan Orient(const Problem& problem, bool exchanged) {
 }
 
 // Whether the epilogue moves a tile of this width in slabs of decent size.
-bool HasGoodSlabs(const Family& family, int tile_n) {
-  const int bytes = SlabColumns(family, tile_n) * BytesOf(family.output);
+bool HasGoodSlabs(const Family& family, const Config& config) {
+  const int columns = SlabColumns(family, config);
+  const int bytes = columns * BytesOf(StagedType(family, config));
   return family.store == Store::kTransposed
-             ? tile_n <= 24 || SlabColumns(family, tile_n) >= 24
-             : tile_n <= 32 || bytes >= 64;
+             ? config.tile_n <= 24 || columns >= 24
+             : config.tile_n <= 32 || bytes >= 64;
 }
 
 // Most stages that fit, or 0 when not even two do.
@@ -71,61 +73,31 @@ int Stages(const Family& family, Config config, int limit_bytes) {
   return stages < 2 ? 0 : std::min(stages, kMaxStages);
 }
 
-TensorMapSpec OperandMap(const MatrixLayout& layout, Major major, int lines) {
-  return {.type = layout.type,
-          .width = layout.width(),
-          .lines = layout.lines(),
-          .pitch_bytes = layout.pitch_bytes(),
-          .box_width = kSwizzleBytes / BytesOf(layout.type),
-          .box_lines = major == Major::kK ? lines : kTileK,
-          .swizzle_bytes = kSwizzleBytes};
+// Completes `plan` with the most stages that fit and its predicted time, and
+// appends it when it is usable.
+void Consider(Plan plan, const DeviceProperties& device,
+              std::vector<Plan>& candidates) {
+  if (!HasGoodSlabs(plan.family, plan.config)) return;
+  plan.config.stages =
+      Stages(plan.family, plan.config, device.shared_memory_bytes);
+  const bool ping_pong = plan.config.schedule == Schedule::kPingPong;
+  if (plan.config.stages < (ping_pong ? 3 : 2)) return;
+  plan.predicted_cycles = PredictCycles(plan, device);
+  candidates.push_back(plan);
 }
 
-TensorMapSpec ResultMap(const MatrixLayout& layout, const Family& family,
-                        int tile_n) {
-  const int bytes = BytesOf(layout.type);
-  const int slab = SlabColumns(family, tile_n);
-  const bool transposed = family.store == Store::kTransposed;
-  const int width =
-      transposed ? std::min(kInstructionM, kSwizzleBytes / bytes) : slab;
-  return {.type = layout.type,
-          .width = layout.width(),
-          .lines = layout.lines(),
-          .pitch_bytes = layout.pitch_bytes(),
-          .box_width = width,
-          .box_lines = transposed ? slab : kInstructionM,
-          .swizzle_bytes = width * bytes >= 32 ? width * bytes : 0};
-}
-
-// Rows of tiles to walk together, so that the operands of the tiles that run
-// at one time are fewest bytes: group * tile_m + SMs / group * tile_n least.
-int RasterGroup(const Plan& plan, const DeviceProperties& device) {
-  const int64_t tile_rows = DivideUp(plan.rows, plan.config.tile_m);
-  const double best = std::sqrt(static_cast<double>(device.multiprocessors) *
-                                plan.config.tile_n / plan.config.tile_m);
-  const int64_t groups = DivideUp(tile_rows, std::lround(std::max(best, 1.0)));
-  return static_cast<int>(DivideUp(tile_rows, groups));
-}
-
-// Launch arithmetic of a plan whose config is chosen.
-void Finish(const Problem& problem, const DeviceProperties& device,
-            Plan& plan) {
-  const Config& config = plan.config;
-  const int64_t tiles = DivideUp(plan.rows, config.tile_m) *
-                        DivideUp(plan.columns, config.tile_n);
-  plan.grid =
-      static_cast<int>(std::min<int64_t>(tiles, device.multiprocessors));
-  plan.threads = Threads(config);
-  plan.shared_memory_bytes = SharedMemoryBytes(plan.family, config);
-  plan.raster_group = RasterGroup(plan, device);
-  const MatrixLayout a = problem.a();
-  const MatrixLayout b = problem.b();
-  plan.x =
-      OperandMap(plan.exchanged ? b : a, plan.family.x_major, config.tile_m);
-  plan.y =
-      OperandMap(plan.exchanged ? a : b, plan.family.y_major, config.tile_n);
-  plan.c = ResultMap(problem.c(), plan.family, config.tile_n);
-  plan.d = ResultMap(problem.d(), plan.family, config.tile_n);
+// Splits k so that one wave of CTAs has work for all SMs.
+void ConsiderSplit(Plan plan, const DeviceProperties& device,
+                   std::vector<Plan>& candidates) {
+  const int64_t stages = DivideUp(plan.depth, plan.config.tile_k);
+  const int64_t wanted = std::min(device.multiprocessors / Tiles(plan),
+                                  stages / kMinStagesPerPart);
+  if (wanted < 2) return;
+  // Equal parts: as many as are not empty.
+  plan.splits = static_cast<int>(DivideUp(stages, DivideUp(stages, wanted)));
+  if (4 * plan.rows * plan.columns * plan.splits > kMaxPartialsBytes) return;
+  plan.config.split_k = true;
+  Consider(plan, device, candidates);
 }
 
 std::vector<Plan> Candidates(const Problem& problem,
@@ -141,15 +113,10 @@ std::vector<Plan> Candidates(const Problem& problem,
                        .consumers = shape.consumers,
                        .schedule = shape.schedule};
         if (Accumulators(plan.config) > kMaxAccumulators) break;
-        if (!HasGoodSlabs(plan.family, tile_n)) continue;
-        plan.config.stages =
-            Stages(plan.family, plan.config, device.shared_memory_bytes);
-        if (plan.config.stages == 0) break;
-        if (shape.schedule == Schedule::kPingPong && plan.config.stages < 3) {
-          continue;
+        Consider(plan, device, candidates);
+        if (shape.schedule == Schedule::kCooperative) {
+          ConsiderSplit(plan, device, candidates);
         }
-        plan.predicted_cycles = PredictCycles(plan, device);
-        candidates.push_back(plan);
       }
     }
   }
@@ -166,7 +133,7 @@ Plan ChoosePlan(const Problem& problem, const DeviceProperties& device) {
   std::vector<Plan> candidates = Candidates(problem, device);
   CHECK(!candidates.empty());
   Plan best = *std::min_element(candidates.begin(), candidates.end(), Faster);
-  Finish(problem, device, best);
+  CompletePlan(problem, device, best);
   return best;
 }
 
@@ -175,7 +142,7 @@ std::vector<Plan> RankPlans(const Problem& problem,
   std::vector<Plan> candidates = Candidates(problem, device);
   std::stable_sort(candidates.begin(), candidates.end(), Faster);
   if (static_cast<int>(candidates.size()) > count) candidates.resize(count);
-  for (Plan& plan : candidates) Finish(problem, device, plan);
+  for (Plan& plan : candidates) CompletePlan(problem, device, plan);
   return candidates;
 }
 

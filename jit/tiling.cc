@@ -33,17 +33,21 @@ int StageBytes(const Family& family, const Config& config) {
          OperandTileBytes(family.y_major, config.tile_n);
 }
 
-int SlabColumns(const Family& family, int tile_n) {
-  const int bytes = BytesOf(family.output);
+DataType StagedType(const Family& family, const Config& config) {
+  return config.split_k ? DataType::kF32 : family.output;
+}
+
+int SlabColumns(const Family& family, const Config& config) {
+  const int bytes = BytesOf(StagedType(family, config));
   return family.store == Store::kTransposed
-             ? LargestDivisor(tile_n, 8,
+             ? LargestDivisor(config.tile_n, 8,
                               kMaxSlabBytes / (kInstructionM * bytes))
-             : PowerOfTwoDivisor(tile_n, kSwizzleBytes / bytes);
+             : PowerOfTwoDivisor(config.tile_n, kSwizzleBytes / bytes);
 }
 
 int SharedMemoryBytes(const Family& family, const Config& config) {
-  const int slab = SlabColumns(family, config.tile_n) * kInstructionM *
-                   BytesOf(family.output);
+  const int slab = SlabColumns(family, config) * kInstructionM *
+                   BytesOf(StagedType(family, config));
   const int staging = 2 * config.consumers * slab;
   const int barriers = 16 * (config.stages + config.consumers);
   return config.stages * StageBytes(family, config) + staging + barriers;

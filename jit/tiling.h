@@ -21,8 +21,11 @@ int OperandTileBytes(Major major, int lines);
 // Bytes of one stage of the ring.
 int StageBytes(const Family& family, const Config& config);
 
+// What the epilogue stages and stores: elements of D, or f32 partial sums.
+DataType StagedType(const Family& family, const Config& config);
+
 // Columns of P that the epilogue stages and stores at once.
-int SlabColumns(const Family& family, int tile_n);
+int SlabColumns(const Family& family, const Config& config);
 
 // Dynamic shared memory of a CTA.
 int SharedMemoryBytes(const Family& family, const Config& config);

@@ -144,7 +144,11 @@ absl::StatusOr<std::unique_ptr<device::Kernel>> CudaDevice::Load(
         description_.name, " has ",
         description_.properties.shared_memory_bytes));
   }
-  return std::make_unique<CudaKernel>(*std::move(module));
+  CUfunction reduce = nullptr;
+  if (plan.config.split_k) {
+    ASSIGN_OR_RETURN(reduce, module->Function(jit::kReduceSymbol));
+  }
+  return std::make_unique<CudaKernel>(*std::move(module), reduce);
 }
 
 absl::Status CudaDevice::ReserveProbeMemory() {

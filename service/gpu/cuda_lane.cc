@@ -80,8 +80,7 @@ absl::Status CudaLane::Upload(const device::HostMatrix& from,
 }
 
 absl::StatusOr<std::unique_ptr<device::HostBuffer>> CudaLane::Download(
-    const device::Matrix& from, device::LineRange lines,
-    int64_t pitch_bytes) {
+    const device::Matrix& from, device::LineRange lines, int64_t pitch_bytes) {
   return gpu::Download(*stream_, *pinned_,
                        Use(&from) + OffsetOfLine(from, lines.first),
                        WithLines(from.layout(), lines.count), pitch_bytes);
@@ -91,17 +90,6 @@ absl::Status CudaLane::Reserve(const jit::Plan& plan) {
   if (plan.partials_bytes > partials_.bytes()) {
     ASSIGN_OR_RETURN(partials_,
                      memory_->Allocate(stream_, plan.partials_bytes));
-  }
-  const int64_t counter_bytes =
-      plan.counters * static_cast<int64_t>(sizeof(unsigned));
-  if (counter_bytes > counters_.bytes()) {
-    ASSIGN_OR_RETURN(DeviceBuffer counters,
-                     memory_->Allocate(stream_, counter_bytes));
-    RETURN_IF_CUDA_ERROR(
-        driver(), cuMemsetD8Async(counters.get(), 0,
-                                  static_cast<size_t>(counter_bytes),
-                                  stream_->get()));
-    counters_ = std::move(counters);
   }
   return absl::OkStatus();
 }
@@ -118,11 +106,10 @@ absl::Status CudaLane::Multiply(const jit::Problem& problem,
   memory.c = Use(operands.c);
   memory.d = Use(operands.d);
   memory.partials = partials_.get();
-  memory.counters = counters_.get();
   ASSIGN_OR_RETURN(
       const PreparedLaunch launch,
       PrepareLaunch(driver(), problem, plan,
-                    static_cast<const CudaKernel&>(kernel).function(),
+                    static_cast<const CudaKernel&>(kernel).functions(),
                     memory));
   return Enqueue(launch, *stream_);
 }

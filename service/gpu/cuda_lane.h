@@ -10,6 +10,7 @@
 #include "service/device/device.h"
 #include "service/gpu/cuda_matrix.h"
 #include "service/gpu/device_memory.h"
+#include "service/gpu/launch.h"
 #include "service/gpu/module.h"
 #include "service/gpu/pinned_memory.h"
 #include "service/gpu/staging_ring.h"
@@ -18,11 +19,16 @@ namespace gemmd::gpu {
 
 class CudaKernel final : public device::Kernel {
  public:
-  explicit CudaKernel(Module module) : module_(std::move(module)) {}
-  CUfunction function() const { return module_.function(); }
+  // `reduce` is a second kernel of `module`, or null.
+  CudaKernel(Module module, CUfunction reduce)
+      : module_(std::move(module)), reduce_(reduce) {}
+  KernelFunctions functions() const {
+    return {.multiply = module_.function(), .reduce = reduce_};
+  }
 
  private:
-  Module module_;
+  const Module module_;
+  const CUfunction reduce_;
 };
 
 class CudaLane final : public device::Lane {
@@ -36,8 +42,8 @@ class CudaLane final : public device::Lane {
   absl::StatusOr<std::unique_ptr<device::Matrix>> Allocate(
       const jit::MatrixLayout& layout) override;
   absl::Status Clear(device::Matrix& matrix) override;
-  absl::Status Upload(const device::HostMatrix& from,
-                      device::LineRange lines, device::Matrix& to) override;
+  absl::Status Upload(const device::HostMatrix& from, device::LineRange lines,
+                      device::Matrix& to) override;
   absl::StatusOr<std::unique_ptr<device::HostBuffer>> Download(
       const device::Matrix& from, device::LineRange lines,
       int64_t pitch_bytes) override;
@@ -61,9 +67,6 @@ class CudaLane final : public device::Lane {
   const std::shared_ptr<PinnedPool> pinned_;
   StagingRing ring_;
   DeviceBuffer partials_;
-  // Invariant: zero whenever no kernel runs. Set once here; every kernel
-  // leaves them as it found them.
-  DeviceBuffer counters_;
 };
 
 }  // namespace gemmd::gpu

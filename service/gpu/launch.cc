@@ -5,14 +5,69 @@
 
 namespace gemmd::gpu {
 
+namespace {
+
+ReduceArguments MakeReduceArguments(const jit::Problem& problem,
+                                    const jit::Plan& plan,
+                                    const LaunchMemory& memory) {
+  const jit::MatrixLayout d = problem.d();
+  return {.partials = reinterpret_cast<const float*>(memory.partials),
+          .c = reinterpret_cast<const void*>(memory.c),
+          .d = reinterpret_cast<void*>(memory.d),
+          .partials_pitch =
+              plan.d.pitch_bytes / static_cast<int64_t>(sizeof(float)),
+          .pitch = d.pitch_bytes() / jit::BytesOf(d.type),
+          .width = static_cast<int>(d.width()),
+          .lines = static_cast<int>(d.lines()),
+          .splits = plan.splits,
+          .partial_lines = plan.partial_lines,
+          .alpha = problem.alpha,
+          .beta = problem.beta};
+}
+
+// Launches `function` with its one parameter; `overlaps` lets it start while
+// its predecessor drains.
+template <typename T>
+absl::Status EnqueueGrid(const Stream& stream, CUfunction function, int grid,
+                         int threads, int shared_memory_bytes, bool overlaps,
+                         const T& argument) {
+  CUlaunchAttribute attribute = {};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute.value.programmaticStreamSerializationAllowed = 1;
+
+  CUlaunchConfig config = {};
+  config.gridDimX = static_cast<unsigned>(grid);
+  config.gridDimY = 1;
+  config.gridDimZ = 1;
+  config.blockDimX = static_cast<unsigned>(threads);
+  config.blockDimY = 1;
+  config.blockDimZ = 1;
+  config.sharedMemBytes = static_cast<unsigned>(shared_memory_bytes);
+  config.hStream = stream.get();
+  config.attrs = &attribute;
+  config.numAttrs = overlaps ? 1 : 0;
+
+  // The driver copies the parameters before it returns.
+  void* parameters[] = {const_cast<T*>(&argument)};
+  RETURN_IF_CUDA_ERROR(stream.driver(), cuLaunchKernelEx(&config, function,
+                                                         parameters, nullptr));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
                                              const jit::Problem& problem,
                                              const jit::Plan& plan,
-                                             CUfunction function,
+                                             const KernelFunctions& functions,
                                              const LaunchMemory& memory) {
   PreparedLaunch launch = {};
   Arguments& arguments = launch.arguments;
-  ASSIGN_OR_RETURN(arguments.d, EncodeTensorMap(driver, plan.d, memory.d));
+  // Partial products go to the workspace; the reduction writes D.
+  ASSIGN_OR_RETURN(
+      arguments.d,
+      EncodeTensorMap(driver, plan.d,
+                      plan.config.split_k ? memory.partials : memory.d));
   if (plan.depth > 0) {
     const CUdeviceptr x = plan.exchanged ? memory.b : memory.a;
     const CUdeviceptr y = plan.exchanged ? memory.a : memory.b;
@@ -24,7 +79,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
     arguments.x = arguments.d;
     arguments.y = arguments.d;
   }
-  if (plan.family.reads_c) {
+  if (plan.family.reads_c && !plan.config.split_k) {
     ASSIGN_OR_RETURN(arguments.c, EncodeTensorMap(driver, plan.c, memory.c));
   }
   arguments.rows = static_cast<int>(plan.rows);
@@ -33,10 +88,14 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   arguments.raster_group = plan.raster_group;
   arguments.alpha = problem.alpha;
   arguments.beta = problem.beta;
-  arguments.partials = reinterpret_cast<float*>(memory.partials);
-  arguments.counters = reinterpret_cast<unsigned*>(memory.counters);
+  arguments.splits = plan.splits;
+  arguments.partial_lines = plan.partial_lines;
+  if (plan.config.split_k) {
+    launch.reduce_arguments = MakeReduceArguments(problem, plan, memory);
+    launch.reduce_grid = plan.reduce_grid;
+  }
 
-  launch.function = function;
+  launch.functions = functions;
   launch.grid = plan.grid;
   launch.threads = plan.threads;
   launch.shared_memory_bytes = plan.shared_memory_bytes;
@@ -44,28 +103,13 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
 }
 
 absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
-  CUlaunchAttribute attribute = {};
-  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  attribute.value.programmaticStreamSerializationAllowed = 1;
-
-  CUlaunchConfig config = {};
-  config.gridDimX = static_cast<unsigned>(launch.grid);
-  config.gridDimY = 1;
-  config.gridDimZ = 1;
-  config.blockDimX = static_cast<unsigned>(launch.threads);
-  config.blockDimY = 1;
-  config.blockDimZ = 1;
-  config.sharedMemBytes = static_cast<unsigned>(launch.shared_memory_bytes);
-  config.hStream = stream.get();
-  config.attrs = &attribute;
-  config.numAttrs = launch.overlaps_predecessor ? 1 : 0;
-
-  // The driver copies the parameters before it returns.
-  void* parameters[] = {const_cast<Arguments*>(&launch.arguments)};
-  RETURN_IF_CUDA_ERROR(
-      stream.driver(),
-      cuLaunchKernelEx(&config, launch.function, parameters, nullptr));
-  return absl::OkStatus();
+  RETURN_IF_ERROR(EnqueueGrid(stream, launch.functions.multiply, launch.grid,
+                              launch.threads, launch.shared_memory_bytes,
+                              launch.overlaps_predecessor, launch.arguments));
+  if (launch.reduce_grid == 0) return absl::OkStatus();
+  return EnqueueGrid(stream, launch.functions.reduce, launch.reduce_grid,
+                     kReduceThreads, 0, /*overlaps=*/true,
+                     launch.reduce_arguments);
 }
 
 }  // namespace gemmd::gpu

@@ -19,15 +19,22 @@ struct LaunchMemory {
   CUdeviceptr c = 0;
   CUdeviceptr d = 0;
   CUdeviceptr partials = 0;  // Plan::partials_bytes.
-  CUdeviceptr counters = 0;  // Plan::counters words, zero before a launch.
+};
+
+// The kernels of one cubin.
+struct KernelFunctions {
+  CUfunction multiply = nullptr;
+  CUfunction reduce = nullptr;  // Only of a config that splits k.
 };
 
 struct PreparedLaunch {
   Arguments arguments;
-  CUfunction function = nullptr;
+  ReduceArguments reduce_arguments;
+  KernelFunctions functions;
   int grid = 0;
   int threads = 0;
   int shared_memory_bytes = 0;
+  int reduce_grid = 0;  // 0 without a reduction.
   // Lets the grid start while its predecessor on the stream drains. Only for
   // kernels that wait (griddepcontrol.wait) before they touch memory.
   bool overlaps_predecessor = false;
@@ -37,7 +44,7 @@ struct PreparedLaunch {
 absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
                                              const jit::Problem& problem,
                                              const jit::Plan& plan,
-                                             CUfunction function,
+                                             const KernelFunctions& functions,
                                              const LaunchMemory& memory);
 
 // The stream's context is current.

@@ -15,7 +15,7 @@ struct alignas(64) TensorMap {
 struct Arguments {
   TensorMap x;
   TensorMap y;
-  TensorMap c;  // Encoded only when the config reads C.
+  TensorMap c;  // Encoded only when the config reads C and does not split k.
   TensorMap d;
   int rows;
   int columns;
@@ -23,11 +23,30 @@ struct Arguments {
   int raster_group;  // Tiles along rows that share one pass over columns.
   float alpha;
   float beta;
-  // Split-k only: partial tiles in f32, and one counter per tile that is zero
-  // before and after every launch.
-  float* partials;
-  unsigned* counters;
+  // Split-k: the parts of k that different CTAs sum, 1 without. Part s goes to
+  // lines s * partial_lines and following of the matrix that `d` describes;
+  // kernels/reduce.cu adds them up.
+  int splits;
+  int partial_lines;
 };
+
+// Argument of the reduction that follows a split product:
+//   D = alpha * (sum of partial products) + beta * C, on lines of `width`.
+struct ReduceArguments {
+  const float* partials;  // `splits` matrices of partial_lines lines.
+  const void* c;          // Read only when the config reads C.
+  void* d;
+  long long partials_pitch;  // Pitches in elements; multiples of 4.
+  long long pitch;           // Of C and D.
+  int width;
+  int lines;
+  int splits;
+  int partial_lines;
+  float alpha;
+  float beta;
+};
+
+inline constexpr int kReduceThreads = 256;  // Per CTA; any grid will do.
 
 // Argument of kernels/repitch.cu. Sizes in bytes.
 struct RepitchArguments {

@@ -18,12 +18,12 @@ concept IsConfig = requires {
   typename C::Input;
   typename C::Output;
   { C::kTileM + C::kTileN + C::kTileK } -> SameAs<int>;
-  { C::kStages + C::kConsumers + C::kSplits } -> SameAs<int>;
+  { C::kStages + C::kConsumers } -> SameAs<int>;
   { C::kSharedMemoryBytes + 0 } -> SameAs<int>;
   { C::kSchedule == Schedule::kPingPong } -> SameAs<bool>;
   { C::kStore == Store::kNormal } -> SameAs<bool>;
   { C::kXMajor == Major::kK&& C::kYMajor == Major::kK } -> SameAs<bool>;
-  { C::kReadsC == true } -> SameAs<bool>;
+  { C::kReadsC&& C::kSplitK } -> SameAs<bool>;
 };
 
 template <IsConfig C>
@@ -37,19 +37,32 @@ struct Tiling {
   static constexpr int kSteps =
       C::kTileK * sizeof(typename C::Input) / kInstructionKBytes;
 
+  // What the epilogue stages: elements of D, or partial sums in f32 that a
+  // second kernel turns into them.
+  template <bool kSplitK, typename Output>
+  struct StagedType {
+    using Type = Output;
+  };
+  template <typename Output>
+  struct StagedType<true, Output> {
+    using Type = float;
+  };
+  using Staged = typename StagedType<C::kSplitK, typename C::Output>::Type;
+  static constexpr bool kReadsC = C::kReadsC && !C::kSplitK;
+
   // The epilogue moves a block in slabs of whole columns: kSlabColumns x 64
   // elements, staged in two buffers for each consumer warpgroup. A normal
   // slab's lines are rows of up to 128 bytes; a transposed slab's are columns
   // of 64 elements, split into boxes of at most 128 bytes.
-  static constexpr int kOutputBytes = sizeof(typename C::Output);
+  static constexpr int kStagedBytes = sizeof(Staged);
   static constexpr int kMaxSlabBytes = 104 * kSwizzleBytes;
   static constexpr int kSlabColumns =
       C::kStore == Store::kTransposed
           ? LargestDivisor(C::kTileN, 8,
-                           kMaxSlabBytes / (kInstructionM * kOutputBytes))
-          : PowerOfTwoDivisor(C::kTileN, kSwizzleBytes / kOutputBytes);
+                           kMaxSlabBytes / (kInstructionM * kStagedBytes))
+          : PowerOfTwoDivisor(C::kTileN, kSwizzleBytes / kStagedBytes);
   static constexpr int kSlabs = C::kTileN / kSlabColumns;
-  static constexpr int kSlabBytes = kSlabColumns * kInstructionM * kOutputBytes;
+  static constexpr int kSlabBytes = kSlabColumns * kInstructionM * kStagedBytes;
   static constexpr int kStagingBytes = 2 * C::kConsumers * kSlabBytes;
 
   static_assert(C::kTileK * sizeof(typename C::Input) == kSwizzleBytes,

@@ -26,13 +26,13 @@ constexpr uint32 Swizzle(uint32 offset) {
 template <IsConfig C>
 struct Slab {
   using T = Tiling<C>;
-  using Output = typename C::Output;
+  using Staged = typename T::Staged;
   static constexpr bool kTransposed = C::kStore == Store::kTransposed;
   static constexpr int kGroups = T::kSlabColumns / 8;
 
   // Boxes of the copy engine: one, or for transposed f32 two of 32 rows.
   static constexpr int kBoxRows =
-      kTransposed ? Min(kInstructionM, kSwizzleBytes / T::kOutputBytes)
+      kTransposed ? Min(kInstructionM, kSwizzleBytes / T::kStagedBytes)
                   : kInstructionM;
   static constexpr int kBoxes = kInstructionM / kBoxRows;
   static constexpr int kBoxBytes = T::kSlabBytes / kBoxes;
@@ -62,7 +62,7 @@ struct Slab {
                        float alpha, float beta, uint32 slab, int thread) {
     const int warp = thread / 32;
     const int lane = thread % 32;
-    if constexpr (T::kOutputBytes == 2) {
+    if constexpr (T::kStagedBytes == 2) {
 #pragma unroll
       for (int group = 0; group + 1 < kGroups; group += 2) {
         Exchange16<4>(accumulators, first + 4 * group, alpha, beta,
@@ -102,7 +102,7 @@ struct Slab {
   static void Exchange16(const float (&accumulators)[kCount], int first,
                          float alpha, float beta, uint32 address) {
     uint32 v[kMatrices];
-    if constexpr (C::kReadsC) {
+    if constexpr (T::kReadsC) {
       if constexpr (kTransposed) {
         ptx::LoadMatrixTransposed(address, v);
       } else {
@@ -113,12 +113,12 @@ struct Slab {
     for (int i = 0; i < kMatrices; ++i) {
       float low = alpha * accumulators[first + 2 * i];
       float high = alpha * accumulators[first + 2 * i + 1];
-      if constexpr (C::kReadsC) {
-        const ptx::Pair c = ptx::Unpack<Output>(v[i]);
+      if constexpr (T::kReadsC) {
+        const ptx::Pair c = ptx::Unpack<Staged>(v[i]);
         low += beta * c.first;
         high += beta * c.second;
       }
-      v[i] = ptx::Pack<Output>(low, high);
+      v[i] = ptx::Pack<Staged>(low, high);
     }
     if constexpr (kTransposed) {
       ptx::StoreMatrixTransposed(address, v);
@@ -136,7 +136,7 @@ struct Slab {
     float high = alpha * accumulators[first + 1];
     const uint32 address = slab + ElementOffset(row, column);
     const uint32 next = slab + ElementOffset(row, column + 1);
-    if constexpr (C::kReadsC) {
+    if constexpr (T::kReadsC) {
       low += beta * ptx::LoadShared(address);
       high += beta * ptx::LoadShared(next);
     }

@@ -24,14 +24,13 @@ class TileWriter {
   static constexpr int kStagingBytes = 2 * T::kSlabBytes;
   static constexpr int kBarrierBytes = 2 * 8;
 
-  // `staging` and `barriers` belong to this warpgroup; `id` names its hardware
-  // barrier.
+  // `staging` and `barriers` belong to this warpgroup, number `consumer`.
   TileWriter(const Arguments& arguments, uint32 staging, uint32 barriers,
-             uint32 id, int thread)
+             int consumer, int thread)
       : arguments_(arguments),
         staging_(staging),
         barriers_(barriers),
-        id_(id),
+        consumer_(consumer),
         thread_(thread) {}
 
   // Once, by one thread, before any role starts.
@@ -43,7 +42,7 @@ class TileWriter {
   // Starts to fetch the first slab of C of the tile at `at`. The buffer is
   // free: its last store was waited for before the newest one was issued.
   void Prefetch(Tile at) {
-    if constexpr (C::kReadsC) {
+    if constexpr (T::kReadsC) {
       if (thread_ == 0) LoadC(at, buffer_);
     }
   }
@@ -54,20 +53,21 @@ class TileWriter {
       const int block = i / T::kSlabs;
       const int slab = i % T::kSlabs;
       const uint32 buffer = staging_ + buffer_ * T::kSlabBytes;
-      if constexpr (C::kReadsC) {
+      if constexpr (T::kReadsC) {
         ptx::Wait(barriers_ + 8 * buffer_, phases_ >> buffer_ & 1);
         phases_ ^= 1u << buffer_;
       }
       Slab<C>::Exchange(accumulators[block], slab * T::kSlabColumns / 2,
-                        arguments_.alpha, arguments_.beta, buffer, thread_);
+                        C::kSplitK ? 1.0f : arguments_.alpha, arguments_.beta,
+                        buffer, thread_);
       ptx::FenceAsyncShared();
       // Past this barrier the slab is complete and the other buffer is free.
       if (thread_ == 0) ptx::WaitStoresRead();
-      ptx::SyncThreads(id_, kWarpgroupThreads);
+      SyncWarpgroup();
       if (thread_ == 0) {
         Slab<C>::Store(&arguments_.d, SlabAt(at, i), buffer);
         ptx::CommitStores();
-        if (C::kReadsC && i + 1 < T::kBlocks * T::kSlabs) {
+        if (T::kReadsC && i + 1 < T::kBlocks * T::kSlabs) {
           LoadC(SlabAt(at, i + 1), buffer_ ^ 1);
         }
       }
@@ -81,6 +81,17 @@ class TileWriter {
   }
 
  private:
+  // Barriers are named by constants: with a name in a register, ptxas reserves
+  // all sixteen and runs out of registers on the largest tiles.
+  void SyncWarpgroup() const {
+    static_assert(C::kConsumers <= 2);
+    if (consumer_ == 0) {
+      ptx::SyncThreads<1, kWarpgroupThreads>();
+    } else {
+      ptx::SyncThreads<2, kWarpgroupThreads>();
+    }
+  }
+
   static Tile SlabAt(Tile tile, int i) {
     return {tile.row + i / T::kSlabs * kInstructionM,
             tile.column + i % T::kSlabs * T::kSlabColumns};
@@ -96,7 +107,7 @@ class TileWriter {
   const Arguments& arguments_;
   const uint32 staging_;
   const uint32 barriers_;
-  const uint32 id_;
+  const int consumer_;
   const int thread_;
   uint32 buffer_ = 0;  // The buffer of the next slab.
   uint32 phases_ = 0;  // Bit b: parity of buffer b's next fetch of C.

@@ -44,20 +44,44 @@ constexpr bool kMoveRegisters = Config::kConsumers == 2;
 constexpr int kProducerRegisters = kAccumulators >= 176 ? 24 : 40;
 constexpr int kConsumerRegisters = kAccumulators >= 176 ? 240 : 232;
 
+// A unit of work: one tile of P over one part of k. Units with the same part
+// are neighbours, so that they share operands in L2.
+class Work {
+ public:
+  explicit Work(const Arguments& arguments)
+      : raster_(arguments.rows, arguments.columns, arguments.raster_group),
+        stages_(DivideUp(arguments.depth, Config::kTileK)),
+        splits_(Config::kSplitK ? arguments.splits : 1) {}
+
+  int count() const { return raster_.count() * splits_; }
+  Tile TileOf(int unit) const { return raster_.At(unit % raster_.count()); }
+  int SplitOf(int unit) const { return unit / raster_.count(); }
+
+  Part StagesOf(int unit) const {
+    if constexpr (!Config::kSplitK) return {0, stages_};
+    return PartOf(stages_, splits_, SplitOf(unit));
+  }
+
+ private:
+  const Raster<Config::kTileM, Config::kTileN> raster_;
+  const int stages_;
+  const int splits_;
+};
+
 void Produce(const Arguments& arguments, uint32 shared,
              Ring<Config::kStages> ring) {
-  const Raster<Config::kTileM, Config::kTileN> raster(
-      arguments.rows, arguments.columns, arguments.raster_group);
-  const int stages = DivideUp(arguments.depth, Config::kTileK);
-  for (int i = ptx::CtaIndex(); i < raster.count(); i += ptx::CtaCount()) {
-    const Tile tile = raster.At(i);
-    for (int stage = 0; stage < stages; ++stage) {
+  const Work work(arguments);
+  for (int unit = ptx::CtaIndex(); unit < work.count();
+       unit += ptx::CtaCount()) {
+    const Tile tile = work.TileOf(unit);
+    const Part part = work.StagesOf(unit);
+    for (int i = 0; i < part.count; ++i) {
       ring.Acquire(kStageBytes);
       const uint32 x = shared + ring.stage() * kStageBytes;
       const uint32 full = ring.full(ring.stage());
-      XTile::Load(x, &arguments.x, tile.row, stage * Config::kTileK, full);
-      YTile::Load(x + XTile::kBytes, &arguments.y, tile.column,
-                  stage * Config::kTileK, full);
+      const int k = (part.first + i) * Config::kTileK;
+      XTile::Load(x, &arguments.x, tile.row, k, full);
+      YTile::Load(x + XTile::kBytes, &arguments.y, tile.column, k, full);
       ring.Advance();
     }
   }
@@ -104,30 +128,41 @@ void Multiply(float (&accumulators)[T::kBlocks][Config::kTileN / 2],
   if (leader && stages > 0) ring.Release(previous);
 }
 
+// Where a consumer writes its rows of a unit: partial sums go below each other.
+Tile Destination(const Work& work, const Arguments& arguments, int unit,
+                 int first_row) {
+  Tile tile = work.TileOf(unit);
+  tile.row += first_row;
+  if constexpr (Config::kSplitK) {
+    const int line = work.SplitOf(unit) * arguments.partial_lines;
+    (Config::kStore == Store::kTransposed ? tile.column : tile.row) += line;
+  }
+  return tile;
+}
+
 void Consume(const Arguments& arguments, uint32 shared,
              Ring<Config::kStages> ring, int consumer, int thread) {
-  const Raster<Config::kTileM, Config::kTileN> raster(
-      arguments.rows, arguments.columns, arguments.raster_group);
-  const int stages = DivideUp(arguments.depth, Config::kTileK);
+  const Work work(arguments);
   const int first_row =
       T::kPingPong ? 0 : consumer * T::kBlocks * kInstructionM;
   Writer writer(arguments, shared + kStaging + consumer * Writer::kStagingBytes,
                 shared + kWriterBarriers + consumer * Writer::kBarrierBytes,
-                1 + consumer, thread);
+                consumer, thread);
   float accumulators[T::kBlocks][Config::kTileN / 2];
 
-  int turn = 0;  // Tiles that this CTA has begun.
-  for (int i = ptx::CtaIndex(); i < raster.count();
-       i += ptx::CtaCount(), ++turn) {
+  int turn = 0;  // Units that this CTA has begun.
+  for (int unit = ptx::CtaIndex(); unit < work.count();
+       unit += ptx::CtaCount(), ++turn) {
+    const int stages = work.StagesOf(unit).count;
     if (T::kPingPong && turn % 2 != consumer) {
       ring.Skip(stages);
       continue;
     }
-    Tile tile = raster.At(i);
-    tile.row += first_row;
-    writer.Prefetch(tile);
+    if constexpr (T::kReadsC) {
+      writer.Prefetch(Destination(work, arguments, unit, first_row));
+    }
     Multiply(accumulators, shared, ring, stages, first_row, thread == 0);
-    writer.Write(accumulators, tile);
+    writer.Write(accumulators, Destination(work, arguments, unit, first_row));
   }
   writer.Finish();
 }

@@ -50,4 +50,22 @@ inline Pair Unpack<Float16>(uint32 packed) {
   return pair;
 }
 
+inline float AsFloat(uint32 bits) { return __uint_as_float(bits); }
+
+// One element to f32, exactly.
+inline float Widen(float value) { return value; }
+inline float Widen(BFloat16 value) { return AsFloat(uint32{value.bits} << 16); }
+inline float Widen(Float16 value) { return Unpack<Float16>(value.bits).first; }
+
+// One element from f32, to nearest even.
+template <typename T>
+inline T Narrow(float value) {
+  return {static_cast<uint16>(Pack<T>(value, 0.0f))};
+}
+
+template <>
+inline float Narrow<float>(float value) {
+  return value;
+}
+
 }  // namespace gemmd::ptx

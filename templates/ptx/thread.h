@@ -17,9 +17,11 @@ inline uint32 Broadcast(uint32 value) {
 
 inline void SyncCta() { __syncthreads(); }
 
-// Waits until `threads` threads arrived at barrier `id` (1 to 15).
-inline void SyncThreads(uint32 id, uint32 threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+// Waits until kThreads threads arrived at the hardware barrier kBarrier (1 to
+// 15; 0 is SyncCta's).
+template <int kBarrier, int kThreads>
+inline void SyncThreads() {
+  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
 }
 
 }  // namespace gemmd::ptx

@@ -12,6 +12,19 @@ struct Tile {
   int column;  // First column of P.
 };
 
+// A range of k in stages.
+struct Part {
+  int first;
+  int count;
+};
+
+// Part `index` of `parts` nearly equal parts of `stages`.
+inline Part PartOf(int stages, int parts, int index) {
+  const int length = DivideUp(stages, parts);
+  const int first = Min(index * length, stages);
+  return {first, Min(length, stages - first)};
+}
+
 template <int kTileM, int kTileN>
 class Raster {
  public:
