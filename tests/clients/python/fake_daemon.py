@@ -20,19 +20,21 @@ class Refused(Exception):
         self.code = code
 
 
+def _require(condition, message):
+    if not condition:
+        raise Refused(grpc.StatusCode.INVALID_ARGUMENT, message)
+
+
 def _parse(data, layout, dtype, rows, columns, order, name):
     width, lines = ((columns, rows) if order == api.ROW_MAJOR
                     else (rows, columns))
     leading = layout.leading_dimension or width
-    if leading < width:
-        raise Refused(grpc.StatusCode.INVALID_ARGUMENT,
-                      f"{name}.inline.leading_dimension is {leading}; at "
-                      f"least {width}")
+    _require(leading >= width, f"{name}.inline.leading_dimension is "
+             f"{leading}; at least {width}")
     item = np.dtype(dtype).itemsize
     tight = ((lines - 1) * leading + width) * item if lines and width else 0
-    if len(data) not in (tight, lines * leading * item):
-        raise Refused(grpc.StatusCode.INVALID_ARGUMENT,
-                      f"{name}: {len(data)} bytes; {tight} expected")
+    _require(len(data) in (tight, lines * leading * item),
+             f"{name}: {len(data)} bytes; {tight} expected")
     if not tight:
         return np.zeros((rows, columns), dtype)
     padded = bytes(data).ljust(lines * leading * item, b"\0")
@@ -46,6 +48,7 @@ def _bytes(matrix, order, leading):
     if 0 in lines.shape:
         return b""
     leading = leading or lines.shape[1]
+    _require(leading >= lines.shape[1], "d.inline.leading_dimension is small")
     padded = np.zeros((lines.shape[0], leading), lines.dtype)
     padded[:, :lines.shape[1]] = lines
     tail = (leading - lines.shape[1]) * lines.dtype.itemsize
@@ -123,6 +126,9 @@ class FakeDaemon:
         return self.tensors[handle]
 
     def _create(self, request):
+        for name in ("rows", "columns"):
+            value = getattr(request, name)
+            _require(0 < value < 2 ** 20, f"{name} is {value}")
         handle = secrets.token_hex(16)
         info = api.TensorInfo(
             handle=handle, dtype=request.dtype, rows=request.rows,
@@ -160,9 +166,9 @@ class FakeDaemon:
         source = getattr(header, name)
         if source.WhichOneof("kind") == "tensor":
             info, matrix = self._find(source.tensor)
-            if (info.rows, info.columns, info.order) != (rows, columns, order):
-                raise Refused(grpc.StatusCode.INVALID_ARGUMENT,
-                              f"{name}.tensor: wrong shape or order")
+            _require((info.dtype, info.rows, info.columns, info.order)
+                     == (dtype, rows, columns, order),
+                     f"{name}.tensor: wrong type, shape or order")
             return matrix
         return _parse(parts.get(number, b""), source.inline,
                       arrays.numpy_type(dtype), rows, columns, order, name)
@@ -174,19 +180,20 @@ class FakeDaemon:
         if header.device == "slow":
             time.sleep(0.5)
         problem = header.problem
-        self._check(problem)
+        self._check(header)
         m, n, k = problem.m, problem.n, problem.k
         beta = np.float32(problem.beta)
         order = problem.d_order or api.ROW_MAJOR
         acc = np.zeros((m, n))
-        if problem.alpha != 0 and k:
+        alpha = np.float32(problem.alpha if problem.HasField("alpha") else 1)
+        if alpha != 0 and k:
             a = self._operand("a", header, parts, 2, problem.a_type, m, k,
                               problem.a_order or api.ROW_MAJOR)
             b = self._operand("b", header, parts, 3, problem.b_type, k, n,
                               problem.b_order or api.ROW_MAJOR)
             acc = self._product(a, b)
         with np.errstate(all="ignore"):
-            result = np.float64(np.float32(problem.alpha)) * acc
+            result = np.float64(alpha) * acc
             if beta != 0 or self.fault == "reads_c" and (
                     header.c.WhichOneof("kind") == "tensor"):
                 c = self._operand("c", header, parts, 4, problem.d_type, m, n,
@@ -226,19 +233,28 @@ class FakeDaemon:
             d[:128] = np.roll(d[:128], 64, axis=0)
         return d
 
-    def _check(self, problem):
+    def _check(self, header):
+        problem = header.problem
+        _require(header.device in ("", "host", "slow"),
+                 f"device is {header.device}; served: host")
         for name in ("m", "n", "k"):
-            if getattr(problem, name) < 0:
-                raise Refused(grpc.StatusCode.INVALID_ARGUMENT,
-                              f"problem.{name} is negative")
-        types = {arrays.wire_type(np.float16), api.enum("DataType")[
-            "DATA_TYPE_BF16"]}
+            value = getattr(problem, name)
+            _require(0 <= value < 2 ** 31, f"problem.{name} is {value}")
+        _require(problem.batch >= 0, "problem.batch is negative")
+        for name in ("a_order", "b_order", "d_order"):
+            _require(getattr(problem, name) <= 2, f"problem.{name} is unknown")
+        _require(max(problem.m, problem.k) * max(problem.n, problem.k)
+                 < 2 ** 30, "too large")
+        inputs = {arrays.wire_type(np.float16),
+                  api.enum("DataType")["DATA_TYPE_BF16"]}
         if (problem.batch > 1 or problem.activation or problem.sparsity
                 or problem.precision or problem.accumulator > 1
-                or problem.a_type not in types
+                or problem.a_type not in inputs
                 or problem.a_type != problem.b_type
-                or problem.d_type not in types | {arrays.wire_type("f4")}):
-            raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not served")
+                or problem.d_type not in inputs | {arrays.wire_type("f4")}
+                or problem.c_type not in (0, problem.d_type)):
+            raise Refused(grpc.StatusCode.UNIMPLEMENTED,
+                          f"not served: a_type {problem.a_type}")
 
 
 class _Handlers(grpc.GenericRpcHandler):

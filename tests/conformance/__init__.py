@@ -1,0 +1,4 @@
+"""Conformance suite: any gemmd daemon, any device, over the public API.
+
+From tests/:  python3 -m conformance --target localhost:7070
+"""

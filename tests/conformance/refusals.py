@@ -1,0 +1,173 @@
+"""Requests that must be refused, with the code and a text that helps.
+
+UNSUPPORTED lists what the API describes but daemons of this version do not
+serve. Each entry is probed, so that the list stays true.
+"""
+
+from typing import NamedTuple
+
+import gemmd
+import numpy as np
+from gemmd import api, arrays
+
+from . import fills, results
+
+_TYPES = api.enum("DataType")
+_BF16 = arrays.wire_type(fills.BF16)
+
+
+def _header(device, m=4, n=5, k=6, **fields):
+    header = api.MatmulHeader(device=device)
+    problem = header.problem
+    problem.m, problem.n, problem.k = m, n, k
+    problem.a_type = problem.b_type = problem.d_type = _BF16
+    for name, value in fields.items():
+        setattr(problem, name, value)
+    return header
+
+
+def _bytes(m=4, n=5, k=6, size=2):
+    return bytes(m * k * size), bytes(k * n * size)
+
+
+class Unsupported(NamedTuple):
+    name: str
+    reason: str
+    fields: dict  # Of the problem.
+
+
+_LATER = "described by the API, served by no daemon of this version"
+
+UNSUPPORTED = [
+    *(Unsupported(f"{name.lower()} inputs", _LATER,
+                  {"a_type": _TYPES[f"DATA_TYPE_{name}"],
+                   "b_type": _TYPES[f"DATA_TYPE_{name}"]})
+      for name in ("F32", "E4M3", "E5M2", "S8", "U8", "B1")),
+    *(Unsupported(f"{name.lower()} results", _LATER,
+                  {"d_type": _TYPES[f"DATA_TYPE_{name}"]})
+      for name in ("E4M3", "E5M2", "S8", "U8", "S32")),
+    Unsupported("a and b of different types", _LATER,
+                {"b_type": _TYPES["DATA_TYPE_F16"]}),
+    Unsupported("c and d of different types", _LATER,
+                {"beta": 1.0, "c_type": _TYPES["DATA_TYPE_F32"]}),
+    Unsupported("f16 accumulation", _LATER,
+                {"a_type": _TYPES["DATA_TYPE_F16"],
+                 "b_type": _TYPES["DATA_TYPE_F16"],
+                 "accumulator": api.enum("Accumulator")["ACCUMULATOR_F16"]}),
+    Unsupported("fast precision", _LATER,
+                {"precision": api.enum("Precision")["PRECISION_FAST"]}),
+    Unsupported("2:4 sparse A", _LATER,
+                {"sparsity": api.enum("Sparsity")["SPARSITY_2_4"]}),
+    Unsupported("batches", _LATER, {"batch": 2}),
+    *(Unsupported(name.lower().replace("_", " "), _LATER,
+                  {"activation": number})
+      for name, number in api.enum("Activation").items() if number),
+]
+
+
+def _refused(case, call, codes, text=""):
+    """Passed when `call` raises one of `codes` with `text` in its message."""
+    try:
+        call()
+    except gemmd.Error as error:
+        if error.code not in codes:
+            return results.failed(case, f"{error}; expected {codes}")
+        if text.lower() not in error.message.lower():
+            return results.failed(
+                case, f"{error}; the text does not mention {text!r}")
+        return results.Result(case)
+    return results.failed(case, f"accepted; expected {codes}")
+
+
+def unsupported(client, device):
+    """(Result, entry for the report) for each entry of UNSUPPORTED."""
+    for entry in UNSUPPORTED:
+        header = _header(device, **entry.fields)
+        yield (_refused(f"unsupported: {entry.name}",
+                        lambda: client.execute(header, *_bytes()),
+                        ("UNIMPLEMENTED", "INVALID_ARGUMENT")),
+               {"name": entry.name, "reason": entry.reason})
+
+
+_INVALID = ("INVALID_ARGUMENT",)
+
+
+def _bad_products(client, device):
+    """(name, call, codes, text) of products that must be refused."""
+    def product(*operands, **fields):
+        header = _header(device, **fields)
+        return lambda: client.execute(header, *operands)
+
+    a, b = _bytes()
+    for name in ("m", "n", "k"):
+        yield f"{name} = -1", product(a, b, **{name: -1}), _INVALID, name
+        yield (f"{name} = 2^40", product(a, b, **{name: 2 ** 40}), _INVALID,
+               name)
+    yield "batch = -1", product(a, b, batch=-1), _INVALID, "batch"
+    yield "unknown a_type", product(a, b, a_type=99), (
+        "INVALID_ARGUMENT", "UNIMPLEMENTED"), "a_type"
+    yield "unknown a_order", product(a, b, a_order=7), _INVALID, "a_order"
+    yield "short a", product(a[:-2], b), _INVALID, "a"
+    yield "long b", product(a, b + b"12"), _INVALID, "b"
+    yield "missing b", product(a), _INVALID, "b"
+    yield "missing c", product(a, b, beta=1.0), _INVALID, "c"
+    # 100 GB of operands announced, none sent.
+    yield ("huge without bytes", product(m=200000, n=200000, k=200000),
+           ("INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"), "")
+    yield ("huge result", product(bytes(2 * 2 ** 20), bytes(2 * 2 ** 20),
+                                  m=2 ** 20, n=2 ** 20, k=1),
+           ("INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"), "")
+    for name in ("a", "b", "d"):
+        header = _header(device)
+        getattr(header, name).inline.leading_dimension = 3
+        yield (f"{name} with a leading dimension below its width",
+               lambda header=header: client.execute(header, a, b), _INVALID,
+               "leading_dimension")
+        header = _header(device)
+        getattr(header, name).tensor = "0" * 32
+        yield (f"{name} is an unknown tensor",
+               lambda header=header: client.execute(header, a, b),
+               ("NOT_FOUND",), "")
+    yield ("unknown device", lambda: client.execute(
+        _header("cuda:99"), a, b), ("INVALID_ARGUMENT", "NOT_FOUND"), "cuda:99")
+
+
+def _bad_tensors(client, device):
+    good = np.ones((4, 6), fills.BF16)
+    yield "tensor of no rows", lambda: client.zeros((0, 4), fills.BF16), \
+        _INVALID, "rows"
+    yield "tensor of -1 columns", lambda: client.zeros((4, -1), fills.BF16), \
+        _INVALID, "columns"
+    yield ("tensor beyond memory",
+           lambda: client.zeros((2 ** 30, 2 ** 30), fills.F32),
+           ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT"), "")
+
+    def wrong_operand(array, field):
+        with client.tensor(array, device=device) as tensor:
+            header = _header(device)
+            getattr(header, field).tensor = tensor.handle
+            client.execute(header, *_bytes())
+
+    yield ("tensor of another shape",
+           lambda: wrong_operand(good.T.copy(), "a"), _INVALID, "a")
+    yield ("tensor of another type",
+           lambda: wrong_operand(good.astype(fills.F16), "a"), _INVALID, "a")
+    yield ("tensor of another order",
+           lambda: wrong_operand(np.asfortranarray(good), "a"), _INVALID, "a")
+
+    def deleted_twice():
+        tensor = client.tensor(good, device=device)
+        tensor.delete()
+        tensor.delete()
+
+    yield "tensor deleted twice", deleted_twice, ("NOT_FOUND",), ""
+
+
+def refusals(client, device):
+    """Results of all bad requests, and that the daemon works afterwards."""
+    for bad in (_bad_products, _bad_tensors):
+        for name, call, codes, text in bad(client, device):
+            yield _refused(f"refused: {name}", call, codes, text)
+    ones = np.ones((4, 4), fills.BF16)
+    yield results.equal("works after refusals",
+                        client.matmul(ones, ones, device=device), ones * 4)

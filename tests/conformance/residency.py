@@ -1,0 +1,93 @@
+"""Probes of resident tensors, repeated and concurrent requests."""
+
+from concurrent import futures
+
+import numpy as np
+
+from . import fills, reference, results
+from .probes import probe
+from .semantics import SHAPE
+from .shapes import Shape
+
+# The second is long in k with few tiles, where k may be split.
+_SHAPES = (SHAPE, Shape(64, 72, 4096))
+
+
+def _normal(p, shape, output=fills.F32):
+    a, b, c = fills.normal(shape, p.dtype)
+    return p.a(a), p.b(b), p.c(c, output)
+
+
+@probe
+def tensors_come_back_as_sent(p):
+    for rows, columns in ((1, 1), (7, 129), (130, 71), (256, 64)):
+        values = fills.normal(Shape(rows, 1, columns), p.dtype)[0]
+        for name, array in (("C", np.ascontiguousarray(values)),
+                            ("F", np.asfortranarray(values))):
+            with p.tensor(array) as tensor:
+                yield p.same_bits(f"{rows}x{columns} {name}", tensor.numpy(),
+                                  array)
+    with p.client.zeros((7, 5), p.dtype, device=p.device) as tensor:
+        yield p.same_bits("zeros", tensor.numpy(), np.zeros((7, 5), p.dtype))
+
+
+@probe
+def resident_and_inline_operands_give_the_same_bits(p):
+    for shape in _SHAPES:
+        a, b, c = _normal(p, shape)
+        inline = p.multiply(a, b, c=c, alpha=1.5, beta=0.5)
+        with p.tensor(a) as ta, p.tensor(b) as tb, p.tensor(c) as tc, \
+                p.client.zeros(c.shape, c.dtype, order=p.order,
+                               device=p.device) as td:
+            p.multiply(ta, tb, c=tc, alpha=1.5, beta=0.5, out=td)
+            yield p.same_bits(f"{shape}", td.numpy(), inline)
+            for name, tensor, array in (("A", ta, a), ("B", tb, b),
+                                        ("C", tc, c)):
+                yield p.same_bits(f"{shape} {name} is unchanged",
+                                  tensor.numpy(), array)
+
+
+@probe
+def d_may_be_c(p):
+    for output in fills.TYPES.values():
+        a, b, c = _normal(p, SHAPE, output)
+        apart = p.multiply(a, b, c=c, alpha=2, beta=-0.5)
+        with p.tensor(c) as tensor:
+            p.multiply(a, b, c=tensor, alpha=2, beta=-0.5, out=tensor)
+            yield p.same_bits(f"{output}", tensor.numpy(), apart)
+
+
+@probe
+def every_element_of_d_is_written(p):
+    for shape in (Shape(1, 1, 8), Shape(129, 65, 24), Shape(65, 200, 1),
+                  Shape(300, 258, 72), Shape(7, 520, 0)):
+        a, b, _ = p.exact(shape)
+        for output in fills.TYPES.values():
+            poison = p.c(np.full((shape.m, shape.n), np.nan), output)
+            with p.tensor(poison) as tensor:
+                p.multiply(a, b, out=tensor)
+                expected = reference.round_to(
+                    reference.Products(a, b).product, output)
+                yield p.equal(f"{shape} {output}", tensor.numpy(), expected)
+
+
+@probe
+def same_request_gives_the_same_bits(p):
+    for shape in _SHAPES:
+        a, b, c = _normal(p, shape)
+        first = p.multiply(a, b, c=c, beta=1)
+        for repeat in range(3):
+            yield p.same_bits(f"{shape} repeat {repeat + 1}",
+                              p.multiply(a, b, c=c, beta=1), first)
+
+
+@probe
+def concurrent_requests_do_not_mix(p):
+    shapes = [Shape(65 + 8 * i, 129 - 8 * i, 24 + i) for i in range(12)]
+    operands = [p.exact(shape) for shape in shapes]
+    with futures.ThreadPoolExecutor(len(shapes)) as pool:
+        products = list(pool.map(
+            lambda abc: p.multiply(*abc[:2], c=abc[2], beta=-1), operands))
+    for shape, (a, b, c), d in zip(shapes, operands, products):
+        expected = reference.Products(a, b).result(1, -1, c)
+        yield results.equal(p.name(str(shape)), d, expected.astype(d.dtype))

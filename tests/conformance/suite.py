@@ -1,0 +1,91 @@
+"""Runs the suite: units of work, in processes that each hold a client."""
+
+import functools
+import multiprocessing
+import os
+from typing import NamedTuple
+
+import gemmd
+
+from . import grid, probes, refusals, residency, results, semantics, shapes
+
+assert semantics and residency  # Imported for the probes they register.
+
+_TIMEOUT_S = 300
+
+
+class Options(NamedTuple):
+    target: str
+    device: str = ""
+    subset: str = "full"
+    only: str = ""  # Runs only cases whose name contains it.
+    jobs: int = 1
+
+
+def units(options):
+    """(function, arguments) of each unit, the longest first."""
+    work = []
+    for index, shape in enumerate(shapes.load(options.subset)):
+        size = shape.m * shape.n + shape.k * (shape.m + shape.n)
+        work += [(size, run_grid, (index, shape, name))
+                 for name in grid.INPUTS]
+    # Probes hold tensors and use several kernels each: early.
+    work += [(1 << 21, run_probe, (name, kind)) for name in probes.PROBES
+             for kind in probes.kinds(options.subset)]
+    work.append((0, run_refusals, ()))
+    work.sort(key=lambda unit: -unit[0])
+    return [(function, arguments) for _, function, arguments in work]
+
+
+def run_grid(client, options, index, shape, input_name):
+    unit = grid.Unit(client, options.device)
+    return [unit.run(case)
+            for case in grid.cases(index, shape, input_name, options.subset)
+            if options.only in str(case)]
+
+
+def run_probe(client, options, name, kind):
+    probe = probes.Probe(client, options.device, name, kind)
+    if options.only and not (options.only in probe.name()
+                             or probe.name() in options.only):
+        return []
+    found = []
+    try:
+        for result in probes.PROBES[name](probe):
+            found.append(result)
+    except gemmd.Error as error:
+        found.append(results.failed(probe.name(), f"stopped by {error}"))
+    return [result for result in found if options.only in result.case
+            or result.detail]
+
+
+def run_refusals(client, options):
+    found = list(refusals.refusals(client, options.device))
+    found += [result for result, _ in refusals.unsupported(client,
+                                                           options.device)]
+    return [result for result in found if options.only in result.case]
+
+
+@functools.cache
+def _client(target):
+    return gemmd.Client(target, timeout=_TIMEOUT_S)
+
+
+def _run(options, unit):
+    function, arguments = unit
+    return function(_client(options.target), options, *arguments)
+
+
+def run(options):
+    """Yields lists of Results as units finish."""
+    work = units(options)
+    task = functools.partial(_run, options)
+    if options.jobs <= 1:
+        yield from map(task, work)
+        return
+    # One thread each: the processes are the parallelism. Read by the BLAS
+    # that a child loads.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # A fork would copy gRPC's threads' locks in whatever state they are.
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        yield from pool.imap_unordered(task, work)
