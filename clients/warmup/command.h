@@ -1,0 +1,37 @@
+// The subcommands of gemm-warmup.
+#ifndef GEMMD_CLIENTS_WARMUP_COMMAND_H_
+#define GEMMD_CLIENTS_WARMUP_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/warmup/flags.h"
+
+namespace gemmd::warmup {
+
+// Exit codes. An error Status exits with kExitIncomplete, INVALID_ARGUMENT
+// with kExitUsage.
+inline constexpr int kExitComplete = 0;
+inline constexpr int kExitIncomplete = 1;
+inline constexpr int kExitUsage = 2;
+
+struct Command {
+  std::string name;
+  std::string operands;  // As in "FILE...".
+  std::string summary;   // One line.
+  std::string details;   // For --help; may be empty.
+  std::vector<FlagSpec> flags;
+  absl::StatusOr<int> (*run)(const Flags& flags);
+};
+
+Command CompileCommand();
+Command ListCommand();
+
+// Flags that several commands have.
+FlagSpec CacheDirFlag();
+FlagSpec NvrtcFlag();
+
+}  // namespace gemmd::warmup
+
+#endif  // GEMMD_CLIENTS_WARMUP_COMMAND_H_

@@ -1,0 +1,190 @@
+// gemm-warmup compile: the kernels of a list of problems, into a directory.
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "clients/warmup/command.h"
+#include "clients/warmup/progress.h"
+#include "jit/instance.h"
+#include "jit/kernel_cache.h"
+#include "jit/nvrtc_compiler.h"
+#include "jit/planner.h"
+#include "jit/problem_line.h"
+#include "jit/status.h"
+#include "jit/template_library.h"
+
+namespace gemmd::warmup {
+namespace {
+
+constexpr char kDetails[] =
+    "Each FILE (or - for standard input) holds one problem per line:\n"
+    "\n"
+    "  TYPE LAYOUT M N K [d=TYPE] [alpha=X] [beta=X] [order=row|column]\n"
+    "  bf16 TN 4096 7168 2304 d=f32\n"
+    "\n"
+    "LAYOUT has the letters of column-major BLAS: first A (N: m x k stored\n"
+    "column-major, T: row-major), then B (N: k x n column-major, T:\n"
+    "row-major). D is column-major unless order=row; # starts a comment.\n"
+    "What is compiled already is not compiled again.\n";
+
+absl::StatusOr<std::string> ReadText(const std::string& name) {
+  if (name == "-") {
+    return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  }
+  std::ifstream file(name);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file.good() && !file.eof()) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", name));
+  }
+  return text;
+}
+
+absl::StatusOr<std::vector<jit::Problem>> ReadProblems(
+    const std::vector<std::string>& files) {
+  if (files.empty()) {
+    return absl::InvalidArgumentError("no FILE was given; see --help");
+  }
+  std::vector<jit::Problem> problems;
+  for (const std::string& file : files) {
+    ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+    absl::StatusOr<std::vector<jit::Problem>> more =
+        jit::ParseProblemLines(text);
+    if (!more.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": ", more.status().message()));
+    }
+    problems.insert(problems.end(), more->begin(), more->end());
+  }
+  return problems;
+}
+
+// One instance per kernel that the problems need, and the one that every
+// upload may need.
+absl::StatusOr<std::vector<jit::Instance>> InstancesOf(
+    const jit::TemplateLibrary& templates,
+    const std::vector<jit::Problem>& problems,
+    const jit::DeviceProperties& device) {
+  std::map<std::string, jit::Instance> by_name;
+  for (const jit::Problem& problem : problems) {
+    if (!problem.writes()) continue;
+    const jit::Plan plan = jit::ChoosePlan(problem, device);
+    const std::string name = jit::KernelName(plan.family, plan.config);
+    if (by_name.contains(name)) continue;
+    ASSIGN_OR_RETURN(by_name[name],
+                     jit::MakeInstance(templates, plan.family, plan.config));
+  }
+  std::vector<jit::Instance> instances;
+  for (auto& [name, instance] : by_name) {
+    instances.push_back(std::move(instance));
+  }
+  ASSIGN_OR_RETURN(jit::Instance repitch, jit::MakeRepitchInstance(templates));
+  instances.push_back(std::move(repitch));
+  return instances;
+}
+
+std::string Describe(const jit::CacheResult& result) {
+  const jit::CompiledKernel& kernel = *result.kernel;
+  if (result.source != jit::CubinSource::kCompiled) {
+    return absl::StrCat(kernel.name, ": there already");
+  }
+  return absl::StrCat(kernel.name, ": compiled in ", kernel.compile_ms, " ms, ",
+                      kernel.registers, " registers, ", kernel.cubin.size(),
+                      " bytes");
+}
+
+// Gets every instance, `jobs` at a time. The number of those that failed.
+int GetAll(jit::KernelCache& cache, const std::vector<jit::Instance>& instances,
+           int jobs, Progress& progress) {
+  std::atomic<size_t> next = 0;
+  std::atomic<int> failed = 0;
+  const auto work = [&] {
+    for (size_t i; (i = next++) < instances.size();) {
+      const absl::StatusOr<jit::CacheResult> result =
+          cache.Get(instances[i], absl::InfiniteFuture());
+      if (result.ok()) {
+        progress.Step(Describe(*result));
+      } else {
+        ++failed;
+        progress.Note(absl::StrCat("failed: ", result.status().message()));
+        progress.Step(instances[i].name);
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < jobs; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  return failed;
+}
+
+absl::StatusOr<int> Run(const Flags& flags) {
+  ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
+  ASSIGN_OR_RETURN(
+      const int64_t jobs,
+      flags.GetInt("jobs", std::thread::hardware_concurrency(), 1));
+  jit::DeviceProperties device;
+  ASSIGN_OR_RETURN(const int64_t multiprocessors,
+                   flags.GetInt("multiprocessors", device.multiprocessors, 1));
+  device.multiprocessors = static_cast<int>(multiprocessors);
+  ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
+                   ReadProblems(flags.positional()));
+  const jit::TemplateLibrary embedded = jit::TemplateLibrary::Embedded();
+  ASSIGN_OR_RETURN(const std::vector<jit::Instance> instances,
+                   InstancesOf(embedded, problems, device));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<jit::Compiler> compiler,
+      jit::CreateNvrtcCompiler({.nvrtc_path = flags.Get("nvrtc", "")}));
+
+  const absl::Time start = absl::Now();
+  Progress progress(stdout, static_cast<int>(instances.size()));
+  const std::unique_ptr<jit::KernelCache> cache = jit::KernelCache::Create(
+      {.directory = directory,
+       .compile_jobs = static_cast<int>(jobs),
+       .warn = [&progress](const std::string& text) { progress.Note(text); }},
+      std::move(compiler));
+  const int failed =
+      GetAll(*cache, instances, static_cast<int>(jobs), progress);
+  const jit::CacheStatistics statistics = cache->statistics();
+  progress.Note(absl::StrFormat(
+      "%d problems, %d kernels: %d compiled, %d there already, %d failed, %d "
+      "not written, in %.1f s",
+      problems.size(), instances.size(),
+      statistics.compiles - statistics.compile_errors, statistics.disk_hits,
+      failed, statistics.write_errors,
+      absl::ToDoubleSeconds(absl::Now() - start)));
+  return failed == 0 && statistics.write_errors == 0 ? kExitComplete
+                                                     : kExitIncomplete;
+}
+
+}  // namespace
+
+FlagSpec CacheDirFlag() {
+  return {"cache_dir", "DIR", "the cache; made when it is not there"};
+}
+
+FlagSpec NvrtcFlag() {
+  return {"nvrtc", "PATH",
+          "file or folder of libnvrtc; found by itself when installed"};
+}
+
+Command CompileCommand() {
+  return {.name = "compile",
+          .operands = "FILE...",
+          .summary = "Compile the kernels of a list of problems.",
+          .details = kDetails,
+          .flags = {CacheDirFlag(),
+                    NvrtcFlag(),
+                    {"jobs", "N", "compiles at a time; default: one per core"},
+                    {"multiprocessors", "N",
+                     "of the GPU that will run them; default: 132 (H100 SXM)"}},
+          .run = Run};
+}
+
+}  // namespace gemmd::warmup
