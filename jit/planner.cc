@@ -27,8 +27,7 @@ struct Shape {
 constexpr Shape kShapes[] = {
     {64, 1, Schedule::kCooperative},  {128, 2, Schedule::kCooperative},
     {256, 2, Schedule::kCooperative}, {64, 2, Schedule::kPingPong},
-    {128, 2, Schedule::kPingPong},    {192, 2, Schedule::kPingPong},
-    {256, 2, Schedule::kPingPong},
+    {128, 2, Schedule::kPingPong},
 };
 
 // The problem seen from one orientation: which operand is X, what is
