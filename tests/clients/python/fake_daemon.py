@@ -128,7 +128,7 @@ class FakeDaemon:
     def _create(self, request):
         for name in ("rows", "columns"):
             value = getattr(request, name)
-            _require(0 < value < 2 ** 20, f"{name} is {value}")
+            _require(0 < value < 2 ** 24, f"{name} is {value}")
         handle = secrets.token_hex(16)
         info = api.TensorInfo(
             handle=handle, dtype=request.dtype, rows=request.rows,
