@@ -1,5 +1,6 @@
 #include "jit/nvrtc_compile.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "jit/compile_options.h"
 #include "jit/status.h"
@@ -7,18 +8,24 @@
 namespace gemmd::jit {
 namespace {
 
+// NVRTC reports a lack of memory as a rejected source. It is not: with more
+// memory, or at another time, the source compiles.
+bool IsOutOfMemory(nvrtcResult result, absl::string_view log) {
+  return result == NVRTC_ERROR_OUT_OF_MEMORY ||
+         absl::StrContains(log, "out of memory") ||
+         absl::StrContains(log, "catastrophic error processing") ||
+         absl::StrContains(log, "Memory allocation failure");
+}
+
 absl::Status ToStatus(const NvrtcLibrary& library, nvrtcResult result,
                       absl::string_view words) {
-  switch (result) {
-    case NVRTC_SUCCESS:
-      return absl::OkStatus();
-    case NVRTC_ERROR_OUT_OF_MEMORY:
-      return absl::ResourceExhaustedError("the compiler ran out of memory");
-    default:
-      return absl::InternalError(
-          absl::StrCat("NVRTC: ", library.symbols().get_error_string(result),
-                       words.empty() ? "" : "\n", words));
+  if (result == NVRTC_SUCCESS) return absl::OkStatus();
+  if (IsOutOfMemory(result, words)) {
+    return absl::ResourceExhaustedError("the compiler ran out of memory");
   }
+  return absl::InternalError(
+      absl::StrCat("NVRTC: ", library.symbols().get_error_string(result),
+                   words.empty() ? "" : "\n", words));
 }
 
 class Program {

@@ -4,20 +4,22 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "jit/compile_options.h"
+#include "jit/compile_worker.h"
 #include "jit/nvrtc_compile.h"
 #include "jit/nvrtc_library.h"
 #include "jit/status.h"
+#include "jit/worker_pool.h"
 
 namespace gemmd::jit {
 namespace {
 
-// NVRTC in this process: its front end runs one compile at a time, and a
-// deadline cannot stop it.
-class InProcessCompiler final : public Compiler {
+class NvrtcCompiler final : public Compiler {
  public:
-  explicit InProcessCompiler(NvrtcLibrary library)
+  NvrtcCompiler(NvrtcLibrary library, std::unique_ptr<WorkerPool> workers)
       : library_(std::move(library)),
+        workers_(std::move(workers)),
         identity_(std::async(std::launch::async, [this] {
                     return library_.ReadIdentity();
                   }).share()) {}
@@ -32,6 +34,12 @@ class InProcessCompiler final : public Compiler {
     if (absl::Now() >= deadline) {
       return absl::DeadlineExceededError("no time was left to compile");
     }
+    if (workers_ != nullptr) {
+      return workers_->Compile(
+          {.source = instance.source, .options = CommandLine(instance)},
+          deadline);
+    }
+    // NVRTC cannot be stopped: the deadline is not held.
     return CompileWithNvrtc(library_, instance.source, CommandLine(instance));
   }
 
@@ -39,6 +47,7 @@ class InProcessCompiler final : public Compiler {
 
  private:
   const NvrtcLibrary library_;
+  const std::unique_ptr<WorkerPool> workers_;  // May be null.
   const std::shared_future<std::string> identity_;
 };
 
@@ -48,7 +57,15 @@ absl::StatusOr<std::unique_ptr<Compiler>> CreateNvrtcCompiler(
     const NvrtcCompilerOptions& options) {
   ASSIGN_OR_RETURN(NvrtcLibrary library,
                    NvrtcLibrary::Open({.path = options.nvrtc_path}));
-  return std::make_unique<InProcessCompiler>(std::move(library));
+  std::unique_ptr<WorkerPool> workers;
+  if (!options.worker_program.empty()) {
+    workers = std::make_unique<WorkerPool>(
+        WorkerPool::Options{.program = options.worker_program,
+                            .arguments = CompileWorkerArguments(
+                                library.file(), options.worker_memory_bytes)});
+  }
+  return std::make_unique<NvrtcCompiler>(std::move(library),
+                                         std::move(workers));
 }
 
 }  // namespace gemmd::jit

@@ -2,6 +2,7 @@
 #ifndef GEMMD_JIT_NVRTC_COMPILER_H_
 #define GEMMD_JIT_NVRTC_COMPILER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,13 @@ namespace gemmd::jit {
 struct NvrtcCompilerOptions {
   // File or folder of libnvrtc; empty searches (see NvrtcLibrary::Options).
   std::string nvrtc_path;
+  // Program whose main begins with RunIfCompileWorker (jit/compile_worker.h):
+  // "/proc/self/exe" in one that does. Compiles then run in processes of their
+  // own: in parallel, with a deadline and a memory limit, and their crashes
+  // are nobody else's. Empty: in this process, with none of that.
+  std::string worker_program;
+  // Address space of a worker; 0: no limit.
+  int64_t worker_memory_bytes = int64_t{4} << 30;
 };
 
 // Returns at once; the digest in identity() is computed in the background and

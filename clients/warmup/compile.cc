@@ -140,7 +140,8 @@ absl::StatusOr<int> Run(const Flags& flags) {
                    InstancesOf(embedded, problems, device));
   ASSIGN_OR_RETURN(
       std::unique_ptr<jit::Compiler> compiler,
-      jit::CreateNvrtcCompiler({.nvrtc_path = flags.Get("nvrtc", "")}));
+      jit::CreateNvrtcCompiler({.nvrtc_path = flags.Get("nvrtc", ""),
+                                .worker_program = "/proc/self/exe"}));
 
   const absl::Time start = absl::Now();
   Progress progress(stdout, static_cast<int>(instances.size()));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
+#include "jit/compile_worker.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -71,5 +72,6 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace gemmd::warmup
 
 int main(int argc, char** argv) {
+  if (auto code = gemmd::jit::RunIfCompileWorker(argc, argv)) return *code;
   return gemmd::warmup::Main({argv + 1, argv + argc});
 }

@@ -58,10 +58,12 @@ gemmd_kernel(float* p, unsigned long long x, unsigned long long y) {
 
 absl::Time Soon() { return absl::Now() + absl::Minutes(5); }
 
-class NvrtcCompilerTest : public testing::Test {
+// Parameter: the worker's program; empty compiles in this process.
+class NvrtcCompilerTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    auto compiler = CreateNvrtcCompiler({.nvrtc_path = GEMMD_TEST_NVRTC});
+    auto compiler = CreateNvrtcCompiler(
+        {.nvrtc_path = GEMMD_TEST_NVRTC, .worker_program = GetParam()});
     ASSERT_TRUE(compiler.ok()) << compiler.status();
     compiler_ = *std::move(compiler);
   }
@@ -73,7 +75,7 @@ class NvrtcCompilerTest : public testing::Test {
   std::unique_ptr<Compiler> compiler_;
 };
 
-TEST_F(NvrtcCompilerTest, CompilesForHopper) {
+TEST_P(NvrtcCompilerTest, CompilesForHopper) {
   const absl::StatusOr<CompileOutput> output = Compile(kReverse);
   ASSERT_TRUE(output.ok()) << output.status();
   const absl::StatusOr<KernelResources> resources = ReadCompileLog(output->log);
@@ -87,11 +89,11 @@ TEST_F(NvrtcCompilerTest, CompilesForHopper) {
   EXPECT_EQ(facts->registers, resources->registers);
 }
 
-TEST_F(NvrtcCompilerTest, GivesTheSameBytesAgain) {
+TEST_P(NvrtcCompilerTest, GivesTheSameBytesAgain) {
   EXPECT_EQ(Compile(kReverse)->cubin, Compile(kReverse)->cubin);
 }
 
-TEST_F(NvrtcCompilerTest, RepeatsTheWordsOfTheCompiler) {
+TEST_P(NvrtcCompilerTest, RepeatsTheWordsOfTheCompiler) {
   const absl::Status status =
       Compile("extern \"C\" __global__ void gemmd_kernel() { nonsense; }")
           .status();
@@ -101,7 +103,7 @@ TEST_F(NvrtcCompilerTest, RepeatsTheWordsOfTheCompiler) {
       << status;
 }
 
-TEST_F(NvrtcCompilerTest, SpillsAreErrors) {
+TEST_P(NvrtcCompilerTest, SpillsAreErrors) {
   const absl::StatusOr<CompileOutput> output = Compile(kSpilling);
   ASSERT_TRUE(output.ok()) << output.status();
   const absl::Status status = ReadCompileLog(output->log).status();
@@ -109,7 +111,7 @@ TEST_F(NvrtcCompilerTest, SpillsAreErrors) {
   EXPECT_TRUE(absl::StrContains(status.message(), "spills")) << status;
 }
 
-TEST_F(NvrtcCompilerTest, SerialisedWgmmaIsAnError) {
+TEST_P(NvrtcCompilerTest, SerialisedWgmmaIsAnError) {
   const absl::StatusOr<CompileOutput> output = Compile(kSerialised);
   ASSERT_TRUE(output.ok()) << output.status();
   const absl::Status status = ReadCompileLog(output->log).status();
@@ -117,20 +119,49 @@ TEST_F(NvrtcCompilerTest, SerialisedWgmmaIsAnError) {
   EXPECT_TRUE(absl::StrContains(status.message(), "(C75")) << status;
 }
 
-TEST_F(NvrtcCompilerTest, OptionsOfAnInstanceAreNotRepeated) {
+TEST_P(NvrtcCompilerTest, OptionsOfAnInstanceAreNotRepeated) {
   const Instance instance = {.options = {"-arch=sm_90a", "-std=c++17"}};
   EXPECT_EQ(compiler_->CommandLine(instance),
             (std::vector<std::string>{"-arch=sm_90a", "-std=c++17",
                                       "--ptxas-options=-v", "--no-cache"}));
 }
 
-TEST_F(NvrtcCompilerTest, IdentityIsTheDigestOfTheFiles) {
+TEST_P(NvrtcCompilerTest, IdentityIsTheDigestOfTheFiles) {
   EXPECT_TRUE(absl::StartsWith(compiler_->identity(), "NVRTC 13.0 sha256:"));
   EXPECT_EQ(compiler_->identity().size(), 18 + 64);
   EXPECT_FALSE(absl::StrContains(compiler_->identity(), "/"));
   auto other = CreateNvrtcCompiler({.nvrtc_path = GEMMD_TEST_NVRTC});
   EXPECT_EQ((*other)->identity(), compiler_->identity());
 }
+
+INSTANTIATE_TEST_SUITE_P(Ways, NvrtcCompilerTest,
+                         testing::Values("", GEMMD_TEST_NVRTC_WORKER),
+                         [](const auto& info) {
+                           return info.param.empty() ? "InProcess" : "InWorker";
+                         });
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(NvrtcWorkerTest, OneThatUsesUpItsMemoryFailsItsCompileOnly) {
+  auto compiler =
+      CreateNvrtcCompiler({.nvrtc_path = GEMMD_TEST_NVRTC,
+                           .worker_program = GEMMD_TEST_NVRTC_WORKER,
+                           .worker_memory_bytes = int64_t{512} << 20});
+  ASSERT_TRUE(compiler.ok()) << compiler.status();
+  // An array of a million elements, each initialised by its own expression.
+  std::string elements;
+  for (int i = 0; i < 1000000; ++i) elements += "1+1,";
+  const absl::Status status =
+      (*compiler)
+          ->Compile({.source = "__device__ int a[] = {" + elements + "};"},
+                    Soon())
+          .status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.code(), absl::StatusCode::kInternal) << status;
+  const absl::StatusOr<CompileOutput> next =
+      (*compiler)->Compile({.source = kReverse}, Soon());
+  EXPECT_TRUE(next.ok()) << next.status();
+}
+#endif
 
 TEST(NvrtcLibraryTest, SaysHowToGetIt) {
   const absl::Status status =
