@@ -1,0 +1,71 @@
+#include "tests/bench/ceiling.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "jit/status.h"
+#include "service/gpu/module.h"
+#include "tests/bench/device_code.h"
+#include "tests/bench/kernel_texts.h"
+
+namespace gemmd::bench {
+
+absl::StatusOr<jit::Instance> CeilingInstance(
+    const jit::TemplateLibrary& templates, jit::DataType input) {
+  const bool bf16 = input == jit::DataType::kBf16;
+  ASSIGN_OR_RETURN(const jit::Instance repitch,
+                   jit::MakeRepitchInstance(templates));
+  ASSIGN_OR_RETURN(
+      std::string source,
+      templates.Expand(absl::StrCat(
+          kElementsText, kArgumentsText,
+          "#include \"common/types.h\"\n"
+          "namespace gemmd::bench {\n"
+          "using Input = ",
+          bf16 ? "BFloat16" : "Float16",
+          ";\n"
+          "constexpr Element kInput = Element::",
+          bf16 ? "kBf16" : "kF16", ";\n}  // namespace gemmd::bench\n",
+          kCeilingText)));
+  return jit::Instance{.name = absl::StrCat("bench_ceiling_", Name(input)),
+                       .source = std::move(source),
+                       .options = repitch.options};
+}
+
+absl::StatusOr<double> MeasureCeiling(
+    const gpu::CudaDevice& device, const std::shared_ptr<gpu::Stream>& stream,
+    const jit::TemplateLibrary& templates, jit::KernelCache& cache,
+    jit::DataType input, const Timer& timer) {
+  ASSIGN_OR_RETURN(const jit::Instance instance,
+                   CeilingInstance(templates, input));
+  ASSIGN_OR_RETURN(const jit::CacheResult compiled,
+                   cache.Get(instance, absl::Now() + absl::Minutes(5)));
+  ASSIGN_OR_RETURN(const gpu::Module module,
+                   gpu::Module::Load(&device.context(),
+                                     compiled.kernel->cubin,
+                                     jit::kKernelSymbol));
+  const int grid = device.description().properties.multiprocessors;
+  ASSIGN_OR_RETURN(
+      const gpu::DeviceBuffer sums,
+      device.memory().Allocate(stream, int64_t{4} * grid * kThreads));
+  // About a millisecond: filling shared memory takes a few microseconds.
+  constexpr int kIterations = 400;
+  const CeilingArguments arguments = {
+      .sums = reinterpret_cast<float*>(sums.get()),
+      .iterations = kIterations,
+      .seed = 7};
+  const Contender contender = {
+      "ceiling", [&](int) {
+        return Launch(module.function(), grid, kThreads, kCeilingSharedBytes,
+                      &arguments, *stream);
+      }};
+  ASSIGN_OR_RETURN(const Timer::Prepared prepared,
+                   timer.Prepare(contender, 1));
+  const Timer::Prepared* const contenders[] = {&prepared};
+  ASSIGN_OR_RETURN(const std::vector<double> us, timer.Burst(contenders));
+  constexpr double kFlopsPerInstruction = 2.0 * 64 * 256 * 16;
+  const double flops = kFlopsPerInstruction * kCeilingInstructions *
+                       kIterations * 2 /* warpgroups */ * grid;
+  return flops / us[0] / 1e6;
+}
+
+}  // namespace gemmd::bench

@@ -1,0 +1,28 @@
+// The speed of the tensor cores on operands that are already in shared
+// memory: what no product can exceed.
+#ifndef GEMMD_TESTS_BENCH_CEILING_H_
+#define GEMMD_TESTS_BENCH_CEILING_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "jit/instance.h"
+#include "jit/kernel_cache.h"
+#include "service/gpu/cuda_device.h"
+#include "tests/bench/timer.h"
+
+namespace gemmd::bench {
+
+// `input` is bf16 or f16.
+absl::StatusOr<jit::Instance> CeilingInstance(
+    const jit::TemplateLibrary& templates, jit::DataType input);
+
+// TFLOP/s, burst.
+absl::StatusOr<double> MeasureCeiling(
+    const gpu::CudaDevice& device, const std::shared_ptr<gpu::Stream>& stream,
+    const jit::TemplateLibrary& templates, jit::KernelCache& cache,
+    jit::DataType input, const Timer& timer);
+
+}  // namespace gemmd::bench
+
+#endif  // GEMMD_TESTS_BENCH_CEILING_H_

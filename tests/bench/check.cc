@@ -1,0 +1,237 @@
+#include "tests/bench/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "service/gpu/status.h"
+
+namespace gemmd::bench {
+namespace {
+
+constexpr unsigned char kPoison = 0xff;  // NaN in every element type.
+constexpr int64_t kGuardBytes = 4096;    // Before and behind D.
+
+// Relative error of rounding to the type.
+double UnitRoundoff(jit::DataType type) {
+  switch (type) {
+    case jit::DataType::kBf16: return 0x1p-8;
+    case jit::DataType::kF16: return 0x1p-11;
+    default: return 0x1p-24;
+  }
+}
+
+struct Place {
+  int64_t row = 0;
+  int64_t column = 0;
+};
+
+// Index of an element in its matrix, as fill.cu counts.
+int64_t IndexOf(const jit::MatrixLayout& layout, Place at) {
+  return layout.order == jit::Order::kRowMajor
+             ? at.row * layout.columns + at.column
+             : at.column * layout.rows + at.row;
+}
+
+int64_t OffsetOf(const jit::MatrixLayout& layout, Place at) {
+  const bool row_major = layout.order == jit::Order::kRowMajor;
+  const int64_t line = row_major ? at.row : at.column;
+  const int64_t position = row_major ? at.column : at.row;
+  return line * layout.pitch_bytes() + position * jit::BytesOf(layout.type);
+}
+
+double Operand(const jit::MatrixLayout& layout, unsigned seed, Place at) {
+  const Element element = ElementOf(layout.type);
+  const float value =
+      RandomValue(seed, static_cast<uint64_t>(IndexOf(layout, at)));
+  return Decode(element, Encode(element, value));
+}
+
+struct Expected {
+  double value = 0;
+  double bound = 0;
+};
+
+// The element of D and its bound: 2k u |alpha| |A||B| for accumulation in
+// f32, the rounding of beta * C and of the result.
+Expected Expect(const jit::Problem& problem, Place at) {
+  double sum = 0;
+  double size = 0;
+  if (problem.reads_ab()) {
+    for (int64_t k = 0; k < problem.k; ++k) {
+      const double product = Operand(problem.a(), kSeedA, {at.row, k}) *
+                             Operand(problem.b(), kSeedB, {k, at.column});
+      sum += product;
+      size += std::fabs(product);
+    }
+  }
+  const double alpha = problem.alpha;
+  Expected expected = {alpha * sum, 2.0 * static_cast<double>(problem.k) *
+                                        0x1p-24 * std::fabs(alpha) * size};
+  if (problem.reads_c()) {
+    const double c = problem.beta * Operand(problem.c(), kSeedC, at);
+    expected.value += c;
+    expected.bound += 0x1p-22 * std::fabs(c);
+  }
+  expected.bound += 0x1p-23 * std::fabs(alpha) * std::fabs(sum) +
+                    UnitRoundoff(problem.d_type) *
+                        (std::fabs(expected.value) + expected.bound) +
+                    0x1p-24;  // Half of f16's smallest step.
+  return expected;
+}
+
+}  // namespace
+
+absl::Status Checker::SetReference(const LtProduct& library,
+                                   const lt::HeuristicResult& heuristic,
+                                   const Operands& operands,
+                                   CUdeviceptr workspace) {
+  const OperandCopy& copy = operands[0];
+  reference_ = 0;
+  RETURN_IF_ERROR(library.Enqueue(heuristic,
+                                  {.a = copy.a.unpadded(),
+                                   .b = copy.b.unpadded(),
+                                   .c = copy.c.unpadded(),
+                                   .d = copy.d.unpadded(),
+                                   .workspace = workspace},
+                                  *stream_));
+  RETURN_IF_ERROR(stream_->Synchronize());
+  reference_ = copy.d.unpadded();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckResult> Checker::Check(const jit::Problem& problem,
+                                           const OurProduct& ours) const {
+  const int64_t bytes = problem.d().device_bytes() + 2 * kGuardBytes;
+  ASSIGN_OR_RETURN(const gpu::DeviceBuffer buffer,
+                   device_.memory().Allocate(stream_, bytes));
+  RETURN_IF_CUDA_ERROR(
+      stream_->driver(),
+      cuMemsetD8Async(buffer.get(), kPoison, static_cast<size_t>(bytes),
+                      stream_->get()));
+  const CUdeviceptr d = buffer.get() + kGuardBytes;
+  RETURN_IF_ERROR(ours.EnqueueInto(d));
+  CheckResult result;
+  RETURN_IF_ERROR(CountForeign(problem, buffer.get(), result));
+  RETURN_IF_ERROR(Sample(problem, d, result));
+  if (reference_ != 0) {
+    RETURN_IF_ERROR(CompareWithReference(problem, d, result));
+  }
+  return result;
+}
+
+absl::Status Checker::CompareWithReference(const jit::Problem& problem,
+                                           CUdeviceptr d,
+                                           CheckResult& result) const {
+  struct Totals {
+    unsigned long long mismatches;
+    unsigned largest;
+  } totals = {};
+  ASSIGN_OR_RETURN(const gpu::DeviceBuffer counters,
+                   device_.memory().Allocate(stream_, sizeof(totals)));
+  const gpu::DriverTable& driver = stream_->driver();
+  RETURN_IF_CUDA_ERROR(driver, cuMemsetD8Async(counters.get(), 0,
+                                               sizeof(totals),
+                                               stream_->get()));
+  const jit::MatrixLayout layout = problem.d();
+  auto* device_totals = reinterpret_cast<Totals*>(counters.get());
+  // Both sides round f32 sums that drift apart like a random walk over k.
+  const double walk = 0x1p-12 * std::sqrt(static_cast<double>(problem.k));
+  RETURN_IF_ERROR(code_.Compare(
+      {.x = reinterpret_cast<const void*>(d),
+       .y = reinterpret_cast<const void*>(reference_),
+       .x_pitch = layout.pitch_bytes(),
+       .y_pitch = layout.width_bytes(),
+       .width = layout.width(),
+       .lines = layout.lines(),
+       .element = ElementOf(layout.type),
+       .absolute = static_cast<float>(
+           walk * std::max(1.0f, std::fabs(problem.alpha))),
+       .relative =
+           static_cast<float>(2 * UnitRoundoff(problem.d_type) + 0x1p-22),
+       .mismatches = &device_totals->mismatches,
+       .largest = &device_totals->largest},
+      *stream_));
+  RETURN_IF_CUDA_ERROR(driver,
+                       cuMemcpyDtoHAsync(&totals, counters.get(),
+                                         sizeof(totals), stream_->get()));
+  RETURN_IF_ERROR(stream_->Synchronize());
+  result.compared = true;
+  result.mismatches = static_cast<int64_t>(totals.mismatches);
+  result.largest_difference = Decode(Element::kF32, totals.largest);
+  return absl::OkStatus();
+}
+
+absl::Status Checker::CountForeign(const jit::Problem& problem,
+                                   CUdeviceptr buffer,
+                                   CheckResult& result) const {
+  unsigned long long count = 0;
+  ASSIGN_OR_RETURN(const gpu::DeviceBuffer counter,
+                   device_.memory().Allocate(stream_, sizeof(count)));
+  const gpu::DriverTable& driver = stream_->driver();
+  RETURN_IF_CUDA_ERROR(driver, cuMemsetD8Async(counter.get(), 0, sizeof(count),
+                                               stream_->get()));
+  const jit::MatrixLayout layout = problem.d();
+  const auto scan = [&](CUdeviceptr from, int64_t width, int64_t pitch,
+                        int64_t lines) {
+    return code_.CountForeign(
+        {.from = reinterpret_cast<const unsigned char*>(from),
+         .pitch = pitch,
+         .width = width,
+         .lines = lines,
+         .expected = kPoison,
+         .count = reinterpret_cast<unsigned long long*>(counter.get())},
+        *stream_);
+  };
+  const CUdeviceptr d = buffer + kGuardBytes;
+  RETURN_IF_ERROR(scan(buffer, 0, kGuardBytes, 1));
+  RETURN_IF_ERROR(
+      scan(d, layout.width_bytes(), layout.pitch_bytes(), layout.lines()));
+  RETURN_IF_ERROR(scan(d + static_cast<CUdeviceptr>(layout.device_bytes()), 0,
+                       kGuardBytes, 1));
+  RETURN_IF_CUDA_ERROR(driver, cuMemcpyDtoHAsync(&count, counter.get(),
+                                                 sizeof(count),
+                                                 stream_->get()));
+  RETURN_IF_ERROR(stream_->Synchronize());
+  result.foreign_bytes = static_cast<int64_t>(count);
+  return absl::OkStatus();
+}
+
+absl::Status Checker::Sample(const jit::Problem& problem, CUdeviceptr d,
+                             CheckResult& result) const {
+  constexpr int64_t kMostProducts = int64_t{1} << 22;
+  const int64_t wanted = std::clamp<int64_t>(
+      kMostProducts / std::max<int64_t>(problem.k, 1), 64, 512);
+  const jit::MatrixLayout layout = problem.d();
+  const Element element = ElementOf(layout.type);
+  for (int64_t i = 0; i < wanted; ++i) {
+    // The four corners, then anywhere.
+    Place at = {i & 1 ? problem.m - 1 : 0, i & 2 ? problem.n - 1 : 0};
+    if (i >= 4) {
+      const auto anywhere = [i](unsigned seed, int64_t size) {
+        const double share =
+            std::fabs(RandomValue(seed, static_cast<uint64_t>(i)));
+        return std::min(size - 1, static_cast<int64_t>(
+                                      share * static_cast<double>(size)));
+      };
+      at = {anywhere(101, problem.m), anywhere(102, problem.n)};
+    }
+    unsigned bits = 0;
+    RETURN_IF_CUDA_ERROR(
+        stream_->driver(),
+        cuMemcpyDtoHAsync(
+            &bits, d + static_cast<CUdeviceptr>(OffsetOf(layout, at)),
+            static_cast<size_t>(BytesOf(element)), stream_->get()));
+    RETURN_IF_ERROR(stream_->Synchronize());
+    const Expected expected = Expect(problem, at);
+    double error = std::fabs(Decode(element, bits) - expected.value);
+    if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
+    result.largest_error = std::max(result.largest_error, error);
+    result.largest_error_share =
+        std::max(result.largest_error_share, error / expected.bound);
+    ++result.sampled;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gemmd::bench

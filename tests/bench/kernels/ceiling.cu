@@ -1,0 +1,67 @@
+// What the tensor cores of a device can do at most: two warpgroups per CTA
+// multiply random tiles that stay in shared memory. kInput is defined in front
+// of this file.
+#include "common/tiling.h"
+#include "ptx/fence.h"
+#include "ptx/shared.h"
+#include "ptx/thread.h"
+#include "ptx/wgmma.h"
+
+namespace gemmd::bench {
+
+constexpr int kN = 256;
+constexpr int kStages = 4;
+constexpr int kXBytes = 2 * 64 * 128;  // One tile of 64 lines per warpgroup.
+constexpr int kYBytes = kN * 128;
+constexpr int kStageBytes = kXBytes + kYBytes;
+static_assert(kStages * kStageBytes == kCeilingSharedBytes);
+
+using Instruction = ptx::Wgmma<Input, kN>;
+
+// k-major, swizzled over 128 bytes: see pipeline/operand_tile.h.
+uint64 Descriptor(uint32 address) {
+  return uint64{1} << 62 | uint64{64} << 32 | uint64{1} << 16 |
+         (address & 0x3ffff) >> 4;
+}
+
+}  // namespace gemmd::bench
+
+extern "C" __global__ void __launch_bounds__(gemmd::bench::kThreads, 1)
+    gemmd_kernel(const __grid_constant__ gemmd::bench::CeilingArguments a) {
+  using namespace gemmd;
+  using namespace gemmd::bench;
+  const uint32 shared = ptx::SharedBase();
+  const int thread = ptx::ThreadIndex();
+  const int warpgroup = ptx::Broadcast(thread / kWarpgroupThreads);
+
+  for (int i = thread; i < kStages * kStageBytes / 4; i += kThreads) {
+    const unsigned low = Encode(kInput, RandomValue(a.seed, 2 * i));
+    const unsigned high = Encode(kInput, RandomValue(a.seed, 2 * i + 1));
+    ptx::StoreShared(shared + 4 * i, __uint_as_float(high << 16 | low));
+  }
+  ptx::FenceAsyncShared();
+  ptx::SyncCta();
+
+  float accumulators[kN / 2];
+  for (int i = 0; i < a.iterations; ++i) {
+#pragma unroll
+    for (int stage = 0; stage < kStages; ++stage) {
+      const uint32 base = shared + stage * kStageBytes;
+      const uint64 x = Descriptor(base + warpgroup * kXBytes / 2);
+      const uint64 y = Descriptor(base + kXBytes);
+      ptx::WgmmaFence();
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        Instruction::template Issue<0, 0>(accumulators, x + 2 * step,
+                                          y + 2 * step, i + stage + step);
+      }
+      ptx::WgmmaCommit();
+      ptx::WgmmaWait<1>();
+    }
+  }
+  ptx::WgmmaWait<0>();
+  float sum = 0.0f;
+#pragma unroll
+  for (const float value : accumulators) sum += value;
+  a.sums[ptx::CtaIndex() * kThreads + thread] = sum;
+}

@@ -1,0 +1,224 @@
+// gemm_bench: gemmd's kernels against cuBLASLt on one GPU, in one run.
+#include <cstdio>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "jit/nvrtc_compiler.h"
+#include "jit/status.h"
+#include "service/gpu/cuda_device.h"
+#include "tests/bench/ceiling.h"
+#include "tests/bench/options.h"
+#include "tests/bench/race.h"
+#include "tests/bench/report.h"
+
+namespace gemmd::bench {
+namespace {
+
+// What cuBLAS recommends for Hopper is 32 MiB; twice that leaves no excuse.
+constexpr size_t kLibraryWorkspaceBytes = size_t{64} << 20;
+
+absl::StatusOr<jit::TemplateLibrary> Templates(const Options& options) {
+  if (options.template_directory.empty()) {
+    return jit::TemplateLibrary::Embedded();
+  }
+  return jit::TemplateLibrary::FromDirectory(options.template_directory);
+}
+
+std::unique_ptr<jit::KernelCache> OpenCache(const Options& options) {
+  absl::StatusOr<std::unique_ptr<jit::Compiler>> compiler =
+      jit::CreateNvrtcCompiler({.nvrtc_path = options.nvrtc});
+  if (!compiler.ok()) {
+    // What is cached still runs.
+    absl::FPrintF(stderr, "gemm_bench: %s\n", compiler.status().message());
+    compiler = nullptr;
+  }
+  jit::KernelCache::Options cache;
+  cache.directory = options.cache_directory;
+  cache.warn = [](const std::string& text) {
+    absl::FPrintF(stderr, "gemm_bench: %s\n", text);
+  };
+  return jit::KernelCache::Create(std::move(cache), *std::move(compiler));
+}
+
+// The choices of every problem, compiled.
+class Entries {
+ public:
+  absl::Status Prepare(const Options& options,
+                       const jit::DeviceProperties& device,
+                       const jit::TemplateLibrary& templates,
+                       jit::KernelCache& cache) {
+    ASSIGN_OR_RETURN(std::vector<jit::Instance> instances,
+                     DeviceCode::Instances(templates));
+    std::set<std::string> names;
+    for (const jit::Problem& problem : options.problems) {
+      if (options.ceiling) {
+        ASSIGN_OR_RETURN(jit::Instance ceiling,
+                         CeilingInstance(templates, problem.a_type));
+        if (names.insert(ceiling.name).second) {
+          instances.push_back(std::move(ceiling));
+        }
+      }
+      ASSIGN_OR_RETURN(std::vector<Choice> choices,
+                       Choices(problem, device, templates,
+                               options.candidates));
+      for (const Choice& choice : choices) {
+        if (names.insert(choice.instance.name).second) {
+          instances.push_back(choice.instance);
+        }
+      }
+      choices_.push_back(std::move(choices));
+    }
+    const absl::Time begin = absl::Now();
+    RETURN_IF_ERROR(CompileAll(instances, cache));
+    const jit::CacheStatistics statistics = cache.statistics();
+    absl::PrintF("%d kernels, %d compiled, in %.1f s\n", instances.size(),
+                 statistics.compiles,
+                 absl::ToDoubleSeconds(absl::Now() - begin));
+    return absl::OkStatus();
+  }
+
+  const std::vector<Choice>& operator[](size_t i) const { return choices_[i]; }
+
+ private:
+  std::vector<std::vector<Choice>> choices_;
+};
+
+bool AllRight(const RaceResult& result) {
+  for (const OurResult& ours : result.ours) {
+    if (ours.check.has_value() && !ours.check->ok()) return false;
+  }
+  return true;
+}
+
+// True when every problem was timed and every check held.
+absl::StatusOr<bool> Run(const Options& options) {
+  const absl::Time begin = absl::Now();
+  ASSIGN_OR_RETURN(const jit::TemplateLibrary templates, Templates(options));
+  const std::unique_ptr<jit::KernelCache> cache = OpenCache(options);
+  Entries entries;
+  if (options.compile_only) {
+    RETURN_IF_ERROR(entries.Prepare(options, {}, templates, *cache));
+    return true;
+  }
+
+  ASSIGN_OR_RETURN(const std::shared_ptr<const gpu::DriverTable> driver,
+                   gpu::LoadDriver());
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<gpu::CudaDevice> device,
+      gpu::CudaDevice::Open(driver, options.ordinal, gpu::Options{}));
+  RETURN_IF_ERROR(entries.Prepare(options, device->description().properties,
+                                  templates, *cache));
+  RETURN_IF_ERROR(device->context().MakeCurrent());
+  ASSIGN_OR_RETURN(const std::shared_ptr<gpu::Stream> stream,
+                   gpu::Stream::Create(&device->context()));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<DeviceCode> code,
+      DeviceCode::Load(&device->context(), templates, *cache));
+  ASSIGN_OR_RETURN(
+      const Timer timer,
+      Timer::Create(*stream, {.samples = options.samples}));
+  std::unique_ptr<CublasLt> library;
+  if (options.peer != "none") {
+    ASSIGN_OR_RETURN(library, CublasLt::Open(options.peer));
+  }
+  ASSIGN_OR_RETURN(
+      const gpu::DeviceBuffer workspace,
+      device->memory().Allocate(stream, kLibraryWorkspaceBytes));
+  ASSIGN_OR_RETURN(const int l2_bytes,
+                   device->context().Attribute(
+                       CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
+
+  Environment environment = {
+      .device = device->description(),
+      .library = library == nullptr ? "" : library->version(),
+      .template_digest = templates.Digest(),
+      .date = absl::FormatTime(absl::RFC3339_sec, begin, absl::UTCTimeZone())};
+  absl::PrintF("%s, CUDA driver %s, cuBLASLt %s\n",
+               environment.device.product, environment.device.driver,
+               library == nullptr ? "absent" : environment.library);
+  if (options.ceiling) {
+    for (const jit::Problem& problem : options.problems) {
+      double& tflops = environment.ceiling_tflops[problem.a_type];
+      if (tflops > 0) continue;
+      ASSIGN_OR_RETURN(tflops,
+                       MeasureCeiling(*device, stream, templates, *cache,
+                                      problem.a_type, timer));
+      absl::PrintF("%s ceiling %.1f TFLOP/s\n", Name(problem.a_type), tflops);
+    }
+  }
+
+  const RaceTrack track = {.device = *device,
+                           .stream = stream,
+                           .code = *code,
+                           .cache = *cache,
+                           .timer = timer,
+                           .library = library.get(),
+                           .library_workspace = workspace.get(),
+                           .library_workspace_bytes = kLibraryWorkspaceBytes,
+                           .l2_bytes = l2_bytes,
+                           .heuristics = options.heuristics,
+                           .overlap = options.overlap,
+                           .check = options.check,
+                           .burst = options.burst,
+                           .sustained = options.sustained};
+  std::vector<RaceResult> results;
+  std::vector<Failure> failures;
+  bool right = true;
+  absl::PrintF("%s", TableHeader());
+  for (size_t i = 0; i < options.problems.size(); ++i) {
+    const jit::Problem& problem = options.problems[i];
+    absl::StatusOr<RaceResult> result = Race(track, problem, entries[i]);
+    if (!result.ok()) {
+      absl::PrintF("%-30s FAILED: %s\n", KeyOf(problem),
+                   result.status().ToString());
+      failures.push_back({KeyOf(problem), result.status().ToString()});
+    } else {
+      right = right && AllRight(*result);
+      absl::PrintF("%s", TableRows(*result, environment));
+      results.push_back(*std::move(result));
+    }
+    std::fflush(stdout);
+  }
+  environment.elapsed_s = absl::ToDoubleSeconds(absl::Now() - begin);
+  absl::PrintF("%s%.1f s in all\n", Summary(results), environment.elapsed_s);
+  if (!options.json.empty()) {
+    std::ofstream file(options.json);
+    file << Json(results, failures, environment);
+    if (!file.flush()) {
+      return absl::UnknownError(
+          absl::StrCat("--json ", options.json, " cannot be written"));
+    }
+  }
+  return right && failures.empty();
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--help") {
+      std::fputs(kUsage, stdout);
+      return 0;
+    }
+  }
+  const absl::StatusOr<Options> options = ParseOptions(arguments);
+  if (!options.ok()) {
+    absl::FPrintF(stderr, "gemm_bench: %s\n\n%s", options.status().message(),
+                  kUsage);
+    return 2;
+  }
+  const absl::StatusOr<bool> right = Run(*options);
+  if (!right.ok()) {
+    absl::FPrintF(stderr, "gemm_bench: %s\n", right.status().ToString());
+    return 1;
+  }
+  return *right ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gemmd::bench
+
+int main(int argc, char** argv) {
+  return gemmd::bench::Main({argv + 1, argv + argc});
+}

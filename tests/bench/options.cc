@@ -1,0 +1,161 @@
+#include "tests/bench/options.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "jit/problem_line.h"
+#include "jit/status.h"
+
+namespace gemmd::bench {
+
+const char kUsage[] =
+    R"(Usage: gemm_bench [FLAGS]
+Times gemmd's kernels against cuBLASLt on the same GPU, in the same run.
+
+Shapes (at least one of):
+  --shapes FILE       problems, one a line: "bf16 TN 4096 7168 2304"
+  --problem LINE      one problem; may be given several times
+
+Ours:
+  --candidates N      time the N best plans of each problem (1: the daemon's)
+  --overlap           programmatic dependent launch
+  --cache_dir DIR     cache of compiled kernels (default: none)
+  --template_dir DIR  templates instead of those built in
+  --nvrtc PATH        file or folder of libnvrtc
+  --compile_only      fill the cache and stop; needs no GPU
+
+The library:
+  --peer PATH         libcublasLt; "none" goes without (default: search)
+  --heuristics N      take the best of its first N heuristics (8)
+
+Method:
+  --mode MODE         burst (default), sustained, or both
+  --samples N         bursts of each contender (5)
+  --no_ceiling        do not measure the tensor cores' own speed
+  --device N          ordinal of the GPU (0)
+
+Result:
+  --check             verify every kernel that is timed; exit 1 when one errs
+  --json FILE         write everything there
+)";
+
+namespace {
+
+absl::StatusOr<int> PositiveInteger(const std::string& flag,
+                                    const std::string& value, int least) {
+  int number = 0;
+  if (!absl::SimpleAtoi(value, &number) || number < least) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flag, " is '", value, "'; an integer of at least ", least,
+        " is allowed"));
+  }
+  return number;
+}
+
+absl::Status AddShapes(const std::string& path, Options& options) {
+  std::ifstream file(path);
+  if (!file) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shapes ", path, " cannot be read"));
+  }
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
+                   jit::ParseProblemLines(text));
+  options.problems.insert(options.problems.end(), problems.begin(),
+                          problems.end());
+  return absl::OkStatus();
+}
+
+// Takes flags without a value. False when `flag` is none of them.
+bool TakeSwitch(const std::string& flag, Options& options) {
+  if (flag == "--check") {
+    options.check = true;
+  } else if (flag == "--overlap") {
+    options.overlap = true;
+  } else if (flag == "--compile_only") {
+    options.compile_only = true;
+  } else if (flag == "--no_ceiling") {
+    options.ceiling = false;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+absl::Status TakeMode(const std::string& mode, Options& options) {
+  if (mode != "burst" && mode != "sustained" && mode != "both") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--mode is '", mode, "'; allowed: burst, sustained, both"));
+  }
+  options.burst = mode != "sustained";
+  options.sustained = mode != "burst";
+  return absl::OkStatus();
+}
+
+absl::Status TakeValue(const std::string& flag, const std::string& value,
+                       Options& options) {
+  if (flag == "--shapes") return AddShapes(value, options);
+  if (flag == "--mode") return TakeMode(value, options);
+  if (flag == "--problem") {
+    ASSIGN_OR_RETURN(const jit::Problem problem, jit::ParseProblemLine(value));
+    options.problems.push_back(problem);
+  } else if (flag == "--candidates") {
+    ASSIGN_OR_RETURN(options.candidates, PositiveInteger(flag, value, 1));
+  } else if (flag == "--heuristics") {
+    ASSIGN_OR_RETURN(options.heuristics, PositiveInteger(flag, value, 1));
+  } else if (flag == "--samples") {
+    ASSIGN_OR_RETURN(options.samples, PositiveInteger(flag, value, 1));
+  } else if (flag == "--device") {
+    ASSIGN_OR_RETURN(options.ordinal, PositiveInteger(flag, value, 0));
+  } else if (flag == "--peer") {
+    options.peer = value;
+  } else if (flag == "--json") {
+    options.json = value;
+  } else if (flag == "--cache_dir") {
+    options.cache_directory = value;
+  } else if (flag == "--template_dir") {
+    options.template_directory = value;
+  } else if (flag == "--nvrtc") {
+    options.nvrtc = value;
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat("Unknown flag ", flag));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Options> ParseOptions(
+    const std::vector<std::string>& arguments) {
+  Options options;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    // "--flag value" and "--flag=value" are the same.
+    const size_t equals = arguments[i].find('=');
+    const std::string flag = arguments[i].substr(0, equals);
+    if (equals == std::string::npos && TakeSwitch(flag, options)) continue;
+    std::string value;
+    if (equals != std::string::npos) {
+      value = arguments[i].substr(equals + 1);
+    } else if (++i < arguments.size()) {
+      value = arguments[i];
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(flag, " lacks a value"));
+    }
+    RETURN_IF_ERROR(TakeValue(flag, value, options));
+  }
+  if (options.problems.empty()) {
+    return absl::InvalidArgumentError(
+        "No problems: --shapes or --problem is needed");
+  }
+  for (const jit::Problem& problem : options.problems) {
+    if (!problem.writes()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          jit::ProblemLine(problem), " has no result to time"));
+    }
+  }
+  return options;
+}
+
+}  // namespace gemmd::bench

@@ -1,0 +1,126 @@
+#include "tests/bench/our_product.h"
+
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "jit/status.h"
+
+namespace gemmd::bench {
+namespace {
+
+absl::Time CompileDeadline() { return absl::Now() + absl::Minutes(10); }
+
+}  // namespace
+
+absl::StatusOr<std::vector<Choice>> Choices(
+    const jit::Problem& problem, const jit::DeviceProperties& device,
+    const jit::TemplateLibrary& templates, int count) {
+  std::vector<jit::Plan> plans;
+  if (count <= 1) {
+    plans.push_back(jit::ChoosePlan(problem, device));
+  } else {
+    plans = jit::RankPlans(problem, device, count);
+  }
+  std::vector<Choice> choices;
+  for (const jit::Plan& plan : plans) {
+    ASSIGN_OR_RETURN(jit::Instance instance,
+                     jit::MakeInstance(templates, plan.family, plan.config));
+    choices.push_back({plan, std::move(instance)});
+  }
+  return choices;
+}
+
+absl::Status CompileAll(const std::vector<jit::Instance>& instances,
+                        jit::KernelCache& cache) {
+  std::atomic<size_t> next = 0;
+  absl::Mutex mutex;
+  absl::Status first_error;
+  const auto work = [&] {
+    for (size_t i = next++; i < instances.size(); i = next++) {
+      const absl::Status status =
+          cache.Get(instances[i], CompileDeadline()).status();
+      if (status.ok()) continue;
+      absl::MutexLock lock(&mutex);
+      first_error.Update(absl::Status(
+          status.code(),
+          absl::StrCat(instances[i].name, ": ", status.message())));
+    }
+  };
+  std::vector<std::thread> threads;
+  const unsigned count = std::max(1u, std::thread::hardware_concurrency());
+  for (unsigned i = 0; i < count; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  return first_error;
+}
+
+OurProduct::OurProduct(std::shared_ptr<gpu::Stream> stream,
+                       jit::Problem problem, const Choice& choice,
+                       gpu::Module module)
+    : stream_(std::move(stream)),
+      problem_(problem),
+      plan_(choice.plan),
+      name_(choice.instance.name),
+      module_(std::move(module)) {}
+
+absl::StatusOr<std::unique_ptr<OurProduct>> OurProduct::Create(
+    const gpu::CudaDevice& device, const std::shared_ptr<gpu::Stream>& stream,
+    const jit::Problem& problem, const Choice& choice,
+    jit::KernelCache& cache, const Operands& operands, Options options) {
+  ASSIGN_OR_RETURN(const jit::CacheResult compiled,
+                   cache.Get(choice.instance, CompileDeadline()));
+  ASSIGN_OR_RETURN(
+      gpu::Module module,
+      gpu::Module::Load(&device.context(), compiled.kernel->cubin,
+                        jit::kKernelSymbol));
+  auto product = std::unique_ptr<OurProduct>(
+      new OurProduct(stream, problem, choice, std::move(module)));
+  const jit::Plan& plan = product->plan_;
+  product->overlap_ = options.overlap;
+  product->functions_.multiply = product->module_.function();
+  if (plan.config.split_k) {
+    ASSIGN_OR_RETURN(product->functions_.reduce,
+                     product->module_.Function(jit::kReduceSymbol));
+  }
+  if (plan.partials_bytes > 0) {
+    ASSIGN_OR_RETURN(product->partials_,
+                     device.memory().Allocate(stream, plan.partials_bytes));
+  }
+  product->first_ = &operands[0];
+  for (int i = 0; i < operands.size(); ++i) {
+    ASSIGN_OR_RETURN(
+        gpu::PreparedLaunch launch,
+        product->Prepare(operands[i], operands[i].d.padded.get()));
+    product->launches_.push_back(launch);
+  }
+  return product;
+}
+
+absl::StatusOr<gpu::PreparedLaunch> OurProduct::Prepare(
+    const OperandCopy& copy, CUdeviceptr d) const {
+  ASSIGN_OR_RETURN(gpu::PreparedLaunch launch,
+                   gpu::PrepareLaunch(stream_->driver(), problem_, plan_,
+                                      functions_,
+                                      {.a = copy.a.padded.get(),
+                                       .b = copy.b.padded.get(),
+                                       .c = copy.c.padded.get(),
+                                       .d = d,
+                                       .partials = partials_.get()}));
+  launch.overlaps_predecessor = overlap_;
+  return launch;
+}
+
+absl::Status OurProduct::Enqueue(int i) const {
+  return gpu::Enqueue(launches_[static_cast<size_t>(i) % launches_.size()],
+                      *stream_);
+}
+
+absl::Status OurProduct::EnqueueInto(CUdeviceptr d) const {
+  ASSIGN_OR_RETURN(const gpu::PreparedLaunch launch, Prepare(*first_, d));
+  return gpu::Enqueue(launch, *stream_);
+}
+
+}  // namespace gemmd::bench

@@ -1,0 +1,78 @@
+// Our kernels for one problem: plans, and a plan made ready to run on a set of
+// operands.
+#ifndef GEMMD_TESTS_BENCH_OUR_PRODUCT_H_
+#define GEMMD_TESTS_BENCH_OUR_PRODUCT_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "jit/instance.h"
+#include "jit/kernel_cache.h"
+#include "jit/planner.h"
+#include "jit/problem.h"
+#include "service/gpu/cuda_device.h"
+#include "service/gpu/launch.h"
+#include "service/gpu/module.h"
+#include "tests/bench/operands.h"
+
+namespace gemmd::bench {
+
+struct Choice {
+  jit::Plan plan;
+  jit::Instance instance;
+};
+
+// With `count` 1 the plan that the daemon would use, else the `count` best.
+absl::StatusOr<std::vector<Choice>> Choices(
+    const jit::Problem& problem, const jit::DeviceProperties& device,
+    const jit::TemplateLibrary& templates, int count);
+
+// Compiles all at once, as many in parallel as there are cores. The first
+// error ends it; afterwards `cache` holds them all.
+absl::Status CompileAll(const std::vector<jit::Instance>& instances,
+                        jit::KernelCache& cache);
+
+class OurProduct {
+ public:
+  struct Options {
+    bool overlap = false;  // Programmatic dependent launch.
+  };
+
+  // `operands` outlives this object.
+  static absl::StatusOr<std::unique_ptr<OurProduct>> Create(
+      const gpu::CudaDevice& device,
+      const std::shared_ptr<gpu::Stream>& stream, const jit::Problem& problem,
+      const Choice& choice, jit::KernelCache& cache, const Operands& operands,
+      Options options);
+
+  const jit::Plan& plan() const { return plan_; }
+  const std::string& name() const { return name_; }
+
+  // The product of copy `i`, from padded operands to its padded D.
+  absl::Status Enqueue(int i) const;
+  // The product of copy 0 into other memory of D's padded layout.
+  absl::Status EnqueueInto(CUdeviceptr d) const;
+
+ private:
+  OurProduct(std::shared_ptr<gpu::Stream> stream, jit::Problem problem,
+             const Choice& choice, gpu::Module module);
+
+  absl::StatusOr<gpu::PreparedLaunch> Prepare(const OperandCopy& copy,
+                                              CUdeviceptr d) const;
+
+  const std::shared_ptr<gpu::Stream> stream_;
+  const jit::Problem problem_;
+  const jit::Plan plan_;
+  const std::string name_;
+  const gpu::Module module_;
+  gpu::KernelFunctions functions_;
+  bool overlap_ = false;
+  gpu::DeviceBuffer partials_;
+  const OperandCopy* first_ = nullptr;
+  std::vector<gpu::PreparedLaunch> launches_;  // By operand copy.
+};
+
+}  // namespace gemmd::bench
+
+#endif  // GEMMD_TESTS_BENCH_OUR_PRODUCT_H_
