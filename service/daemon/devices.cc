@@ -1,0 +1,34 @@
+#include "service/daemon/devices.h"
+
+#include "absl/strings/str_cat.h"
+#include "jit/status.h"
+#include "service/gpu/cuda_device.h"
+#include "service/host/host_device.h"
+
+namespace gemmd::daemon {
+
+absl::StatusOr<Devices> OpenDevices(absl::string_view kind) {
+  if (kind != "auto" && kind != "cuda" && kind != "host") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--device is \"", kind, "\"; allowed: auto, cuda, host"));
+  }
+  Devices result;
+  if (kind != "host") {
+    auto gpus = gpu::OpenCudaDevices(gpu::Options());
+    if (gpus.ok() && !gpus->empty()) {
+      result.devices = *std::move(gpus);
+      return result;
+    }
+    const std::string why(gpus.ok() ? "none found" : gpus.status().message());
+    if (kind == "cuda") {
+      return absl::FailedPreconditionError(
+          absl::StrCat("--device=cuda, but there is no usable GPU: ", why));
+    }
+    result.missing = absl::StrCat(
+        "Products run on the host, because there is no usable GPU: ", why);
+  }
+  result.devices.push_back(host::CreateHostDevice({}));
+  return result;
+}
+
+}  // namespace gemmd::daemon

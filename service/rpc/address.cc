@@ -1,0 +1,52 @@
+#include "service/rpc/address.h"
+
+#include <arpa/inet.h>
+
+#include <cstdint>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace gemmd::rpc {
+namespace {
+
+// The host part, without the brackets of IPv6.
+std::string HostOf(const std::string& address) {
+  absl::string_view host =
+      absl::string_view(address).substr(0, address.rfind(':'));
+  absl::ConsumePrefix(&host, "[");
+  absl::ConsumeSuffix(&host, "]");
+  return std::string(host);
+}
+
+}  // namespace
+
+bool IsUnix(const std::string& address) {
+  return absl::StartsWith(address, "unix:");
+}
+
+absl::Status CheckLocal(const std::string& address) {
+  if (IsUnix(address)) return absl::OkStatus();
+  const std::string host = HostOf(address);
+  in_addr v4;
+  in6_addr v6;
+  const bool local = host == "localhost" ||
+                     (inet_pton(AF_INET, host.c_str(), &v4) == 1 &&
+                      ntohl(v4.s_addr) >> 24 == 127) ||
+                     (inet_pton(AF_INET6, host.c_str(), &v6) == 1 &&
+                      IN6_IS_ADDR_LOOPBACK(&v6));
+  if (local) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "listen address ", address,
+      " can be reached from other machines and would carry plaintext; "
+      "allowed: loopback or unix: addresses, or any with "
+      "--allow_plaintext_nonloopback"));
+}
+
+std::string WithPort(const std::string& address, int port) {
+  if (IsUnix(address)) return address;
+  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+}
+
+}  // namespace gemmd::rpc

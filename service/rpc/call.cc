@@ -1,0 +1,38 @@
+#include "service/rpc/call.h"
+
+#include <utility>
+
+#include "service/rpc/status.h"
+
+namespace gemmd::rpc {
+
+Call::Call(EventLoop& loop, std::string id)
+    : loop_(loop),
+      id_(std::move(id)),
+      cancelled_(std::make_shared<std::atomic<bool>>(false)),
+      done_(*this),
+      stream_(&context_) {
+  context_.AsyncNotifyWhenDone(static_cast<Event*>(&done_));
+}
+
+engine::RequestContext Call::request_context() const {
+  engine::RequestContext context;
+  const auto deadline = context_.deadline();
+  if (deadline != std::chrono::system_clock::time_point::max()) {
+    context.deadline = absl::FromChrono(deadline);
+  }
+  context.cancelled = cancelled_;
+  return context;
+}
+
+void Call::Finish(const absl::Status& status, void* tag) {
+  context_.AddTrailingMetadata("gemmd-request-id", id_);
+  if (status.ok() && response_.has_value()) {
+    stream_.WriteAndFinish(*response_, grpc::WriteOptions(), grpc::Status::OK,
+                           tag);
+  } else {
+    stream_.Finish(ToGrpc(status), tag);
+  }
+}
+
+}  // namespace gemmd::rpc

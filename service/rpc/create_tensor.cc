@@ -1,0 +1,82 @@
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "jit/problem.h"
+#include "service/rpc/convert.h"
+#include "service/rpc/engine_call.h"
+#include "service/rpc/methods.h"
+#include "service/rpc/tensor_info.h"
+
+namespace gemmd::rpc {
+namespace {
+
+constexpr size_t kMaxLabelBytes = 128;
+// Ten years; more cannot be meant.
+constexpr int64_t kMaxTtlSeconds = int64_t{10} * 366 * 86400;
+
+absl::Status CheckRange(absl::string_view field, int64_t value, int64_t least,
+                        int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", value, "; allowed: ", least, " to ", most));
+}
+
+absl::StatusOr<engine::TensorSpec> ToSpec(
+    Runtime& runtime, const v1::CreateTensorRequest& request) {
+  engine::TensorSpec spec;
+  ASSIGN_OR_RETURN(spec.layout.type, ToDataType(request.dtype(), "dtype"));
+  switch (spec.layout.type) {
+    case jit::DataType::kBf16:
+    case jit::DataType::kF16:
+    case jit::DataType::kF32:
+      break;
+    default:
+      return absl::UnimplementedError(absl::StrCat("dtype is ",
+                                                   jit::Name(spec.layout.type),
+                                                   "; served: bf16, f16, f32"));
+  }
+  RETURN_IF_ERROR(CheckRange("rows", request.rows(), 1, jit::kMaxDimension));
+  RETURN_IF_ERROR(
+      CheckRange("columns", request.columns(), 1, jit::kMaxDimension));
+  spec.layout.rows = request.rows();
+  spec.layout.columns = request.columns();
+  ASSIGN_OR_RETURN(spec.layout.order, ToOrder(request.order(), "order"));
+  RETURN_IF_ERROR(CheckRange("ttl_s", request.ttl_s(), 0, kMaxTtlSeconds));
+  spec.ttl = request.ttl_s() == 0 ? runtime.limits.tensor_ttl
+                                  : absl::Seconds(request.ttl_s());
+  if (request.label().size() > kMaxLabelBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("label has ", request.label().size(),
+                     " bytes; allowed: 0 to ", kMaxLabelBytes));
+  }
+  spec.label = request.label();
+  // Counted without the product overflowing: a width of 2^31 - 1 elements of
+  // 4 bytes times as many lines is just below 2^64.
+  const double bytes = static_cast<double>(spec.layout.pitch_bytes()) *
+                       static_cast<double>(spec.layout.lines());
+  if (bytes > static_cast<double>(runtime.limits.max_tensor_bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the tensor has about ", bytes, " bytes; the limit of all tensors is ",
+        runtime.limits.max_tensor_bytes));
+  }
+  ASSIGN_OR_RETURN(spec.device, runtime.engine.ChooseDevice(request.device()));
+  return spec;
+}
+
+}  // namespace
+
+Async<absl::StatusOr<v1::TensorInfo>> CreateTensor(
+    Runtime& runtime, Call& call, const v1::CreateTensorRequest& request) {
+  CO_ASSIGN_OR_RETURN(engine::TensorSpec spec, ToSpec(runtime, request));
+  auto create = CallEngine<std::shared_ptr<engine::Tensor>>(
+      call.loop(), [&](engine::Done<std::shared_ptr<engine::Tensor>> done) {
+        runtime.engine.CreateTensor(std::move(spec), call.request_context(),
+                                    std::move(done));
+      });
+  absl::StatusOr<std::shared_ptr<engine::Tensor>> tensor = co_await create;
+  if (!tensor.ok()) co_return tensor.status();
+  co_return ToWire(**tensor, runtime.engine);
+}
+
+}  // namespace gemmd::rpc

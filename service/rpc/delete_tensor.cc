@@ -1,0 +1,11 @@
+#include "service/rpc/methods.h"
+
+namespace gemmd::rpc {
+
+Async<absl::StatusOr<v1::DeleteTensorResponse>> DeleteTensor(
+    Runtime& runtime, Call&, const v1::DeleteTensorRequest& request) {
+  CO_RETURN_IF_ERROR(runtime.engine.tensors().Delete(request.handle()));
+  co_return v1::DeleteTensorResponse();
+}
+
+}  // namespace gemmd::rpc

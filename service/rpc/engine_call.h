@@ -1,0 +1,69 @@
+// Awaits a call of the engine: its answer comes on a thread of the engine and
+// is carried back to the loop of the one who awaits.
+#ifndef GEMMD_SERVICE_RPC_ENGINE_CALL_H_
+#define GEMMD_SERVICE_RPC_ENGINE_CALL_H_
+
+#include <grpcpp/alarm.h>
+
+#include <atomic>
+#include <coroutine>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "jit/status.h"
+#include "service/engine/engine.h"
+#include "service/rpc/event_loop.h"
+
+namespace gemmd::rpc {
+
+// `Start` gets an engine::Done<T> and begins the call. co_await gives
+// absl::StatusOr<T>.
+template <typename T, typename Start>
+class [[nodiscard]] EngineCall final : public Event {
+ public:
+  EngineCall(EventLoop& loop, Start start)
+      : loop_(loop), start_(std::move(start)) {}
+  EngineCall(const EngineCall&) = delete;
+
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> handle) {
+    handle_ = handle;
+    start_(engine::Done<T>(
+        [answer = answer_, queue = loop_.queue(),
+         event = static_cast<Event*>(this)](absl::StatusOr<T> result) {
+          answer->result = std::move(result);
+          answer->there.store(true, std::memory_order_release);
+          answer->alarm.Set(queue, gpr_inf_past(GPR_CLOCK_REALTIME), event);
+        }));
+  }
+  absl::StatusOr<T> await_resume() {
+    CHECK(answer_->there.load(std::memory_order_acquire));
+    return *std::move(answer_->result);
+  }
+
+  void Complete(bool) override { handle_.resume(); }
+
+ private:
+  // Shared, so that the alarm outlives the engine's use of it.
+  struct Answer {
+    std::optional<absl::StatusOr<T>> result;
+    std::atomic<bool> there = false;
+    grpc::Alarm alarm;
+  };
+
+  EventLoop& loop_;
+  Start start_;
+  const std::shared_ptr<Answer> answer_ = std::make_shared<Answer>();
+  std::coroutine_handle<> handle_;
+};
+
+template <typename T, typename Start>
+EngineCall<T, Start> CallEngine(EventLoop& loop, Start start) {
+  return EngineCall<T, Start>(loop, std::move(start));
+}
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_ENGINE_CALL_H_

@@ -1,0 +1,70 @@
+// A completion queue and the one thread that polls it. Handlers are coroutines
+// that live on one loop, so that what they own needs no locks.
+#ifndef GEMMD_SERVICE_RPC_EVENT_LOOP_H_
+#define GEMMD_SERVICE_RPC_EVENT_LOOP_H_
+
+#include <grpcpp/completion_queue.h>
+
+#include <coroutine>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace gemmd::rpc {
+
+// What a tag of the queue points to.
+class Event {
+ public:
+  virtual void Complete(bool ok) = 0;
+
+ protected:
+  ~Event() = default;
+};
+
+// One operation on the queue, awaited: co_await gives its `ok`. `Start` gets
+// the tag and begins the operation; nothing may touch it afterwards.
+template <typename Start>
+class [[nodiscard]] Operation final : public Event {
+ public:
+  explicit Operation(Start start) : start_(std::move(start)) {}
+  Operation(const Operation&) = delete;
+
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> handle) {
+    handle_ = handle;
+    start_(static_cast<Event*>(this));
+  }
+  bool await_resume() const { return ok_; }
+
+  void Complete(bool ok) override {
+    ok_ = ok;
+    handle_.resume();
+  }
+
+ private:
+  Start start_;
+  std::coroutine_handle<> handle_;
+  bool ok_ = false;
+};
+
+class EventLoop {
+ public:
+  explicit EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue)
+      : queue_(std::move(queue)) {}
+  // After the server and all calls of this loop have ended.
+  ~EventLoop();
+
+  // Polls on a new thread, which runs `start` first.
+  void Start(std::function<void()> start);
+
+  grpc::ServerCompletionQueue* queue() { return queue_.get(); }
+
+ private:
+  const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::thread thread_;
+};
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_EVENT_LOOP_H_

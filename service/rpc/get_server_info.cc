@@ -1,0 +1,36 @@
+#include "jit/problem.h"
+#include "service/rpc/methods.h"
+
+namespace gemmd::rpc {
+
+Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
+    Runtime& runtime, Call&, const v1::GetServerInfoRequest&) {
+  v1::ServerInfo info;
+  info.set_version(runtime.facts.version);
+  for (int i = 0; i < runtime.engine.device_count(); ++i) {
+    const device::Device& device = runtime.engine.device(i);
+    const device::Description& description = device.description();
+    v1::DeviceInfo& out = *info.add_devices();
+    out.set_name(description.name);
+    out.set_description(description.product);
+    out.set_multiprocessors(description.properties.multiprocessors);
+    out.set_memory_bytes(description.memory_bytes);
+    out.set_free_bytes(device.FreeBytes());
+    out.set_driver(description.driver);
+  }
+  info.set_compiler(runtime.facts.compiler());
+  info.set_can_compile(runtime.facts.can_compile);
+  v1::Limits& limits = *info.mutable_limits();
+  limits.set_max_message_bytes(runtime.limits.max_message_bytes);
+  limits.set_max_dimension(jit::kMaxDimension);
+  limits.set_max_tensor_bytes(runtime.limits.max_tensor_bytes);
+  limits.set_tensor_ttl_s(absl::ToInt64Seconds(runtime.limits.tensor_ttl));
+  limits.set_max_queue(runtime.limits.max_queue);
+  info.set_template_digest(runtime.facts.template_digest);
+  for (const std::string& sentence : runtime.facts.missing) {
+    info.add_missing(sentence);
+  }
+  co_return info;
+}
+
+}  // namespace gemmd::rpc

@@ -1,0 +1,34 @@
+#include "service/rpc/methods.h"
+
+namespace gemmd::rpc {
+
+Async<absl::StatusOr<v1::Statistics>> GetStatistics(
+    Runtime& runtime, Call&, const v1::GetStatisticsRequest&) {
+  engine::Engine& engine = runtime.engine;
+  v1::Statistics out;
+  out.set_uptime_s(absl::ToInt64Seconds(absl::Now() - runtime.started));
+  out.set_requests(runtime.counters.requests);
+  out.set_failed(runtime.counters.failed);
+  out.set_queued(engine.waiting());
+  out.set_tensors(engine.tensors().count());
+  out.set_tensor_bytes(engine.tensors().bytes());
+  out.set_received_bytes(runtime.counters.received_bytes);
+  out.set_sent_bytes(runtime.counters.sent_bytes);
+
+  const jit::CacheStatistics cache = engine.cache().statistics();
+  v1::CacheStatistics& to = *out.mutable_cache();
+  int64_t loaded_hits = 0;
+  for (int i = 0; i < engine.device_count(); ++i) {
+    loaded_hits += engine.kernels(i).hits();
+  }
+  to.set_loaded_hits(loaded_hits);
+  to.set_memory_hits(cache.memory_hits);
+  to.set_disk_hits(cache.disk_hits);
+  to.set_compiles(cache.compiles);
+  to.set_compile_errors(cache.compile_errors);
+  to.set_quarantined(cache.quarantined);
+  to.set_write_errors(cache.write_errors);
+  co_return out;
+}
+
+}  // namespace gemmd::rpc

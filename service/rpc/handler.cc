@@ -1,0 +1,71 @@
+#include "service/rpc/handler.h"
+
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "service/rpc/methods.h"
+
+namespace gemmd::rpc {
+namespace {
+
+using Handlers = absl::flat_hash_map<absl::string_view, Handler>;
+
+const Handlers& AllHandlers() {
+  static const auto& handlers = *new Handlers({
+      {"/gemmd.v1.MatmulService/Matmul", Matmul},
+      {"/gemmd.v1.MatmulService/MatmulStream", MatmulStream},
+      {"/gemmd.v1.TensorService/CreateTensor",
+       Unary<v1::CreateTensorRequest, v1::TensorInfo, CreateTensor>},
+      {"/gemmd.v1.TensorService/UploadTensor", UploadTensor},
+      {"/gemmd.v1.TensorService/DownloadTensor", DownloadTensor},
+      {"/gemmd.v1.TensorService/DescribeTensor",
+       Unary<v1::DescribeTensorRequest, v1::TensorInfo, DescribeTensor>},
+      {"/gemmd.v1.TensorService/ListTensors",
+       Unary<v1::ListTensorsRequest, v1::ListTensorsResponse, ListTensors>},
+      {"/gemmd.v1.TensorService/DeleteTensor",
+       Unary<v1::DeleteTensorRequest, v1::DeleteTensorResponse, DeleteTensor>},
+      {"/gemmd.v1.KernelService/PrepareKernels",
+       Unary<v1::PrepareKernelsRequest, v1::PrepareKernelsResponse,
+             PrepareKernels>},
+      {"/gemmd.v1.KernelService/ListKernels",
+       Unary<v1::ListKernelsRequest, v1::ListKernelsResponse, ListKernels>},
+      {"/gemmd.v1.KernelService/DescribeKernel",
+       Unary<v1::DescribeKernelRequest, v1::KernelDescription, DescribeKernel>},
+      {"/gemmd.v1.KernelService/EvictKernel",
+       Unary<v1::EvictKernelRequest, v1::EvictKernelResponse, EvictKernel>},
+      {"/gemmd.v1.ServerService/GetServerInfo",
+       Unary<v1::GetServerInfoRequest, v1::ServerInfo, GetServerInfo>},
+      {"/gemmd.v1.ServerService/GetStatistics",
+       Unary<v1::GetStatisticsRequest, v1::Statistics, GetStatistics>},
+  });
+  return handlers;
+}
+
+}  // namespace
+
+Handler FindHandler(absl::string_view method) {
+  const auto found = AllHandlers().find(method);
+  return found == AllHandlers().end() ? nullptr : found->second;
+}
+
+Async<absl::StatusOr<Message>> ReadMessage(Call& call) {
+  grpc::ByteBuffer buffer;
+  const bool read = co_await call.Read(buffer);
+  if (!read) {
+    co_return absl::InvalidArgumentError("the request message is missing");
+  }
+  co_return Message(buffer);
+}
+
+Async<absl::Status> ReadRequest(Call& call,
+                                google::protobuf::MessageLite& request) {
+  absl::StatusOr<Message> message = co_await ReadMessage(call);
+  if (!message.ok()) co_return message.status();
+  if (!request.ParseFromString(Join(message->pieces()))) {
+    co_return absl::InvalidArgumentError(
+        "the request is not a message of the method's type");
+  }
+  co_return absl::OkStatus();
+}
+
+}  // namespace gemmd::rpc

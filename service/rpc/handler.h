@@ -1,0 +1,45 @@
+// What answers one method. Handlers are coroutines on the call's loop: they
+// read, validate, ask the engine, and return the status that ends the call.
+#ifndef GEMMD_SERVICE_RPC_HANDLER_H_
+#define GEMMD_SERVICE_RPC_HANDLER_H_
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "service/rpc/async.h"
+#include "service/rpc/call.h"
+#include "service/rpc/message.h"
+#include "service/rpc/runtime.h"
+#include "service/rpc/wire_writer.h"
+
+namespace gemmd::rpc {
+
+using Handler = Async<absl::Status> (*)(Runtime& runtime, Call& call);
+
+// The handler of "/gemmd.v1.MatmulService/Matmul"; null when there is none.
+Handler FindHandler(absl::string_view method);
+
+// The next message. INVALID_ARGUMENT when the client sends none.
+Async<absl::StatusOr<Message>> ReadMessage(Call& call);
+// Parses it into `request`.
+Async<absl::Status> ReadRequest(Call& call,
+                                google::protobuf::MessageLite& request);
+
+// A handler made of `Method`: one protobuf message in, one out.
+template <typename Request, typename Response,
+          Async<absl::StatusOr<Response>> (*Method)(Runtime&, Call&,
+                                                    const Request&)>
+Async<absl::Status> Unary(Runtime& runtime, Call& call) {
+  Request request;
+  const absl::Status read = co_await ReadRequest(call, request);
+  if (!read.ok()) co_return read;
+  absl::StatusOr<Response> response = co_await Method(runtime, call, request);
+  if (!response.ok()) co_return response.status();
+  call.Respond(Serialize(*response));
+  co_return absl::OkStatus();
+}
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_HANDLER_H_

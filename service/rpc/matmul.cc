@@ -1,0 +1,55 @@
+#include <utility>
+#include <vector>
+
+#include "service/rpc/convert.h"
+#include "service/rpc/engine_call.h"
+#include "service/rpc/handler.h"
+#include "service/rpc/matmul_request.h"
+#include "service/rpc/methods.h"
+
+namespace gemmd::rpc {
+namespace {
+
+Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
+  CO_RETURN_IF_ERROR(runtime.in_flight.Check());
+  absl::StatusOr<Message> message = co_await ReadMessage(call);
+  if (!message.ok()) co_return message.status();
+  InFlightBytes::Hold hold(runtime.in_flight);
+  hold.Set(message->size());
+
+  CO_ASSIGN_OR_RETURN(MatmulFields fields, ReadMatmulFields(message->pieces()));
+  CO_ASSIGN_OR_RETURN(MatmulRequest request,
+                      ToMatmulRequest(std::move(fields), runtime));
+  runtime.counters.received_bytes += request.operand_bytes;
+
+  auto multiply = CallEngine<engine::ProductResult>(
+      call.loop(), [&](engine::Done<engine::ProductResult> done) {
+        runtime.engine.Multiply(std::move(request.product), request.device,
+                                call.request_context(), std::move(done));
+      });
+  absl::StatusOr<engine::ProductResult> result = co_await multiply;
+  if (!result.ok()) co_return result.status();
+
+  WireWriter writer;
+  writer.AddMessage(v1::MatmulResponse::kExecutionFieldNumber,
+                    ToWire(result->execution));
+  if (result->d != nullptr) {
+    std::vector<grpc::Slice> d;
+    d.push_back(Wrap(std::move(result->d)));
+    runtime.counters.sent_bytes += d.front().size();
+    writer.AddBytes(v1::MatmulResponse::kDFieldNumber, std::move(d));
+  }
+  call.Respond(std::move(writer).Finish());
+  co_return absl::OkStatus();
+}
+
+}  // namespace
+
+Async<absl::Status> Matmul(Runtime& runtime, Call& call) {
+  absl::Status status = co_await Multiply(runtime, call);
+  ++runtime.counters.requests;
+  if (!status.ok()) ++runtime.counters.failed;
+  co_return status;
+}
+
+}  // namespace gemmd::rpc

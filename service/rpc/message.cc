@@ -1,0 +1,73 @@
+#include "service/rpc/message.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "jit/status.h"
+
+namespace gemmd::rpc {
+
+int64_t SizeOf(absl::Span<const Piece> pieces) {
+  int64_t sum = 0;
+  for (const Piece& piece : pieces) sum += piece.size();
+  return sum;
+}
+
+std::string Join(absl::Span<const Piece> pieces) {
+  std::string joined;
+  joined.reserve(SizeOf(pieces));
+  for (const Piece& piece : pieces) joined.append(piece.data(), piece.size());
+  return joined;
+}
+
+Message::Message(const grpc::ByteBuffer& buffer) {
+  CHECK(buffer.Dump(&slices_).ok());  // Takes references, copies nothing.
+  pieces_.reserve(slices_.size());
+  for (const grpc::Slice& slice : slices_) {
+    if (slice.size() == 0) continue;
+    pieces_.push_back(
+        {reinterpret_cast<const char*>(slice.begin()), slice.size()});
+  }
+}
+
+void PieceQueue::Append(Message message, Pieces pieces) {
+  std::erase_if(pieces, [](const Piece& piece) { return piece.empty(); });
+  if (pieces.empty()) return;
+  size_ += SizeOf(pieces);
+  parts_.push_back({std::move(message), std::move(pieces)});
+}
+
+Pieces PieceQueue::Front(int64_t count) const {
+  Pieces front;
+  for (auto part = parts_.begin(); count > 0; ++part) {
+    CHECK(part != parts_.end());
+    for (const Piece& piece : part->pieces) {
+      if (count == 0) break;
+      front.push_back(piece.first(std::min<size_t>(count, piece.size())));
+      count -= front.back().size();
+    }
+  }
+  return front;
+}
+
+void PieceQueue::Drop(int64_t count) {
+  size_ -= count;
+  while (count > 0) {
+    CHECK(!parts_.empty());
+    Pieces& pieces = parts_.front().pieces;
+    size_t gone = 0;
+    while (gone < pieces.size() &&
+           static_cast<int64_t>(pieces[gone].size()) <= count) {
+      count -= pieces[gone++].size();
+    }
+    pieces.erase(pieces.begin(), pieces.begin() + gone);
+    if (pieces.empty()) {
+      parts_.pop_front();
+    } else if (count > 0) {
+      pieces.front().remove_prefix(count);
+      count = 0;
+    }
+  }
+}
+
+}  // namespace gemmd::rpc

@@ -1,0 +1,46 @@
+// Every method, one file each.
+#ifndef GEMMD_SERVICE_RPC_METHODS_H_
+#define GEMMD_SERVICE_RPC_METHODS_H_
+
+#include "absl/status/statusor.h"
+#include "gemmd/v1/kernels.pb.h"
+#include "gemmd/v1/matmul.pb.h"
+#include "gemmd/v1/server.pb.h"
+#include "gemmd/v1/tensors.pb.h"
+#include "service/rpc/async.h"
+#include "service/rpc/call.h"
+#include "service/rpc/runtime.h"
+
+namespace gemmd::rpc {
+
+Async<absl::Status> Matmul(Runtime& runtime, Call& call);
+Async<absl::Status> MatmulStream(Runtime& runtime, Call& call);
+
+Async<absl::StatusOr<v1::TensorInfo>> CreateTensor(
+    Runtime& runtime, Call& call, const v1::CreateTensorRequest& request);
+Async<absl::Status> UploadTensor(Runtime& runtime, Call& call);
+Async<absl::Status> DownloadTensor(Runtime& runtime, Call& call);
+Async<absl::StatusOr<v1::TensorInfo>> DescribeTensor(
+    Runtime& runtime, Call& call, const v1::DescribeTensorRequest& request);
+Async<absl::StatusOr<v1::ListTensorsResponse>> ListTensors(
+    Runtime& runtime, Call& call, const v1::ListTensorsRequest& request);
+Async<absl::StatusOr<v1::DeleteTensorResponse>> DeleteTensor(
+    Runtime& runtime, Call& call, const v1::DeleteTensorRequest& request);
+
+Async<absl::StatusOr<v1::PrepareKernelsResponse>> PrepareKernels(
+    Runtime& runtime, Call& call, const v1::PrepareKernelsRequest& request);
+Async<absl::StatusOr<v1::ListKernelsResponse>> ListKernels(
+    Runtime& runtime, Call& call, const v1::ListKernelsRequest& request);
+Async<absl::StatusOr<v1::KernelDescription>> DescribeKernel(
+    Runtime& runtime, Call& call, const v1::DescribeKernelRequest& request);
+Async<absl::StatusOr<v1::EvictKernelResponse>> EvictKernel(
+    Runtime& runtime, Call& call, const v1::EvictKernelRequest& request);
+
+Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
+    Runtime& runtime, Call& call, const v1::GetServerInfoRequest& request);
+Async<absl::StatusOr<v1::Statistics>> GetStatistics(
+    Runtime& runtime, Call& call, const v1::GetStatisticsRequest& request);
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_METHODS_H_

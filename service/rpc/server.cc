@@ -1,0 +1,213 @@
+#include "service/rpc/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "jit/status.h"
+#include "service/engine/periodic.h"
+#include "service/log/log.h"
+#include "service/rpc/address.h"
+#include "service/rpc/generic_services.h"
+#include "service/rpc/handler.h"
+
+namespace gemmd::rpc {
+namespace {
+
+// gRPC's own cost of a message; a request at the limit still arrives.
+constexpr int64_t kMaxReceiveBytes = std::numeric_limits<int>::max();
+
+// Calls that are accepted and not over.
+class LiveCalls {
+ public:
+  void Add() {
+    std::lock_guard lock(mutex_);
+    ++count_;
+  }
+  void Remove() {
+    std::lock_guard lock(mutex_);
+    if (--count_ == 0) none_.notify_all();
+  }
+  void WaitForNone() {
+    std::unique_lock lock(mutex_);
+    none_.wait(lock, [this] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable none_;
+  int64_t count_ = 0;
+};
+
+void LogFailure(const Call& call, const absl::Status& status,
+                absl::Duration duration) {
+  log::Write(log::Level::kWarning, "request_failed",
+             {{"id", call.id()},
+              {"method", call.method()},
+              {"peer", call.peer()},
+              {"code", absl::StatusCodeToString(status.code())},
+              {"us", absl::ToInt64Microseconds(duration)},
+              {"message", status.message()}});
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  Impl(Options options, engine::Engine& engine)
+      : options_(std::move(options)),
+        runtime_(engine, options_.facts, options_.limits),
+        boot_(absl::StrFormat("%08x", absl::Uniform<uint32_t>(bits_))) {}
+
+  absl::Status Start();
+  void Drain();
+  const std::vector<std::string>& addresses() const { return addresses_; }
+
+ private:
+  absl::Status Bind();
+  void Probe();
+  // Accepts one call, sees to the next one, and answers.
+  Task Serve(EventLoop& loop);
+  Async<absl::Status> Answer(Call& call);
+
+  const Options options_;
+  Runtime runtime_;
+  absl::BitGen bits_;
+  // Request ids are this and a count, so that they differ between restarts.
+  const std::string boot_;
+  std::atomic<int64_t> next_id_ = 0;
+
+  GenericServices services_;
+  grpc::AsyncGenericService generic_;
+  std::vector<std::unique_ptr<EventLoop>> loops_;
+  std::unique_ptr<grpc::Server> server_;
+  std::vector<std::string> addresses_;
+  LiveCalls live_;
+  std::unique_ptr<engine::Periodic> probe_;
+};
+
+absl::Status Server::Impl::Start() {
+  CHECK(options_.limits.max_message_bytes <= kMaxReceiveBytes);
+  RETURN_IF_ERROR(Bind());
+  Probe();
+  probe_ = std::make_unique<engine::Periodic>(options_.probe_interval,
+                                              [this] { Probe(); });
+  for (auto& loop : loops_) {
+    loop->Start([this, loop = loop.get()] { Serve(*loop); });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Server::Impl::Bind() {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  // Two daemons must not share a port without anybody noticing.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(
+      static_cast<int>(options_.limits.max_message_bytes));
+  builder.SetMaxSendMessageSize(-1);
+  services_.Register(builder);
+  builder.RegisterAsyncGenericService(&generic_);
+  std::vector<int> ports(options_.listen.size(), 0);
+  for (size_t i = 0; i < options_.listen.size(); ++i) {
+    if (!options_.allow_plaintext_nonloopback) {
+      RETURN_IF_ERROR(CheckLocal(options_.listen[i]));
+    }
+    builder.AddListeningPort(options_.listen[i],
+                             grpc::InsecureServerCredentials(), &ports[i]);
+  }
+  for (int i = 0; i < options_.loops; ++i) {
+    loops_.push_back(std::make_unique<EventLoop>(builder.AddCompletionQueue()));
+  }
+  server_ = builder.BuildAndStart();
+  for (size_t i = 0; i < options_.listen.size(); ++i) {
+    if (server_ == nullptr || ports[i] == 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen on ", options_.listen[i]));
+    }
+    addresses_.push_back(WithPort(options_.listen[i], ports[i]));
+  }
+  if (server_ == nullptr) {
+    return absl::InvalidArgumentError("no address to listen on");
+  }
+  return absl::OkStatus();
+}
+
+void Server::Impl::Probe() {
+  bool serving = true;
+  for (int i = 0; i < runtime_.engine.device_count(); ++i) {
+    device::Device& device = runtime_.engine.device(i);
+    if (absl::Status status = device.Probe(); !status.ok()) {
+      serving = false;
+      log::Write(log::Level::kError, "device_failed",
+                 {{"device", device.description().name},
+                  {"message", status.message()}});
+    }
+  }
+  server_->GetHealthCheckService()->SetServingStatus(serving);
+}
+
+Task Server::Impl::Serve(EventLoop& loop) {
+  Call call(loop, absl::StrFormat("%s-%06x", boot_, next_id_++));
+  const bool accepted = co_await call.Accept(generic_);
+  if (!accepted) co_return;  // Shutting down.
+  live_.Add();
+  Serve(loop);
+  const absl::Time start = absl::Now();
+  const absl::Status status = co_await Answer(call);
+  if (!status.ok()) LogFailure(call, status, absl::Now() - start);
+  co_await call.Finish(status);
+  co_await call.Done();
+  live_.Remove();
+}
+
+Async<absl::Status> Server::Impl::Answer(Call& call) {
+  const Handler handler = FindHandler(call.method());
+  if (handler == nullptr) {
+    co_return absl::UnimplementedError(
+        "unknown method; reflection lists those that there are");
+  }
+  absl::Status status = co_await handler(runtime_, call);
+  co_return status;
+}
+
+void Server::Impl::Drain() {
+  if (server_ == nullptr) return;
+  probe_.reset();
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  absl::SleepFor(options_.drain_grace);
+  server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.drain_timeout));
+  live_.WaitForNone();
+  loops_.clear();
+  server_.reset();
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() { impl_->Drain(); }
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options,
+                                                      engine::Engine& engine) {
+  auto impl = std::make_unique<Impl>(std::move(options), engine);
+  RETURN_IF_ERROR(impl->Start());
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+const std::vector<std::string>& Server::addresses() const {
+  return impl_->addresses();
+}
+
+void Server::Drain() { impl_->Drain(); }
+
+}  // namespace gemmd::rpc

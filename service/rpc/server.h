@@ -1,0 +1,58 @@
+// The daemon's network side: listens, accepts calls on its loops, hands them
+// to handlers, reports readiness, drains.
+#ifndef GEMMD_SERVICE_RPC_SERVER_H_
+#define GEMMD_SERVICE_RPC_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "service/engine/engine.h"
+#include "service/rpc/runtime.h"
+
+namespace gemmd::rpc {
+
+class Server {
+ public:
+  struct Options {
+    // "127.0.0.1:0" (0: any free port), "[::1]:50051", "unix:/path".
+    std::vector<std::string> listen;
+    // Plaintext on an address that other machines can reach.
+    bool allow_plaintext_nonloopback = false;
+    int loops = 2;  // Threads that poll the network.
+    // While a drain waits for balancers to notice before it refuses calls.
+    absl::Duration drain_grace = absl::Seconds(0);
+    // Then calls that still run are cancelled after this long.
+    absl::Duration drain_timeout = absl::Seconds(30);
+    absl::Duration probe_interval = absl::Seconds(10);
+    ServerFacts facts;
+    Limits limits;
+  };
+
+  // `engine` outlives the server. INVALID_ARGUMENT for a bad address,
+  // UNAVAILABLE when it cannot be bound.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Options options,
+                                                       engine::Engine& engine);
+  // Drains, unless that is done.
+  ~Server();
+
+  // Where it listens, as clients may dial: ports resolved.
+  const std::vector<std::string>& addresses() const;
+
+  // NOT_SERVING, the grace period, then no new calls and the end of those
+  // that run. Returns when all is quiet.
+  void Drain();
+
+ private:
+  class Impl;
+
+  explicit Server(std::unique_ptr<Impl> impl);
+
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_SERVER_H_

@@ -1,0 +1,31 @@
+#include "service/rpc/tensor_info.h"
+
+#include "absl/strings/str_cat.h"
+#include "service/rpc/convert.h"
+
+namespace gemmd::rpc {
+
+v1::TensorInfo ToWire(const engine::Tensor& tensor,
+                      const engine::Engine& engine) {
+  const engine::Tensor::Identity& identity = tensor.identity();
+  const jit::MatrixLayout& layout = tensor.layout();
+  v1::TensorInfo info;
+  info.set_handle(identity.handle);
+  info.set_dtype(ToWire(layout.type));
+  info.set_rows(layout.rows);
+  info.set_columns(layout.columns);
+  info.set_order(ToWire(layout.order));
+  info.set_device(engine.device(identity.device).description().name);
+  info.set_label(identity.label);
+  info.set_device_bytes(layout.device_bytes());
+  info.set_ttl_s(absl::ToInt64Seconds(identity.ttl));
+  info.set_idle_s(absl::ToInt64Seconds(tensor.idle()));
+  return info;
+}
+
+std::string LayoutText(const jit::MatrixLayout& layout) {
+  return absl::StrCat(jit::Name(layout.type), " ", layout.rows, " x ",
+                      layout.columns, " ", jit::Name(layout.order));
+}
+
+}  // namespace gemmd::rpc

@@ -1,0 +1,36 @@
+// How a matrix lies on the wire: lines of the client's leading dimension.
+// Plain data and pure functions.
+#ifndef GEMMD_SERVICE_RPC_WIRE_LAYOUT_H_
+#define GEMMD_SERVICE_RPC_WIRE_LAYOUT_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "gemmd/v1/types.pb.h"
+#include "jit/layout.h"
+
+namespace gemmd::rpc {
+
+struct WireLayout {
+  int64_t pitch_bytes = 0;
+  // Without and with the padding of the last line; both 0 when the matrix is
+  // empty. INT64_MAX when a client asks for more than can be counted.
+  int64_t least_bytes = 0;
+  int64_t most_bytes = 0;
+};
+
+// `field` is how the client calls the layout: "a.inline". INVALID_ARGUMENT
+// when the order is not the matrix's or the leading dimension is too small or
+// too large.
+absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
+                                        const jit::MatrixLayout& matrix,
+                                        absl::string_view field);
+
+// INVALID_ARGUMENT naming `field` unless `bytes` is one of the two lengths.
+absl::Status CheckLength(const WireLayout& layout, int64_t bytes,
+                         absl::string_view field);
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_WIRE_LAYOUT_H_

@@ -1,0 +1,47 @@
+// Walks the top-level fields of a serialised protobuf message that lies in
+// pieces, and hands out length-delimited fields in place. What any protobuf
+// library serialises is understood; groups, which proto3 does not have, are
+// refused. Thread-compatible.
+#ifndef GEMMD_SERVICE_RPC_WIRE_READER_H_
+#define GEMMD_SERVICE_RPC_WIRE_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "service/rpc/message.h"
+
+namespace gemmd::rpc {
+
+class WireReader {
+ public:
+  // The pieces, and what they point to, outlive the reader.
+  explicit WireReader(absl::Span<const Piece> pieces)
+      : pieces_(pieces), remaining_(SizeOf(pieces)) {}
+
+  // Moves to the next field; false at the end of the message.
+  // INVALID_ARGUMENT when the bytes are not a protobuf message.
+  absl::StatusOr<bool> Next();
+
+  // Of the current field.
+  uint32_t number() const { return number_; }
+  bool length_delimited() const { return length_delimited_; }
+  // The bytes of a length-delimited field, in place.
+  const Pieces& value() const { return value_; }
+
+ private:
+  absl::StatusOr<uint64_t> ReadVarint();
+  // Appends to `taken` unless it is null.
+  absl::Status Take(uint64_t count, Pieces* taken);
+
+  absl::Span<const Piece> pieces_;
+  size_t position_ = 0;  // In the first piece.
+  uint64_t remaining_;
+  uint32_t number_ = 0;
+  bool length_delimited_ = false;
+  Pieces value_;
+};
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_WIRE_READER_H_

@@ -1,0 +1,44 @@
+// Builds serialised protobuf messages whose large bytes field is sent from
+// where it lies. Thread-compatible.
+#ifndef GEMMD_SERVICE_RPC_WIRE_WRITER_H_
+#define GEMMD_SERVICE_RPC_WIRE_WRITER_H_
+
+#include <google/protobuf/message_lite.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/device/device.h"
+
+namespace gemmd::rpc {
+
+grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
+
+// The slice owns the buffer and may be used on any thread.
+grpc::Slice Wrap(std::unique_ptr<device::HostBuffer> buffer);
+
+class WireWriter {
+ public:
+  // Appends `message` as field `number`.
+  void AddMessage(uint32_t number,
+                  const google::protobuf::MessageLite& message);
+  // Appends the joined slices as one bytes field; nothing when they are empty.
+  void AddBytes(uint32_t number, std::vector<grpc::Slice> slices);
+
+  grpc::ByteBuffer Finish() &&;
+
+ private:
+  void AddPrefix(uint32_t number, uint64_t length);
+  void Flush();
+
+  std::string small_;  // Not yet in slices_.
+  std::vector<grpc::Slice> slices_;
+};
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_WIRE_WRITER_H_
