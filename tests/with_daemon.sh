@@ -30,7 +30,7 @@ if [[ ! -s $work/port ]]; then
   exit 1
 fi
 
-"$@" --target "127.0.0.1:$(< "$work/port")"
+"$@" --target "$(head -n 1 "$work/port")"
 code=$?
 if ! kill -TERM "$daemon" 2>/dev/null; then
   echo "the daemon died:"

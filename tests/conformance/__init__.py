@@ -1,4 +1,4 @@
 """Conformance suite: any gemmd daemon, any device, over the public API.
 
-From tests/:  python3 -m conformance --target localhost:7070
+From tests/:  python3 -m conformance --target localhost:50051
 """

@@ -21,7 +21,7 @@ def _arguments():
         prog="python3 -m conformance",
         description="Checks a gemmd daemon against its numerics contract.")
     parser.add_argument("--target", required=True,
-                        help="address of the daemon, such as localhost:7070")
+                        help="address of the daemon, such as localhost:50051")
     parser.add_argument("--device", default="",
                         help='device to test, such as "cuda:0" or "host"; '
                              "default: the daemon's choice")

@@ -1,7 +1,7 @@
 """Client of gemmd, a daemon that multiplies matrices on Hopper GPUs.
 
     import gemmd, ml_dtypes, numpy as np
-    with gemmd.Client("localhost:7070") as client:
+    with gemmd.Client("localhost:50051") as client:
         a = np.random.randn(300, 500).astype(ml_dtypes.bfloat16)
         b = np.random.randn(500, 200).astype(ml_dtypes.bfloat16)
         d = client.matmul(a, b)  # (300, 200), bfloat16

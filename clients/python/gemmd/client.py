@@ -23,7 +23,7 @@ class Product(NamedTuple):
 
 
 class Client:
-    """A connection to the daemon at `target`, such as "localhost:7070" or
+    """A connection to the daemon at `target`, such as "localhost:50051" or
     "unix:/run/gemmd.sock".
 
     Connects on first use. `credentials` (grpc.ChannelCredentials) makes it a

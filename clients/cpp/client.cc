@@ -1,0 +1,124 @@
+#include "clients/cpp/client.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "clients/cpp/status.h"
+#include "clients/cpp/unary.h"
+#include "jit/status.h"
+
+namespace gemmd::client {
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
+    const std::string& target, Options options) {
+  grpc::ChannelArguments arguments;
+  // The daemon's own limit decides, not gRPC's default of 4 MiB.
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
+      target,
+      options.credentials ? options.credentials
+                          : grpc::InsecureChannelCredentials(),
+      arguments);
+  const absl::Time deadline = absl::Now() + options.connect_timeout;
+  if (!channel->WaitForConnected(absl::ToChronoTime(deadline))) {
+    return absl::UnavailableError(
+        absl::StrCat("no daemon answers at ", target, " within ",
+                     absl::FormatDuration(options.connect_timeout)));
+  }
+  return std::unique_ptr<Client>(
+      new Client(std::move(channel), std::move(options)));
+}
+
+Client::Client(std::shared_ptr<grpc::Channel> channel, Options options)
+    : channel_(std::move(channel)),
+      options_(std::move(options)),
+      tensors_(v1::TensorService::NewStub(channel_)),
+      kernels_(v1::KernelService::NewStub(channel_)),
+      server_(v1::ServerService::NewStub(channel_)) {}
+
+void Client::Prepare(grpc::ClientContext& context,
+                     absl::Duration timeout) const {
+  if (timeout == absl::ZeroDuration()) timeout = options_.timeout;
+  if (timeout == absl::InfiniteDuration()) return;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+}
+
+absl::StatusOr<std::vector<v1::Execution>> Client::PrepareKernels(
+    absl::Span<const v1::Problem> problems, const std::string& device) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::PrepareKernelsRequest request;
+  *request.mutable_problems() = {problems.begin(), problems.end()};
+  request.set_device(device);
+  v1::PrepareKernelsResponse response;
+  RETURN_IF_ERROR(
+      ToStatus(kernels_->PrepareKernels(&context, request, &response)));
+  return std::vector<v1::Execution>(response.kernels().begin(),
+                                    response.kernels().end());
+}
+
+absl::StatusOr<std::vector<v1::KernelSummary>> Client::ListKernels() {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::ListKernelsResponse response;
+  RETURN_IF_ERROR(ToStatus(kernels_->ListKernels(&context, {}, &response)));
+  return std::vector<v1::KernelSummary>(response.kernels().begin(),
+                                        response.kernels().end());
+}
+
+absl::StatusOr<v1::KernelDescription> Client::DescribeKernel(
+    const std::string& key) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::DescribeKernelRequest request;
+  request.set_key(key);
+  v1::KernelDescription description;
+  RETURN_IF_ERROR(
+      ToStatus(kernels_->DescribeKernel(&context, request, &description)));
+  return description;
+}
+
+absl::Status Client::EvictKernel(const std::string& key) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::EvictKernelRequest request;
+  request.set_key(key);
+  v1::EvictKernelResponse response;
+  return ToStatus(kernels_->EvictKernel(&context, request, &response));
+}
+
+absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::ServerInfo info;
+  RETURN_IF_ERROR(ToStatus(server_->GetServerInfo(&context, {}, &info)));
+  return info;
+}
+
+absl::StatusOr<v1::Statistics> Client::GetStatistics() {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::Statistics statistics;
+  RETURN_IF_ERROR(ToStatus(server_->GetStatistics(&context, {}, &statistics)));
+  return statistics;
+}
+
+absl::Status Client::CheckHealth() {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  // HealthCheckRequest{} is empty; HealthCheckResponse is {status = 1}, whose
+  // value SERVING is 1.
+  const grpc::Slice empty;
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer response,
+                   CallRaw(channel_, "/grpc.health.v1.Health/Check", context,
+                           grpc::ByteBuffer(&empty, 1)));
+  grpc::Slice answer;
+  if (!response.TrySingleSlice(&answer).ok() || answer.size() != 2 ||
+      answer.begin()[0] != 0x08 || answer.begin()[1] != 0x01) {
+    return absl::UnavailableError("the daemon says that it does not serve");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gemmd::client

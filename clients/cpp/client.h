@@ -1,0 +1,151 @@
+// A connection to a gemmd daemon.
+//
+//   ASSIGN_OR_RETURN(auto client, Client::Connect("localhost:50051"));
+//   Product product;
+//   product.problem.set_m(300);
+//   ...
+//   product.a = Operand::Bytes(a);  // 300 x 500 bf16, row-major, tight.
+//   product.b = Operand::Bytes(b);
+//   ASSIGN_OR_RETURN(Result result, client->Matmul(product));
+//
+// Messages of the API (gemmd::v1) are the vocabulary; proto/gemmd/v1 says what
+// every field means, its unit, limit and default. Errors are absl::Status with
+// the code and text of the daemon; UNAVAILABLE when none answers, and
+// DEADLINE_EXCEEDED when a timeout passes. Thread-safe.
+#ifndef GEMMD_CLIENTS_CPP_CLIENT_H_
+#define GEMMD_CLIENTS_CPP_CLIENT_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "gemmd/v1/kernels.grpc.pb.h"
+#include "gemmd/v1/matmul.grpc.pb.h"
+#include "gemmd/v1/server.grpc.pb.h"
+#include "gemmd/v1/tensors.grpc.pb.h"
+
+namespace gemmd::client {
+
+struct Options {
+  // Insecure when null.
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  // How long Connect waits for the daemon.
+  absl::Duration connect_timeout = absl::Seconds(10);
+  // Default time limit of every call, its compile included.
+  absl::Duration timeout = absl::InfiniteDuration();
+};
+
+// Where A, B or C comes from. The order of its lines is the problem's.
+struct Operand {
+  // Bytes here: lines `leading_dimension` elements apart (0: tight), the last
+  // one with or without its padding. They are read in place, not copied, and
+  // must stay unchanged until the call returns.
+  static Operand Bytes(absl::Span<const char> bytes,
+                       int64_t leading_dimension = 0) {
+    return {bytes, leading_dimension, {}};
+  }
+  // A tensor on the device, by its handle.
+  static Operand Tensor(std::string handle) {
+    return {{}, 0, std::move(handle)};
+  }
+
+  absl::Span<const char> bytes;
+  int64_t leading_dimension = 0;
+  std::string tensor;
+};
+
+// Where D goes. The default is Result::d, tight.
+struct Destination {
+  // `bytes` receives D: lines `leading_dimension` elements apart (0: tight),
+  // padding between them zero. Its size is ((lines - 1) * leading_dimension +
+  // width) elements exactly.
+  static Destination Bytes(absl::Span<char> bytes,
+                           int64_t leading_dimension = 0) {
+    return {bytes, leading_dimension, {}};
+  }
+  static Destination Tensor(std::string handle) {
+    return {{}, 0, std::move(handle)};
+  }
+
+  absl::Span<char> bytes;
+  int64_t leading_dimension = 0;
+  std::string tensor;
+};
+
+// One product: D = alpha * A B + beta * C.
+struct Product {
+  v1::Problem problem;
+  Operand a;
+  Operand b;
+  Operand c;  // Left out of the request when problem.beta is 0.
+  Destination d;
+  std::string device;      // "": the daemon's choice.
+  absl::Duration timeout;  // Zero: Options::timeout.
+};
+
+struct Result {
+  v1::Execution execution;  // Device, kernel, time of each phase.
+  std::string d;            // Bytes of D when Product::d is the default.
+};
+
+class Client {
+ public:
+  // `target` is "host:port" or "unix:/path". UNAVAILABLE when no daemon
+  // answers within options.connect_timeout.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(
+      const std::string& target, Options options = {});
+
+  // INTERNAL when the daemon's D is not of the size that D has.
+  absl::StatusOr<Result> Matmul(const Product& product);
+
+  // A tensor of zeros. RESOURCE_EXHAUSTED when memory or the quota is used up.
+  absl::StatusOr<v1::TensorInfo> CreateTensor(
+      const v1::CreateTensorRequest& request);
+  // Replaces all elements. `bytes` lie as `layout` says and are read in place.
+  absl::Status UploadTensor(const std::string& handle,
+                            const v1::Layout& layout,
+                            absl::Span<const char> bytes);
+  // Fills `bytes` as `layout` says. INTERNAL when the tensor has another size.
+  absl::Status DownloadTensor(const std::string& handle,
+                              const v1::Layout& layout,
+                              absl::Span<char> bytes);
+  absl::StatusOr<v1::TensorInfo> DescribeTensor(const std::string& handle);
+  absl::StatusOr<std::vector<v1::TensorInfo>> ListTensors();
+  absl::Status DeleteTensor(const std::string& handle);
+
+  // Compiles and loads what the problems would use; device "" means all.
+  absl::StatusOr<std::vector<v1::Execution>> PrepareKernels(
+      absl::Span<const v1::Problem> problems, const std::string& device = "");
+  absl::StatusOr<std::vector<v1::KernelSummary>> ListKernels();
+  absl::StatusOr<v1::KernelDescription> DescribeKernel(const std::string& key);
+  absl::Status EvictKernel(const std::string& key);
+
+  absl::StatusOr<v1::ServerInfo> GetServerInfo();
+  absl::StatusOr<v1::Statistics> GetStatistics();
+  // OK when the daemon serves (grpc.health.v1), else UNAVAILABLE.
+  absl::Status CheckHealth();
+
+ private:
+  Client(std::shared_ptr<grpc::Channel> channel, Options options);
+
+  // Sets the deadline of a call; zero means Options::timeout.
+  void Prepare(grpc::ClientContext& context, absl::Duration timeout) const;
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const Options options_;
+  const std::unique_ptr<v1::TensorService::Stub> tensors_;
+  const std::unique_ptr<v1::KernelService::Stub> kernels_;
+  const std::unique_ptr<v1::ServerService::Stub> server_;
+};
+
+}  // namespace gemmd::client
+
+#endif  // GEMMD_CLIENTS_CPP_CLIENT_H_

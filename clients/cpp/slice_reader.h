@@ -1,0 +1,60 @@
+// Reads a protobuf message from the slices in which it arrived.
+// Thread-compatible.
+#ifndef GEMMD_CLIENTS_CPP_SLICE_READER_H_
+#define GEMMD_CLIENTS_CPP_SLICE_READER_H_
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace gemmd::client {
+
+class SliceReader {
+ public:
+  // A field and, for length-delimited ones, the bytes that follow it.
+  struct Field {
+    int number = 0;
+    bool delimited = false;
+    uint64_t length = 0;
+  };
+
+  // INTERNAL when gRPC cannot give the slices.
+  static absl::StatusOr<SliceReader> Create(const grpc::ByteBuffer& message);
+
+  bool done() const { return remaining_ == 0; }
+
+  // The next field. The value of one that is not length-delimited is skipped;
+  // that of one that is must then be read or skipped. INTERNAL when malformed.
+  absl::StatusOr<Field> ReadField();
+  // Moves on by to.size() bytes, at most the length of the field just read.
+  void Read(absl::Span<char> to);
+  std::string Read(uint64_t length);
+  void Skip(uint64_t length);
+
+ private:
+  explicit SliceReader(std::vector<grpc::Slice> slices);
+
+  bool ReadVarint(uint64_t& value);
+  // Calls use(data, size) for each piece of the next `length` bytes.
+  template <typename Use>
+  void Advance(uint64_t length, Use use);
+
+  std::vector<grpc::Slice> slices_;
+  size_t slice_ = 0;   // First slice that is not read up.
+  size_t offset_ = 0;  // Bytes of it that are read.
+  uint64_t remaining_ = 0;
+};
+
+// Tag and length of a length-delimited field.
+std::string FieldPrefix(int number, uint64_t length);
+
+}  // namespace gemmd::client
+
+#endif  // GEMMD_CLIENTS_CPP_SLICE_READER_H_

@@ -1,0 +1,141 @@
+// The Client methods of TensorService.
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "clients/cpp/client.h"
+#include "clients/cpp/loan.h"
+#include "clients/cpp/slice_reader.h"
+#include "clients/cpp/status.h"
+#include "clients/cpp/stream.h"
+#include "jit/status.h"
+
+namespace gemmd::client {
+namespace {
+
+constexpr int kDataField = 2;            // Of UploadTensorRequest.
+constexpr int kDownloadedDataField = 1;  // Of DownloadTensorResponse.
+constexpr size_t kChunkBytes = 2 << 20;
+
+grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// Copies the data field of one message to the front of `rest`, which shrinks.
+absl::Status TakeChunk(const grpc::ByteBuffer& message,
+                       absl::Span<char>& rest) {
+  ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(message));
+  while (!reader.done()) {
+    ASSIGN_OR_RETURN(const SliceReader::Field field, reader.ReadField());
+    if (!field.delimited || field.number != kDownloadedDataField) {
+      reader.Skip(field.length);
+      continue;
+    }
+    if (field.length > rest.size()) {
+      return absl::InternalError(
+          "the daemon sent more bytes than the tensor has");
+    }
+    reader.Read(rest.subspan(0, field.length));
+    rest.remove_prefix(field.length);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TensorInfo> Client::CreateTensor(
+    const v1::CreateTensorRequest& request) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::TensorInfo info;
+  RETURN_IF_ERROR(ToStatus(tensors_->CreateTensor(&context, request, &info)));
+  return info;
+}
+
+absl::Status Client::UploadTensor(const std::string& handle,
+                                  const v1::Layout& layout,
+                                  absl::Span<const char> bytes) {
+  Loan loan;
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  Stream stream(channel_, "/gemmd.v1.TensorService/UploadTensor", context);
+  v1::UploadTensorRequest first;
+  first.mutable_header()->set_handle(handle);
+  *first.mutable_header()->mutable_layout() = layout;
+  bool open = stream.Write(Encode(first));
+  while (open && !bytes.empty()) {
+    const auto chunk =
+        bytes.subspan(0, std::min<size_t>(kChunkBytes, bytes.size()));
+    const grpc::Slice slices[] = {
+        grpc::Slice(FieldPrefix(kDataField, chunk.size())), loan.Lend(chunk)};
+    open = stream.Write(grpc::ByteBuffer(slices, 2));
+    bytes.remove_prefix(chunk.size());
+  }
+  // When the call ended early, Finish says why.
+  if (open && stream.WritesDone()) {
+    grpc::ByteBuffer response;
+    stream.Read(response);
+  }
+  return stream.Finish();
+}
+
+absl::Status Client::DownloadTensor(const std::string& handle,
+                                    const v1::Layout& layout,
+                                    absl::Span<char> bytes) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::DownloadTensorRequest request;
+  request.set_handle(handle);
+  *request.mutable_layout() = layout;
+  request.set_chunk_bytes(kChunkBytes);
+  Stream stream(channel_, "/gemmd.v1.TensorService/DownloadTensor", context);
+  absl::Status taken;
+  if (stream.Write(Encode(request)) && stream.WritesDone()) {
+    for (grpc::ByteBuffer message; taken.ok() && stream.Read(message);) {
+      taken = TakeChunk(message, bytes);
+    }
+  }
+  if (!taken.ok()) {
+    context.TryCancel();
+    stream.Finish().IgnoreError();
+    return taken;
+  }
+  RETURN_IF_ERROR(stream.Finish());
+  if (!bytes.empty()) {
+    return absl::InternalError(absl::StrCat(
+        "the daemon sent ", bytes.size(), " bytes less than asked for"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::TensorInfo> Client::DescribeTensor(
+    const std::string& handle) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::DescribeTensorRequest request;
+  request.set_handle(handle);
+  v1::TensorInfo info;
+  RETURN_IF_ERROR(ToStatus(tensors_->DescribeTensor(&context, request, &info)));
+  return info;
+}
+
+absl::StatusOr<std::vector<v1::TensorInfo>> Client::ListTensors() {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::ListTensorsResponse response;
+  RETURN_IF_ERROR(ToStatus(tensors_->ListTensors(&context, {}, &response)));
+  return std::vector<v1::TensorInfo>(response.tensors().begin(),
+                                     response.tensors().end());
+}
+
+absl::Status Client::DeleteTensor(const std::string& handle) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::DeleteTensorRequest request;
+  request.set_handle(handle);
+  v1::DeleteTensorResponse response;
+  return ToStatus(tensors_->DeleteTensor(&context, request, &response));
+}
+
+}  // namespace gemmd::client

@@ -1,0 +1,26 @@
+#include "clients/cpp/unary.h"
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include "clients/cpp/status.h"
+
+namespace gemmd::client {
+
+absl::StatusOr<grpc::ByteBuffer> CallRaw(
+    const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+    grpc::ClientContext& context, const grpc::ByteBuffer& request) {
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (!status.ok()) return ToStatus(status);
+  return response;
+}
+
+}  // namespace gemmd::client

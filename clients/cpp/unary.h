@@ -1,0 +1,22 @@
+// A unary call with raw messages, for those that carry matrices.
+#ifndef GEMMD_CLIENTS_CPP_UNARY_H_
+#define GEMMD_CLIENTS_CPP_UNARY_H_
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace gemmd::client {
+
+// Calls `method` ("/gemmd.v1.MatmulService/Matmul") and waits.
+absl::StatusOr<grpc::ByteBuffer> CallRaw(
+    const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+    grpc::ClientContext& context, const grpc::ByteBuffer& request);
+
+}  // namespace gemmd::client
+
+#endif  // GEMMD_CLIENTS_CPP_UNARY_H_

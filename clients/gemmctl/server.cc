@@ -1,0 +1,79 @@
+// gemmctl info, stats and health.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "clients/gemmctl/command.h"
+#include "jit/status.h"
+
+namespace gemmd::gemmctl {
+namespace {
+
+void Print(const v1::ServerInfo& info) {
+  absl::PrintF("gemmd %s, templates %s\ncompiler: %s\n", info.version(),
+               info.template_digest(), info.compiler());
+  for (const v1::DeviceInfo& device : info.devices()) {
+    absl::PrintF("device %s: %s, %d multiprocessors, %d of %d MiB free%s%s\n",
+                 device.name(), device.description(), device.multiprocessors(),
+                 device.free_bytes() >> 20, device.memory_bytes() >> 20,
+                 device.driver().empty() ? "" : ", driver ", device.driver());
+  }
+  const v1::Limits& limits = info.limits();
+  absl::PrintF(
+      "limits: messages %d bytes, dimensions %d, tensors %d bytes, tensor "
+      "lifetime %d s, queue %d\n",
+      limits.max_message_bytes(), limits.max_dimension(),
+      limits.max_tensor_bytes(), limits.tensor_ttl_s(), limits.max_queue());
+  for (const std::string& missing : info.missing()) {
+    absl::PrintF("missing: %s\n", missing);
+  }
+}
+
+void Print(const v1::Statistics& s) {
+  const v1::CacheStatistics& cache = s.cache();
+  absl::PrintF(
+      "up %d s; %d requests, %d failed, %d queued\n"
+      "%d tensors, %d bytes; received %d bytes, sent %d bytes\n"
+      "kernels: %d loaded hits, %d memory hits, %d disk hits, %d compiles, %d "
+      "compile errors, %d quarantined, %d write errors\n",
+      s.uptime_s(), s.requests(), s.failed(), s.queued(), s.tensors(),
+      s.tensor_bytes(), s.received_bytes(), s.sent_bytes(), cache.loaded_hits(),
+      cache.memory_hits(), cache.disk_hits(), cache.compiles(),
+      cache.compile_errors(), cache.quarantined(), cache.write_errors());
+}
+
+int Info(client::Client& client, const Arguments& arguments) {
+  GEMMCTL_ASSIGN(const v1::ServerInfo info, client.GetServerInfo(), Fail);
+  arguments.Has("--json") ? PrintJson(info) : Print(info);
+  return kOk;
+}
+
+int Stats(client::Client& client, const Arguments& arguments) {
+  GEMMCTL_ASSIGN(const v1::Statistics statistics, client.GetStatistics(), Fail);
+  arguments.Has("--json") ? PrintJson(statistics) : Print(statistics);
+  return kOk;
+}
+
+int Health(client::Client& client, const Arguments&) {
+  if (absl::Status health = client.CheckHealth(); !health.ok()) {
+    return Fail(health);
+  }
+  absl::PrintF("SERVING\n");
+  return kOk;
+}
+
+}  // namespace
+
+std::vector<Command> ServerCommands() {
+  const Flag json = {"--json", "", "print JSON", ""};
+  return {
+      {"info", "", "version, devices, compiler and limits", {json}, 0, 0, Info},
+      {"stats", "", "counters of requests, tensors and the cache", {json}, 0, 0,
+       Stats},
+      {"health", "", "exit code 0 when the daemon serves, else 1 or 3", {}, 0,
+       0, Health},
+  };
+}
+
+}  // namespace gemmd::gemmctl
