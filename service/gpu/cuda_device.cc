@@ -161,21 +161,21 @@ absl::Status CudaDevice::ReserveProbeMemory() {
 }
 
 absl::Status CudaDevice::Probe() {
-  constexpr unsigned char kPattern = 0xa5;
   absl::MutexLock lock(&probe_mutex_);
   RETURN_IF_ERROR(context_->MakeCurrent());
   const DriverTable& driver = context_->driver();
   const absl::Span<char> host = probe_.host.bytes();
-  std::fill(host.begin(), host.end(), 0);
+  ++probe_.pattern;
+  std::fill(host.begin(), host.end(), static_cast<char>(~probe_.pattern));
   RETURN_IF_CUDA_ERROR(
-      driver, cuMemsetD8Async(probe_.device.get(), kPattern, host.size(),
+      driver, cuMemsetD8Async(probe_.device.get(), probe_.pattern, host.size(),
                               probe_.stream->get()));
   RETURN_IF_CUDA_ERROR(
       driver, cuMemcpyDtoHAsync(host.data(), probe_.device.get(), host.size(),
                                 probe_.stream->get()));
   RETURN_IF_ERROR(probe_.stream->Synchronize());
   for (const char byte : host) {
-    if (static_cast<unsigned char>(byte) != kPattern) {
+    if (static_cast<unsigned char>(byte) != probe_.pattern) {
       return absl::InternalError(absl::StrCat(
           "Device lost: ", description_.name,
           " does not give back what was written to it"));

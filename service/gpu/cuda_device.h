@@ -60,6 +60,7 @@ class CudaDevice final : public device::Device {
     std::shared_ptr<Stream> stream;
     DeviceBuffer device;
     PinnedBuffer host;
+    unsigned char pattern = 0;  // Another each time: memory remembers.
   };
   absl::Status ReserveProbeMemory() ABSL_LOCKS_EXCLUDED(probe_mutex_);
 

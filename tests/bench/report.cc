@@ -96,11 +96,14 @@ class Object {
                     json);
     return *this;
   }
-  // Six digits; null where nothing was measured.
+  // A time, a speed or a ratio; null where nothing was measured.
   Object& Add(const std::string& key, double value) {
-    return Add(key, value > 0 && std::isfinite(value)
-                        ? absl::StrFormat("%.6g", value)
-                        : std::string("null"));
+    return value > 0 ? AddError(key, value) : Add(key, std::string("null"));
+  }
+  // An error, of which 0 is the best; null when it is not finite.
+  Object& AddError(const std::string& key, double value) {
+    return Add(key, std::isfinite(value) ? absl::StrFormat("%.6g", value)
+                                         : std::string("null"));
   }
   Object& AddCount(const std::string& key, int64_t value) {
     return Add(key, absl::StrCat(value));
@@ -115,13 +118,13 @@ std::string CheckJson(const CheckResult& check) {
   Object json;
   json.Add("ok", std::string(check.ok() ? "true" : "false"))
       .AddCount("sampled", check.sampled)
-      .Add("largest_error", check.largest_error)
-      .Add("largest_error_share", check.largest_error_share)
+      .AddError("largest_error", check.largest_error)
+      .AddError("largest_error_share", check.largest_error_share)
       .AddCount("foreign_bytes", check.foreign_bytes);
   if (check.compared) {
     json.AddCount("mismatches", check.mismatches)
-        .Add("largest_difference",
-             static_cast<double>(check.largest_difference));
+        .AddError("largest_difference",
+                  static_cast<double>(check.largest_difference));
   }
   return json.Text();
 }
