@@ -125,11 +125,12 @@ def _bad_products(client, device):
                "leading_dimension")
         header = _header(device)
         getattr(header, name).tensor = "0" * 32
+        inline = [None if name == "a" else a, None if name == "b" else b]
         yield (f"{name} is an unknown tensor",
-               lambda header=header: client.execute(header, a, b),
-               ("NOT_FOUND",), "")
+               lambda header=header, inline=inline: client.execute(
+                   header, *inline), ("NOT_FOUND",), name)
     yield ("unknown device", lambda: client.execute(
-        _header("cuda:99"), a, b), ("INVALID_ARGUMENT", "NOT_FOUND"), "cuda:99")
+        _header("cuda:99"), a, b), ("INVALID_ARGUMENT", "NOT_FOUND"), "device")
 
 
 def _bad_tensors(client, device):
@@ -142,18 +143,18 @@ def _bad_tensors(client, device):
            lambda: client.zeros((2 ** 30, 2 ** 30), fills.F32),
            ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT"), "")
 
-    def wrong_operand(array, field):
+    def wrong_operand(array):
         with client.tensor(array, device=device) as tensor:
             header = _header(device)
-            getattr(header, field).tensor = tensor.handle
-            client.execute(header, *_bytes())
+            header.a.tensor = tensor.handle
+            client.execute(header, None, _bytes()[1])
 
     yield ("tensor of another shape",
-           lambda: wrong_operand(good.T.copy(), "a"), _INVALID, "a")
+           lambda: wrong_operand(good.T.copy()), _INVALID, "a")
     yield ("tensor of another type",
-           lambda: wrong_operand(good.astype(fills.F16), "a"), _INVALID, "a")
+           lambda: wrong_operand(good.astype(fills.F16)), _INVALID, "a")
     yield ("tensor of another order",
-           lambda: wrong_operand(np.asfortranarray(good), "a"), _INVALID, "a")
+           lambda: wrong_operand(np.asfortranarray(good)), _INVALID, "a")
 
     def deleted_twice():
         tensor = client.tensor(good, device=device)
