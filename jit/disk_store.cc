@@ -1,6 +1,5 @@
 #include "jit/disk_store.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,15 +8,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <memory>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/cubin.h"
 #include "jit/entry.h"
+#include "jit/folder.h"
+#include "jit/key_lock.h"
 #include "jit/sha256.h"
 #include "jit/status.h"
 
@@ -31,69 +29,35 @@ constexpr int64_t kMaxEntryBytes = int64_t{64} << 20;
 constexpr size_t kMaxQuarantined = 16;
 constexpr absl::Duration kLockTimeout = absl::Seconds(10);
 constexpr absl::Duration kLockPoll = absl::Milliseconds(2);
+// Where locks cannot be trusted, a temporary file older than this is stale.
+constexpr absl::Duration kStale = absl::Hours(1);
 
-// Names in `folder`, without "." and "..".
-std::vector<std::string> NamesIn(int folder) {
-  // The stream owns the descriptor it is given.
-  const int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return {};
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(copy), closedir);
-  std::vector<std::string> names;
-  while (stream != nullptr) {
-    const dirent* const entry = readdir(stream.get());
-    if (entry == nullptr) break;
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  return names;
-}
-
-// Keeps the newest kMaxQuarantined files.
-void PruneQuarantine(int folder) {
-  std::vector<std::pair<int64_t, std::string>> files;
-  for (const std::string& name : NamesIn(folder)) {
-    struct stat facts;
-    if (fstatat(folder, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0) {
-      files.emplace_back(facts.st_ctim.tv_sec, name);
-    }
-  }
-  if (files.size() <= kMaxQuarantined) return;
-  std::sort(files.begin(), files.end());
-  files.resize(files.size() - kMaxQuarantined);
-  for (const auto& [time, name] : files) unlinkat(folder, name.c_str(), 0);
+int64_t Sum(const std::vector<FileUse>& files) {
+  int64_t bytes = 0;
+  for (const FileUse& file : files) bytes += file.bytes;
+  return bytes;
 }
 
 }  // namespace
 
-absl::StatusOr<UniqueFd> DiskStore::OpenFolder(const char* name,
-                                               bool create) const {
-  const std::string path = absl::StrCat(directory_, "/", name);
-  if (create) {
-    std::error_code error;
-    std::filesystem::create_directories(directory_, error);
-    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-      return ErrnoStatus(errno, "create a cache folder");
-    }
+absl::StatusOr<UniqueFd> DiskStore::Open(const char* name) const {
+  return OpenFolder(
+      options_.directory, name,
+      options_.read_only ? FolderAccess::kRead : FolderAccess::kOwn);
+}
+
+absl::StatusOr<UniqueFd> DiskStore::OpenToWrite(const char* name) const {
+  if (options_.read_only) {
+    return absl::PermissionDeniedError("this directory is only read");
   }
-  UniqueFd folder(
-      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!folder.ok()) return ErrnoStatus(errno, "open a cache folder");
-  struct stat facts;
-  if (fstat(folder.get(), &facts) != 0) {
-    return ErrnoStatus(errno, "stat a cache folder");
-  }
-  if (facts.st_uid != geteuid() || (facts.st_mode & 022) != 0) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("cache folder ", name,
-                     " belongs to another user or can be written by others"));
-  }
-  return folder;
+  return OpenFolder(options_.directory, name, FolderAccess::kCreate);
 }
 
 absl::StatusOr<UniqueFd> DiskStore::Lock() const {
-  UniqueFd file(open(absl::StrCat(directory_, "/lock").c_str(),
+  UniqueFd file(open(absl::StrCat(options_.directory, "/lock").c_str(),
                      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.ok()) return ErrnoStatus(errno, "open the cache's lock");
+  if (!IsLocalFileSystem(options_.directory)) return file;
   const absl::Time end = absl::Now() + kLockTimeout;
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
@@ -107,9 +71,13 @@ absl::StatusOr<UniqueFd> DiskStore::Lock() const {
   return file;
 }
 
+absl::Status DiskStore::Step(PublishStep step) const {
+  return options_.at_step ? options_.at_step(step) : absl::OkStatus();
+}
+
 absl::StatusOr<CompiledKernel> DiskStore::Load(const std::string& key) {
   CHECK(IsSha256Hex(key));
-  ASSIGN_OR_RETURN(const UniqueFd folder, OpenFolder(kEntries, false));
+  ASSIGN_OR_RETURN(const UniqueFd folder, Open(kEntries));
   const auto read = [&]() -> absl::StatusOr<CompiledKernel> {
     ASSIGN_OR_RETURN(const std::string bytes,
                      ReadFileAt(folder.get(), key, kMaxEntryBytes));
@@ -121,37 +89,54 @@ absl::StatusOr<CompiledKernel> DiskStore::Load(const std::string& key) {
     return kernel;
   };
   absl::StatusOr<CompiledKernel> kernel = read();
-  if (absl::IsDataLoss(kernel.status())) Quarantine(key).IgnoreError();
+  if (options_.read_only) return kernel;
+  if (absl::IsDataLoss(kernel.status())) {
+    Quarantine(key).IgnoreError();
+  } else if (kernel.ok()) {
+    utimensat(folder.get(), key.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+  }
   return kernel;
 }
 
 absl::Status DiskStore::Store(const CompiledKernel& kernel) {
   CHECK(IsSha256Hex(kernel.key));
-  ASSIGN_OR_RETURN(const UniqueFd entries, OpenFolder(kEntries, true));
-  ASSIGN_OR_RETURN(const UniqueFd temporary, OpenFolder(kTemporary, true));
+  const std::string bytes = EncodeEntry(kernel);
+  RETURN_IF_ERROR(OpenToWrite(kEntries).status());
   ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
-  // Writers hold the lock, so whatever lies here was left by a crash.
-  for (const std::string& name : NamesIn(temporary.get())) {
-    unlinkat(temporary.get(), name.c_str(), 0);
-  }
+  RETURN_IF_ERROR(SweepAndMakeRoom(
+      options_.limit_bytes, BytesOnDisk(static_cast<int64_t>(bytes.size()))));
+  return Publish(bytes, kernel.key);
+}
 
-  const std::string name = absl::StrCat(kernel.key.substr(0, 16), ".", getpid(),
-                                        ".", next_temporary_.fetch_add(1));
+absl::Status DiskStore::Publish(const std::string& bytes,
+                                const std::string& key) {
+  ASSIGN_OR_RETURN(const UniqueFd entries, OpenToWrite(kEntries));
+  ASSIGN_OR_RETURN(const UniqueFd temporary, OpenToWrite(kTemporary));
+  RETURN_IF_ERROR(Step(PublishStep::kBeforeWrite));
+  const std::string name = absl::StrCat(key.substr(0, 16), ".", getpid(), ".",
+                                        next_temporary_.fetch_add(1));
   const UniqueFd file(
       openat(temporary.get(), name.c_str(),
              O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.ok()) return ErrnoStatus(errno, "create a cache entry");
   const auto publish = [&]() -> absl::Status {
-    RETURN_IF_ERROR(WriteAll(file.get(), EncodeEntry(kernel)));
+    const absl::string_view view = bytes;
+    const size_t half = view.size() / 2;
+    RETURN_IF_ERROR(WriteAll(file.get(), view.substr(0, half)));
+    RETURN_IF_ERROR(Step(PublishStep::kHalfWritten));
+    RETURN_IF_ERROR(WriteAll(file.get(), view.substr(half)));
+    RETURN_IF_ERROR(Step(PublishStep::kBeforeSync));
     // The bytes must be on disk before the name is, else a power cut could
     // leave the name of an empty file.
     if (fsync(file.get()) != 0) return ErrnoStatus(errno, "flush an entry");
+    RETURN_IF_ERROR(Step(PublishStep::kBeforeRename));
     // Readers find the old entry, none, or all of the new one. A writer that
     // comes second replaces the entry by an equal one.
-    if (renameat(temporary.get(), name.c_str(), entries.get(),
-                 kernel.key.c_str()) != 0) {
+    if (renameat(temporary.get(), name.c_str(), entries.get(), key.c_str()) !=
+        0) {
       return ErrnoStatus(errno, "publish a cache entry");
     }
+    RETURN_IF_ERROR(Step(PublishStep::kAfterRename));
     // The name itself must survive a power cut.
     if (fsync(entries.get()) != 0) return ErrnoStatus(errno, "flush a folder");
     return absl::OkStatus();
@@ -161,10 +146,45 @@ absl::Status DiskStore::Store(const CompiledKernel& kernel) {
   return status;
 }
 
+absl::Status DiskStore::SweepAndMakeRoom(int64_t limit_bytes,
+                                         int64_t needed_bytes) {
+  // Writers hold the lock, so what lies here was left by a crash.
+  const bool locked = IsLocalFileSystem(options_.directory);
+  ASSIGN_OR_RETURN(const UniqueFd temporary, OpenToWrite(kTemporary));
+  for (const FileUse& file : UsesIn(temporary)) {
+    if (locked || absl::Now() - file.used > kStale) {
+      unlinkat(temporary.get(), file.name.c_str(), 0);
+    }
+  }
+  if (limit_bytes == 0) return absl::OkStatus();
+  if (needed_bytes > limit_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("an entry of ", needed_bytes,
+                     " bytes is larger than the cache: ", limit_bytes));
+  }
+  int64_t used = BytesUsed();
+  // What is damaged goes before what is of use.
+  for (const char* name : {kQuarantine, kEntries}) {
+    ASSIGN_OR_RETURN(const UniqueFd folder, OpenToWrite(name));
+    for (const FileUse& file : UsesIn(folder)) {
+      if (used + needed_bytes <= limit_bytes) break;
+      if (unlinkat(folder.get(), file.name.c_str(), 0) == 0) used -= file.bytes;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DiskStore::Collect(int64_t limit_bytes) {
+  RETURN_IF_ERROR(OpenToWrite(kEntries).status());
+  ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+  return SweepAndMakeRoom(limit_bytes == 0 ? options_.limit_bytes : limit_bytes,
+                          0);
+}
+
 absl::Status DiskStore::Quarantine(const std::string& key) {
   CHECK(IsSha256Hex(key));
-  ASSIGN_OR_RETURN(const UniqueFd entries, OpenFolder(kEntries, false));
-  absl::StatusOr<UniqueFd> quarantine = OpenFolder(kQuarantine, true);
+  ASSIGN_OR_RETURN(const UniqueFd entries, OpenToWrite(kEntries));
+  const absl::StatusOr<UniqueFd> quarantine = OpenToWrite(kQuarantine);
   if (!quarantine.ok() || renameat(entries.get(), key.c_str(),
                                    quarantine->get(), key.c_str()) != 0) {
     // Better lost than met again.
@@ -173,13 +193,19 @@ absl::Status DiskStore::Quarantine(const std::string& key) {
     }
     return absl::OkStatus();
   }
-  PruneQuarantine(quarantine->get());
+  std::vector<FileUse> files = UsesIn(*quarantine);
+  for (size_t i = 0; i + kMaxQuarantined < files.size(); ++i) {
+    unlinkat(quarantine->get(), files[i].name.c_str(), 0);
+  }
   return absl::OkStatus();
 }
 
 absl::Status DiskStore::Remove(const std::string& key) {
   CHECK(IsSha256Hex(key));
-  ASSIGN_OR_RETURN(const UniqueFd entries, OpenFolder(kEntries, false));
+  ASSIGN_OR_RETURN(const UniqueFd entries, Open(kEntries));
+  if (options_.read_only) {
+    return absl::PermissionDeniedError("this directory is only read");
+  }
   if (unlinkat(entries.get(), key.c_str(), 0) != 0) {
     return ErrnoStatus(errno, "remove a cache entry");
   }
@@ -187,14 +213,23 @@ absl::Status DiskStore::Remove(const std::string& key) {
 }
 
 std::vector<std::string> DiskStore::Keys() const {
-  const absl::StatusOr<UniqueFd> folder = OpenFolder(kEntries, false);
+  const absl::StatusOr<UniqueFd> folder = Open(kEntries);
   if (!folder.ok()) return {};
   std::vector<std::string> keys;
-  for (std::string& name : NamesIn(folder->get())) {
+  for (std::string& name : NamesIn(*folder)) {
     if (IsSha256Hex(name)) keys.push_back(std::move(name));
   }
   std::sort(keys.begin(), keys.end());
   return keys;
+}
+
+int64_t DiskStore::BytesUsed() const {
+  int64_t bytes = 0;
+  for (const char* name : {kEntries, kTemporary, kQuarantine}) {
+    const absl::StatusOr<UniqueFd> folder = Open(name);
+    if (folder.ok()) bytes += Sum(UsesIn(*folder));
+  }
+  return bytes;
 }
 
 }  // namespace gemmd::jit

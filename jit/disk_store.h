@@ -1,13 +1,15 @@
 // Compiled kernels in a directory: one file per key.
 //
-//   entries/<key>   the kernels (jit/entry.h)
+//   entries/<key>   the kernels (jit/entry.h); the time of modification is
+//                   when the entry was last used
 //   temporary/      files being written; whatever a crash leaves is swept
 //   quarantine/     damaged entries, kept aside for people, at most 16
 //   lock            held by whoever writes
+//   compiling       see jit/key_lock.h
 //
-// The directory may vanish, fill up or be read-only at any time. Each folder
-// is opened for each operation, belongs to this user, is closed to others
-// (0700) and is never a link. Thread-safe, and safe between processes.
+// All files together stay within a limit: room is made before a byte is
+// written, least recently used entries first. The directory may vanish, fill
+// up or be read-only at any time. Thread-safe, and safe between processes.
 #ifndef GEMMD_JIT_DISK_STORE_H_
 #define GEMMD_JIT_DISK_STORE_H_
 
@@ -21,37 +23,66 @@
 #include "absl/status/statusor.h"
 #include "jit/file.h"
 #include "jit/kernel_cache.h"
+#include "jit/tier.h"
 
 namespace gemmd::jit {
 
-class DiskStore {
+// Steps of publishing, in order, for tests that make them fail or that end the
+// process there.
+enum class PublishStep {
+  kBeforeWrite,
+  kHalfWritten,
+  kBeforeSync,
+  kBeforeRename,
+  kAfterRename,
+};
+
+class DiskStore final : public Tier {
  public:
-  explicit DiskStore(std::string directory)
-      : directory_(std::move(directory)) {}
+  struct Options {
+    std::string directory;
+    int64_t limit_bytes = 0;  // Of all files together; 0: none.
+    // Of another owner perhaps, and never written: a layer of an image.
+    bool read_only = false;
+    // Called at each step of Store; an error stands for one of the system.
+    std::function<absl::Status(PublishStep)> at_step;
+  };
 
-  // NOT_FOUND when there is no entry. DATA_LOSS when there was a damaged one,
-  // which is in quarantine now. Others: the directory cannot be read.
-  absl::StatusOr<CompiledKernel> Load(const std::string& key);
+  explicit DiskStore(Options options) : options_(std::move(options)) {}
 
-  // Publishes `kernel`: afterwards readers find all of it, whatever crashes.
-  absl::Status Store(const CompiledKernel& kernel);
+  // Of a damaged entry: DATA_LOSS, and the entry is in quarantine.
+  absl::StatusOr<CompiledKernel> Load(const std::string& key) override;
 
-  // Puts the entry aside. For those that Load accepts and a device refuses.
+  // Afterwards readers find all of it, whatever crashes.
+  absl::Status Store(const CompiledKernel& kernel) override;
+
+  // Puts the entry aside.
   absl::Status Quarantine(const std::string& key);
 
   // NOT_FOUND when there is no entry.
   absl::Status Remove(const std::string& key);
 
+  // Removes what crashes left and, least recently used first, what is above
+  // `limit_bytes` (0: the store's own limit).
+  absl::Status Collect(int64_t limit_bytes);
+
   // Keys of all entries, sorted; empty when the directory cannot be read.
   std::vector<std::string> Keys() const;
 
-  const std::string& directory() const { return directory_; }
+  // Bytes on disk of all files.
+  int64_t BytesUsed() const;
+
+  const std::string& directory() const { return options_.directory; }
 
  private:
-  absl::StatusOr<UniqueFd> OpenFolder(const char* name, bool create) const;
+  absl::StatusOr<UniqueFd> Open(const char* name) const;
+  absl::StatusOr<UniqueFd> OpenToWrite(const char* name) const;
   absl::StatusOr<UniqueFd> Lock() const;
+  absl::Status SweepAndMakeRoom(int64_t limit_bytes, int64_t needed_bytes);
+  absl::Status Publish(const std::string& bytes, const std::string& key);
+  absl::Status Step(PublishStep step) const;
 
-  const std::string directory_;
+  const Options options_;
   std::atomic<int64_t> next_temporary_{0};
 };
 

@@ -1,21 +1,23 @@
 #include "jit/kernel_cache.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "jit/cache_key.h"
-#include "jit/compile_log.h"
-#include "jit/cubin.h"
+#include "jit/build_kernel.h"
 #include "jit/disk_store.h"
+#include "jit/flight_table.h"
+#include "jit/key_lock.h"
+#include "jit/measured_tier.h"
 #include "jit/memory_store.h"
 #include "jit/nvrtc_library.h"
+#include "jit/rejections.h"
 #include "jit/sha256.h"
 #include "jit/source_index.h"
 #include "jit/status.h"
@@ -24,52 +26,69 @@
 namespace gemmd::jit {
 namespace {
 
-constexpr char kProvenance[] = "gemmd 0.1.0";
+constexpr size_t kMaxRejections = 1024;
+constexpr int kMaxDefaultJobs = 16;
 
-// One compile that any number of callers wait for.
-class Flight {
- public:
-  void Land(absl::StatusOr<CacheResult> result) {
-    absl::MutexLock lock(&mutex_);
-    result_ = std::move(result);
-    landed_ = true;
+using Stores = std::vector<std::shared_ptr<DiskStore>>;
+
+int Jobs(const KernelCache::Options& options) {
+  if (options.compile_jobs > 0) return options.compile_jobs;
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
+                    kMaxDefaultJobs);
+}
+
+// The directories in the order they are asked: layers, then the writable one.
+Stores OpenStores(const KernelCache::Options& options) {
+  Stores stores;
+  for (const std::string& layer : options.layers) {
+    stores.push_back(std::make_shared<DiskStore>(
+        DiskStore::Options{.directory = layer, .read_only = true}));
   }
-
-  absl::StatusOr<CacheResult> Wait(absl::Time deadline) {
-    absl::MutexLock lock(&mutex_);
-    if (!mutex_.AwaitWithDeadline(absl::Condition(&landed_), deadline)) {
-      return absl::DeadlineExceededError(
-          "the kernel was still being compiled; it will be there later");
-    }
-    return result_;
+  if (!options.directory.empty()) {
+    stores.push_back(std::make_shared<DiskStore>(
+        DiskStore::Options{.directory = options.directory,
+                           .limit_bytes = options.directory_limit_bytes}));
   }
-
- private:
-  absl::Mutex mutex_;
-  bool landed_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::StatusOr<CacheResult> result_ ABSL_GUARDED_BY(mutex_);
-};
+  return stores;
+}
 
 class KernelCacheImpl final : public KernelCache {
  public:
   KernelCacheImpl(Options options, std::unique_ptr<Compiler> compiler)
       : options_(std::move(options)),
         compiler_(std::move(compiler)),
+        may_compile_(compiler_ != nullptr && !options_.require_complete),
+        stores_(OpenStores(options_)),
+        writable_(options_.directory.empty() ? nullptr : stores_.back()),
         memory_(options_.memory_bytes),
-        disk_(options_.directory),
-        index_(disk_),
-        queue_(compiler_ == nullptr ? 0 : Jobs(options_)) {}
+        rejections_(options_.rejection_lifetime, kMaxRejections),
+        index_(stores_),
+        back_fill_(options_.shared == nullptr ? 0 : 1),
+        compiles_(may_compile_ ? Jobs(options_) : 0) {
+    for (size_t i = 0; i < stores_.size(); ++i) {
+      const std::string name =
+          stores_[i] == writable_ ? "disk" : absl::StrCat("layer ", i);
+      directories_.push_back(std::make_unique<MeasuredTier>(name, stores_[i]));
+    }
+    if (options_.shared != nullptr) {
+      shared_ = std::make_unique<MeasuredTier>("shared", options_.shared);
+    }
+  }
 
   absl::StatusOr<CacheResult> Get(const Instance& instance,
                                   absl::Time deadline) override {
-    const std::string key = KeyOf(instance);
-    if (key.empty()) return NoCompiler(instance);
+    const std::string key = FindKey(instance);
+    if (key.empty()) return Missing(instance);
     if (KernelPointer kernel = memory_.Find(key)) {
       Count(&CacheStatistics::memory_hits);
       return CacheResult{std::move(kernel), CubinSource::kMemory};
     }
-    auto [flight, leads] = Join(key);
-    if (leads) Lead(key, instance, flight);
+    if (absl::Status rejection = rejections_.Find(key); !rejection.ok()) {
+      Count(&CacheStatistics::rejected_at_once);
+      return rejection;
+    }
+    const auto [flight, leads] = flights_.Join(key);
+    if (leads) Lead(key, instance);
     return flight->Wait(deadline);
   }
 
@@ -77,174 +96,178 @@ class KernelCacheImpl final : public KernelCache {
     std::vector<KernelPointer> kernels = memory_.List();
     std::set<std::string> keys;
     for (const KernelPointer& kernel : kernels) keys.insert(kernel->key);
-    for (const std::string& key : DiskKeys()) {
-      if (keys.contains(key)) continue;
-      absl::StatusOr<KernelPointer> kernel = LoadFromDisk(key);
-      if (kernel.ok()) kernels.push_back(*std::move(kernel));
+    for (const std::shared_ptr<DiskStore>& store : stores_) {
+      for (const std::string& key : store->Keys()) {
+        if (!keys.insert(key).second) continue;
+        absl::StatusOr<CompiledKernel> kernel = store->Load(key);
+        NoteTrouble("directory", key, kernel.status());
+        if (!kernel.ok()) continue;
+        kernels.push_back(
+            std::make_shared<const CompiledKernel>(*std::move(kernel)));
+      }
     }
     return kernels;
   }
 
   absl::StatusOr<KernelPointer> Find(const std::string& key) override {
-    if (!IsSha256Hex(key)) {
-      return absl::NotFoundError("a key is 64 lower-case hexadecimal digits");
-    }
+    if (!IsSha256Hex(key)) return NoSuchKernel();
     if (KernelPointer kernel = memory_.Find(key)) return kernel;
-    absl::StatusOr<KernelPointer> kernel = LoadFromDisk(key);
-    if (!kernel.ok()) return absl::NotFoundError("no kernel has this key");
-    return kernel;
+    if (KernelPointer kernel = LoadFromDirectories(key)) return kernel;
+    return NoSuchKernel();
   }
 
   absl::Status Evict(const std::string& key) override {
-    if (!IsSha256Hex(key)) {
-      return absl::NotFoundError("a key is 64 lower-case hexadecimal digits");
+    if (!IsSha256Hex(key)) return NoSuchKernel();
+    rejections_.Remove(key);
+    bool removed = memory_.Remove(key);
+    if (writable_ != nullptr) {
+      const absl::Status status = writable_->Remove(key);
+      if (!status.ok() && !absl::IsNotFound(status)) return status;
+      removed |= status.ok();
     }
-    const bool in_memory = memory_.Remove(key);
-    const absl::Status status = options_.directory.empty()
-                                    ? absl::NotFoundError("no directory")
-                                    : disk_.Remove(key);
-    if (in_memory && absl::IsNotFound(status)) return absl::OkStatus();
-    if (absl::IsNotFound(status)) {
-      return absl::NotFoundError("no kernel has this key");
+    if (LoadFromDirectories(key) != nullptr) {
+      return absl::FailedPreconditionError(
+          "the kernel lies in a layer, which is only read");
     }
-    return status;
+    return removed ? absl::OkStatus() : NoSuchKernel();
+  }
+
+  void Quarantine(const std::string& key) override {
+    if (!IsSha256Hex(key)) return;
+    memory_.Remove(key);
+    Count(&CacheStatistics::quarantined);
+    if (writable_ != nullptr) writable_->Quarantine(key).IgnoreError();
   }
 
   CacheStatistics statistics() const override {
-    absl::MutexLock lock(&mutex_);
-    return statistics_;
+    CacheStatistics statistics;
+    {
+      absl::MutexLock lock(&mutex_);
+      statistics = statistics_;
+    }
+    for (const auto& tier : directories_) {
+      statistics.tiers.push_back(tier->statistics());
+    }
+    if (shared_ != nullptr) statistics.tiers.push_back(shared_->statistics());
+    return statistics;
   }
 
  private:
-  static int Jobs(const Options& options) {
-    if (options.compile_jobs > 0) return options.compile_jobs;
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  // Empty when nothing can be there: no compiler tells the key, and no entry
+  // has this source.
+  std::string FindKey(const Instance& instance) {
+    return may_compile_ ? KeyOf(*compiler_, instance) : index_.Find(instance);
   }
 
-  // Empty when there is no compiler and no entry that another one made.
-  std::string KeyOf(const Instance& instance) {
-    if (compiler_ != nullptr) {
-      return CacheKey(instance.source, compiler_->CommandLine(instance),
-                      compiler_->identity());
-    }
-    return options_.directory.empty() ? "" : index_.Find(instance);
-  }
-
-  static absl::Status NoCompiler(const Instance& instance) {
+  absl::Status Missing(const Instance& instance) const {
     return absl::FailedPreconditionError(absl::StrCat(
-        "kernel ", instance.name, " is not in the cache. ", kHowToGetNvrtc));
+        "kernel ", instance.name, " is not in the cache. ",
+        options_.require_complete
+            ? "The cache is required to be complete: prepare it with "
+              "gemm-warmup."
+            : kHowToGetNvrtc));
   }
 
-  // The flight of `key` and whether the caller has to make it land.
-  std::pair<std::shared_ptr<Flight>, bool> Join(const std::string& key) {
-    absl::MutexLock lock(&mutex_);
-    std::shared_ptr<Flight>& flight = flights_[key];
-    const bool leads = flight == nullptr;
-    if (leads) flight = std::make_shared<Flight>();
-    return {flight, leads};
+  static absl::Status NoSuchKernel() {
+    return absl::NotFoundError("no kernel has this key");
   }
 
-  void Land(const std::string& key, const std::shared_ptr<Flight>& flight,
-            absl::StatusOr<CacheResult> result) {
-    {
-      // The kernel is in memory by now: who comes later finds it there.
-      absl::MutexLock lock(&mutex_);
-      flights_.erase(key);
-    }
-    flight->Land(std::move(result));
-  }
-
-  // The disk is asked on the caller's thread, so that a hit does not queue
-  // behind compiles.
-  void Lead(const std::string& key, const Instance& instance,
-            const std::shared_ptr<Flight>& flight) {
+  // Makes the flight of `key` land. Directories are asked on the caller's
+  // thread, so that a hit does not queue behind compiles.
+  void Lead(const std::string& key, const Instance& instance) {
     // Between this caller's look into memory and its taking the lead another
     // flight may have landed.
     if (KernelPointer kernel = memory_.Find(key)) {
       Count(&CacheStatistics::memory_hits);
-      Land(key, flight, CacheResult{std::move(kernel), CubinSource::kMemory});
-      return;
-    }
-    absl::StatusOr<KernelPointer> kernel = LoadFromDisk(key);
-    if (kernel.ok()) {
-      Count(&CacheStatistics::disk_hits);
-      memory_.Insert(*kernel);
-      Land(key, flight, CacheResult{*std::move(kernel), CubinSource::kDisk});
-    } else if (compiler_ == nullptr) {
-      Land(key, flight, NoCompiler(instance));
-    } else {
-      queue_.Schedule([this, key, instance, flight] {
-        Land(key, flight, CompileAndPublish(key, instance));
+      flights_.Land(key, CacheResult{std::move(kernel), CubinSource::kMemory});
+    } else if (KernelPointer kernel = LoadFromDirectories(key)) {
+      flights_.Land(key, Hit(std::move(kernel)));
+    } else if (may_compile_) {
+      compiles_.Schedule([this, key, instance] {
+        flights_.Land(key, LoadSharedOrCompile(key, instance));
       });
+    } else {
+      flights_.Land(key, Missing(instance));
     }
   }
 
-  absl::StatusOr<CacheResult> CompileAndPublish(const std::string& key,
-                                                const Instance& instance) {
-    Count(&CacheStatistics::compiles);
-    absl::StatusOr<CompiledKernel> compiled = Compile(key, instance);
-    if (!compiled.ok()) {
-      Count(&CacheStatistics::compile_errors);
-      return absl::Status(compiled.status().code(),
-                          absl::StrCat("kernel ", instance.name, ": ",
-                                       compiled.status().message()));
-    }
-    if (!options_.directory.empty()) {
-      const absl::Status stored = disk_.Store(*compiled);
-      if (!stored.ok()) {
-        Count(&CacheStatistics::write_errors);
-        Warn(absl::StrCat("cache directory ", options_.directory, ": ",
-                          stored.message()));
+  CacheResult Hit(KernelPointer kernel) {
+    Count(&CacheStatistics::disk_hits);
+    memory_.Insert(kernel);
+    return {std::move(kernel), CubinSource::kDisk};
+  }
+
+  absl::StatusOr<CacheResult> LoadSharedOrCompile(const std::string& key,
+                                                  const Instance& instance) {
+    const absl::Time deadline = absl::Now() + options_.compile_timeout;
+    std::optional<KeyLock> lock;
+    if (writable_ != nullptr) {
+      lock.emplace(options_.directory, key, deadline);
+      // Another process may have made the entry since this one looked.
+      if (KernelPointer kernel = LoadFromDirectories(key)) {
+        return Hit(std::move(kernel));
       }
     }
-    auto kernel = std::make_shared<const CompiledKernel>(*std::move(compiled));
+    if (shared_ != nullptr) {
+      absl::StatusOr<CompiledKernel> kernel = shared_->Load(key);
+      if (kernel.ok()) {
+        StoreOnDisk(*kernel);
+        return Hit(std::make_shared<const CompiledKernel>(*std::move(kernel)));
+      }
+      NoteTrouble("shared", key, kernel.status());
+    }
+    return Compile(key, instance);
+  }
+
+  absl::StatusOr<CacheResult> Compile(const std::string& key,
+                                      const Instance& instance) {
+    Count(&CacheStatistics::compiles);
+    absl::StatusOr<CompiledKernel> built = BuildKernel(
+        *compiler_, instance, absl::Now() + options_.compile_timeout);
+    if (!built.ok()) {
+      Count(&CacheStatistics::compile_errors);
+      rejections_.Add(key, built.status());
+      return built.status();
+    }
+    StoreOnDisk(*built);
+    auto kernel = std::make_shared<const CompiledKernel>(*std::move(built));
     memory_.Insert(kernel);
+    if (shared_ != nullptr) {
+      back_fill_.Schedule([this, kernel] {
+        NoteTrouble("shared", kernel->key, shared_->Store(*kernel));
+      });
+    }
     return CacheResult{std::move(kernel), CubinSource::kCompiled};
   }
 
-  absl::StatusOr<CompiledKernel> Compile(const std::string& key,
-                                         const Instance& instance) {
-    const absl::Time start = absl::Now();
-    ASSIGN_OR_RETURN(
-        CompileOutput output,
-        compiler_->Compile(instance, start + options_.compile_timeout));
-    ASSIGN_OR_RETURN(const KernelResources resources,
-                     ReadCompileLog(output.log));
-    CompiledKernel kernel;
-    kernel.key = key;
-    kernel.name = instance.name;
-    kernel.source = instance.source;
-    kernel.options = compiler_->CommandLine(instance);
-    kernel.compiler = compiler_->identity();
-    kernel.log = std::move(output.log);
-    kernel.cubin = std::move(output.cubin);
-    kernel.registers = resources.registers;
-    kernel.static_shared_memory_bytes = resources.static_shared_memory_bytes;
-    kernel.spill_bytes = resources.spill_bytes;
-    kernel.compile_ms = absl::ToInt64Milliseconds(absl::Now() - start);
-    kernel.provenance = kProvenance;
-    const absl::Status usable = CheckCubin(kernel);
-    if (!usable.ok()) return absl::InternalError(usable.message());
-    return kernel;
+  void StoreOnDisk(const CompiledKernel& kernel) {
+    if (writable_ == nullptr) return;
+    const absl::Status status = directories_.back()->Store(kernel);
+    if (status.ok()) return;
+    Count(&CacheStatistics::write_errors);
+    Warn(absl::StrCat("cache directory ", options_.directory, ": ",
+                      status.message()));
   }
 
-  std::vector<std::string> DiskKeys() const {
-    return options_.directory.empty() ? std::vector<std::string>()
-                                      : disk_.Keys();
+  // Null when no directory has it.
+  KernelPointer LoadFromDirectories(const std::string& key) {
+    for (const std::unique_ptr<MeasuredTier>& tier : directories_) {
+      absl::StatusOr<CompiledKernel> kernel = tier->Load(key);
+      if (kernel.ok()) {
+        return std::make_shared<const CompiledKernel>(*std::move(kernel));
+      }
+      NoteTrouble(tier->name(), key, kernel.status());
+    }
+    return nullptr;
   }
 
-  absl::StatusOr<KernelPointer> LoadFromDisk(const std::string& key) {
-    if (options_.directory.empty()) return absl::NotFoundError("no directory");
-    absl::StatusOr<CompiledKernel> kernel = disk_.Load(key);
-    if (kernel.ok()) {
-      return std::make_shared<const CompiledKernel>(*std::move(kernel));
-    }
-    if (absl::IsDataLoss(kernel.status())) {
-      Count(&CacheStatistics::quarantined);
-      Warn(absl::StrCat("cache entry ", key, " was put into quarantine: ",
-                        kernel.status().message()));
-    }
-    return kernel.status();
+  // A miss is no trouble.
+  void NoteTrouble(const std::string& tier, const std::string& key,
+                   const absl::Status& status) {
+    if (status.ok() || absl::IsNotFound(status)) return;
+    if (absl::IsDataLoss(status)) Count(&CacheStatistics::quarantined);
+    Warn(absl::StrCat("cache tier ", tier, ", entry ", key, ": ",
+                      status.message()));
   }
 
   void Count(int64_t CacheStatistics::*counter) {
@@ -258,15 +281,21 @@ class KernelCacheImpl final : public KernelCache {
 
   const Options options_;
   const std::unique_ptr<Compiler> compiler_;  // May be null.
+  const bool may_compile_;
+  const Stores stores_;
+  const std::shared_ptr<DiskStore> writable_;  // The last store, or null.
+  std::vector<std::unique_ptr<MeasuredTier>> directories_;  // Of stores_.
+  std::unique_ptr<MeasuredTier> shared_;                    // May be null.
   MemoryStore memory_;
-  DiskStore disk_;  // Not used when there is no directory.
+  Rejections rejections_;
   SourceIndex index_;
+  FlightTable flights_;
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, std::shared_ptr<Flight>> flights_
-      ABSL_GUARDED_BY(mutex_);
-  CacheStatistics statistics_ ABSL_GUARDED_BY(mutex_);
-  // Last, so that its threads stop before what they use is destroyed.
-  TaskQueue queue_;
+  CacheStatistics statistics_ ABSL_GUARDED_BY(mutex_);  // Without tiers.
+  // Last, so that their threads stop before what they use is destroyed;
+  // compiles schedule back-fills, so they stop first.
+  TaskQueue back_fill_;
+  TaskQueue compiles_;
 };
 
 }  // namespace

@@ -19,15 +19,17 @@ bool StartsWith(const std::vector<std::string>& options,
 
 void SourceIndex::Refresh() {
   std::map<std::string, Known> known;
-  for (const std::string& key : store_.Keys()) {
-    if (const auto found = known_.find(key); found != known_.end()) {
-      known.insert(*found);
-      continue;
+  for (const std::shared_ptr<DiskStore>& store : stores_) {
+    for (const std::string& key : store->Keys()) {
+      if (const auto found = known_.find(key); found != known_.end()) {
+        known.insert(*found);
+        continue;
+      }
+      absl::StatusOr<CompiledKernel> kernel = store->Load(key);
+      if (!kernel.ok()) continue;
+      known[key] = {Sha256Of(kernel->source), std::move(kernel->options),
+                    std::move(kernel->compiler)};
     }
-    absl::StatusOr<CompiledKernel> kernel = store_.Load(key);
-    if (!kernel.ok()) continue;
-    known[key] = {Sha256Of(kernel->source), std::move(kernel->options),
-                  std::move(kernel->compiler)};
   }
   known_ = std::move(known);
 }

@@ -5,6 +5,7 @@
 #define GEMMD_JIT_SOURCE_INDEX_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,11 @@ namespace gemmd::jit {
 
 class SourceIndex {
  public:
-  // `store` must outlive this.
-  explicit SourceIndex(DiskStore& store) : store_(store) {}
+  explicit SourceIndex(std::vector<std::shared_ptr<DiskStore>> stores)
+      : stores_(std::move(stores)) {}
 
   // Key of the entry of `instance` made by the newest compiler; empty when
-  // there is none. Reads each entry of the store once.
+  // there is none. Reads each entry once.
   std::string Find(const Instance& instance);
 
  private:
@@ -33,7 +34,7 @@ class SourceIndex {
 
   void Refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  DiskStore& store_;
+  const std::vector<std::shared_ptr<DiskStore>> stores_;
   absl::Mutex mutex_;
   std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // By key.
 };

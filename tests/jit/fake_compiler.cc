@@ -101,9 +101,11 @@ CompiledKernel FakeKernel(const std::string& source) {
   return kernel;
 }
 
-TemporaryDirectory::TemporaryDirectory() {
-  std::string pattern =
-      std::filesystem::temp_directory_path() / "gemmd_test_XXXXXX";
+TemporaryDirectory::TemporaryDirectory(const std::string& parent) {
+  const std::filesystem::path folder =
+      parent.empty() ? std::filesystem::temp_directory_path()
+                     : std::filesystem::path(parent);
+  std::string pattern = folder / "gemmd_test_XXXXXX";
   CHECK(mkdtemp(pattern.data()) != nullptr);
   path_ = pattern;
 }

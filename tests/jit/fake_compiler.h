@@ -29,7 +29,8 @@ CompiledKernel FakeKernel(const std::string& source);
 // An empty directory, removed with all it holds by the destructor.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory();
+  // In `parent`, or where the system keeps temporary files.
+  explicit TemporaryDirectory(const std::string& parent = "");
   ~TemporaryDirectory();
   const std::string& path() const { return path_; }
 

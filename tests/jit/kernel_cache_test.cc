@@ -121,7 +121,7 @@ TEST_F(KernelCacheTest, QuarantinesADamagedEntryAndCompilesAgain) {
     EXPECT_EQ(result->source, CubinSource::kCompiled);
     EXPECT_EQ(cache->statistics().quarantined, 1);
     EXPECT_TRUE(fs::exists(fs::path(directory_.path()) / "quarantine" / key));
-    EXPECT_TRUE(absl::StrContains(warnings_, "quarantine")) << warnings_;
+    EXPECT_TRUE(absl::StrContains(warnings_, key)) << warnings_;
     EXPECT_EQ(Open()->Get(instance_, Soon())->source, CubinSource::kDisk);
   }
 }
@@ -157,6 +157,88 @@ TEST_F(KernelCacheTest, WithoutACompilerServesWhatAnyCompilerMade) {
       cache->Get({.name = "two", .source = "two"}, Soon()).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_TRUE(absl::StrContains(status.message(), "nvidia-cuda-nvrtc"));
+}
+
+TEST_F(KernelCacheTest, RefusesWhatWasRejectedWithoutCompilingAgain) {
+  control_->behave = [](const Instance&, absl::Time) {
+    return absl::InternalError("nonsense");
+  };
+  auto cache = Open();
+  const absl::Status first = cache->Get(instance_, Soon()).status();
+  EXPECT_EQ(cache->Get(instance_, Soon()).status(), first);
+  EXPECT_EQ(control_->compiles, 1);
+  EXPECT_EQ(cache->statistics().rejected_at_once, 1);
+  // Another source is another matter.
+  cache->Get({.name = "one", .source = "two"}, Soon()).status().IgnoreError();
+  EXPECT_EQ(control_->compiles, 2);
+}
+
+TEST_F(KernelCacheTest, TriesAgainWhenTheCompilerWasInTrouble) {
+  for (const absl::Status& trouble : {absl::UnavailableError("killed"),
+                                      absl::ResourceExhaustedError("no memory"),
+                                      absl::DeadlineExceededError("no time")}) {
+    control_->behave = [&](const Instance&, absl::Time) { return trouble; };
+    auto cache = Open();
+    const int before = control_->compiles;
+    EXPECT_EQ(cache->Get(instance_, Soon()).status().code(), trouble.code());
+    EXPECT_EQ(cache->Get(instance_, Soon()).status().code(), trouble.code());
+    EXPECT_EQ(control_->compiles, before + 2);
+  }
+}
+
+TEST_F(KernelCacheTest, ForgetsARejectionAfterItsLifetime) {
+  control_->behave = [](const Instance&, absl::Time) {
+    return absl::InternalError("nonsense");
+  };
+  auto cache =
+      KernelCache::Create({.rejection_lifetime = absl::Milliseconds(1)},
+                          std::make_unique<FakeCompiler>(control_));
+  EXPECT_FALSE(cache->Get(instance_, Soon()).ok());
+  absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_FALSE(cache->Get(instance_, Soon()).ok());
+  EXPECT_EQ(control_->compiles, 2);
+}
+
+TEST_F(KernelCacheTest, ReadsLayersAndNeverWritesThem) {
+  const std::string key = Open()->Get(instance_, Soon())->kernel->key;
+  TemporaryDirectory own;
+  const auto open = [&] {
+    return KernelCache::Create({.directory = own.path(),
+                                .layers = {"/nonexistent", directory_.path()}},
+                               std::make_unique<FakeCompiler>(control_));
+  };
+  auto cache = open();
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kDisk);
+  EXPECT_EQ(control_->compiles, 1);
+  EXPECT_EQ(cache->statistics().tiers[1].hits, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(cache->Evict(key)));
+  // Damage in a layer is passed over; the layer stays as it is.
+  std::ofstream(EntryFile(key), std::ios::trunc) << "garbage";
+  cache = open();
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kCompiled);
+  EXPECT_TRUE(fs::exists(EntryFile(key)));
+  EXPECT_EQ(open()->Get(instance_, Soon())->source, CubinSource::kDisk);
+}
+
+TEST_F(KernelCacheTest, RequiredToBeCompleteItCompilesNothing) {
+  ASSERT_TRUE(Open()->Get(instance_, Soon()).ok());
+  auto cache = KernelCache::Create(
+      {.directory = directory_.path(), .require_complete = true},
+      std::make_unique<FakeCompiler>(control_));
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kDisk);
+  const absl::Status status =
+      cache->Get({.name = "gemm_two", .source = "two"}, Soon()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_TRUE(absl::StrContains(status.message(), "gemm_two")) << status;
+  EXPECT_EQ(control_->compiles, 1);
+}
+
+TEST_F(KernelCacheTest, PutsAsideWhatADeviceRefused) {
+  auto cache = Open();
+  const std::string key = cache->Get(instance_, Soon())->kernel->key;
+  cache->Quarantine(key);
+  EXPECT_TRUE(fs::exists(fs::path(directory_.path()) / "quarantine" / key));
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kCompiled);
 }
 
 TEST_F(KernelCacheTest, ListsFindsAndEvicts) {

@@ -1,0 +1,40 @@
+#include "jit/flight_table.h"
+
+#include "jit/status.h"
+
+namespace gemmd::jit {
+
+absl::StatusOr<CacheResult> Flight::Wait(absl::Time deadline) {
+  absl::MutexLock lock(&mutex_);
+  if (!mutex_.AwaitWithDeadline(absl::Condition(&landed_), deadline)) {
+    return absl::DeadlineExceededError(
+        "the kernel was still being compiled; it will be there later");
+  }
+  return result_;
+}
+
+std::pair<std::shared_ptr<Flight>, bool> FlightTable::Join(
+    const std::string& key) {
+  absl::MutexLock lock(&mutex_);
+  std::shared_ptr<Flight>& flight = flights_[key];
+  const bool starts = flight == nullptr;
+  if (starts) flight = std::make_shared<Flight>();
+  return {flight, starts};
+}
+
+void FlightTable::Land(const std::string& key,
+                       absl::StatusOr<CacheResult> result) {
+  std::shared_ptr<Flight> flight;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = flights_.find(key);
+    CHECK(found != flights_.end());
+    flight = std::move(found->second);
+    flights_.erase(found);
+  }
+  absl::MutexLock lock(&flight->mutex_);
+  flight->result_ = std::move(result);
+  flight->landed_ = true;
+}
+
+}  // namespace gemmd::jit
