@@ -10,6 +10,7 @@
 #include "jit/status.h"
 #include "service/gpu/cuda_device.h"
 #include "tests/bench/ceiling.h"
+#include "tests/bench/nvml.h"
 #include "tests/bench/options.h"
 #include "tests/bench/race.h"
 #include "tests/bench/report.h"
@@ -135,9 +136,10 @@ absl::StatusOr<bool> Run(const Options& options) {
       .device = device->description(),
       .library = library == nullptr ? "" : library->version(),
       .template_digest = templates.Digest(),
-      .date = absl::FormatTime(absl::RFC3339_sec, begin, absl::UTCTimeZone())};
-  absl::PrintF("%s, CUDA driver %s, cuBLASLt %s\n",
-               environment.device.product, environment.device.driver,
+      .date = absl::FormatTime(absl::RFC3339_sec, begin, absl::UTCTimeZone()),
+      .clocks = DescribeClocks(options.ordinal)};
+  absl::PrintF("%s, CUDA %s, %s, cuBLASLt %s\n", environment.device.product,
+               environment.device.driver, environment.clocks,
                library == nullptr ? "absent" : environment.library);
   if (options.ceiling) {
     for (const jit::Problem& problem : options.problems) {
