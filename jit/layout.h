@@ -2,7 +2,8 @@
 //
 // The daemon owns device memory, so it pads the leading dimension of every
 // matrix to what the tensor memory accelerator wants (a multiple of 16 bytes).
-// Clients never see this: copies to and from the host change the pitch.
+// Its stores have the same granularity, so padding may be overwritten. Clients
+// never see this: copies to and from the host change the pitch.
 #ifndef GEMMD_JIT_LAYOUT_H_
 #define GEMMD_JIT_LAYOUT_H_
 

@@ -49,7 +49,8 @@ int SharedMemoryBytes(const Family& family, const Config& config) {
   const int slab = SlabColumns(family, config) * kInstructionM *
                    BytesOf(StagedType(family, config));
   const int staging = 2 * config.consumers * slab;
-  const int barriers = 16 * (config.stages + config.consumers);
+  // Those of the ring, of each consumer's epilogue, and of ping-pong turns.
+  const int barriers = 16 * (config.stages + config.consumers + 1);
   return config.stages * StageBytes(family, config) + staging + barriers;
 }
 

@@ -11,6 +11,7 @@
 #include "epilogue/tile_writer.h"
 #include "pipeline/operand_tile.h"
 #include "pipeline/ring.h"
+#include "pipeline/turn.h"
 #include "ptx/barrier.h"
 #include "ptx/fence.h"
 #include "ptx/grid.h"
@@ -32,7 +33,8 @@ using Writer = TileWriter<Config>;
 constexpr int kStageBytes = XTile::kBytes + YTile::kBytes;
 constexpr int kStaging = Config::kStages * kStageBytes;
 constexpr int kRingBarriers = kStaging + T::kStagingBytes;
-constexpr int kWriterBarriers = kRingBarriers + Ring<Config::kStages>::kBytes;
+constexpr int kTurnBarriers = kRingBarriers + Ring<Config::kStages>::kBytes;
+constexpr int kWriterBarriers = kTurnBarriers + Turn::kBytes;
 static_assert(kWriterBarriers + Config::kConsumers * Writer::kBarrierBytes <=
                   Config::kSharedMemoryBytes,
               "the planner reserved too little shared memory");
@@ -88,10 +90,12 @@ void Produce(const Arguments& arguments, uint32 shared,
 }
 
 // accumulators = rows of X's tile, from `first_row`, times Y's tile. One group
-// of wgmma stays in flight; the stage before it is released.
+// of wgmma stays in flight; the stage before it is released. A ping-pong
+// consumer passes its turn on when its last stage is there.
 void Multiply(float (&accumulators)[T::kBlocks][Config::kTileN / 2],
-              uint32 shared, Ring<Config::kStages>& ring, int stages,
-              int first_row, bool leader) {
+              uint32 shared, Ring<Config::kStages>& ring, Turn& turn,
+              int stages, int first_row, bool leader) {
+  if constexpr (T::kPingPong) turn.Wait();
   if (stages == 0) {
 #pragma unroll
     for (auto& block : accumulators) {
@@ -124,6 +128,7 @@ void Multiply(float (&accumulators)[T::kBlocks][Config::kTileN / 2],
     previous = ring.stage();
     ring.Advance();
   }
+  if (T::kPingPong && leader) turn.Pass();
   ptx::WgmmaWait<0>();
   if (leader && stages > 0) ring.Release(previous);
 }
@@ -148,20 +153,21 @@ void Consume(const Arguments& arguments, uint32 shared,
   Writer writer(arguments, shared + kStaging + consumer * Writer::kStagingBytes,
                 shared + kWriterBarriers + consumer * Writer::kBarrierBytes,
                 consumer, thread);
+  Turn turn(shared + kTurnBarriers, consumer);
   float accumulators[T::kBlocks][Config::kTileN / 2];
 
-  int turn = 0;  // Units that this CTA has begun.
+  int units = 0;  // That this CTA has begun.
   for (int unit = ptx::CtaIndex(); unit < work.count();
-       unit += ptx::CtaCount(), ++turn) {
+       unit += ptx::CtaCount(), ++units) {
     const int stages = work.StagesOf(unit).count;
-    if (T::kPingPong && turn % 2 != consumer) {
+    if (T::kPingPong && units % 2 != consumer) {
       ring.Skip(stages);
       continue;
     }
     if constexpr (T::kReadsC) {
       writer.Prefetch(Destination(work, arguments, unit, first_row));
     }
-    Multiply(accumulators, shared, ring, stages, first_row, thread == 0);
+    Multiply(accumulators, shared, ring, turn, stages, first_row, thread == 0);
     writer.Write(accumulators, Destination(work, arguments, unit, first_row));
   }
   writer.Finish();
@@ -182,6 +188,7 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
     ptx::PrefetchTensorMap(&arguments.y);
     ptx::PrefetchTensorMap(&arguments.d);
     ring.Init(T::kPingPong ? 1 : Config::kConsumers);
+    Turn::Init(shared + kTurnBarriers);
     for (int i = 0; i < Config::kConsumers; ++i) {
       Writer::Init(shared + kWriterBarriers + i * Writer::kBarrierBytes);
     }

@@ -21,7 +21,7 @@ struct CheckResult {
   int sampled = 0;
   double largest_error = 0;        // Of the sample.
   double largest_error_share = 0;  // Of its bound; at most 1 when right.
-  int64_t foreign_bytes = 0;       // Written in padding or beyond D.
+  int64_t foreign_bytes = 0;       // Written before or after D.
 
   bool ok() const {
     return mismatches == 0 && largest_error_share <= 1 && foreign_bytes == 0;

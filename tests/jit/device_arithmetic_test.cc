@@ -53,7 +53,7 @@ void ExpectSameTiling() {
   EXPECT_EQ(T::kBlocks * C::kTileN / 2, jit::Accumulators(config));
   EXPECT_EQ(T::kStagingBytes, jit::SharedMemoryBytes(family, config) -
                                   C::kStages * jit::StageBytes(family, config) -
-                                  16 * (C::kStages + C::kConsumers));
+                                  16 * (C::kStages + C::kConsumers + 1));
 }
 
 TEST(Tiling, HostAndDeviceAgree) {
