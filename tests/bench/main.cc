@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "jit/compile_worker.h"
 #include "jit/nvrtc_compiler.h"
 #include "jit/status.h"
 #include "service/gpu/cuda_device.h"
@@ -30,7 +31,8 @@ absl::StatusOr<jit::TemplateLibrary> Templates(const Options& options) {
 
 std::unique_ptr<jit::KernelCache> OpenCache(const Options& options) {
   absl::StatusOr<std::unique_ptr<jit::Compiler>> compiler =
-      jit::CreateNvrtcCompiler({.nvrtc_path = options.nvrtc});
+      jit::CreateNvrtcCompiler({.nvrtc_path = options.nvrtc,
+                                .worker_program = "/proc/self/exe"});
   if (!compiler.ok()) {
     // What is cached still runs.
     absl::FPrintF(stderr, "gemm_bench: %s\n", compiler.status().message());
@@ -222,5 +224,6 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace gemmd::bench
 
 int main(int argc, char** argv) {
+  if (auto code = gemmd::jit::RunIfCompileWorker(argc, argv)) return *code;
   return gemmd::bench::Main({argv + 1, argv + argc});
 }
