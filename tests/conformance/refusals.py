@@ -128,7 +128,7 @@ def _bad_products(client, device):
         inline = [None if name == "a" else a, None if name == "b" else b]
         yield (f"{name} is an unknown tensor",
                lambda header=header, inline=inline: client.execute(
-                   header, *inline), ("NOT_FOUND",), name)
+                   header, *inline), ("NOT_FOUND",), "tensor")
     yield ("unknown device", lambda: client.execute(
         _header("cuda:99"), a, b), ("INVALID_ARGUMENT", "NOT_FOUND"), "device")
 

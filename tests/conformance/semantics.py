@@ -135,7 +135,8 @@ def overflow_goes_to_infinity(p):
         yield p.equal("-f16", p.multiply(a, b, alpha=-1, out_dtype="f2"),
                       -expected)
     else:
-        a, b = p.a(np.full((70, 2), 2.0 ** 100)), p.b(np.full((2, 9), 2.0 ** 100))
+        a = p.a(np.full((70, 2), 2.0 ** 100))
+        b = p.b(np.full((2, 9), 2.0 ** 100))
         for output in _OUTPUTS:
             yield p.equal(output, p.multiply(
                 a, b, out_dtype=fills.TYPES[output]), np.full((70, 9), np.inf))
