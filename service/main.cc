@@ -15,10 +15,12 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "jit/compile_worker.h"
 #include "jit/kernel_cache.h"
 #include "jit/nvrtc_compiler.h"
 #include "jit/status.h"
 #include "jit/template_library.h"
+#include "service/daemon/cache_options.h"
 #include "service/daemon/devices.h"
 #include "service/daemon/port_file.h"
 #include "service/daemon/stop_signal.h"
@@ -157,7 +159,8 @@ void LogMissing(rpc::ServerFacts& facts, std::string sentence) {
 // Opens NVRTC, or records that it is absent and returns null.
 std::unique_ptr<jit::Compiler> OpenCompiler(rpc::ServerFacts& facts) {
   auto compiler =
-      jit::CreateNvrtcCompiler({.nvrtc_path = absl::GetFlag(FLAGS_nvrtc)});
+      jit::CreateNvrtcCompiler({.nvrtc_path = absl::GetFlag(FLAGS_nvrtc),
+                                .worker_program = "/proc/self/exe"});
   if (!compiler.ok()) {
     log::Write(log::Level::kWarning, "no_nvrtc",
                {{"message", compiler.status().message()}});
@@ -206,8 +209,10 @@ absl::Status Run() {
                "Compiled kernels are lost when the daemon ends: there "
                "is no cache directory.");
   }
-  const auto cache = jit::KernelCache::Create({.directory = cache_directory},
-                                              OpenCompiler(facts));
+  ASSIGN_OR_RETURN(jit::KernelCache::Options cache_options,
+                   daemon::CacheOptions(cache_directory));
+  const auto cache =
+      jit::KernelCache::Create(std::move(cache_options), OpenCompiler(facts));
   ASSIGN_OR_RETURN(
       const auto engine,
       engine::Engine::Create(engine_options, std::move(devices.devices), *cache,
@@ -238,6 +243,7 @@ absl::Status Run() {
 }  // namespace gemmd
 
 int main(int argc, char** argv) {
+  if (auto code = gemmd::jit::RunIfCompileWorker(argc, argv)) return *code;
   absl::SetProgramUsageMessage(
       "multiplies matrices for clients over gRPC.\n"
       "Flags: gemmd --helpfull");
