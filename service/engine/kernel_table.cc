@@ -88,15 +88,26 @@ absl::StatusOr<std::shared_ptr<const LoadedKernel>> KernelTable::Load(
     const jit::Plan& plan, absl::Time deadline, KernelSource& source) {
   ASSIGN_OR_RETURN(const jit::Instance instance,
                    jit::MakeInstance(templates_, plan.family, plan.config));
-  ASSIGN_OR_RETURN(const jit::CacheResult cached,
-                   cache_.Get(instance, deadline));
-  source = FromCache(cached.source);
   auto loaded = std::make_shared<LoadedKernel>();
   loaded->family = plan.family;
   loaded->config = plan.config;
-  loaded->key = cached.kernel->key;
-  loaded->name = cached.kernel->name;
-  ASSIGN_OR_RETURN(loaded->kernel, device_.Load(*cached.kernel, plan));
+  // A cubin that the device refuses is put aside and made anew, once: what
+  // the cache held may have been damaged or made elsewhere.
+  for (int attempt = 0; loaded->kernel == nullptr; ++attempt) {
+    ASSIGN_OR_RETURN(const jit::CacheResult cached,
+                     cache_.Get(instance, deadline));
+    source = FromCache(cached.source);
+    loaded->key = cached.kernel->key;
+    loaded->name = cached.kernel->name;
+    auto kernel = device_.Load(*cached.kernel, plan);
+    if (kernel.ok()) {
+      loaded->kernel = *std::move(kernel);
+      break;
+    }
+    if (!absl::IsFailedPrecondition(kernel.status())) return kernel.status();
+    cache_.Quarantine(cached.kernel->key);
+    if (attempt == 1) return kernel.status();
+  }
 
   std::lock_guard lock(mutex_);
   // Another thread may have loaded the same instance meanwhile: one is enough.

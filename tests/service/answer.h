@@ -1,0 +1,34 @@
+// Waits for what the engine calls back with.
+#ifndef GEMMD_TESTS_SERVICE_ANSWER_H_
+#define GEMMD_TESTS_SERVICE_ANSWER_H_
+
+#include <future>
+#include <memory>
+
+#include "service/engine/engine.h"
+
+namespace gemmd::testing {
+
+template <typename T>
+class Answer {
+ public:
+  engine::Done<T> done() {
+    return [promise = promise_](absl::StatusOr<T> result) {
+      promise->set_value(std::move(result));
+    };
+  }
+  absl::StatusOr<T> Wait() { return future_.get(); }
+  bool there() const {
+    return future_.wait_for(std::chrono::seconds(0)) ==
+           std::future_status::ready;
+  }
+
+ private:
+  std::shared_ptr<std::promise<absl::StatusOr<T>>> promise_ =
+      std::make_shared<std::promise<absl::StatusOr<T>>>();
+  std::future<absl::StatusOr<T>> future_ = promise_->get_future();
+};
+
+}  // namespace gemmd::testing
+
+#endif  // GEMMD_TESTS_SERVICE_ANSWER_H_

@@ -1,0 +1,112 @@
+// A kernel cache without a compiler: every instance "compiles" to some bytes.
+#ifndef GEMMD_TESTS_SERVICE_FAKE_CACHE_H_
+#define GEMMD_TESTS_SERVICE_FAKE_CACHE_H_
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "jit/kernel_cache.h"
+
+namespace gemmd::testing {
+
+class FakeCache : public jit::KernelCache {
+ public:
+  absl::StatusOr<jit::CacheResult> Get(const jit::Instance& instance,
+                                       absl::Time) override {
+    std::unique_lock lock(mutex_);
+    ++gets_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !held_; });
+    if (!error_.ok()) return error_;
+    for (const auto& [key, kernel] : kernels_) {
+      if (kernel->name == instance.name) {
+        return jit::CacheResult{kernel, jit::CubinSource::kMemory};
+      }
+    }
+    auto kernel = std::make_shared<jit::CompiledKernel>();
+    kernel->key = absl::StrFormat("%064x", kernels_.size() + 1);
+    kernel->name = instance.name;
+    kernel->source = instance.source;
+    if (!damaged_ && !damage_next_) kernel->cubin = "cubin";
+    damage_next_ = false;
+    kernels_[kernel->key] = kernel;
+    return jit::CacheResult{kernel, jit::CubinSource::kCompiled};
+  }
+
+  std::vector<std::shared_ptr<const jit::CompiledKernel>> List() override {
+    std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<const jit::CompiledKernel>> all;
+    for (const auto& [key, kernel] : kernels_) all.push_back(kernel);
+    return all;
+  }
+  absl::StatusOr<std::shared_ptr<const jit::CompiledKernel>> Find(
+      const std::string& key) override {
+    std::lock_guard lock(mutex_);
+    const auto found = kernels_.find(key);
+    if (found == kernels_.end()) return absl::NotFoundError("no such kernel");
+    return found->second;
+  }
+  absl::Status Evict(const std::string& key) override {
+    std::lock_guard lock(mutex_);
+    if (kernels_.erase(key) == 0) return absl::NotFoundError("no such kernel");
+    return absl::OkStatus();
+  }
+  void Quarantine(const std::string& key) override {
+    std::lock_guard lock(mutex_);
+    kernels_.erase(key);
+    ++quarantined_;
+  }
+  jit::CacheStatistics statistics() const override { return {}; }
+
+  // While held, Get does not return.
+  void Hold(bool held) {
+    std::lock_guard lock(mutex_);
+    held_ = held;
+    changed_.notify_all();
+  }
+  void WaitForGets(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return gets_ >= count; });
+  }
+  int gets() {
+    std::lock_guard lock(mutex_);
+    return gets_;
+  }
+  int quarantined() {
+    std::lock_guard lock(mutex_);
+    return quarantined_;
+  }
+  // Damaged cubins are empty, which the host device refuses.
+  void Damage(bool damaged) {
+    std::lock_guard lock(mutex_);
+    damaged_ = damaged;
+  }
+  void DamageNext() {
+    std::lock_guard lock(mutex_);
+    damage_next_ = true;
+  }
+  void Fail(absl::Status error) {
+    std::lock_guard lock(mutex_);
+    error_ = std::move(error);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::shared_ptr<jit::CompiledKernel>> kernels_;
+  absl::Status error_;
+  int gets_ = 0;
+  int quarantined_ = 0;
+  bool held_ = false;
+  bool damaged_ = false;
+  bool damage_next_ = false;
+};
+
+}  // namespace gemmd::testing
+
+#endif  // GEMMD_TESTS_SERVICE_FAKE_CACHE_H_

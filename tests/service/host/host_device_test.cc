@@ -1,0 +1,89 @@
+#include "service/host/host_device.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace gemmd::host {
+namespace {
+
+using jit::DataType;
+using jit::MatrixLayout;
+using jit::Order;
+using Piece = absl::Span<const char>;
+
+constexpr MatrixLayout kLayout = {DataType::kBf16, Order::kRowMajor, 3, 5};
+
+class HostDeviceTest : public testing::Test {
+ protected:
+  std::unique_ptr<device::Device> device_ =
+      CreateHostDevice({.memory_bytes = 1000});
+  std::unique_ptr<device::Lane> lane_ = device_->CreateLane().value();
+};
+
+std::string Text(device::HostBuffer& buffer) {
+  return std::string(buffer.bytes().data(), buffer.bytes().size());
+}
+
+TEST_F(HostDeviceTest, MovesMatricesCutAnywhere) {
+  const std::string bytes = "0123456789xxABCDEFGHIJyyabcdefghij";
+  for (size_t first = 0; first <= bytes.size(); ++first) {
+    for (size_t second = first; second <= bytes.size(); ++second) {
+      const std::vector<Piece> pieces = {
+          Piece(bytes.data(), first),
+          Piece(bytes.data() + first, second - first),
+          Piece(bytes.data() + second, bytes.size() - second)};
+      auto matrix = lane_->Allocate(kLayout).value();
+      ASSERT_TRUE(lane_->Upload({pieces, 12}, {0, 3}, *matrix).ok());
+      auto tight = lane_->Download(*matrix, {0, 3}, 10).value();
+      ASSERT_EQ(Text(*tight), "0123456789ABCDEFGHIJabcdefghij");
+    }
+  }
+}
+
+TEST_F(HostDeviceTest, DownloadPadsWithZerosBetweenLines) {
+  auto matrix = lane_->Allocate(kLayout).value();
+  const std::string bytes = "0123456789ABCDEFGHIJabcdefghij";
+  const Piece piece(bytes);
+  ASSERT_TRUE(lane_->Upload({{&piece, 1}, 10}, {0, 3}, *matrix).ok());
+  auto padded = lane_->Download(*matrix, {1, 2}, 12).value();
+  EXPECT_EQ(Text(*padded), std::string("ABCDEFGHIJ\0\0abcdefghij", 22));
+}
+
+TEST_F(HostDeviceTest, UploadsARangeOfLines) {
+  auto matrix = lane_->Allocate(kLayout).value();
+  ASSERT_TRUE(lane_->Clear(*matrix).ok());
+  const std::string line = "0123456789";
+  const Piece piece(line);
+  ASSERT_TRUE(lane_->Upload({{&piece, 1}, 10}, {1, 1}, *matrix).ok());
+  auto all = lane_->Download(*matrix, {0, 3}, 10).value();
+  EXPECT_EQ(Text(*all), std::string(10, '\0') + line + std::string(10, '\0'));
+}
+
+TEST_F(HostDeviceTest, RefusesWhatDoesNotFitAndTakesMemoryBack) {
+  const MatrixLayout large = {DataType::kF32, Order::kRowMajor, 10, 20};
+  {
+    auto matrix = lane_->Allocate(large);
+    ASSERT_TRUE(matrix.ok());
+    EXPECT_EQ(device_->FreeBytes(), 200);
+    const auto second = lane_->Allocate(large);
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(second.status().message(),
+              "the host device has 200 of 1000 bytes left; 800 were asked for");
+  }
+  EXPECT_EQ(device_->FreeBytes(), 1000);
+  EXPECT_TRUE(lane_->Allocate(large).ok());
+}
+
+TEST_F(HostDeviceTest, LoadsACubinAndNothingElse) {
+  jit::CompiledKernel compiled;
+  compiled.name = "gemm_x";
+  const auto refused = device_->Load(compiled, jit::Plan());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  compiled.cubin = "cubin";
+  EXPECT_TRUE(device_->Load(compiled, jit::Plan()).ok());
+}
+
+}  // namespace
+}  // namespace gemmd::host

@@ -1,0 +1,28 @@
+#include "service/rpc/address.h"
+
+#include <gtest/gtest.h>
+
+namespace gemmd::rpc {
+namespace {
+
+TEST(AddressTest, OnlyThisMachineIsLocal) {
+  for (const char* local : {"127.0.0.1:0", "127.8.9.1:1", "[::1]:50051",
+                            "localhost:80", "unix:/run/gemmd.sock"}) {
+    EXPECT_TRUE(CheckLocal(local).ok()) << local;
+  }
+  for (const char* reachable :
+       {"0.0.0.0:0", "[::]:1", "10.0.0.1:50051", "example.com:80",
+        "127.0.0.1.example.com:1", "[::ffff:127.0.0.1]:1"}) {
+    EXPECT_EQ(CheckLocal(reachable).code(), absl::StatusCode::kInvalidArgument)
+        << reachable;
+  }
+}
+
+TEST(AddressTest, WithPortReplacesThePortAlone) {
+  EXPECT_EQ(WithPort("127.0.0.1:0", 81), "127.0.0.1:81");
+  EXPECT_EQ(WithPort("[::1]:0", 81), "[::1]:81");
+  EXPECT_EQ(WithPort("unix:/tmp/a:b", 1), "unix:/tmp/a:b");
+}
+
+}  // namespace
+}  // namespace gemmd::rpc

@@ -1,0 +1,82 @@
+#include "service/rpc/wire_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "jit/problem.h"
+
+namespace gemmd::rpc {
+namespace {
+
+using jit::DataType;
+using jit::MatrixLayout;
+using jit::Order;
+
+v1::Layout Layout(int order, int64_t leading_dimension) {
+  v1::Layout layout;
+  layout.set_order(static_cast<v1::Order>(order));
+  layout.set_leading_dimension(leading_dimension);
+  return layout;
+}
+
+constexpr MatrixLayout kRows = {DataType::kBf16, Order::kRowMajor, 3, 5};
+
+TEST(WireLayoutTest, TheLastLineMayLackItsPadding) {
+  const auto wire = ToWireLayout(Layout(0, 7), kRows, "a.inline");
+  ASSERT_TRUE(wire.ok());
+  EXPECT_EQ(wire->pitch_bytes, 14);
+  EXPECT_EQ(wire->least_bytes, 2 * 14 + 10);
+  EXPECT_EQ(wire->most_bytes, 3 * 14);
+  EXPECT_TRUE(CheckLength(*wire, 38, "a").ok());
+  EXPECT_TRUE(CheckLength(*wire, 42, "a").ok());
+  EXPECT_EQ(CheckLength(*wire, 40, "a").message(),
+            "a has 40 bytes; allowed for its shape: 38 or 42");
+}
+
+TEST(WireLayoutTest, ZeroMeansTight) {
+  const auto wire = ToWireLayout(Layout(0, 0), kRows, "a.inline");
+  ASSERT_TRUE(wire.ok());
+  EXPECT_EQ(wire->least_bytes, 30);
+  EXPECT_EQ(wire->most_bytes, 30);
+  EXPECT_EQ(CheckLength(*wire, 0, "a").message(),
+            "a has 0 bytes; allowed for its shape: 30");
+}
+
+TEST(WireLayoutTest, RefusesALeadingDimensionOutOfRange) {
+  for (const int64_t bad : {int64_t{4}, int64_t{-1}, jit::kMaxDimension + 1}) {
+    const auto wire = ToWireLayout(Layout(0, bad), kRows, "a.inline");
+    EXPECT_EQ(wire.status().message(), "a.inline.leading_dimension is " +
+                                           std::to_string(bad) +
+                                           "; allowed: 0 or 5 to 2147483647");
+  }
+}
+
+TEST(WireLayoutTest, RefusesAnOrderThatIsNotTheMatrixs) {
+  EXPECT_TRUE(ToWireLayout(Layout(1, 0), kRows, "a.inline").ok());
+  EXPECT_EQ(ToWireLayout(Layout(2, 0), kRows, "a.inline").status().message(),
+            "a.inline.order is column_major; allowed: row_major, the order of "
+            "the matrix");
+  EXPECT_FALSE(ToWireLayout(Layout(3, 0), kRows, "a.inline").ok());
+}
+
+TEST(WireLayoutTest, EmptyMatricesHaveNoBytes) {
+  const MatrixLayout empty = {DataType::kBf16, Order::kRowMajor, 4, 0};
+  const auto wire = ToWireLayout(Layout(0, 9), empty, "a.inline");
+  ASSERT_TRUE(wire.ok());
+  EXPECT_TRUE(CheckLength(*wire, 0, "a").ok());
+  EXPECT_FALSE(CheckLength(*wire, 1, "a").ok());
+}
+
+TEST(WireLayoutTest, CountsWithoutOverflow) {
+  const MatrixLayout huge = {DataType::kF32, Order::kColumnMajor,
+                             jit::kMaxDimension, jit::kMaxDimension};
+  const auto wire =
+      ToWireLayout(Layout(2, jit::kMaxDimension), huge, "d.inline");
+  ASSERT_TRUE(wire.ok());
+  EXPECT_EQ(wire->least_bytes, std::numeric_limits<int64_t>::max());
+  EXPECT_FALSE(CheckLength(*wire, 0, "d").ok());
+}
+
+}  // namespace
+}  // namespace gemmd::rpc

@@ -1,0 +1,154 @@
+#include "service/rpc/wire_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "gemmd/v1/matmul.pb.h"
+#include "service/rpc/matmul_request.h"
+#include "service/rpc/wire_writer.h"
+
+namespace gemmd::rpc {
+namespace {
+
+v1::MatmulRequest Request() {
+  v1::MatmulRequest request;
+  request.mutable_header()->mutable_problem()->set_m(7);
+  request.set_a(std::string(300, 'a'));  // A length of two bytes.
+  request.set_b("bb");
+  request.set_c("");
+  return request;
+}
+
+Pieces Split(const std::string& bytes, std::vector<size_t> cuts) {
+  Pieces pieces;
+  size_t at = 0;
+  cuts.push_back(bytes.size());
+  for (const size_t cut : cuts) {
+    pieces.push_back(Piece(bytes.data() + at, cut - at));
+    at = cut;
+  }
+  return pieces;
+}
+
+TEST(WireReaderTest, ReadsWhatProtobufWritesHoweverItIsCut) {
+  const std::string bytes = Request().SerializeAsString();
+  for (size_t first = 0; first <= bytes.size(); ++first) {
+    for (const size_t second : {first, first + 1, bytes.size()}) {
+      if (second > bytes.size()) continue;
+      const Pieces pieces = Split(bytes, {first, second});
+      const auto fields = ReadMatmulFields(pieces);
+      ASSERT_TRUE(fields.ok()) << fields.status();
+      ASSERT_EQ(fields->header.problem().m(), 7);
+      ASSERT_EQ(Join(fields->a), std::string(300, 'a'));
+      ASSERT_EQ(Join(fields->b), "bb");
+      ASSERT_TRUE(fields->c.empty());
+    }
+  }
+}
+
+TEST(WireReaderTest, HandsOutBytesInPlace) {
+  const std::string bytes = Request().SerializeAsString();
+  const Pieces pieces = Split(bytes, {});
+  const auto fields = ReadMatmulFields(pieces);
+  ASSERT_TRUE(fields.ok());
+  ASSERT_EQ(fields->a.size(), 1);
+  EXPECT_GE(fields->a[0].data(), bytes.data());
+  EXPECT_LE(fields->a[0].end(), bytes.data() + bytes.size());
+}
+
+TEST(WireReaderTest, TakesAnyOrderAndTheLastOccurrence) {
+  v1::MatmulRequest operands;
+  operands.set_a("old");
+  v1::MatmulRequest again;
+  again.set_a("new");
+  v1::MatmulRequest header;
+  header.mutable_header()->mutable_problem()->set_m(7);
+  v1::MatmulRequest more;
+  more.mutable_header()->mutable_problem()->set_n(9);
+  const std::string bytes =
+      operands.SerializeAsString() + header.SerializeAsString() +
+      again.SerializeAsString() + more.SerializeAsString();
+  const Pieces pieces = Split(bytes, {});
+  const auto fields = ReadMatmulFields(pieces);
+  ASSERT_TRUE(fields.ok());
+  EXPECT_EQ(Join(fields->a), "new");
+  EXPECT_EQ(fields->header.problem().m(), 7);  // Merged, as protobuf does.
+  EXPECT_EQ(fields->header.problem().n(), 9);
+}
+
+TEST(WireReaderTest, SkipsUnknownFieldsOfEveryWireType) {
+  const std::string unknown =
+      "\x98\x06\x05"  // 99: varint.
+      "\x9d\x06"
+      "1234"  // 99: 32 bits.
+      "\x99\x06"
+      "12345678"  // 99: 64 bits.
+      "\x9a\x06\x03"
+      "abc";  // 99: bytes.
+  const std::string bytes = unknown + Request().SerializeAsString() + unknown;
+  const Pieces pieces = Split(bytes, {});
+  const auto fields = ReadMatmulFields(pieces);
+  ASSERT_TRUE(fields.ok()) << fields.status();
+  EXPECT_EQ(Join(fields->b), "bb");
+}
+
+TEST(WireReaderTest, EveryTruncationIsRefusedOrEndsAtAField) {
+  const std::string bytes = Request().SerializeAsString();
+  int accepted = 0;
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    const std::string cut = bytes.substr(0, length);
+    const Pieces pieces = Split(cut, {});
+    const auto fields = ReadMatmulFields(pieces);
+    if (fields.ok()) {
+      ++accepted;
+    } else {
+      EXPECT_EQ(fields.status().code(), absl::StatusCode::kInvalidArgument);
+    }
+  }
+  EXPECT_EQ(accepted, 3);  // Nothing; the header; the header and a.
+}
+
+TEST(WireReaderTest, RefusesWhatIsNotAMessage) {
+  for (const std::string& bytes : {
+           std::string("\x00", 1),   // Field number 0.
+           std::string("\x0b"),      // A group.
+           std::string("\x0e"),      // Wire type 6.
+           std::string(11, '\xff'),  // An endless number.
+           std::string("\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+           std::string("\x80\x80\x80\x80\x80\x01"),  // A field beyond 2^29.
+           std::string("\x0a\x02\xff\xff"),          // A header that is none.
+       }) {
+    const Pieces pieces = Split(bytes, {});
+    EXPECT_EQ(ReadMatmulFields(pieces).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << testing::PrintToString(bytes);
+  }
+}
+
+TEST(WireReaderTest, RefusesAHugeHeader) {
+  v1::MatmulRequest request;
+  request.mutable_header()->set_device(std::string(1 << 20, 'x'));
+  const std::string bytes = request.SerializeAsString();
+  const Pieces pieces = Split(bytes, {});
+  EXPECT_EQ(ReadMatmulFields(pieces).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(WireWriterTest, WritesWhatProtobufReads) {
+  v1::Execution execution;
+  execution.set_kernel("gemm");
+  WireWriter writer;
+  writer.AddMessage(v1::MatmulResponse::kExecutionFieldNumber, execution);
+  writer.AddBytes(v1::MatmulResponse::kDFieldNumber,
+                  {grpc::Slice("first "), grpc::Slice(std::string(200, 'x'))});
+  const Message message(std::move(writer).Finish());
+  v1::MatmulResponse response;
+  ASSERT_TRUE(response.ParseFromString(Join(message.pieces())));
+  EXPECT_EQ(response.execution().kernel(), "gemm");
+  EXPECT_EQ(response.d(), "first " + std::string(200, 'x'));
+}
+
+}  // namespace
+}  // namespace gemmd::rpc
