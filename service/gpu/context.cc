@@ -13,8 +13,8 @@ absl::StatusOr<std::unique_ptr<Context>> Context::Create(
   CUcontext context;
   RETURN_IF_CUDA_ERROR(*driver, cuDevicePrimaryCtxRetain(&context, device));
   // Owned from here on: an error below releases it.
-  auto owner = std::unique_ptr<Context>(
-      new Context(std::move(driver), device, context));
+  auto owner =
+      std::unique_ptr<Context>(new Context(std::move(driver), device, context));
   RETURN_IF_ERROR(owner->MakeCurrent());
   return owner;
 }

@@ -24,13 +24,13 @@ absl::StatusOr<ComputeCapability> CapabilityOf(const DriverTable& driver,
   RETURN_IF_CUDA_ERROR(driver, cuDeviceGet(&device, ordinal));
   ComputeCapability capability;
   RETURN_IF_CUDA_ERROR(
-      driver, cuDeviceGetAttribute(
-                  &capability.major,
-                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
+      driver, cuDeviceGetAttribute(&capability.major,
+                                   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                   device));
   RETURN_IF_CUDA_ERROR(
-      driver, cuDeviceGetAttribute(
-                  &capability.minor,
-                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
+      driver, cuDeviceGetAttribute(&capability.minor,
+                                   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                                   device));
   return capability;
 }
 
@@ -45,19 +45,16 @@ absl::StatusOr<device::Description> Describe(const Context& context,
   description.product = product;
   int version = 0;  // 1000 * major + 10 * minor.
   RETURN_IF_CUDA_ERROR(driver, cuDriverGetVersion(&version));
-  description.driver =
-      absl::StrCat(version / 1000, ".", version % 1000 / 10);
+  description.driver = absl::StrCat(version / 1000, ".", version % 1000 / 10);
   size_t memory_bytes = 0;
   RETURN_IF_CUDA_ERROR(driver,
                        cuDeviceTotalMem(&memory_bytes, context.device()));
   description.memory_bytes = static_cast<int64_t>(memory_bytes);
-  ASSIGN_OR_RETURN(
-      description.properties.multiprocessors,
-      context.Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  ASSIGN_OR_RETURN(description.properties.multiprocessors,
+                   context.Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   ASSIGN_OR_RETURN(
       description.properties.shared_memory_bytes,
-      context.Attribute(
-          CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+      context.Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   return description;
 }
 
@@ -95,17 +92,15 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(
                    Describe(*context, ordinal));
   ASSIGN_OR_RETURN(std::unique_ptr<MemoryPool> memory,
                    MemoryPool::Create(context.get()));
-  auto device = std::unique_ptr<CudaDevice>(
-      new CudaDevice(std::move(context), std::move(memory), options,
-                     std::move(description)));
+  auto device = std::unique_ptr<CudaDevice>(new CudaDevice(
+      std::move(context), std::move(memory), options, std::move(description)));
   RETURN_IF_ERROR(device->ReserveProbeMemory());
   return device;
 }
 
 CudaDevice::CudaDevice(std::unique_ptr<Context> context,
                        std::unique_ptr<MemoryPool> memory,
-                       const Options& options,
-                       device::Description description)
+                       const Options& options, device::Description description)
     : context_(std::move(context)),
       memory_(std::move(memory)),
       pinned_(PinnedPool::Create(context_.get(), options.pinned)),
@@ -130,18 +125,16 @@ absl::StatusOr<std::unique_ptr<device::Kernel>> CudaDevice::Load(
                      jit::kKernelSymbol));
   }
   if (!module.ok()) {
-    return absl::Status(
-        module.status().code(),
-        absl::StrCat("Loading ", compiled.name, ": ",
-                     module.status().message()));
+    return absl::Status(module.status().code(),
+                        absl::StrCat("Loading ", compiled.name, ": ",
+                                     module.status().message()));
   }
   if (plan.shared_memory_bytes + compiled.static_shared_memory_bytes >
       description_.properties.shared_memory_bytes) {
     return absl::FailedPreconditionError(absl::StrCat(
         compiled.name, " needs ", plan.shared_memory_bytes,
-        " bytes of shared memory beside ",
-        compiled.static_shared_memory_bytes, " static ones; ",
-        description_.name, " has ",
+        " bytes of shared memory beside ", compiled.static_shared_memory_bytes,
+        " static ones; ", description_.name, " has ",
         description_.properties.shared_memory_bytes));
   }
   CUfunction reduce = nullptr;
@@ -176,9 +169,9 @@ absl::Status CudaDevice::Probe() {
   RETURN_IF_ERROR(probe_.stream->Synchronize());
   for (const char byte : host) {
     if (static_cast<unsigned char>(byte) != probe_.pattern) {
-      return absl::InternalError(absl::StrCat(
-          "Device lost: ", description_.name,
-          " does not give back what was written to it"));
+      return absl::InternalError(
+          absl::StrCat("Device lost: ", description_.name,
+                       " does not give back what was written to it"));
     }
   }
   return absl::OkStatus();

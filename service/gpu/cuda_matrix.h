@@ -34,8 +34,7 @@ class CudaMatrix final : public device::Matrix {
 
   mutable absl::Mutex mutex_;
   // Streams other than home, each once.
-  mutable std::vector<std::shared_ptr<Stream>> guests_
-      ABSL_GUARDED_BY(mutex_);
+  mutable std::vector<std::shared_ptr<Stream>> guests_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gemmd::gpu

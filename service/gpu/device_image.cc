@@ -27,12 +27,12 @@ absl::StatusOr<DeviceImage> DeviceImage::Create(
   }
   // By division, because lines * pitch may not fit 64 bits.
   const int64_t spare = bytes - image.width_bytes_;
-  if (spare < 0 || (image.lines_ > 1 &&
-                    spare / from.pitch_bytes < image.lines_ - 1)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "A matrix has ", bytes, " bytes, but its shape needs ", image.lines_,
-        " lines of ", image.width_bytes_, " bytes, ", from.pitch_bytes,
-        " bytes apart"));
+  if (spare < 0 ||
+      (image.lines_ > 1 && spare / from.pitch_bytes < image.lines_ - 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("A matrix has ", bytes, " bytes, but its shape needs ",
+                     image.lines_, " lines of ", image.width_bytes_, " bytes, ",
+                     from.pitch_bytes, " bytes apart"));
   }
   // Without padding on either side the lines are one run.
   if (image.from_pitch_bytes_ == image.width_bytes_ &&
@@ -60,8 +60,8 @@ void DeviceImage::Read(absl::Span<char> out) {
         offset_ = 0;
       }
       const absl::Span<const char> rest = pieces_[piece_].subspan(offset_);
-      run = std::min({left, width_bytes_ - column_,
-                      static_cast<int64_t>(rest.size())});
+      run = std::min(
+          {left, width_bytes_ - column_, static_cast<int64_t>(rest.size())});
       std::memcpy(to, rest.data(), static_cast<size_t>(run));
       offset_ += static_cast<size_t>(run);
     } else {
@@ -80,8 +80,7 @@ void DeviceImage::Read(absl::Span<char> out) {
 
 void DeviceImage::Skip(int64_t bytes) {
   while (bytes > 0) {
-    const int64_t rest =
-        static_cast<int64_t>(pieces_[piece_].size() - offset_);
+    const int64_t rest = static_cast<int64_t>(pieces_[piece_].size() - offset_);
     if (bytes < rest) {
       offset_ += static_cast<size_t>(bytes);
       return;

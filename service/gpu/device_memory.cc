@@ -40,8 +40,8 @@ absl::StatusOr<std::unique_ptr<MemoryPool>> MemoryPool::Create(
   // Memory returns to the system only when an allocation fails.
   cuuint64_t threshold = UINT64_MAX;
   RETURN_IF_CUDA_ERROR(
-      driver, cuMemPoolSetAttribute(
-                  pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+      driver, cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                                    &threshold));
   return std::unique_ptr<MemoryPool>(
       new MemoryPool(context, std::move(handle)));
 }
@@ -60,9 +60,8 @@ absl::StatusOr<DeviceBuffer> MemoryPool::Allocate(
         &pointer, static_cast<size_t>(bytes), pool_.get(), stream->get());
   }
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("Device memory is used up: ", bytes,
-                     " bytes were asked for"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "Device memory is used up: ", bytes, " bytes were asked for"));
   }
   RETURN_IF_ERROR(ToStatus(driver, result, "cuMemAllocFromPoolAsync"));
   return DeviceBuffer(stream, pointer, bytes);

@@ -27,8 +27,8 @@ class PinnedHostBuffer final : public device::HostBuffer {
 absl::Status CopyRun(const Stream& stream, CUdeviceptr from, char* to,
                      int64_t bytes) {
   RETURN_IF_CUDA_ERROR(
-      stream.driver(), cuMemcpyDtoHAsync(to, from, static_cast<size_t>(bytes),
-                                         stream.get()));
+      stream.driver(),
+      cuMemcpyDtoHAsync(to, from, static_cast<size_t>(bytes), stream.get()));
   return absl::OkStatus();
 }
 
@@ -60,9 +60,9 @@ absl::Status CopyToHost(const Stream& stream, CUdeviceptr from,
     return CopyLines(stream, from, layout, to, pitch_bytes);
   }
   for (int64_t line = 0; line < layout.lines(); ++line) {
-    RETURN_IF_ERROR(
-        CopyRun(stream, from + static_cast<CUdeviceptr>(line * from_pitch),
-                to + line * pitch_bytes, width));
+    RETURN_IF_ERROR(CopyRun(stream,
+                            from + static_cast<CUdeviceptr>(line * from_pitch),
+                            to + line * pitch_bytes, width));
   }
   return absl::OkStatus();
 }

@@ -15,9 +15,9 @@ absl::StatusOr<std::shared_ptr<const DriverTable>> LoadDriver(
     const std::string& library) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    return absl::NotFoundError(absl::StrCat(
-        "The CUDA driver ", library, " cannot be opened (", dlerror(),
-        "); a GPU needs the NVIDIA driver installed"));
+    return absl::NotFoundError(
+        absl::StrCat("The CUDA driver ", library, " cannot be opened (",
+                     dlerror(), "); a GPU needs the NVIDIA driver installed"));
   }
   auto table = std::make_shared<DriverTable>();
 #define GEMMD_RESOLVE(function)                                              \

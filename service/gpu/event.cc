@@ -34,10 +34,9 @@ absl::Status Event::Delay(const Stream& stream) const {
 absl::StatusOr<double> Event::Milliseconds(const Event& begin,
                                            const Event& end) {
   float milliseconds = 0;
-  RETURN_IF_CUDA_ERROR(
-      begin.context_->driver(),
-      cuEventElapsedTime(&milliseconds, begin.handle_.get(),
-                         end.handle_.get()));
+  RETURN_IF_CUDA_ERROR(begin.context_->driver(),
+                       cuEventElapsedTime(&milliseconds, begin.handle_.get(),
+                                          end.handle_.get()));
   return milliseconds;
 }
 

@@ -6,18 +6,16 @@ namespace gemmd::gpu {
 namespace {
 
 // Lets every launch of `function` use all shared memory that a CTA can have.
-absl::Status AllowAllSharedMemory(const Context& context,
-                                  CUfunction function) {
+absl::Status AllowAllSharedMemory(const Context& context, CUfunction function) {
   const DriverTable& driver = context.driver();
   ASSIGN_OR_RETURN(
       const int limit_bytes,
-      context.Attribute(
-          CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+      context.Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   int static_bytes = 0;
   RETURN_IF_CUDA_ERROR(
-      driver, cuFuncGetAttribute(&static_bytes,
-                                 CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
-                                 function));
+      driver,
+      cuFuncGetAttribute(&static_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+                         function));
   RETURN_IF_CUDA_ERROR(
       driver, cuFuncSetAttribute(
                   function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -42,9 +40,8 @@ absl::StatusOr<Module> Module::Load(const Context* context,
 
 absl::StatusOr<CUfunction> Module::Function(const char* symbol) const {
   CUfunction function;
-  RETURN_IF_CUDA_ERROR(
-      context_->driver(),
-      cuModuleGetFunction(&function, handle_.get(), symbol));
+  RETURN_IF_CUDA_ERROR(context_->driver(),
+                       cuModuleGetFunction(&function, handle_.get(), symbol));
   return function;
 }
 

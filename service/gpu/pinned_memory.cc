@@ -63,15 +63,14 @@ absl::StatusOr<PinnedBuffer> PinnedPool::Allocate(int64_t bytes) {
       char* data = found->second.back();
       found->second.pop_back();
       idle_bytes_ -= size;
-      return PinnedBuffer(shared_from_this(), data,
-                          static_cast<size_t>(bytes));
+      return PinnedBuffer(shared_from_this(), data, static_cast<size_t>(bytes));
     }
     if (total_bytes_ + size > limits_.total_bytes) FreeIdle();
     if (total_bytes_ + size > limits_.total_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "Page-locked host memory is used up: ", bytes,
-          " bytes were asked for, ", total_bytes_, " of ",
-          limits_.total_bytes, " are in use"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("Page-locked host memory is used up: ", bytes,
+                       " bytes were asked for, ", total_bytes_, " of ",
+                       limits_.total_bytes, " are in use"));
     }
     total_bytes_ += size;  // Reserved while the driver pins, unlocked.
   }
@@ -79,8 +78,7 @@ absl::StatusOr<PinnedBuffer> PinnedPool::Allocate(int64_t bytes) {
   const absl::Status pinned =
       ToStatus(context_->driver(),
                context_->driver().cuMemHostAlloc(
-                   &data, static_cast<size_t>(size),
-                   CU_MEMHOSTALLOC_PORTABLE),
+                   &data, static_cast<size_t>(size), CU_MEMHOSTALLOC_PORTABLE),
                "cuMemHostAlloc");
   if (!pinned.ok()) {
     absl::MutexLock lock(&mutex_);

@@ -47,8 +47,8 @@ class PinnedBuffer {
 class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  public:
   struct Limits {
-    int64_t total_bytes = int64_t{16} << 30;     // In use and idle.
-    int64_t idle_bytes = int64_t{1} << 30;       // Kept for reuse.
+    int64_t total_bytes = int64_t{16} << 30;  // In use and idle.
+    int64_t idle_bytes = int64_t{1} << 30;    // Kept for reuse.
   };
 
   static std::shared_ptr<PinnedPool> Create(const Context* context,

@@ -7,8 +7,7 @@
 namespace gemmd::gpu {
 
 absl::StatusOr<StagingRing> StagingRing::Create(
-    const std::shared_ptr<Stream>& stream, PinnedPool& pool,
-    Options options) {
+    const std::shared_ptr<Stream>& stream, PinnedPool& pool, Options options) {
   StagingRing ring(stream);
   for (int i = 0; i < options.chunks; ++i) {
     ASSIGN_OR_RETURN(PinnedBuffer memory, pool.Allocate(options.chunk_bytes));
@@ -24,14 +23,12 @@ absl::Status StagingRing::Upload(DeviceImage& image, CUdeviceptr to) {
     Chunk& chunk = chunks_[next_];
     next_ = (next_ + 1) % chunks_.size();
     RETURN_IF_ERROR(chunk.sent.Synchronize());
-    const size_t bytes =
-        std::min(chunk.memory.bytes().size(),
-                 static_cast<size_t>(image.remaining_bytes()));
+    const size_t bytes = std::min(chunk.memory.bytes().size(),
+                                  static_cast<size_t>(image.remaining_bytes()));
     image.Read(chunk.memory.bytes().subspan(0, bytes));
-    RETURN_IF_CUDA_ERROR(
-        stream_->driver(),
-        cuMemcpyHtoDAsync(to, chunk.memory.bytes().data(), bytes,
-                          stream_->get()));
+    RETURN_IF_CUDA_ERROR(stream_->driver(),
+                         cuMemcpyHtoDAsync(to, chunk.memory.bytes().data(),
+                                           bytes, stream_->get()));
     RETURN_IF_ERROR(chunk.sent.Record(*stream_));
     to += bytes;
   }

@@ -23,8 +23,7 @@ class StagingRing {
   };
 
   static absl::StatusOr<StagingRing> Create(
-      const std::shared_ptr<Stream>& stream, PinnedPool& pool,
-      Options options);
+      const std::shared_ptr<Stream>& stream, PinnedPool& pool, Options options);
   StagingRing(StagingRing&&) = default;
 
   // Enqueues the copy of all that `image` has left to device memory at `to`.

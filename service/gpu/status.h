@@ -9,9 +9,8 @@
 
 // RETURN_IF_CUDA_ERROR(driver, cuStreamSynchronize(stream)): calls through the
 // table and returns a Status that names the call when it fails.
-#define RETURN_IF_CUDA_ERROR(driver, call)                          \
-  RETURN_IF_ERROR(                                                  \
-      ::gemmd::gpu::ToStatus((driver), (driver).call, #call))
+#define RETURN_IF_CUDA_ERROR(driver, call) \
+  RETURN_IF_ERROR(::gemmd::gpu::ToStatus((driver), (driver).call, #call))
 
 namespace gemmd::gpu {
 

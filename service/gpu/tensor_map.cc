@@ -12,15 +12,21 @@ static_assert(sizeof(TensorMap) == sizeof(CUtensorMap));
 
 absl::StatusOr<CUtensorMapDataType> MapType(jit::DataType type) {
   switch (type) {
-    case jit::DataType::kF32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-    case jit::DataType::kF16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-    case jit::DataType::kBf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    case jit::DataType::kS32: return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case jit::DataType::kF32:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    case jit::DataType::kF16:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case jit::DataType::kBf16:
+      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case jit::DataType::kS32:
+      return CU_TENSOR_MAP_DATA_TYPE_INT32;
     case jit::DataType::kE4m3:
     case jit::DataType::kE5m2:
     case jit::DataType::kS8:
-    case jit::DataType::kU8: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
-    case jit::DataType::kB1: break;
+    case jit::DataType::kU8:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    case jit::DataType::kB1:
+      break;
   }
   return absl::InternalError(
       absl::StrCat("No tensor map has elements of type ", Name(type)));
@@ -28,13 +34,17 @@ absl::StatusOr<CUtensorMapDataType> MapType(jit::DataType type) {
 
 absl::StatusOr<CUtensorMapSwizzle> MapSwizzle(int swizzle_bytes) {
   switch (swizzle_bytes) {
-    case 0: return CU_TENSOR_MAP_SWIZZLE_NONE;
-    case 32: return CU_TENSOR_MAP_SWIZZLE_32B;
-    case 64: return CU_TENSOR_MAP_SWIZZLE_64B;
-    case 128: return CU_TENSOR_MAP_SWIZZLE_128B;
+    case 0:
+      return CU_TENSOR_MAP_SWIZZLE_NONE;
+    case 32:
+      return CU_TENSOR_MAP_SWIZZLE_32B;
+    case 64:
+      return CU_TENSOR_MAP_SWIZZLE_64B;
+    case 128:
+      return CU_TENSOR_MAP_SWIZZLE_128B;
   }
-  return absl::InternalError(absl::StrCat(
-      "swizzle_bytes is ", swizzle_bytes, "; allowed: 0, 32, 64, 128"));
+  return absl::InternalError(absl::StrCat("swizzle_bytes is ", swizzle_bytes,
+                                          "; allowed: 0, 32, 64, 128"));
 }
 
 }  // namespace
@@ -57,17 +67,16 @@ absl::StatusOr<TensorMap> EncodeTensorMap(const DriverTable& driver,
       &encoded, type, 2, reinterpret_cast<void*>(pointer), size, stride_bytes,
       box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
       // Whole 256-byte pieces of a line: 2% on operands that are read once.
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     const absl::Status status =
         ToStatus(driver, result, "cuTensorMapEncodeTiled");
     return absl::Status(
         status.code(),
         absl::StrCat(status.message(), " for ", Name(spec.type), " ",
-                     spec.width, "x", spec.lines, ", pitch ",
-                     spec.pitch_bytes, " bytes, box ", spec.box_width, "x",
-                     spec.box_lines, ", swizzle ", spec.swizzle_bytes));
+                     spec.width, "x", spec.lines, ", pitch ", spec.pitch_bytes,
+                     " bytes, box ", spec.box_width, "x", spec.box_lines,
+                     ", swizzle ", spec.swizzle_bytes));
   }
   TensorMap map;
   std::memcpy(map.bytes, &encoded, sizeof(map.bytes));

@@ -1,5 +1,5 @@
-// Sole owner of a driver handle: UniqueHandle<CUevent, &DriverTable::
-// cuEventDestroy> destroys the event in its context. Movable, thread-compatible.
+// Sole owner of a driver handle: one with &DriverTable::cuEventDestroy
+// destroys its event, in the event's context. Movable, thread-compatible.
 #ifndef GEMMD_SERVICE_GPU_UNIQUE_HANDLE_H_
 #define GEMMD_SERVICE_GPU_UNIQUE_HANDLE_H_
 

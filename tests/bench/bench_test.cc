@@ -97,8 +97,9 @@ TEST(KernelsTest, FillIsTheSameWithAndWithoutPadding) {
   std::vector<char> padded(kLines * kPitch, '\x7f');
   std::vector<char> plain(kLines * kWidth * 2, '\x7f');
   const auto fill = [](std::vector<char>& to, int64_t pitch) {
-    RunKernel(FillKernel, 2, FillArguments{to.data(), pitch, kWidth, kLines,
-                                           kSeedA, Element::kBf16});
+    RunKernel(FillKernel, 2,
+              FillArguments{to.data(), pitch, kWidth, kLines, kSeedA,
+                            Element::kBf16});
   };
   fill(padded, kPitch);
   fill(plain, kWidth * 2);
@@ -107,8 +108,8 @@ TEST(KernelsTest, FillIsTheSameWithAndWithoutPadding) {
               std::string(&plain[line * kWidth * 2], kWidth * 2));
     EXPECT_EQ(padded[line * kPitch + kWidth * 2], '\x7f');
   }
-  const unsigned expected = Encode(
-      Element::kBf16, RandomValue(kSeedA, 4 * kWidth + 300));
+  const unsigned expected =
+      Encode(Element::kBf16, RandomValue(kSeedA, 4 * kWidth + 300));
   uint16_t last;
   std::memcpy(&last, &plain[plain.size() - 2], 2);
   EXPECT_EQ(last, expected);
@@ -162,10 +163,10 @@ TEST(KernelsTest, ForeignBytesAreThoseBeyondTheWidth) {
   bytes[10] = 1;         // Just behind it.
   bytes[600 + 599] = 1;  // Last byte of the second line's padding.
   unsigned long long count = 0;
-  RunKernel(ForeignKernel, 2,
-            ForeignArguments{
-                reinterpret_cast<const unsigned char*>(bytes.data()), 600, 10,
-                3, 0xff, &count});
+  RunKernel(
+      ForeignKernel, 2,
+      ForeignArguments{reinterpret_cast<const unsigned char*>(bytes.data()),
+                       600, 10, 3, 0xff, &count});
   EXPECT_EQ(count, 2u);
 }
 
@@ -226,9 +227,11 @@ TEST(OptionsTest, TheCoreSetIsValid) {
 
 RaceResult OddResult() {
   RaceResult result;
-  result.problem = *[] {
-    return ParseOptions({"--problem", "bf16 TN 1000 999 1001"});
-  }()->problems.begin();
+  result.problem =
+      *[] {
+        return ParseOptions({"--problem", "bf16 TN 1000 999 1001"});
+      }()
+           ->problems.begin();
   result.odd = true;
   OurResult ours;
   ours.kernel = "gemm_\"x\"";
@@ -261,8 +264,7 @@ TEST(ReportTest, OddSizesCountThePacking) {
        }) {
     EXPECT_NE(json.find(part), std::string::npos) << part << "\n" << json;
   }
-  EXPECT_NE(Summary({OddResult()}).find("2.000 (1 shapes)"),
-            std::string::npos);
+  EXPECT_NE(Summary({OddResult()}).find("2.000 (1 shapes)"), std::string::npos);
 }
 
 TEST(ReportTest, WithoutTheLibraryRatiosAreNull) {

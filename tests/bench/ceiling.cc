@@ -14,18 +14,17 @@ absl::StatusOr<jit::Instance> CeilingInstance(
   const bool bf16 = input == jit::DataType::kBf16;
   ASSIGN_OR_RETURN(const jit::Instance repitch,
                    jit::MakeRepitchInstance(templates));
-  ASSIGN_OR_RETURN(
-      std::string source,
-      templates.Expand(absl::StrCat(
-          kElementsText, kArgumentsText,
-          "#include \"common/types.h\"\n"
-          "namespace gemmd::bench {\n"
-          "using Input = ",
-          bf16 ? "BFloat16" : "Float16",
-          ";\n"
-          "constexpr Element kInput = Element::",
-          bf16 ? "kBf16" : "kF16", ";\n}  // namespace gemmd::bench\n",
-          kCeilingText)));
+  ASSIGN_OR_RETURN(std::string source,
+                   templates.Expand(absl::StrCat(
+                       kElementsText, kArgumentsText,
+                       "#include \"common/types.h\"\n"
+                       "namespace gemmd::bench {\n"
+                       "using Input = ",
+                       bf16 ? "BFloat16" : "Float16",
+                       ";\n"
+                       "constexpr Element kInput = Element::",
+                       bf16 ? "kBf16" : "kF16",
+                       ";\n}  // namespace gemmd::bench\n", kCeilingText)));
   return jit::Instance{.name = absl::StrCat("bench_ceiling_", Name(input)),
                        .source = std::move(source),
                        .options = repitch.options};
@@ -40,8 +39,7 @@ absl::StatusOr<double> MeasureCeiling(
   ASSIGN_OR_RETURN(const jit::CacheResult compiled,
                    cache.Get(instance, absl::Now() + absl::Minutes(5)));
   ASSIGN_OR_RETURN(const gpu::Module module,
-                   gpu::Module::Load(&device.context(),
-                                     compiled.kernel->cubin,
+                   gpu::Module::Load(&device.context(), compiled.kernel->cubin,
                                      jit::kKernelSymbol));
   const int grid = device.description().properties.multiprocessors;
   ASSIGN_OR_RETURN(
@@ -53,13 +51,12 @@ absl::StatusOr<double> MeasureCeiling(
       .sums = reinterpret_cast<float*>(sums.get()),
       .iterations = kIterations,
       .seed = 7};
-  const Contender contender = {
-      "ceiling", [&](int) {
-        return Launch(module.function(), grid, kThreads, kCeilingSharedBytes,
-                      &arguments, *stream);
-      }};
-  ASSIGN_OR_RETURN(const Timer::Prepared prepared,
-                   timer.Prepare(contender, 1));
+  const Contender contender = {"ceiling", [&](int) {
+                                 return Launch(module.function(), grid,
+                                               kThreads, kCeilingSharedBytes,
+                                               &arguments, *stream);
+                               }};
+  ASSIGN_OR_RETURN(const Timer::Prepared prepared, timer.Prepare(contender, 1));
   const Timer::Prepared* const contenders[] = {&prepared};
   ASSIGN_OR_RETURN(const std::vector<double> us, timer.Burst(contenders));
   constexpr double kFlopsPerInstruction = 2.0 * 64 * 256 * 16;

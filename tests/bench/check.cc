@@ -15,9 +15,12 @@ constexpr int64_t kGuardBytes = 4096;    // Before and behind D.
 // Relative error of rounding to the type.
 double UnitRoundoff(jit::DataType type) {
   switch (type) {
-    case jit::DataType::kBf16: return 0x1p-8;
-    case jit::DataType::kF16: return 0x1p-11;
-    default: return 0x1p-24;
+    case jit::DataType::kBf16:
+      return 0x1p-8;
+    case jit::DataType::kF16:
+      return 0x1p-11;
+    default:
+      return 0x1p-24;
   }
 }
 
@@ -131,8 +134,7 @@ absl::Status Checker::CompareWithReference(const jit::Problem& problem,
                    device_.memory().Allocate(stream_, sizeof(totals)));
   const gpu::DriverTable& driver = stream_->driver();
   RETURN_IF_CUDA_ERROR(driver, cuMemsetD8Async(counters.get(), 0,
-                                               sizeof(totals),
-                                               stream_->get()));
+                                               sizeof(totals), stream_->get()));
   const jit::MatrixLayout layout = problem.d();
   auto* device_totals = reinterpret_cast<Totals*>(counters.get());
   // Both sides round f32 sums that drift apart like a random walk over k.
@@ -145,16 +147,16 @@ absl::Status Checker::CompareWithReference(const jit::Problem& problem,
        .width = layout.width(),
        .lines = layout.lines(),
        .element = ElementOf(layout.type),
-       .absolute = static_cast<float>(
-           walk * std::max(1.0f, std::fabs(problem.alpha))),
+       .absolute =
+           static_cast<float>(walk * std::max(1.0f, std::fabs(problem.alpha))),
        .relative =
            static_cast<float>(2 * UnitRoundoff(problem.d_type) + 0x1p-22),
        .mismatches = &device_totals->mismatches,
        .largest = &device_totals->largest},
       *stream_));
-  RETURN_IF_CUDA_ERROR(driver,
-                       cuMemcpyDtoHAsync(&totals, counters.get(),
-                                         sizeof(totals), stream_->get()));
+  RETURN_IF_CUDA_ERROR(
+      driver, cuMemcpyDtoHAsync(&totals, counters.get(), sizeof(totals),
+                                stream_->get()));
   RETURN_IF_ERROR(stream_->Synchronize());
   result.compared = true;
   result.mismatches = static_cast<int64_t>(totals.mismatches);
@@ -169,8 +171,8 @@ absl::Status Checker::CountForeign(const jit::Problem& problem,
   ASSIGN_OR_RETURN(const gpu::DeviceBuffer counter,
                    device_.memory().Allocate(stream_, sizeof(count)));
   const gpu::DriverTable& driver = stream_->driver();
-  RETURN_IF_CUDA_ERROR(driver, cuMemsetD8Async(counter.get(), 0, sizeof(count),
-                                               stream_->get()));
+  RETURN_IF_CUDA_ERROR(
+      driver, cuMemsetD8Async(counter.get(), 0, sizeof(count), stream_->get()));
   const jit::MatrixLayout layout = problem.d();
   const auto scan = [&](CUdeviceptr from, int64_t width, int64_t pitch,
                         int64_t lines) {
@@ -189,9 +191,9 @@ absl::Status Checker::CountForeign(const jit::Problem& problem,
   RETURN_IF_ERROR(scan(buffer, 0, kGuardBytes, 1));
   RETURN_IF_ERROR(scan(d + static_cast<CUdeviceptr>(layout.device_bytes()), 0,
                        kGuardBytes, 1));
-  RETURN_IF_CUDA_ERROR(driver, cuMemcpyDtoHAsync(&count, counter.get(),
-                                                 sizeof(count),
-                                                 stream_->get()));
+  RETURN_IF_CUDA_ERROR(
+      driver,
+      cuMemcpyDtoHAsync(&count, counter.get(), sizeof(count), stream_->get()));
   RETURN_IF_ERROR(stream_->Synchronize());
   result.foreign_bytes = static_cast<int64_t>(count);
   return absl::OkStatus();
@@ -211,8 +213,8 @@ absl::Status Checker::Sample(const jit::Problem& problem, CUdeviceptr d,
       const auto anywhere = [i](unsigned seed, int64_t size) {
         const double share =
             std::fabs(RandomValue(seed, static_cast<uint64_t>(i)));
-        return std::min(size - 1, static_cast<int64_t>(
-                                      share * static_cast<double>(size)));
+        return std::min(
+            size - 1, static_cast<int64_t>(share * static_cast<double>(size)));
       };
       at = {anywhere(101, problem.m), anywhere(102, problem.n)};
     }

@@ -45,8 +45,8 @@ class Checker {
                                     const OurProduct& ours) const;
 
  private:
-  absl::Status CompareWithReference(const jit::Problem& problem,
-                                    CUdeviceptr d, CheckResult& result) const;
+  absl::Status CompareWithReference(const jit::Problem& problem, CUdeviceptr d,
+                                    CheckResult& result) const;
   absl::Status CountForeign(const jit::Problem& problem, CUdeviceptr buffer,
                             CheckResult& result) const;
   absl::Status Sample(const jit::Problem& problem, CUdeviceptr d,

@@ -23,9 +23,9 @@ inline constexpr Status kSuccess = 0;  // CUBLAS_STATUS_SUCCESS
 enum DataType : int { kF32 = 0, kF16 = 2, kBf16 = 14 };
 // cublasOperation_t
 enum Operation : int { kN = 0, kT = 1 };
-inline constexpr int kCompute32F = 68;        // CUBLAS_COMPUTE_32F
-inline constexpr int kDescTransA = 3;         // CUBLASLT_MATMUL_DESC_TRANSA
-inline constexpr int kDescTransB = 4;         // CUBLASLT_MATMUL_DESC_TRANSB
+inline constexpr int kCompute32F = 68;  // CUBLAS_COMPUTE_32F
+inline constexpr int kDescTransA = 3;   // CUBLASLT_MATMUL_DESC_TRANSA
+inline constexpr int kDescTransB = 4;   // CUBLASLT_MATMUL_DESC_TRANSB
 inline constexpr int kPreferenceWorkspaceBytes = 1;  // ..._PREF_MAX_WORKSPACE
 
 // cublasLtMatmulAlgo_t
@@ -48,24 +48,24 @@ struct Api {
   size_t (*GetVersion)();
   Status (*MatmulDescCreate)(MatmulDesc*, int compute, int scale_type);
   Status (*MatmulDescDestroy)(MatmulDesc);
-  Status (*MatmulDescSetAttribute)(MatmulDesc, int attribute,
-                                   const void* value, size_t bytes);
+  Status (*MatmulDescSetAttribute)(MatmulDesc, int attribute, const void* value,
+                                   size_t bytes);
   Status (*MatrixLayoutCreate)(MatrixLayout*, int type, uint64_t rows,
                                uint64_t columns, int64_t leading_dimension);
   Status (*MatrixLayoutDestroy)(MatrixLayout);
   Status (*PreferenceCreate)(Preference*);
   Status (*PreferenceDestroy)(Preference);
-  Status (*PreferenceSetAttribute)(Preference, int attribute,
-                                   const void* value, size_t bytes);
-  Status (*AlgoGetHeuristic)(Handle, MatmulDesc, MatrixLayout a,
-                             MatrixLayout b, MatrixLayout c, MatrixLayout d,
-                             Preference, int requested,
-                             HeuristicResult* results, int* returned);
+  Status (*PreferenceSetAttribute)(Preference, int attribute, const void* value,
+                                   size_t bytes);
+  Status (*AlgoGetHeuristic)(Handle, MatmulDesc, MatrixLayout a, MatrixLayout b,
+                             MatrixLayout c, MatrixLayout d, Preference,
+                             int requested, HeuristicResult* results,
+                             int* returned);
   Status (*Matmul)(Handle, MatmulDesc, const void* alpha, const void* a,
-                   MatrixLayout, const void* b, MatrixLayout,
-                   const void* beta, const void* c, MatrixLayout, void* d,
-                   MatrixLayout, const Algorithm*, void* workspace,
-                   size_t workspace_bytes, CUstream);
+                   MatrixLayout, const void* b, MatrixLayout, const void* beta,
+                   const void* c, MatrixLayout, void* d, MatrixLayout,
+                   const Algorithm*, void* workspace, size_t workspace_bytes,
+                   CUstream);
 };
 
 }  // namespace gemmd::bench::lt

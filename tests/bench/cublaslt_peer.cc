@@ -26,10 +26,14 @@ absl::Status Resolve(void* library, const char* symbol, Function& function) {
 
 absl::StatusOr<lt::DataType> LtType(jit::DataType type) {
   switch (type) {
-    case jit::DataType::kF32: return lt::kF32;
-    case jit::DataType::kF16: return lt::kF16;
-    case jit::DataType::kBf16: return lt::kBf16;
-    default: break;
+    case jit::DataType::kF32:
+      return lt::kF32;
+    case jit::DataType::kF16:
+      return lt::kF16;
+    case jit::DataType::kBf16:
+      return lt::kBf16;
+    default:
+      break;
   }
   return absl::UnimplementedError(
       absl::StrCat("The benchmark does not ask cuBLASLt for ", Name(type)));
@@ -66,16 +70,16 @@ absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open(
                           api.MatmulDescSetAttribute));
   RETURN_IF_ERROR(
       Resolve(library, "cublasLtMatrixLayoutCreate", api.MatrixLayoutCreate));
-  RETURN_IF_ERROR(Resolve(library, "cublasLtMatrixLayoutDestroy",
-                          api.MatrixLayoutDestroy));
-  RETURN_IF_ERROR(Resolve(library, "cublasLtMatmulPreferenceCreate",
-                          api.PreferenceCreate));
+  RETURN_IF_ERROR(
+      Resolve(library, "cublasLtMatrixLayoutDestroy", api.MatrixLayoutDestroy));
+  RETURN_IF_ERROR(
+      Resolve(library, "cublasLtMatmulPreferenceCreate", api.PreferenceCreate));
   RETURN_IF_ERROR(Resolve(library, "cublasLtMatmulPreferenceDestroy",
                           api.PreferenceDestroy));
   RETURN_IF_ERROR(Resolve(library, "cublasLtMatmulPreferenceSetAttribute",
                           api.PreferenceSetAttribute));
-  RETURN_IF_ERROR(Resolve(library, "cublasLtMatmulAlgoGetHeuristic",
-                          api.AlgoGetHeuristic));
+  RETURN_IF_ERROR(
+      Resolve(library, "cublasLtMatmulAlgoGetHeuristic", api.AlgoGetHeuristic));
   RETURN_IF_ERROR(Resolve(library, "cublasLtMatmul", api.Matmul));
   RETURN_IF_ERROR(Checked(api.Create(&peer->handle_), "cublasLtCreate"));
   return peer;
@@ -94,8 +98,7 @@ std::string CublasLt::version() const {
 
 absl::StatusOr<std::unique_ptr<LtProduct>> LtProduct::Create(
     const CublasLt& library, const jit::Problem& problem) {
-  auto product =
-      std::unique_ptr<LtProduct>(new LtProduct(library, problem));
+  auto product = std::unique_ptr<LtProduct>(new LtProduct(library, problem));
   RETURN_IF_ERROR(product->Describe());
   return product;
 }
@@ -111,9 +114,9 @@ LtProduct::~LtProduct() {
 
 absl::Status LtProduct::Describe() {
   const lt::Api& api = library_.api();
-  RETURN_IF_ERROR(Checked(
-      api.MatmulDescCreate(&description_, lt::kCompute32F, lt::kF32),
-      "cublasLtMatmulDescCreate"));
+  RETURN_IF_ERROR(
+      Checked(api.MatmulDescCreate(&description_, lt::kCompute32F, lt::kF32),
+              "cublasLtMatmulDescCreate"));
 
   // The library writes column-major results. A row-major D is the product of
   // the transposed operands in reverse order.
@@ -124,24 +127,22 @@ absl::Status LtProduct::Describe() {
       exchanged_ ? jit::Order::kRowMajor : jit::Order::kColumnMajor;
   const lt::Operation x_operation = x.order == plain ? lt::kN : lt::kT;
   const lt::Operation y_operation = y.order == plain ? lt::kN : lt::kT;
-  RETURN_IF_ERROR(Checked(
-      api.MatmulDescSetAttribute(description_, lt::kDescTransA, &x_operation,
-                                 sizeof(x_operation)),
-      "cublasLtMatmulDescSetAttribute"));
-  RETURN_IF_ERROR(Checked(
-      api.MatmulDescSetAttribute(description_, lt::kDescTransB, &y_operation,
-                                 sizeof(y_operation)),
-      "cublasLtMatmulDescSetAttribute"));
+  RETURN_IF_ERROR(
+      Checked(api.MatmulDescSetAttribute(description_, lt::kDescTransA,
+                                         &x_operation, sizeof(x_operation)),
+              "cublasLtMatmulDescSetAttribute"));
+  RETURN_IF_ERROR(
+      Checked(api.MatmulDescSetAttribute(description_, lt::kDescTransB,
+                                         &y_operation, sizeof(y_operation)),
+              "cublasLtMatmulDescSetAttribute"));
 
   const auto describe = [&api](const jit::MatrixLayout& layout,
                                lt::MatrixLayout& out) -> absl::Status {
     ASSIGN_OR_RETURN(const lt::DataType type, LtType(layout.type));
-    return Checked(
-        api.MatrixLayoutCreate(&out, type,
-                               static_cast<uint64_t>(layout.width()),
-                               static_cast<uint64_t>(layout.lines()),
-                               layout.width()),
-        "cublasLtMatrixLayoutCreate");
+    return Checked(api.MatrixLayoutCreate(
+                       &out, type, static_cast<uint64_t>(layout.width()),
+                       static_cast<uint64_t>(layout.lines()), layout.width()),
+                   "cublasLtMatrixLayoutCreate");
   };
   RETURN_IF_ERROR(describe(x, a_));
   RETURN_IF_ERROR(describe(y, b_));
@@ -184,11 +185,11 @@ absl::Status LtProduct::Enqueue(const lt::HeuristicResult& heuristic,
   // The library wants a C even where beta is 0 and it is not read.
   const CUdeviceptr c = memory.c != 0 ? memory.c : memory.d;
   return Checked(
-      library_.api().Matmul(
-          library_.handle(), description_, &problem_.alpha, pointer(x), a_,
-          pointer(y), b_, &problem_.beta, pointer(c), d_, pointer(memory.d),
-          d_, &heuristic.algorithm, pointer(memory.workspace),
-          heuristic.workspace_bytes, stream.get()),
+      library_.api().Matmul(library_.handle(), description_, &problem_.alpha,
+                            pointer(x), a_, pointer(y), b_, &problem_.beta,
+                            pointer(c), d_, pointer(memory.d), d_,
+                            &heuristic.algorithm, pointer(memory.workspace),
+                            heuristic.workspace_bytes, stream.get()),
       "cublasLtMatmul");
 }
 

@@ -24,9 +24,12 @@ int GridFor(int64_t lines) {
 
 Element ElementOf(jit::DataType type) {
   switch (type) {
-    case jit::DataType::kBf16: return Element::kBf16;
-    case jit::DataType::kF16: return Element::kF16;
-    default: break;
+    case jit::DataType::kBf16:
+      return Element::kBf16;
+    case jit::DataType::kF16:
+      return Element::kF16;
+    default:
+      break;
   }
   CHECK(type == jit::DataType::kF32);
   return Element::kF32;
@@ -55,9 +58,9 @@ absl::StatusOr<std::unique_ptr<DeviceCode>> DeviceCode::Load(
   for (const jit::Instance& instance : instances) {
     ASSIGN_OR_RETURN(const jit::CacheResult compiled,
                      cache.Get(instance, absl::Now() + absl::Minutes(5)));
-    ASSIGN_OR_RETURN(gpu::Module module,
-                     gpu::Module::Load(context, compiled.kernel->cubin,
-                                       jit::kKernelSymbol));
+    ASSIGN_OR_RETURN(
+        gpu::Module module,
+        gpu::Module::Load(context, compiled.kernel->cubin, jit::kKernelSymbol));
     modules.push_back(std::move(module));
   }
   return std::unique_ptr<DeviceCode>(new DeviceCode(std::move(modules)));

@@ -8,8 +8,8 @@ absl::StatusOr<Graph> Graph::Capture(
     const gpu::Stream& stream, const std::function<absl::Status()>& enqueue) {
   const gpu::DriverTable& driver = stream.driver();
   RETURN_IF_CUDA_ERROR(
-      driver, cuStreamBeginCapture(stream.get(),
-                                   CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+      driver,
+      cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   const absl::Status enqueued = enqueue();
   // Ends the capture in any case: a stream left capturing is of no use.
   CUgraph captured = nullptr;

@@ -31,8 +31,8 @@ absl::StatusOr<jit::TemplateLibrary> Templates(const Options& options) {
 
 std::unique_ptr<jit::KernelCache> OpenCache(const Options& options) {
   absl::StatusOr<std::unique_ptr<jit::Compiler>> compiler =
-      jit::CreateNvrtcCompiler({.nvrtc_path = options.nvrtc,
-                                .worker_program = "/proc/self/exe"});
+      jit::CreateNvrtcCompiler(
+          {.nvrtc_path = options.nvrtc, .worker_program = "/proc/self/exe"});
   if (!compiler.ok()) {
     // What is cached still runs.
     absl::FPrintF(stderr, "gemm_bench: %s\n", compiler.status().message());
@@ -65,8 +65,7 @@ class Entries {
         }
       }
       ASSIGN_OR_RETURN(std::vector<Choice> choices,
-                       Choices(problem, device, templates,
-                               options.candidates));
+                       Choices(problem, device, templates, options.candidates));
       for (const Choice& choice : choices) {
         if (names.insert(choice.instance.name).second) {
           instances.push_back(choice.instance);
@@ -117,22 +116,18 @@ absl::StatusOr<bool> Run(const Options& options) {
   RETURN_IF_ERROR(device->context().MakeCurrent());
   ASSIGN_OR_RETURN(const std::shared_ptr<gpu::Stream> stream,
                    gpu::Stream::Create(&device->context()));
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<DeviceCode> code,
-      DeviceCode::Load(&device->context(), templates, *cache));
-  ASSIGN_OR_RETURN(
-      const Timer timer,
-      Timer::Create(*stream, {.samples = options.samples}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<DeviceCode> code,
+                   DeviceCode::Load(&device->context(), templates, *cache));
+  ASSIGN_OR_RETURN(const Timer timer,
+                   Timer::Create(*stream, {.samples = options.samples}));
   std::unique_ptr<CublasLt> library;
   if (options.peer != "none") {
     ASSIGN_OR_RETURN(library, CublasLt::Open(options.peer));
   }
-  ASSIGN_OR_RETURN(
-      const gpu::DeviceBuffer workspace,
-      device->memory().Allocate(stream, kLibraryWorkspaceBytes));
-  ASSIGN_OR_RETURN(const int l2_bytes,
-                   device->context().Attribute(
-                       CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
+  ASSIGN_OR_RETURN(const gpu::DeviceBuffer workspace,
+                   device->memory().Allocate(stream, kLibraryWorkspaceBytes));
+  ASSIGN_OR_RETURN(const int l2_bytes, device->context().Attribute(
+                                           CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
 
   Environment environment = {
       .device = device->description(),
@@ -147,9 +142,8 @@ absl::StatusOr<bool> Run(const Options& options) {
     for (const jit::Problem& problem : options.problems) {
       double& tflops = environment.ceiling_tflops[problem.a_type];
       if (tflops > 0) continue;
-      ASSIGN_OR_RETURN(tflops,
-                       MeasureCeiling(*device, stream, templates, *cache,
-                                      problem.a_type, timer));
+      ASSIGN_OR_RETURN(tflops, MeasureCeiling(*device, stream, templates,
+                                              *cache, problem.a_type, timer));
       absl::PrintF("%s ceiling %.1f TFLOP/s\n", Name(problem.a_type), tflops);
     }
   }

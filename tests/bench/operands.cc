@@ -12,8 +12,8 @@ constexpr unsigned char kPoison = 0xff;  // NaN in every element type.
 
 class Maker {
  public:
-  Maker(const gpu::MemoryPool& pool,
-        const std::shared_ptr<gpu::Stream>& stream, const DeviceCode& code)
+  Maker(const gpu::MemoryPool& pool, const std::shared_ptr<gpu::Stream>& stream,
+        const DeviceCode& code)
       : pool_(pool), stream_(stream), code_(code) {}
 
   absl::StatusOr<Matrix> Poisoned(const jit::MatrixLayout& layout) const {
@@ -49,8 +49,7 @@ class Maker {
 
  private:
   absl::StatusOr<gpu::DeviceBuffer> Poisoned(int64_t bytes) const {
-    ASSIGN_OR_RETURN(gpu::DeviceBuffer buffer,
-                     pool_.Allocate(stream_, bytes));
+    ASSIGN_OR_RETURN(gpu::DeviceBuffer buffer, pool_.Allocate(stream_, bytes));
     RETURN_IF_CUDA_ERROR(
         stream_->driver(),
         cuMemsetD8Async(buffer.get(), kPoison, static_cast<size_t>(bytes),
@@ -73,10 +72,10 @@ int64_t StoredBytes(const jit::MatrixLayout& layout) {
 int Operands::CopyCount(const jit::Problem& problem, const Limits& limits) {
   const int64_t input_bytes =
       problem.a().device_bytes() + problem.b().device_bytes();
-  const int64_t copy_bytes =
-      StoredBytes(problem.a()) + StoredBytes(problem.b()) +
-      StoredBytes(problem.d()) +
-      (problem.reads_c() ? StoredBytes(problem.c()) : 0);
+  const int64_t copy_bytes = StoredBytes(problem.a()) +
+                             StoredBytes(problem.b()) +
+                             StoredBytes(problem.d()) +
+                             (problem.reads_c() ? StoredBytes(problem.c()) : 0);
   // With n copies, the inputs of n - 1 others pass between two uses of one.
   const int64_t wanted = 1 + (2 * limits.l2_bytes + input_bytes - 1) /
                                  std::max<int64_t>(input_bytes, 1);

@@ -25,9 +25,7 @@ struct Matrix {
   gpu::DeviceBuffer separate;  // Empty where `padded` has no padding.
 
   bool odd() const { return layout.pitch_bytes() != layout.width_bytes(); }
-  CUdeviceptr unpadded() const {
-    return odd() ? separate.get() : padded.get();
-  }
+  CUdeviceptr unpadded() const { return odd() ? separate.get() : padded.get(); }
 };
 
 struct OperandCopy {

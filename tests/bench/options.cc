@@ -47,9 +47,9 @@ absl::StatusOr<int> PositiveInteger(const std::string& flag,
                                     const std::string& value, int least) {
   int number = 0;
   if (!absl::SimpleAtoi(value, &number) || number < least) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        flag, " is '", value, "'; an integer of at least ", least,
-        " is allowed"));
+    return absl::InvalidArgumentError(absl::StrCat(flag, " is '", value,
+                                                   "'; an integer of at least ",
+                                                   least, " is allowed"));
   }
   return number;
 }
@@ -151,8 +151,8 @@ absl::StatusOr<Options> ParseOptions(
   }
   for (const jit::Problem& problem : options.problems) {
     if (!problem.writes()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          jit::ProblemLine(problem), " has no result to time"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(jit::ProblemLine(problem), " has no result to time"));
     }
   }
   return options;

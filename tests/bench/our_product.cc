@@ -68,14 +68,13 @@ OurProduct::OurProduct(std::shared_ptr<gpu::Stream> stream,
 
 absl::StatusOr<std::unique_ptr<OurProduct>> OurProduct::Create(
     const gpu::CudaDevice& device, const std::shared_ptr<gpu::Stream>& stream,
-    const jit::Problem& problem, const Choice& choice,
-    jit::KernelCache& cache, const Operands& operands, Options options) {
+    const jit::Problem& problem, const Choice& choice, jit::KernelCache& cache,
+    const Operands& operands, Options options) {
   ASSIGN_OR_RETURN(const jit::CacheResult compiled,
                    cache.Get(choice.instance, CompileDeadline()));
-  ASSIGN_OR_RETURN(
-      gpu::Module module,
-      gpu::Module::Load(&device.context(), compiled.kernel->cubin,
-                        jit::kKernelSymbol));
+  ASSIGN_OR_RETURN(gpu::Module module,
+                   gpu::Module::Load(&device.context(), compiled.kernel->cubin,
+                                     jit::kKernelSymbol));
   auto product = std::unique_ptr<OurProduct>(
       new OurProduct(stream, problem, choice, std::move(module)));
   const jit::Plan& plan = product->plan_;
@@ -91,24 +90,23 @@ absl::StatusOr<std::unique_ptr<OurProduct>> OurProduct::Create(
   }
   product->first_ = &operands[0];
   for (int i = 0; i < operands.size(); ++i) {
-    ASSIGN_OR_RETURN(
-        gpu::PreparedLaunch launch,
-        product->Prepare(operands[i], operands[i].d.padded.get()));
+    ASSIGN_OR_RETURN(gpu::PreparedLaunch launch,
+                     product->Prepare(operands[i], operands[i].d.padded.get()));
     product->launches_.push_back(launch);
   }
   return product;
 }
 
-absl::StatusOr<gpu::PreparedLaunch> OurProduct::Prepare(
-    const OperandCopy& copy, CUdeviceptr d) const {
-  ASSIGN_OR_RETURN(gpu::PreparedLaunch launch,
-                   gpu::PrepareLaunch(stream_->driver(), problem_, plan_,
-                                      functions_,
-                                      {.a = copy.a.padded.get(),
-                                       .b = copy.b.padded.get(),
-                                       .c = copy.c.padded.get(),
-                                       .d = d,
-                                       .partials = partials_.get()}));
+absl::StatusOr<gpu::PreparedLaunch> OurProduct::Prepare(const OperandCopy& copy,
+                                                        CUdeviceptr d) const {
+  ASSIGN_OR_RETURN(
+      gpu::PreparedLaunch launch,
+      gpu::PrepareLaunch(stream_->driver(), problem_, plan_, functions_,
+                         {.a = copy.a.padded.get(),
+                          .b = copy.b.padded.get(),
+                          .c = copy.c.padded.get(),
+                          .d = d,
+                          .partials = partials_.get()}));
   launch.overlaps_predecessor = overlap_;
   return launch;
 }

@@ -41,10 +41,9 @@ class OurProduct {
 
   // `operands` outlives this object.
   static absl::StatusOr<std::unique_ptr<OurProduct>> Create(
-      const gpu::CudaDevice& device,
-      const std::shared_ptr<gpu::Stream>& stream, const jit::Problem& problem,
-      const Choice& choice, jit::KernelCache& cache, const Operands& operands,
-      Options options);
+      const gpu::CudaDevice& device, const std::shared_ptr<gpu::Stream>& stream,
+      const jit::Problem& problem, const Choice& choice,
+      jit::KernelCache& cache, const Operands& operands, Options options);
 
   const jit::Plan& plan() const { return plan_; }
   const std::string& name() const { return name_; }

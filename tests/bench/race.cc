@@ -53,7 +53,7 @@ class Racer {
   // Times `runners`, in order, by `measure`, into `member` of their Times.
   template <typename Measure>
   absl::Status TimeAll(const std::vector<const Runner*>& runners,
-                       Measure measure, double Times::* member) const;
+                       Measure measure, double Times::*member) const;
 
   const RaceTrack& track_;
   const Operands& operands_;
@@ -62,9 +62,9 @@ class Racer {
   std::unique_ptr<LtProduct> library_;
   std::vector<lt::HeuristicResult> heuristics_;
   std::vector<Times> heuristic_times_;
-  std::vector<Runner> ours_;  // Resident and packed of each choice.
+  std::vector<Runner> ours_;             // Resident and packed of each choice.
   std::vector<Runner> library_runners_;  // Of each heuristic.
-  std::vector<size_t> finalists_;  // Indices into library_runners_.
+  std::vector<size_t> finalists_;        // Indices into library_runners_.
 };
 
 absl::Status Racer::EnqueuePacked(const OurProduct& product, int i) const {
@@ -144,7 +144,7 @@ absl::Status Racer::Add(const Contender& contender, Times& times,
 
 template <typename Measure>
 absl::Status Racer::TimeAll(const std::vector<const Runner*>& runners,
-                            Measure measure, double Times::* member) const {
+                            Measure measure, double Times::*member) const {
   std::vector<const Timer::Prepared*> contenders;
   for (const Runner* runner : runners) contenders.push_back(&runner->prepared);
   ASSIGN_OR_RETURN(const std::vector<double> us,
@@ -245,8 +245,7 @@ absl::Status Racer::Run() {
   std::vector<const Runner*> runners = All(ours_);
   for (size_t at : finalists_) runners.push_back(&library_runners_[at]);
   // Without bursts a quick look still picks who runs sustained.
-  RETURN_IF_ERROR(TimeAll(runners,
-                          track_.burst ? &Timer::Burst : &Timer::Quick,
+  RETURN_IF_ERROR(TimeAll(runners, track_.burst ? &Timer::Burst : &Timer::Quick,
                           &Times::burst_us));
   PickBest();
   if (track_.sustained) RETURN_IF_ERROR(RunSustained());
@@ -268,8 +267,8 @@ absl::StatusOr<RaceResult> Race(const RaceTrack& track,
   result.problem = problem;
   ASSIGN_OR_RETURN(
       const Operands operands,
-      Operands::Create(problem, track.device.memory(), track.stream,
-                       track.code, {.l2_bytes = track.l2_bytes}));
+      Operands::Create(problem, track.device.memory(), track.stream, track.code,
+                       {.l2_bytes = track.l2_bytes}));
   result.odd = operands.needs_pack();
   Racer racer(track, operands, result);
   RETURN_IF_ERROR(racer.AddOurs(choices));

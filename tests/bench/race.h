@@ -35,17 +35,17 @@ struct OurResult {
 };
 
 struct LibraryResult {
-  int heuristics = 0;    // Returned by the library.
-  int best = 0;          // Which of them was fastest, from 0.
+  int heuristics = 0;  // Returned by the library.
+  int best = 0;        // Which of them was fastest, from 0.
   Times best_times;
   Times first_times;
 };
 
 struct RaceResult {
   jit::Problem problem;
-  bool odd = false;               // A or B needs padding.
-  std::vector<OurResult> ours;    // In the order of the choices.
-  int best = 0;                   // The fastest of them.
+  bool odd = false;             // A or B needs padding.
+  std::vector<OurResult> ours;  // In the order of the choices.
+  int best = 0;                 // The fastest of them.
   std::optional<LibraryResult> library;
 };
 

@@ -170,8 +170,7 @@ std::string ResultJson(const RaceResult& result,
              Ratio(best.packed.burst_us, library.best_times.burst_us))
         .Add("resident_ratio",
              Ratio(best.resident.burst_us, library.best_times.burst_us))
-        .Add("resident_tflops",
-             Tflops(result.problem, best.resident.burst_us));
+        .Add("resident_tflops", Tflops(result.problem, best.resident.burst_us));
   }
   json.Add("kernel", Quoted(best.kernel));
   std::string kernels;
@@ -187,8 +186,8 @@ std::string ResultJson(const RaceResult& result,
 std::string KeyOf(const jit::Problem& problem) {
   std::string text = DebugString(problem);
   if (problem.d_type == problem.a_type) {
-    text = std::string(absl::StripSuffix(
-        text, absl::StrCat(" -> ", Name(problem.d_type))));
+    text = std::string(
+        absl::StripSuffix(text, absl::StrCat(" -> ", Name(problem.d_type))));
   }
   return text;
 }
@@ -196,8 +195,7 @@ std::string KeyOf(const jit::Problem& problem) {
 std::string TableHeader() {
   return absl::StrFormat("%-30s %10s %8s %9s %9s %6s %6s %6s %7s %7s  %s\n",
                          "problem", "us", "TFLOP/s", "lt us", "first us",
-                         "ratio", "first", "peak", "packed", "sust.",
-                         "kernel");
+                         "ratio", "first", "peak", "packed", "sust.", "kernel");
 }
 
 std::string TableRows(const RaceResult& result,
@@ -210,7 +208,7 @@ std::string TableRows(const RaceResult& result,
     const double tflops = Tflops(result.problem, us);
     const Times& counted = Counted(result, ours);
     absl::StrAppendFormat(
-        &rows, "%-30s %10.2f %8.1f %9s %9s %6s %6s %6s %7s %7s %s%s", 
+        &rows, "%-30s %10.2f %8.1f %9s %9s %6s %6s %6s %7s %7s %s%s",
         KeyOf(result.problem), us, tflops,
         Fixed(library.best_times.burst_us, 2),
         Fixed(library.first_times.burst_us, 2),
@@ -238,10 +236,9 @@ std::string Summary(const std::vector<RaceResult>& results) {
     sustained.Add(
         Ratio(times.sustained_us, result.library->best_times.sustained_us));
   }
-  return absl::StrCat(
-      "Geometric means, packing counted: ", ratio.Text(),
-      " to the best heuristic, ", first.Text(), " to the first, ",
-      sustained.Text(), " sustained\n");
+  return absl::StrCat("Geometric means, packing counted: ", ratio.Text(),
+                      " to the best heuristic, ", first.Text(),
+                      " to the first, ", sustained.Text(), " sustained\n");
 }
 
 std::string Json(const std::vector<RaceResult>& results,

@@ -14,10 +14,10 @@ namespace gemmd::bench {
 
 struct Environment {
   device::Description device;
-  std::string library;         // "cublasLt 13.1.0"; empty without.
+  std::string library;  // "cublasLt 13.1.0"; empty without.
   std::string template_digest;
-  std::string date;            // ISO 8601, UTC.
-  std::string clocks;          // As NVML says; empty when it does not.
+  std::string date;    // ISO 8601, UTC.
+  std::string clocks;  // As NVML says; empty when it does not.
   std::map<jit::DataType, double> ceiling_tflops;
   double elapsed_s = 0;
 };

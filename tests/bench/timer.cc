@@ -20,19 +20,17 @@ double Median(std::vector<double> values) {
   CHECK(!values.empty());
   std::sort(values.begin(), values.end());
   const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1
-             ? values[middle]
-             : (values[middle - 1] + values[middle]) / 2;
+  return values.size() % 2 == 1 ? values[middle]
+                                : (values[middle - 1] + values[middle]) / 2;
 }
 
 absl::StatusOr<Timer> Timer::Create(const gpu::Stream& stream,
                                     Options options) {
-  ASSIGN_OR_RETURN(gpu::Event begin,
-                   gpu::Event::Create(&stream.context(),
-                                      gpu::Event::Timing::kOn));
-  ASSIGN_OR_RETURN(gpu::Event end,
-                   gpu::Event::Create(&stream.context(),
-                                      gpu::Event::Timing::kOn));
+  ASSIGN_OR_RETURN(
+      gpu::Event begin,
+      gpu::Event::Create(&stream.context(), gpu::Event::Timing::kOn));
+  ASSIGN_OR_RETURN(gpu::Event end, gpu::Event::Create(&stream.context(),
+                                                      gpu::Event::Timing::kOn));
   return Timer(stream, options, std::move(begin), std::move(end));
 }
 
@@ -58,9 +56,9 @@ absl::StatusOr<Timer::Prepared> Timer::Prepare(const Contender& contender,
                      return absl::OkStatus();
                    }));
   const double iteration_ms = std::max(probe_ms / kProbes, 1e-3);
-  int iterations = static_cast<int>(
-      std::clamp(std::ceil(options_.burst_ms / iteration_ms), 1.0,
-                 static_cast<double>(kMaxIterations)));
+  int iterations =
+      static_cast<int>(std::clamp(std::ceil(options_.burst_ms / iteration_ms),
+                                  1.0, static_cast<double>(kMaxIterations)));
   // Whole rounds over the copies, so that every replay reads the same.
   if (iterations > copies) {
     iterations = (iterations + copies - 1) / copies * copies;
@@ -68,13 +66,13 @@ absl::StatusOr<Timer::Prepared> Timer::Prepare(const Contender& contender,
   Prepared prepared;
   prepared.name_ = contender.name;
   prepared.iterations_ = iterations;
-  ASSIGN_OR_RETURN(
-      prepared.graph_, Graph::Capture(stream_, [&]() -> absl::Status {
-        for (int i = 0; i < iterations; ++i) {
-          RETURN_IF_ERROR(contender.enqueue(i));
-        }
-        return absl::OkStatus();
-      }));
+  ASSIGN_OR_RETURN(prepared.graph_,
+                   Graph::Capture(stream_, [&]() -> absl::Status {
+                     for (int i = 0; i < iterations; ++i) {
+                       RETURN_IF_ERROR(contender.enqueue(i));
+                     }
+                     return absl::OkStatus();
+                   }));
   RETURN_IF_ERROR(stream_.Synchronize());
   return prepared;
 }
@@ -106,9 +104,8 @@ absl::StatusOr<std::vector<std::vector<double>>> Timer::Interleave(
 
 absl::StatusOr<std::vector<double>> Timer::Burst(
     absl::Span<const Prepared* const> contenders) const {
-  ASSIGN_OR_RETURN(
-      const std::vector<std::vector<double>> all,
-      Interleave(contenders, options_.samples, options_.idle_ms));
+  ASSIGN_OR_RETURN(const std::vector<std::vector<double>> all,
+                   Interleave(contenders, options_.samples, options_.idle_ms));
   std::vector<double> medians;
   for (const std::vector<double>& samples : all) {
     medians.push_back(Median(samples));

@@ -70,8 +70,7 @@ class Timer {
         end_(std::move(end)) {}
 
   // Milliseconds of device time that `work` takes.
-  absl::StatusOr<double> Time(
-      const std::function<absl::Status()>& work) const;
+  absl::StatusOr<double> Time(const std::function<absl::Status()>& work) const;
   // Microseconds per iteration over `replays` of its graph.
   absl::StatusOr<double> Replay(const Prepared& contender, int replays) const;
   // Samples of all contenders, in turns, each after `idle_ms`.

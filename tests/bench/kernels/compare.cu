@@ -2,9 +2,10 @@
 namespace gemmd::bench {
 
 float Load(Element element, const char* line, long long i) {
-  return Decode(element, BytesOf(element) == 4
-                             ? reinterpret_cast<const unsigned*>(line)[i]
-                             : reinterpret_cast<const unsigned short*>(line)[i]);
+  return Decode(element,
+                BytesOf(element) == 4
+                    ? reinterpret_cast<const unsigned*>(line)[i]
+                    : reinterpret_cast<const unsigned short*>(line)[i]);
 }
 
 }  // namespace gemmd::bench

@@ -188,8 +188,7 @@ TEST_F(CudaDeviceTest, RefusesCubinsThatCannotRunHere) {
   plan.shared_memory_bytes = 232449;
   kernel = device_->Load(compiled, plan);
   EXPECT_EQ(kernel.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(kernel.status().message().find("232449"),
-            absl::string_view::npos);
+  EXPECT_NE(kernel.status().message().find("232449"), absl::string_view::npos);
 }
 
 TEST_F(CudaDeviceTest, ProbeSeesADeviceThatForgets) {
@@ -210,7 +209,7 @@ TEST_F(CudaDeviceTest, LeaksNothing) {
   auto buffer = *lane_->Download(*matrix, {0, 9}, kWidth);
   auto kernel = device_->Load({}, {});
   ASSERT_TRUE(kernel.ok());
-  lane_.reset();   // Before the matrix and the response made from it.
+  lane_.reset();  // Before the matrix and the response made from it.
   matrix.reset();
   buffer.reset();
   kernel->reset();

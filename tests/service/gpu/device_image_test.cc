@@ -72,13 +72,13 @@ TEST(DeviceImageTest, EqualsALineByLineCopyHoweverBytesAreCut) {
       {1, 40, 1000}, {100, 15, 15}, {9, 32, 32},
   };
   for (const Shape& shape : shapes) {
-    const std::string bytes = RandomBytes(
-        (shape.lines - 1) * shape.from_pitch + shape.width, random);
+    const std::string bytes =
+        RandomBytes((shape.lines - 1) * shape.from_pitch + shape.width, random);
     for (const size_t piece : {1u, 3u, 64u, 100000u}) {
       for (const size_t chunk : {1u, 5u, 64u, 100000u}) {
         const auto pieces = Cut(bytes, piece, random);
-        const auto image = DeviceImage::Create({pieces, shape.from_pitch},
-                                               LayoutOf(shape));
+        const auto image =
+            DeviceImage::Create({pieces, shape.from_pitch}, LayoutOf(shape));
         ASSERT_TRUE(image.ok()) << image.status();
         EXPECT_EQ(ReadAll(*image, chunk, random), Expected(bytes, shape))
             << shape.lines << " lines of " << shape.width << " bytes, pitch "

@@ -11,9 +11,9 @@ namespace {
 
 FakeDriver& Fake() { return *FakeDriver::current; }
 
-#define ENTER(name)                                             \
+#define ENTER(name)                                                   \
   if (CUresult result = Fake().Enter(name); result != CUDA_SUCCESS) { \
-    return result;                                              \
+    return result;                                                    \
   }
 
 template <typename Handle>
@@ -62,8 +62,7 @@ CUresult PoolAttribute(CUmemoryPool, CUmemPool_attribute attribute,
   return CUDA_SUCCESS;
 }
 
-CUresult Allocate(CUdeviceptr* pointer, size_t bytes, CUmemoryPool,
-                  CUstream) {
+CUresult Allocate(CUdeviceptr* pointer, size_t bytes, CUmemoryPool, CUstream) {
   ENTER("cuMemAllocFromPoolAsync");
   *pointer = reinterpret_cast<CUdeviceptr>(NewMemory(bytes));
   return CUDA_SUCCESS;
@@ -158,8 +157,7 @@ CUresult EncodeTiled(CUtensorMap* map, CUtensorMapDataType type,
   std::memset(map, 0, sizeof(*map));
   std::memcpy(map, &number, sizeof(number));
   Fake().maps.push_back({type, reinterpret_cast<uint64_t>(pointer), size[0],
-                         size[1], strides[0], box[0], box[1], swizzle,
-                         number});
+                         size[1], strides[0], box[0], box[1], swizzle, number});
   return CUDA_SUCCESS;
 }
 
@@ -277,8 +275,7 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
 
 FakeDriver::~FakeDriver() { current = nullptr; }
 
-void FakeDriver::Fail(const std::string& function, CUresult result,
-                      int times) {
+void FakeDriver::Fail(const std::string& function, CUresult result, int times) {
   failures_[function] = {result, times};
 }
 

@@ -10,8 +10,7 @@ namespace {
 class PinnedMemoryTest : public testing::Test {
  protected:
   FakeDriver fake_;
-  std::unique_ptr<Context> context_ =
-      *Context::Create(fake_.table(), 0);
+  std::unique_ptr<Context> context_ = *Context::Create(fake_.table(), 0);
 };
 
 TEST_F(PinnedMemoryTest, ClassesHoldTheirRequestAndWasteAQuarterAtMost) {
@@ -67,8 +66,7 @@ TEST_F(PinnedMemoryTest, KeepsNoMoreIdleThanAllowed) {
 }
 
 TEST_F(PinnedMemoryTest, ARefusalOfTheDriverIsNotCountedAsUse) {
-  const auto pool =
-      PinnedPool::Create(context_.get(), {.total_bytes = 4096});
+  const auto pool = PinnedPool::Create(context_.get(), {.total_bytes = 4096});
   fake_.Fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(pool->Allocate(4096).status().code(),
             absl::StatusCode::kResourceExhausted);

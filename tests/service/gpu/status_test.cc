@@ -30,17 +30,15 @@ TEST(StatusTest, ClassifiesByEnum) {
 
 TEST(StatusTest, NamesTheCallWithoutItsArguments) {
   FakeDriver fake;
-  const absl::Status status =
-      ToStatus(*fake.table(), CUDA_ERROR_INVALID_VALUE,
-               "cuMemFreeAsync(pointer, stream)");
-  EXPECT_EQ(status.message(),
-            "cuMemFreeAsync failed with CUDA_ERROR_FAKE (1)");
+  const absl::Status status = ToStatus(*fake.table(), CUDA_ERROR_INVALID_VALUE,
+                                       "cuMemFreeAsync(pointer, stream)");
+  EXPECT_EQ(status.message(), "cuMemFreeAsync failed with CUDA_ERROR_FAKE (1)");
 }
 
 TEST(StatusTest, SaysWhenTheDeviceIsLost) {
   FakeDriver fake;
-  const absl::Status status = ToStatus(
-      *fake.table(), CUDA_ERROR_LAUNCH_FAILED, "cuStreamSynchronize(s)");
+  const absl::Status status = ToStatus(*fake.table(), CUDA_ERROR_LAUNCH_FAILED,
+                                       "cuStreamSynchronize(s)");
   EXPECT_EQ(status.code(), StatusCode::kInternal);
   EXPECT_EQ(status.message(),
             "Device lost: cuStreamSynchronize failed with CUDA_ERROR_FAKE "
