@@ -2,18 +2,18 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "jit/cache_key.h"
+#include "jit/frame.h"
 #include "jit/record.h"
-#include "jit/sha256.h"
 #include "jit/status.h"
 
 namespace gemmd::jit {
 namespace {
 
-constexpr absl::string_view kMagic = "GEMMDKRN";
-constexpr size_t kHeaderBytes = 8 + 4 + 4 + 8;
+constexpr FrameKind kKind = {.magic = "GEMMDKRN", .format = kCacheFormat};
 
 // Numbers are forever: a retired one is never given to another field.
 enum Tag : uint32_t {
@@ -30,34 +30,6 @@ enum Tag : uint32_t {
   kCompileMs = 11,
   kProvenance = 12,
 };
-
-absl::StatusOr<absl::string_view> CheckedBody(absl::string_view bytes) {
-  if (bytes.size() < kHeaderBytes + kSha256Bytes) {
-    return absl::DataLossError("entry is shorter than its frame");
-  }
-  const absl::string_view checked =
-      bytes.substr(0, bytes.size() - kSha256Bytes);
-  absl::string_view rest = checked;
-  const absl::string_view magic = rest.substr(0, kMagic.size());
-  rest.remove_prefix(kMagic.size());
-  uint32_t format = 0, reserved = 0;
-  uint64_t length = 0;
-  CHECK(TakeU32(rest, format) && TakeU32(rest, reserved) &&
-        TakeU64(rest, length));
-  if (magic != kMagic) return absl::DataLossError("not a cache entry");
-  if (format != kCacheFormat || reserved != 0) {
-    return absl::DataLossError(absl::StrCat("entry is of format ", format,
-                                            " instead of ", kCacheFormat));
-  }
-  if (length != rest.size()) {
-    return absl::DataLossError(absl::StrCat("entry's body has ", rest.size(),
-                                            " bytes instead of ", length));
-  }
-  if (Sha256Of(checked) != bytes.substr(checked.size())) {
-    return absl::DataLossError("entry's checksum does not match");
-  }
-  return rest;
-}
 
 absl::Status GetString(const Record& record, Tag tag, std::string& to) {
   ASSIGN_OR_RETURN(const absl::string_view value, record.Get(tag));
@@ -92,19 +64,11 @@ std::string EncodeEntry(const CompiledKernel& kernel) {
   writer.AddInt(kSpillBytes, kernel.spill_bytes);
   writer.AddInt(kCompileMs, kernel.compile_ms);
   writer.Add(kProvenance, kernel.provenance);
-  const std::string body = std::move(writer).Release();
-
-  std::string bytes(kMagic);
-  AppendU32(bytes, kCacheFormat);
-  AppendU32(bytes, 0);
-  AppendU64(bytes, body.size());
-  bytes += body;
-  bytes += Sha256Of(bytes);
-  return bytes;
+  return Frame(kKind, std::move(writer).Release());
 }
 
 absl::StatusOr<CompiledKernel> DecodeEntry(absl::string_view bytes) {
-  ASSIGN_OR_RETURN(const absl::string_view body, CheckedBody(bytes));
+  ASSIGN_OR_RETURN(const absl::string_view body, Unframe(kKind, bytes));
   ASSIGN_OR_RETURN(const Record record, Record::Parse(body));
   CompiledKernel kernel;
   RETURN_IF_ERROR(GetString(record, kKey, kernel.key));

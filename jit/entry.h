@@ -1,11 +1,7 @@
 // A cache entry: one compiled kernel as one self-describing file.
-//
-//   "GEMMDKRN", format (u32), 0 (u32), length of the body (u64)
-//   body: a record (jit/record.h)
-//   SHA-256 of everything before it
-//
-// The body holds what the key is made of, so that an entry proves that it is
-// the one that was asked for.
+// The frame is that of jit/frame.h with the magic "GEMMDKRN". The body holds
+// what the key is made of, so that an entry proves that it is the one that was
+// asked for.
 #ifndef GEMMD_JIT_ENTRY_H_
 #define GEMMD_JIT_ENTRY_H_
 

@@ -27,10 +27,18 @@ struct Command {
 
 Command CompileCommand();
 Command ListCommand();
+Command ShowCommand();
+Command StatsCommand();
+Command VerifyCommand();
+Command ExportCommand();
+Command ImportCommand();
+Command GcCommand();
+Command DiffCommand();
 
 // Flags that several commands have.
 FlagSpec CacheDirFlag();
 FlagSpec NvrtcFlag();
+FlagSpec JobsFlag();
 
 }  // namespace gemmd::warmup
 

@@ -1,9 +1,6 @@
 // gemm-warmup compile: the kernels of a list of problems, into a directory.
 #include <atomic>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <map>
 #include <thread>
 #include <utility>
@@ -12,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "clients/warmup/command.h"
+#include "clients/warmup/kernels.h"
 #include "clients/warmup/progress.h"
 #include "jit/instance.h"
 #include "jit/kernel_cache.h"
@@ -35,18 +33,6 @@ constexpr char kDetails[] =
     "row-major). D is column-major unless order=row; # starts a comment.\n"
     "What is compiled already is not compiled again.\n";
 
-absl::StatusOr<std::string> ReadText(const std::string& name) {
-  if (name == "-") {
-    return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  }
-  std::ifstream file(name);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.good() && !file.eof()) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", name));
-  }
-  return text;
-}
-
 absl::StatusOr<std::vector<jit::Problem>> ReadProblems(
     const std::vector<std::string>& files) {
   if (files.empty()) {
@@ -54,7 +40,7 @@ absl::StatusOr<std::vector<jit::Problem>> ReadProblems(
   }
   std::vector<jit::Problem> problems;
   for (const std::string& file : files) {
-    ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
     absl::StatusOr<std::vector<jit::Problem>> more =
         jit::ParseProblemLines(text);
     if (!more.ok()) {
@@ -166,15 +152,6 @@ absl::StatusOr<int> Run(const Flags& flags) {
 
 }  // namespace
 
-FlagSpec CacheDirFlag() {
-  return {"cache_dir", "DIR", "the cache; made when it is not there"};
-}
-
-FlagSpec NvrtcFlag() {
-  return {"nvrtc", "PATH",
-          "file or folder of libnvrtc; found by itself when installed"};
-}
-
 Command CompileCommand() {
   return {.name = "compile",
           .operands = "FILE...",
@@ -182,7 +159,7 @@ Command CompileCommand() {
           .details = kDetails,
           .flags = {CacheDirFlag(),
                     NvrtcFlag(),
-                    {"jobs", "N", "compiles at a time; default: one per core"},
+                    JobsFlag(),
                     {"multiprocessors", "N",
                      "of the GPU that will run them; default: 132 (H100 SXM)"}},
           .run = Run};

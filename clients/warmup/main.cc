@@ -11,7 +11,11 @@
 namespace gemmd::warmup {
 namespace {
 
-std::vector<Command> Commands() { return {CompileCommand(), ListCommand()}; }
+std::vector<Command> Commands() {
+  return {CompileCommand(), ListCommand(),   ShowCommand(),
+          StatsCommand(),   VerifyCommand(), ExportCommand(),
+          ImportCommand(),  GcCommand(),     DiffCommand()};
+}
 
 std::string Usage() {
   std::string text =

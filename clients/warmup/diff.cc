@@ -1,0 +1,65 @@
+// gemm-warmup diff: what one cache has and another has not.
+#include <cstdio>
+#include <map>
+
+#include "absl/strings/str_format.h"
+#include "clients/warmup/command.h"
+#include "clients/warmup/kernels.h"
+#include "jit/status.h"
+
+namespace gemmd::warmup {
+namespace {
+
+using ByKey = std::map<std::string, const jit::CompiledKernel*>;
+
+ByKey Index(const KernelSet& set) {
+  ByKey by_key;
+  for (const jit::CompiledKernel& kernel : set.kernels) {
+    by_key[kernel.key] = &kernel;
+  }
+  return by_key;
+}
+
+// Prints with `mark` what `left` has alone; true when there was something.
+bool PrintAlone(char mark, const ByKey& left, const ByKey& right) {
+  bool any = false;
+  for (const auto& [key, kernel] : left) {
+    if (right.contains(key)) continue;
+    absl::PrintF("%c %s %s\n", mark, key.substr(0, 16), kernel->name);
+    any = true;
+  }
+  return any;
+}
+
+absl::StatusOr<int> Run(const Flags& flags) {
+  if (flags.positional().size() != 2) {
+    return absl::InvalidArgumentError("give two cache directories");
+  }
+  ASSIGN_OR_RETURN(const KernelSet one, LoadKernels(flags.positional()[0]));
+  ASSIGN_OR_RETURN(const KernelSet other, LoadKernels(flags.positional()[1]));
+  const ByKey left = Index(one), right = Index(other);
+  bool differ = PrintAlone('-', left, right);
+  differ |= PrintAlone('+', right, left);
+  for (const auto& [key, kernel] : left) {
+    const auto found = right.find(key);
+    if (found == right.end() || found->second->cubin == kernel->cubin) continue;
+    absl::PrintF("! %s %s: cubins differ\n", key.substr(0, 16), kernel->name);
+    differ = true;
+  }
+  return differ ? kExitIncomplete : kExitComplete;
+}
+
+}  // namespace
+
+Command DiffCommand() {
+  return {.name = "diff",
+          .operands = "DIR DIR",
+          .summary = "Compare two caches.",
+          .details =
+              "- only in the first, + only in the second, ! other "
+              "bytes under one key.\nExit code 1 when they differ.\n",
+          .flags = {},
+          .run = Run};
+}
+
+}  // namespace gemmd::warmup

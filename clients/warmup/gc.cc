@@ -1,0 +1,56 @@
+// gemm-warmup gc: makes a cache directory smaller.
+#include <cstdint>
+
+#include "absl/strings/str_format.h"
+#include "clients/warmup/command.h"
+#include "clients/warmup/kernels.h"
+#include "jit/disk_store.h"
+#include "jit/nvrtc_compiler.h"
+#include "jit/status.h"
+
+namespace gemmd::warmup {
+namespace {
+
+// Removes what the NVRTC of today did not make: its keys are not asked for.
+absl::Status RemoveOthers(jit::DiskStore& store, const Flags& flags) {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<jit::Compiler> compiler,
+      jit::CreateNvrtcCompiler({.nvrtc_path = flags.Get("nvrtc", "")}));
+  ASSIGN_OR_RETURN(const KernelSet set, LoadKernels(store.directory()));
+  for (const jit::CompiledKernel& kernel : set.kernels) {
+    if (kernel.compiler == compiler->identity()) continue;
+    RETURN_IF_ERROR(store.Remove(kernel.key));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Run(const Flags& flags) {
+  ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
+  ASSIGN_OR_RETURN(const int64_t limit, flags.GetInt("limit_bytes", 0, 1));
+  RETURN_IF_ERROR(LoadKernels(directory).status());
+  jit::DiskStore store({.directory = directory});
+  const int64_t bytes_before = store.BytesUsed();
+  const size_t kernels_before = store.Keys().size();
+  if (flags.Has("other_compilers")) RETURN_IF_ERROR(RemoveOthers(store, flags));
+  RETURN_IF_ERROR(store.Collect(limit));
+  absl::PrintF("kernels        %d -> %d\n", kernels_before,
+               store.Keys().size());
+  absl::PrintF("bytes on disk  %d -> %d\n", bytes_before, store.BytesUsed());
+  return kExitComplete;
+}
+
+}  // namespace
+
+Command GcCommand() {
+  return {.name = "gc",
+          .summary = "Remove what crashes left, and the least recently used.",
+          .flags = {CacheDirFlag(),
+                    {"limit_bytes", "N",
+                     "keep at most so many bytes; default: all"},
+                    {"other_compilers", "",
+                     "remove what another build of NVRTC made"},
+                    NvrtcFlag()},
+          .run = Run};
+}
+
+}  // namespace gemmd::warmup

@@ -1,0 +1,55 @@
+// gemm-warmup stats: a cache directory in numbers.
+#include <cstdint>
+#include <cstdio>
+#include <map>
+
+#include "absl/strings/str_format.h"
+#include "clients/warmup/command.h"
+#include "clients/warmup/kernels.h"
+#include "jit/disk_store.h"
+#include "jit/folder.h"
+#include "jit/status.h"
+
+namespace gemmd::warmup {
+namespace {
+
+size_t CountFiles(const std::string& directory, const char* folder) {
+  const absl::StatusOr<jit::UniqueFd> open =
+      jit::OpenFolder(directory, folder, jit::FolderAccess::kRead);
+  return open.ok() ? jit::NamesIn(*open).size() : 0;
+}
+
+absl::StatusOr<int> Run(const Flags& flags) {
+  ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
+  ASSIGN_OR_RETURN(const KernelSet set, LoadKernels(directory));
+  int64_t cubin_bytes = 0, compile_ms = 0;
+  std::map<std::string, int> by_compiler;
+  for (const jit::CompiledKernel& kernel : set.kernels) {
+    cubin_bytes += static_cast<int64_t>(kernel.cubin.size());
+    compile_ms += kernel.compile_ms;
+    ++by_compiler[kernel.compiler];
+  }
+  const jit::DiskStore store({.directory = directory, .read_only = true});
+  absl::PrintF("kernels        %d\n", set.kernels.size());
+  absl::PrintF("damaged        %d\n", set.damaged);
+  absl::PrintF("quarantined    %d\n", CountFiles(directory, "quarantine"));
+  absl::PrintF("bytes on disk  %d\n", store.BytesUsed());
+  absl::PrintF("cubin bytes    %d\n", cubin_bytes);
+  absl::PrintF("compile time   %.1f s\n",
+               static_cast<double>(compile_ms) / 1000);
+  for (const auto& [compiler, count] : by_compiler) {
+    absl::PrintF("%-14d by %s\n", count, compiler);
+  }
+  return set.damaged == 0 ? kExitComplete : kExitIncomplete;
+}
+
+}  // namespace
+
+Command StatsCommand() {
+  return {.name = "stats",
+          .summary = "Count what a cache holds.",
+          .flags = {CacheDirFlag()},
+          .run = Run};
+}
+
+}  // namespace gemmd::warmup

@@ -1,0 +1,103 @@
+// gemm-warmup verify: compiles again and compares bytes.
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "clients/warmup/command.h"
+#include "clients/warmup/kernels.h"
+#include "clients/warmup/progress.h"
+#include "jit/nvrtc_compiler.h"
+#include "jit/status.h"
+
+namespace gemmd::warmup {
+namespace {
+
+constexpr absl::Duration kCompileTimeout = absl::Minutes(2);
+
+// OK when a new compile gives the same bytes.
+absl::Status Verify(jit::Compiler& compiler,
+                    const jit::CompiledKernel& kernel) {
+  ASSIGN_OR_RETURN(const jit::CompileOutput output,
+                   compiler.Compile({.name = kernel.name,
+                                     .source = kernel.source,
+                                     .options = kernel.options},
+                                    absl::Now() + kCompileTimeout));
+  if (output.cubin != kernel.cubin) {
+    return absl::DataLossError(
+        absl::StrCat("its cubin differs: ", kernel.cubin.size(),
+                     " bytes in the cache, ", output.cubin.size(), " now"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Run(const Flags& flags) {
+  ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
+  ASSIGN_OR_RETURN(
+      const int64_t jobs,
+      flags.GetInt("jobs", std::thread::hardware_concurrency(), 1));
+  ASSIGN_OR_RETURN(const int64_t sample, flags.GetInt("sample", 0, 1));
+  ASSIGN_OR_RETURN(KernelSet set, LoadKernels(directory));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<jit::Compiler> compiler,
+      jit::CreateNvrtcCompiler({.nvrtc_path = flags.Get("nvrtc", ""),
+                                .worker_program = "/proc/self/exe"}));
+  // Another compiler may well give other bytes.
+  const auto others =
+      std::partition(set.kernels.begin(), set.kernels.end(),
+                     [&compiler](const jit::CompiledKernel& kernel) {
+                       return kernel.compiler == compiler->identity();
+                     });
+  const auto skipped = std::distance(others, set.kernels.end());
+  set.kernels.erase(others, set.kernels.end());
+  if (sample > 0 && static_cast<size_t>(sample) < set.kernels.size()) {
+    std::shuffle(set.kernels.begin(), set.kernels.end(),
+                 std::mt19937(std::random_device()()));
+    set.kernels.resize(static_cast<size_t>(sample));
+  }
+
+  Progress progress(stdout, static_cast<int>(set.kernels.size()));
+  std::atomic<size_t> next = 0;
+  std::atomic<int> failed = 0;
+  const auto work = [&] {
+    for (size_t i; (i = next++) < set.kernels.size();) {
+      const jit::CompiledKernel& kernel = set.kernels[i];
+      const absl::Status status = Verify(*compiler, kernel);
+      if (!status.ok()) {
+        ++failed;
+        progress.Note(absl::StrCat("failed: ", kernel.name, " (", kernel.key,
+                                   "): ", status.message()));
+      }
+      progress.Step(kernel.name);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int64_t i = 0; i < jobs; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  progress.Note(absl::StrFormat(
+      "%d kernels compiled again: %d identical, %d not; %d damaged, %d skipped "
+      "(made by another compiler)",
+      set.kernels.size(), set.kernels.size() - failed, failed.load(),
+      set.damaged, skipped));
+  return failed == 0 && set.damaged == 0 ? kExitComplete : kExitIncomplete;
+}
+
+}  // namespace
+
+Command VerifyCommand() {
+  return {.name = "verify",
+          .summary = "Compile kernels of a cache again and compare the bytes.",
+          .flags = {CacheDirFlag(),
+                    NvrtcFlag(),
+                    JobsFlag(),
+                    {"sample", "N",
+                     "verify N kernels drawn at random; "
+                     "default: all"}},
+          .run = Run};
+}
+
+}  // namespace gemmd::warmup

@@ -1,0 +1,168 @@
+// gemm-warmup as an operator uses it: the program itself, with real NVRTC.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "jit/disk_store.h"
+#include "tests/jit/fake_compiler.h"
+
+namespace gemmd::warmup {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code;
+  std::string output;  // Both streams.
+};
+
+Outcome Warmup(const std::string& arguments) {
+  std::FILE* const pipe = popen(
+      absl::StrCat(GEMMD_TEST_WARMUP, " ", arguments, " 2>&1").c_str(), "r");
+  Outcome outcome;
+  char buffer[4096];
+  for (size_t got; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) {
+    outcome.output.append(buffer, got);
+  }
+  outcome.code = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+class WarmupTest : public testing::Test {
+ protected:
+  std::string Path(const std::string& name) const {
+    return absl::StrCat(directory_.path(), "/", name);
+  }
+
+  Outcome Compile(const std::string& problems,
+                  const std::string& flags = "--nvrtc " GEMMD_TEST_NVRTC) {
+    std::ofstream(Path("problems"), std::ios::trunc) << problems;
+    return Warmup(absl::StrCat("compile --cache_dir ", Path("cache"), " ",
+                               flags, " ", Path("problems")));
+  }
+
+  Outcome OnCache(const std::string& command, const std::string& rest = "") {
+    return Warmup(
+        absl::StrCat(command, " --cache_dir ", Path("cache"), " ", rest));
+  }
+
+  const jit::TemporaryDirectory directory_;
+};
+
+constexpr char kProblems[] =
+    "# two kernels\nbf16 TN 64 64 64\nf16 NN 64 64 64 d=f32 beta=1\n";
+
+TEST_F(WarmupTest, CompilesAListOnce) {
+  const Outcome first = Compile(kProblems);
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_TRUE(absl::StrContains(first.output,
+                                "3 compiled, 0 there already, 0 "
+                                "failed, 0 not written"))
+      << first.output;
+  const Outcome second = Compile(kProblems);
+  EXPECT_EQ(second.code, 0) << second.output;
+  EXPECT_TRUE(absl::StrContains(second.output, "0 compiled, 3 there already"))
+      << second.output;
+}
+
+TEST_F(WarmupTest, SaysWhenItIsIncomplete) {
+  std::ofstream(Path("cache")) << "a file in the way";
+  const Outcome outcome = Compile(kProblems);
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "3 not written"))
+      << outcome.output;
+}
+
+TEST_F(WarmupTest, RefusesWrongUsage) {
+  EXPECT_EQ(Compile("bf16 TN 1 2\n").code, 2);
+  EXPECT_EQ(Warmup("").code, 2);
+  EXPECT_EQ(Warmup("brew").code, 2);
+  EXPECT_EQ(Warmup("compile --cache_dir x --speed 9 y").code, 2);
+  EXPECT_EQ(Warmup("compile y").code, 2);
+  EXPECT_EQ(Warmup("compile --help").code, 0);
+  EXPECT_EQ(Warmup("--help").code, 0);
+}
+
+TEST_F(WarmupTest, SaysHowToGetNvrtc) {
+  const Outcome outcome = Compile(kProblems, "--nvrtc /nonexistent");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(absl::StrContains(outcome.output, "nvidia-cuda-nvrtc"));
+}
+
+TEST_F(WarmupTest, ListsShowsAndCounts) {
+  ASSERT_EQ(Compile(kProblems).code, 0);
+  const Outcome list = OnCache("list");
+  EXPECT_EQ(list.code, 0);
+  EXPECT_TRUE(absl::StrContains(list.output, " repitch\n")) << list.output;
+  const Outcome show = OnCache("show", "repitch");
+  EXPECT_EQ(show.code, 0);
+  EXPECT_TRUE(absl::StrContains(show.output, "NVRTC 13.0 sha256:"));
+  EXPECT_TRUE(absl::StrContains(show.output, "0 bytes spill stores"));
+  EXPECT_TRUE(absl::StrContains(OnCache("show", "repitch --source").output,
+                                "gemmd_kernel("));
+  EXPECT_EQ(OnCache("show", "nothing").code, 1);
+  const Outcome stats = OnCache("stats");
+  EXPECT_TRUE(absl::StrContains(stats.output, "kernels        3\n"))
+      << stats.output;
+  EXPECT_EQ(Warmup("list --cache_dir /nonexistent").code, 1);
+}
+
+TEST_F(WarmupTest, VerifiesByCompilingAgain) {
+  ASSERT_EQ(Compile(kProblems).code, 0);
+  const Outcome good = OnCache("verify", "--nvrtc " GEMMD_TEST_NVRTC);
+  EXPECT_EQ(good.code, 0) << good.output;
+  EXPECT_TRUE(absl::StrContains(good.output, "3 identical, 0 not"));
+
+  // A cubin that somebody changed and wrapped up properly.
+  jit::DiskStore store({.directory = Path("cache")});
+  jit::CompiledKernel kernel = *store.Load(store.Keys()[0]);
+  kernel.cubin.back() = static_cast<char>(kernel.cubin.back() ^ 1);
+  ASSERT_TRUE(store.Store(kernel).ok());
+  const Outcome bad = OnCache("verify", "--nvrtc " GEMMD_TEST_NVRTC);
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_TRUE(absl::StrContains(bad.output, kernel.key)) << bad.output;
+}
+
+TEST_F(WarmupTest, CarriesACacheToAnotherPlace) {
+  ASSERT_EQ(Compile(kProblems).code, 0);
+  EXPECT_EQ(OnCache("export", Path("bundle")).code, 0);
+  EXPECT_EQ(OnCache("export", Path("bundle2")).code, 0);
+  const std::string other = Path("other");
+  const auto import = [&](const std::string& bundle) {
+    return Warmup(absl::StrCat("import --cache_dir ", other, " ", bundle));
+  };
+  // Damaged: nothing of it arrives.
+  fs::copy(Path("bundle"), Path("damaged"));
+  fs::resize_file(Path("damaged"), fs::file_size(Path("damaged")) - 600);
+  EXPECT_EQ(import(Path("damaged")).code, 1);
+  EXPECT_FALSE(fs::exists(other));
+
+  const Outcome first = import(Path("bundle"));
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_TRUE(absl::StrContains(first.output, "3 imported"));
+  EXPECT_TRUE(absl::StrContains(import(Path("bundle2")).output,
+                                "0 imported, 3 there already"));
+  EXPECT_EQ(Warmup(absl::StrCat("diff ", Path("cache"), " ", other)).code, 0);
+}
+
+TEST_F(WarmupTest, CollectsAndTellsTheDifference) {
+  ASSERT_EQ(Compile(kProblems).code, 0);
+  fs::copy(Path("cache"), Path("copy"), fs::copy_options::recursive);
+  std::ofstream(Path("cache/temporary/left")) << "by a crash";
+  const Outcome gc = OnCache("gc", "--limit_bytes 100000");
+  EXPECT_EQ(gc.code, 0) << gc.output;
+  EXPECT_FALSE(fs::exists(Path("cache/temporary/left")));
+  const Outcome diff =
+      Warmup(absl::StrCat("diff ", Path("cache"), " ", Path("copy")));
+  EXPECT_EQ(diff.code, 1);
+  EXPECT_TRUE(absl::StartsWith(diff.output, "+ ")) << diff.output;
+}
+
+}  // namespace
+}  // namespace gemmd::warmup
