@@ -1,7 +1,6 @@
 // gemm_bench: gemmd's kernels against cuBLASLt on one GPU, in one run.
 #include <cstdio>
 #include <fstream>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,6 +10,7 @@
 #include "jit/status.h"
 #include "service/gpu/cuda_device.h"
 #include "tests/bench/ceiling.h"
+#include "tests/bench/entries.h"
 #include "tests/bench/nvml.h"
 #include "tests/bench/options.h"
 #include "tests/bench/race.h"
@@ -46,48 +46,6 @@ std::unique_ptr<jit::KernelCache> OpenCache(const Options& options) {
   return jit::KernelCache::Create(std::move(cache), *std::move(compiler));
 }
 
-// The choices of every problem, compiled.
-class Entries {
- public:
-  absl::Status Prepare(const Options& options,
-                       const jit::DeviceProperties& device,
-                       const jit::TemplateLibrary& templates,
-                       jit::KernelCache& cache) {
-    ASSIGN_OR_RETURN(std::vector<jit::Instance> instances,
-                     DeviceCode::Instances(templates));
-    std::set<std::string> names;
-    for (const jit::Problem& problem : options.problems) {
-      if (options.ceiling) {
-        ASSIGN_OR_RETURN(jit::Instance ceiling,
-                         CeilingInstance(templates, problem.a_type));
-        if (names.insert(ceiling.name).second) {
-          instances.push_back(std::move(ceiling));
-        }
-      }
-      ASSIGN_OR_RETURN(std::vector<Choice> choices,
-                       Choices(problem, device, templates, options.candidates));
-      for (const Choice& choice : choices) {
-        if (names.insert(choice.instance.name).second) {
-          instances.push_back(choice.instance);
-        }
-      }
-      choices_.push_back(std::move(choices));
-    }
-    const absl::Time begin = absl::Now();
-    RETURN_IF_ERROR(CompileAll(instances, cache));
-    const jit::CacheStatistics statistics = cache.statistics();
-    absl::PrintF("%d kernels, %d compiled, in %.1f s\n", instances.size(),
-                 statistics.compiles,
-                 absl::ToDoubleSeconds(absl::Now() - begin));
-    return absl::OkStatus();
-  }
-
-  const std::vector<Choice>& operator[](size_t i) const { return choices_[i]; }
-
- private:
-  std::vector<std::vector<Choice>> choices_;
-};
-
 bool AllRight(const RaceResult& result) {
   for (const OurResult& ours : result.ours) {
     if (ours.check.has_value() && !ours.check->ok()) return false;
@@ -95,15 +53,71 @@ bool AllRight(const RaceResult& result) {
   return true;
 }
 
-// True when every problem was timed and every check held.
+struct Outcome {
+  std::vector<RaceResult> results;
+  std::vector<Failure> failures;
+  bool right = true;  // As far as checked.
+};
+
+// Times every problem; prints as it goes.
+Outcome RaceAll(const RaceTrack& track, const Options& options,
+                const Entries& entries, const Environment& environment) {
+  Outcome outcome;
+  absl::PrintF("%s", TableHeader());
+  for (size_t i = 0; i < options.problems.size(); ++i) {
+    const jit::Problem& problem = options.problems[i];
+    absl::StatusOr<RaceResult> result =
+        entries[i].empty()
+            ? absl::FailedPreconditionError("None of its kernels compiled")
+            : Race(track, problem, entries[i]);
+    if (!result.ok()) {
+      absl::PrintF("%-30s FAILED: %s\n", KeyOf(problem),
+                   result.status().ToString());
+      outcome.failures.push_back({KeyOf(problem), result.status().ToString()});
+    } else {
+      outcome.right = outcome.right && AllRight(*result);
+      absl::PrintF("%s", TableRows(*result, environment));
+      outcome.results.push_back(*std::move(result));
+    }
+    std::fflush(stdout);
+  }
+  return outcome;
+}
+
+// The speed of the tensor cores for every input type of the problems.
+absl::Status MeasureCeilings(const gpu::CudaDevice& device,
+                             const std::shared_ptr<gpu::Stream>& stream,
+                             const jit::TemplateLibrary& templates,
+                             jit::KernelCache& cache, const Timer& timer,
+                             const Options& options, Environment& environment) {
+  for (const jit::Problem& problem : options.problems) {
+    double& tflops = environment.ceiling_tflops[problem.a_type];
+    if (tflops > 0) continue;
+    ASSIGN_OR_RETURN(tflops, MeasureCeiling(device, stream, templates, cache,
+                                            problem.a_type, timer));
+    absl::PrintF("%s ceiling %.1f TFLOP/s\n", Name(problem.a_type), tflops);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteJson(const std::string& path, const Outcome& outcome,
+                       const Environment& environment) {
+  std::ofstream file(path);
+  file << Json(outcome.results, outcome.failures, environment);
+  if (file.flush()) return absl::OkStatus();
+  return absl::UnknownError(
+      absl::StrCat("--json ", path, " cannot be written"));
+}
+
+// True when everything compiled, every problem was timed and every check held.
 absl::StatusOr<bool> Run(const Options& options) {
   const absl::Time begin = absl::Now();
   ASSIGN_OR_RETURN(const jit::TemplateLibrary templates, Templates(options));
   const std::unique_ptr<jit::KernelCache> cache = OpenCache(options);
-  Entries entries;
   if (options.compile_only) {
-    RETURN_IF_ERROR(entries.Prepare(options, {}, templates, *cache));
-    return true;
+    ASSIGN_OR_RETURN(const Entries entries,
+                     Entries::Prepare(options, {}, templates, *cache));
+    return entries.complete();
   }
 
   ASSIGN_OR_RETURN(const std::shared_ptr<const gpu::DriverTable> driver,
@@ -111,8 +125,9 @@ absl::StatusOr<bool> Run(const Options& options) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<gpu::CudaDevice> device,
       gpu::CudaDevice::Open(driver, options.ordinal, gpu::Options{}));
-  RETURN_IF_ERROR(entries.Prepare(options, device->description().properties,
-                                  templates, *cache));
+  ASSIGN_OR_RETURN(const Entries entries,
+                   Entries::Prepare(options, device->description().properties,
+                                    templates, *cache));
   RETURN_IF_ERROR(device->context().MakeCurrent());
   ASSIGN_OR_RETURN(const std::shared_ptr<gpu::Stream> stream,
                    gpu::Stream::Create(&device->context()));
@@ -139,58 +154,32 @@ absl::StatusOr<bool> Run(const Options& options) {
                environment.device.driver, environment.clocks,
                library == nullptr ? "absent" : environment.library);
   if (options.ceiling) {
-    for (const jit::Problem& problem : options.problems) {
-      double& tflops = environment.ceiling_tflops[problem.a_type];
-      if (tflops > 0) continue;
-      ASSIGN_OR_RETURN(tflops, MeasureCeiling(*device, stream, templates,
-                                              *cache, problem.a_type, timer));
-      absl::PrintF("%s ceiling %.1f TFLOP/s\n", Name(problem.a_type), tflops);
-    }
+    RETURN_IF_ERROR(MeasureCeilings(*device, stream, templates, *cache, timer,
+                                    options, environment));
   }
-
-  const RaceTrack track = {.device = *device,
-                           .stream = stream,
-                           .code = *code,
-                           .cache = *cache,
-                           .timer = timer,
-                           .library = library.get(),
-                           .library_workspace = workspace.get(),
-                           .library_workspace_bytes = kLibraryWorkspaceBytes,
-                           .l2_bytes = l2_bytes,
-                           .heuristics = options.heuristics,
-                           .overlap = options.overlap,
-                           .check = options.check,
-                           .burst = options.burst,
-                           .sustained = options.sustained};
-  std::vector<RaceResult> results;
-  std::vector<Failure> failures;
-  bool right = true;
-  absl::PrintF("%s", TableHeader());
-  for (size_t i = 0; i < options.problems.size(); ++i) {
-    const jit::Problem& problem = options.problems[i];
-    absl::StatusOr<RaceResult> result = Race(track, problem, entries[i]);
-    if (!result.ok()) {
-      absl::PrintF("%-30s FAILED: %s\n", KeyOf(problem),
-                   result.status().ToString());
-      failures.push_back({KeyOf(problem), result.status().ToString()});
-    } else {
-      right = right && AllRight(*result);
-      absl::PrintF("%s", TableRows(*result, environment));
-      results.push_back(*std::move(result));
-    }
-    std::fflush(stdout);
-  }
+  const Outcome outcome =
+      RaceAll({.device = *device,
+               .stream = stream,
+               .code = *code,
+               .cache = *cache,
+               .timer = timer,
+               .library = library.get(),
+               .library_workspace = workspace.get(),
+               .library_workspace_bytes = kLibraryWorkspaceBytes,
+               .l2_bytes = l2_bytes,
+               .heuristics = options.heuristics,
+               .overlap = options.overlap,
+               .check = options.check,
+               .burst = options.burst,
+               .sustained = options.sustained},
+              options, entries, environment);
   environment.elapsed_s = absl::ToDoubleSeconds(absl::Now() - begin);
-  absl::PrintF("%s%.1f s in all\n", Summary(results), environment.elapsed_s);
+  absl::PrintF("%s%.1f s in all\n", Summary(outcome.results),
+               environment.elapsed_s);
   if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << Json(results, failures, environment);
-    if (!file.flush()) {
-      return absl::UnknownError(
-          absl::StrCat("--json ", options.json, " cannot be written"));
-    }
+    RETURN_IF_ERROR(WriteJson(options.json, outcome, environment));
   }
-  return right && failures.empty();
+  return entries.complete() && outcome.right && outcome.failures.empty();
 }
 
 int Main(const std::vector<std::string>& arguments) {

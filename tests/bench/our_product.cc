@@ -1,11 +1,10 @@
 #include "tests/bench/our_product.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "jit/status.h"
 
@@ -34,27 +33,20 @@ absl::StatusOr<std::vector<Choice>> Choices(
   return choices;
 }
 
-absl::Status CompileAll(const std::vector<jit::Instance>& instances,
-                        jit::KernelCache& cache) {
+std::vector<absl::Status> CompileAll(
+    const std::vector<jit::Instance>& instances, jit::KernelCache& cache) {
+  std::vector<absl::Status> statuses(instances.size());
   std::atomic<size_t> next = 0;
-  absl::Mutex mutex;
-  absl::Status first_error;
   const auto work = [&] {
     for (size_t i = next++; i < instances.size(); i = next++) {
-      const absl::Status status =
-          cache.Get(instances[i], CompileDeadline()).status();
-      if (status.ok()) continue;
-      absl::MutexLock lock(&mutex);
-      first_error.Update(absl::Status(
-          status.code(),
-          absl::StrCat(instances[i].name, ": ", status.message())));
+      statuses[i] = cache.Get(instances[i], CompileDeadline()).status();
     }
   };
   std::vector<std::thread> threads;
   const unsigned count = std::max(1u, std::thread::hardware_concurrency());
   for (unsigned i = 0; i < count; ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
-  return first_error;
+  return statuses;
 }
 
 OurProduct::OurProduct(std::shared_ptr<gpu::Stream> stream,

@@ -28,10 +28,10 @@ absl::StatusOr<std::vector<Choice>> Choices(
     const jit::Problem& problem, const jit::DeviceProperties& device,
     const jit::TemplateLibrary& templates, int count);
 
-// Compiles all at once, as many in parallel as there are cores. The first
-// error ends it; afterwards `cache` holds them all.
-absl::Status CompileAll(const std::vector<jit::Instance>& instances,
-                        jit::KernelCache& cache);
+// Compiles all at once, as many in parallel as there are cores. Afterwards
+// `cache` holds those that compiled. One status for each, in their order.
+std::vector<absl::Status> CompileAll(
+    const std::vector<jit::Instance>& instances, jit::KernelCache& cache);
 
 class OurProduct {
  public:

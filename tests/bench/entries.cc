@@ -1,0 +1,59 @@
+#include "tests/bench/entries.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "jit/status.h"
+#include "tests/bench/ceiling.h"
+#include "tests/bench/device_code.h"
+
+namespace gemmd::bench {
+
+absl::StatusOr<Entries> Entries::Prepare(const Options& options,
+                                         const jit::DeviceProperties& device,
+                                         const jit::TemplateLibrary& templates,
+                                         jit::KernelCache& cache) {
+  Entries entries;
+  ASSIGN_OR_RETURN(std::vector<jit::Instance> instances,
+                   DeviceCode::Instances(templates));
+  std::set<std::string> names;
+  const auto add = [&](const jit::Instance& instance) {
+    if (names.insert(instance.name).second) instances.push_back(instance);
+  };
+  for (const jit::Problem& problem : options.problems) {
+    if (options.ceiling) {
+      ASSIGN_OR_RETURN(const jit::Instance ceiling,
+                       CeilingInstance(templates, problem.a_type));
+      add(ceiling);
+    }
+    ASSIGN_OR_RETURN(std::vector<Choice> choices,
+                     Choices(problem, device, templates, options.candidates));
+    for (const Choice& choice : choices) add(choice.instance);
+    entries.choices_.push_back(std::move(choices));
+  }
+
+  const absl::Time begin = absl::Now();
+  const std::vector<absl::Status> statuses = CompileAll(instances, cache);
+  std::set<std::string> failed;
+  for (size_t i = 0; i < instances.size(); ++i) {
+    if (statuses[i].ok()) continue;
+    absl::FPrintF(stderr, "gemm_bench: %s: %s\n", instances[i].name,
+                  statuses[i].ToString());
+    failed.insert(instances[i].name);
+  }
+  for (std::vector<Choice>& choices : entries.choices_) {
+    std::erase_if(choices, [&failed](const Choice& choice) {
+      return failed.count(choice.instance.name) != 0;
+    });
+  }
+  entries.complete_ = failed.empty();
+  absl::PrintF("%d kernels, %d compiled, in %.1f s\n", instances.size(),
+               cache.statistics().compiles,
+               absl::ToDoubleSeconds(absl::Now() - begin));
+  return entries;
+}
+
+}  // namespace gemmd::bench
