@@ -43,14 +43,6 @@ ABSL_FLAG(std::string, device, "auto",
 ABSL_FLAG(std::string, cache_dir, "",
           "Directory of compiled kernels; empty: gemmd in $XDG_CACHE_HOME or "
           "~/.cache.");
-ABSL_FLAG(int64_t, cache_limit_bytes, int64_t{4} << 30,
-          "Most bytes of --cache_dir, least recently used kernels go first; "
-          "0: no limit.");
-ABSL_FLAG(std::vector<std::string>, cache_layers, {},
-          "Directories of compiled kernels that are only read, asked before "
-          "--cache_dir, separated by commas.");
-ABSL_FLAG(bool, require_complete, false,
-          "Never compile: a kernel that no cache has is FAILED_PRECONDITION.");
 ABSL_FLAG(std::string, template_dir, "",
           "Directory of device templates in place of those built in; for "
           "kernel authors.");
@@ -185,19 +177,6 @@ std::unique_ptr<jit::Compiler> OpenCompiler(rpc::ServerFacts& facts) {
   return *std::move(compiler);
 }
 
-std::unique_ptr<jit::KernelCache> OpenCache(const std::string& directory,
-                                            rpc::ServerFacts& facts) {
-  jit::KernelCache::Options options;
-  options.directory = directory;
-  options.directory_limit_bytes = absl::GetFlag(FLAGS_cache_limit_bytes);
-  options.layers = absl::GetFlag(FLAGS_cache_layers);
-  options.require_complete = absl::GetFlag(FLAGS_require_complete);
-  options.warn = [](const std::string& text) {
-    log::Write(log::Level::kWarning, "cache", {{"message", text}});
-  };
-  return jit::KernelCache::Create(std::move(options), OpenCompiler(facts));
-}
-
 absl::Status Run() {
   rpc::Server::Options server_options;
   engine::Engine::Options engine_options;
@@ -265,7 +244,6 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   // Compiles run in processes of this program.
-  if (auto code = gemmd::jit::RunIfCompileWorker(argc, argv)) return *code;
   if (auto code = gemmd::jit::RunIfCompileWorker(argc, argv)) return *code;
   absl::SetProgramUsageMessage(
       "multiplies matrices for clients over gRPC.\n"
