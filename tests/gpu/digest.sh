@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Prints the SHA-256 of everything that shapes device code: the templates, and
+# the sources that choose configs, generate instances and compile them. GPU
+# evidence carries it; evidence of another digest is stale.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+shaping=(
+  compile_options cost_model data_type instance kernel_name launch_arithmetic
+  layout plan planner problem template_library tiling
+)
+{
+  find templates -type f \( -name '*.h' -o -name '*.cu' \)
+  for name in "${shaping[@]}"; do
+    find jit -maxdepth 1 -type f \( -name "$name.h" -o -name "$name.cc" \) |
+      grep . || { echo "no jit/$name.*: update ${BASH_SOURCE[0]}" >&2; exit 1; }
+  done
+} | LC_ALL=C sort | tr '\n' '\0' | xargs -0 sha256sum | sha256sum |
+  cut -d ' ' -f 1

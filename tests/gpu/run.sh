@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Runs conformance, benchmark and latency on the GPU of this machine and writes
+# the evidence. Builds nothing: needs a bundle (tests/gpu/bundle.sh), a Hopper
+# GPU with its driver, NVRTC 13, and python3 with numpy, ml_dtypes, grpcio and
+# protobuf.
+#
+#   run.sh [BUNDLE] [OUTPUT_DIR]
+#
+# Defaults: the folder of this script when it is a bundle, else
+# build/gpu-bundle; and tests/gpu/evidence, or BUNDLE/evidence in a bundle.
+# Writes conformance.json, bench.json, latency.json, summary.json and logs.
+#
+#   GEMMD_STEPS    which of "conformance bench latency" to run; default: all
+#   GEMMD_CACHE    kernel cache to start from; default: an empty one
+#   GEMMD_SUBSET   of the conformance suite; default: full
+#   GEMMD_BENCH    further flags of gemm_bench
+#   GEMMD_DEVICE   default: cuda:0; "host" tries this script without a GPU
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+if [[ -e $here/lib.tar.gz ]]; then
+  bundle=${1:-$here}
+  output=${2:-$here/evidence}
+else
+  bundle=${1:-$here/../../build/gpu-bundle}
+  output=${2:-$here/evidence}
+fi
+bundle=$(realpath "$bundle")
+[[ -e $bundle/lib.tar.gz ]] ||
+  { echo "no bundle at $bundle: see tests/gpu/bundle.sh" >&2; exit 2; }
+mkdir -p "$output" || exit 2
+output=$(realpath "$output")
+device=${GEMMD_DEVICE:-cuda:0}
+steps=" ${GEMMD_STEPS:-conformance bench latency} "
+
+work=$(mktemp -d)
+daemon=
+stop() {
+  if [[ $daemon ]]; then
+    kill -TERM "$daemon" 2> /dev/null
+    wait "$daemon" 2> /dev/null
+    daemon=
+  fi
+  rm -rf "$work"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+tar -C "$work" -xzf "$bundle/lib.tar.gz" || exit 2
+chmod +x "$bundle"/bin/* 2> /dev/null
+# For our binaries only: python3 has its own libraries.
+ours=(env "LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+cores=$(nproc)
+cache=${GEMMD_CACHE:-$work/cache}
+
+failures=0
+note() {
+  echo "== $(date -u +%H:%M:%S) $*"
+}
+failed() {
+  echo "FAILED: $*"
+  failures=$((failures + 1))
+}
+
+start_daemon() {
+  "${ours[@]}" "$bundle/bin/gemmd" --listen=127.0.0.1:0 --device="${device%%:*}" \
+    --port_file="$work/port" --cache_dir="$cache" \
+    --compile_threads="$((cores > 64 ? 64 : cores))" --lanes=4 --queue=1024 \
+    > "$output/gemmd.log" 2>&1 &
+  daemon=$!
+  for ((i = 0; i < 600; i++)); do
+    [[ -s $work/port ]] && break
+    kill -0 "$daemon" 2> /dev/null || break
+    sleep 0.1
+  done
+  if [[ ! -s $work/port ]]; then
+    echo "the daemon did not start:"
+    tail -n 40 "$output/gemmd.log"
+    return 1
+  fi
+  target=$(head -n 1 "$work/port")
+}
+
+export PYTHONPATH=$bundle/python:$bundle/tests PYTHONDONTWRITEBYTECODE=1
+if [[ $steps == *" conformance "* || $steps == *" latency "* ]]; then
+  note "starting the daemon"
+  start_daemon || exit 1
+  "${ours[@]}" "$bundle/bin/gemmctl" info --target "$target"
+  python3 "$bundle/product.py" --target "$target" --device "$device" ||
+    failed "product"
+fi
+# Latency first: the daemon is then as fresh as a user's.
+if [[ $steps == *" latency "* ]]; then
+  note "latency"
+  "${ours[@]}" "$bundle/bin/latency" --target="$target" --device="$device" \
+    --json="$output/latency.json" || failed "latency"
+fi
+if [[ $steps == *" conformance "* ]]; then
+  note "conformance"
+  python3 -m conformance --target "$target" --device "$device" \
+    --subset "${GEMMD_SUBSET:-full}" --jobs "$cores" \
+    --json "$output/conformance.json" || failed "conformance"
+  "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
+fi
+if [[ $daemon ]]; then
+  kill -TERM "$daemon"
+  wait "$daemon" || failed "the daemon ended with code $?"
+  daemon=
+fi
+if [[ $steps == *" bench "* ]]; then
+  note "benchmark"
+  # shellcheck disable=SC2086
+  "${ours[@]}" "$bundle/bin/gemm_bench" --shapes "$bundle/shapes/core.txt" \
+    --cache_dir "$cache" --check --json "$output/bench.json" \
+    ${GEMMD_BENCH:-} || failed "benchmark"
+fi
+note "summary"
+# shellcheck disable=SC2086
+python3 "$bundle/summarize.py" "$output" "$(< "$bundle/digest.txt")" $steps ||
+  failed "summary"
+# Kept short: the daemon logs every refused request.
+[[ -e $output/gemmd.log ]] && gzip -f "$output/gemmd.log"
+((failures == 0)) && note "all done: $output"
+exit $((failures > 0))

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""summary.json of an evidence folder, from the files of the steps just run.
+
+  summarize.py FOLDER DIGEST STEP...
+
+Steps: conformance, bench, latency. What the other steps gave stays when the
+earlier summary is of the same digest.
+"""
+
+import json
+import pathlib
+import sys
+
+_KEPT = ("ours_tflops", "cublaslt_tflops", "ratio", "first_ratio",
+         "ceiling_fraction", "us", "cublaslt_us", "sustained_ratio",
+         "resident_ratio", "kernel")
+
+
+def _load(path):
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def main():
+    folder, digest = pathlib.Path(sys.argv[1]), sys.argv[2]
+    conformance, bench, latency = (
+        _load(folder / f"{step}.json") if step in sys.argv[3:] else {}
+        for step in ("conformance", "bench", "latency"))
+    summary = _load(folder / "summary.json")
+    if summary.get("digest") != digest:
+        summary = {"device": "", "date": "", "digest": digest,
+                   "conformance": {"passed": 0, "failed": 0}, "bench": {}}
+    if conformance:
+        devices = conformance["daemon"].get("devices", [])
+        summary["device"] = "; ".join(d["description"] for d in devices)
+        summary["driver"] = "; ".join(d.get("driver", "") for d in devices)
+        summary["compiler"] = conformance["daemon"].get("compiler", "")
+        summary["date"] = conformance["date"]
+        summary["conformance"] = {key: conformance[key]
+                                  for key in ("passed", "failed")}
+    if bench:
+        summary["device"] = bench["device"]
+        summary["driver"] = bench["driver"]
+        summary["cublaslt"] = bench["cublaslt"]
+        summary["date"] = bench["date"]
+        summary["ceiling_tflops"] = bench["ceiling_tflops"]
+        summary["bench"] = {
+            shape: {key: row[key] for key in _KEPT if row.get(key) is not None}
+            for shape, row in bench["bench"].items()}
+    if latency:
+        summary["latency"] = latency
+    text = json.dumps(summary, indent=1)
+    (folder / "summary.json").write_text(text + "\n")
+    print(f"{summary['device']}: conformance {summary['conformance']}, "
+          f"{len(summary['bench'])} shapes timed")
+
+
+if __name__ == "__main__":
+    main()
