@@ -1,6 +1,14 @@
 #include "service/rpc/event_loop.h"
 
+#include "absl/time/clock.h"
+
 namespace gemmd::rpc {
+
+void Sleep::await_suspend(std::coroutine_handle<> handle) {
+  handle_ = handle;
+  alarm_.Set(loop_.queue(), absl::ToChronoTime(absl::Now() + duration_),
+             static_cast<Event*>(this));
+}
 
 void EventLoop::Start(std::function<void()> start) {
   thread_ = std::thread([this, start = std::move(start)] {

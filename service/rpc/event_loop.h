@@ -3,6 +3,7 @@
 #ifndef GEMMD_SERVICE_RPC_EVENT_LOOP_H_
 #define GEMMD_SERVICE_RPC_EVENT_LOOP_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 
 #include <coroutine>
@@ -10,6 +11,8 @@
 #include <memory>
 #include <thread>
 #include <utility>
+
+#include "absl/time/time.h"
 
 namespace gemmd::rpc {
 
@@ -46,6 +49,28 @@ class [[nodiscard]] Operation final : public Event {
   Start start_;
   std::coroutine_handle<> handle_;
   bool ok_ = false;
+};
+
+class EventLoop;
+
+// co_await: after `duration`, on the loop.
+class [[nodiscard]] Sleep final : public Event {
+ public:
+  Sleep(EventLoop& loop, absl::Duration duration)
+      : loop_(loop), duration_(duration) {}
+  Sleep(const Sleep&) = delete;
+
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> handle);
+  void await_resume() const {}
+
+  void Complete(bool) override { handle_.resume(); }
+
+ private:
+  EventLoop& loop_;
+  const absl::Duration duration_;
+  grpc::Alarm alarm_;
+  std::coroutine_handle<> handle_;
 };
 
 class EventLoop {

@@ -1,5 +1,6 @@
 #include "service/rpc/handler.h"
 
+#include <set>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,6 +38,13 @@ const Handlers& AllHandlers() {
        Unary<v1::GetServerInfoRequest, v1::ServerInfo, GetServerInfo>},
       {"/gemmd.v1.ServerService/GetStatistics",
        Unary<v1::GetStatisticsRequest, v1::Statistics, GetStatistics>},
+      {"/grpc.health.v1.Health/Check",
+       Unary<grpc::health::v1::HealthCheckRequest,
+             grpc::health::v1::HealthCheckResponse, CheckHealth>},
+      {"/grpc.health.v1.Health/Watch", WatchHealth},
+      {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Reflect},
+      {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+       Reflect},
   });
   return handlers;
 }
@@ -46,6 +54,14 @@ const Handlers& AllHandlers() {
 Handler FindHandler(absl::string_view method) {
   const auto found = AllHandlers().find(method);
   return found == AllHandlers().end() ? nullptr : found->second;
+}
+
+std::vector<std::string> ServiceNames() {
+  std::set<std::string> names;
+  for (const auto& [method, handler] : AllHandlers()) {
+    names.emplace(method.substr(1, method.rfind('/') - 1));
+  }
+  return std::vector<std::string>(names.begin(), names.end());
 }
 
 Async<absl::StatusOr<Message>> ReadMessage(Call& call) {

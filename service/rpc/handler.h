@@ -3,7 +3,9 @@
 #ifndef GEMMD_SERVICE_RPC_HANDLER_H_
 #define GEMMD_SERVICE_RPC_HANDLER_H_
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -19,6 +21,9 @@ using Handler = Async<absl::Status> (*)(Runtime& runtime, Call& call);
 
 // The handler of "/gemmd.v1.MatmulService/Matmul"; null when there is none.
 Handler FindHandler(absl::string_view method);
+
+// "gemmd.v1.MatmulService" and all others, sorted.
+std::vector<std::string> ServiceNames();
 
 // The next message. INVALID_ARGUMENT when the client sends none.
 Async<absl::StatusOr<Message>> ReadMessage(Call& call);

@@ -7,6 +7,7 @@
 #include "gemmd/v1/matmul.pb.h"
 #include "gemmd/v1/server.pb.h"
 #include "gemmd/v1/tensors.pb.h"
+#include "grpc/health/v1/health.pb.h"
 #include "service/rpc/async.h"
 #include "service/rpc/call.h"
 #include "service/rpc/runtime.h"
@@ -40,6 +41,15 @@ Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
     Runtime& runtime, Call& call, const v1::GetServerInfoRequest& request);
 Async<absl::StatusOr<v1::Statistics>> GetStatistics(
     Runtime& runtime, Call& call, const v1::GetStatisticsRequest& request);
+
+// grpc.health.v1. The service "" is the daemon.
+Async<absl::StatusOr<grpc::health::v1::HealthCheckResponse>> CheckHealth(
+    Runtime& runtime, Call& call,
+    const grpc::health::v1::HealthCheckRequest& request);
+Async<absl::Status> WatchHealth(Runtime& runtime, Call& call);
+
+// grpc.reflection.v1 and v1alpha.
+Async<absl::Status> Reflect(Runtime& runtime, Call& call);
 
 }  // namespace gemmd::rpc
 

@@ -43,6 +43,13 @@ struct Counters {
   std::atomic<int64_t> sent_bytes = 0;
 };
 
+// What grpc.health.v1 reports.
+struct Health {
+  std::atomic<bool> serving = false;
+  // Calls that would last for ever end: the server refuses new ones.
+  std::atomic<bool> shutting_down = false;
+};
+
 struct Runtime {
   Runtime(engine::Engine& engine, ServerFacts facts, Limits limits)
       : engine(engine),
@@ -56,6 +63,7 @@ struct Runtime {
   const absl::Time started = absl::Now();
   InFlightBytes in_flight;
   Counters counters;
+  Health health;
 };
 
 }  // namespace gemmd::rpc

@@ -1,8 +1,6 @@
 #include "service/rpc/server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -18,7 +16,6 @@
 #include "service/engine/periodic.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"
-#include "service/rpc/generic_services.h"
 #include "service/rpc/handler.h"
 
 namespace gemmd::rpc {
@@ -87,7 +84,6 @@ class Server::Impl {
   const std::string boot_;
   std::atomic<int64_t> next_id_ = 0;
 
-  GenericServices services_;
   grpc::AsyncGenericService generic_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   std::unique_ptr<grpc::Server> server_;
@@ -109,15 +105,14 @@ absl::Status Server::Impl::Start() {
 }
 
 absl::Status Server::Impl::Bind() {
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   // Two daemons must not share a port without anybody noticing.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(
       static_cast<int>(options_.limits.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);
-  services_.Register(builder);
+  // Every call goes to the generic service: one way in for all methods, and
+  // messages that are never joined.
   builder.RegisterAsyncGenericService(&generic_);
   std::vector<int> ports(options_.listen.size(), 0);
   for (size_t i = 0; i < options_.listen.size(); ++i) {
@@ -155,7 +150,7 @@ void Server::Impl::Probe() {
                   {"message", status.message()}});
     }
   }
-  server_->GetHealthCheckService()->SetServingStatus(serving);
+  runtime_.health.serving = serving;
 }
 
 Task Server::Impl::Serve(EventLoop& loop) {
@@ -185,8 +180,9 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
 void Server::Impl::Drain() {
   if (server_ == nullptr) return;
   probe_.reset();
-  server_->GetHealthCheckService()->SetServingStatus(false);
+  runtime_.health.serving = false;
   absl::SleepFor(options_.drain_grace);
+  runtime_.health.shutting_down = true;
   server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.drain_timeout));
   live_.WaitForNone();
   loops_.clear();

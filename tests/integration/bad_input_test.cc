@@ -1,0 +1,199 @@
+// What the daemon refuses, with which words; and that it lives on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/integration/test_server.h"
+
+namespace gemmd {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::OnesTimesTwos;
+using testing::TestServer;
+
+struct Bad {
+  const char* name;
+  grpc::StatusCode code;
+  const char* says;
+  void (*spoil)(v1::MatmulRequest&);
+};
+
+v1::Problem& ProblemOf(v1::MatmulRequest& request) {
+  return *request.mutable_header()->mutable_problem();
+}
+
+constexpr int64_t kHuge = 223606;  // kHuge^2 bf16 elements are 100 GB.
+
+const Bad kBad[] = {
+    {"NegativeDimension", grpc::INVALID_ARGUMENT,
+     "problem.m is -3; allowed: 0 to 2147483647",
+     [](auto& r) { ProblemOf(r).set_m(-3); }},
+    {"OverflowingDimension", grpc::INVALID_ARGUMENT,
+     "problem.k is 9223372036854775807; allowed: 0 to 2147483647",
+     [](auto& r) { ProblemOf(r).set_k(INT64_MAX); }},
+    {"LeadingDimensionBelowWidth", grpc::INVALID_ARGUMENT,
+     "a.inline.leading_dimension is 4; allowed: 0 or 5 to 2147483647",
+     [](auto& r) {
+       r.mutable_header()
+           ->mutable_a()
+           ->mutable_inline_()
+           ->set_leading_dimension(4);
+     }},
+    {"LeadingDimensionOfDBelowWidth", grpc::INVALID_ARGUMENT,
+     "d.inline.leading_dimension is 1; allowed: 0 or 4 to 2147483647",
+     [](auto& r) {
+       r.mutable_header()
+           ->mutable_d()
+           ->mutable_inline_()
+           ->set_leading_dimension(1);
+     }},
+    {"NegativeLeadingDimension", grpc::INVALID_ARGUMENT,
+     "b.inline.leading_dimension is -4",
+     [](auto& r) {
+       r.mutable_header()
+           ->mutable_b()
+           ->mutable_inline_()
+           ->set_leading_dimension(-4);
+     }},
+    {"TooFewBytes", grpc::INVALID_ARGUMENT,
+     "a has 29 bytes; allowed for its shape: 30",
+     [](auto& r) { r.mutable_a()->pop_back(); }},
+    {"TooManyBytes", grpc::INVALID_ARGUMENT,
+     "b has 41 bytes; allowed for its shape: 40",
+     [](auto& r) { r.mutable_b()->push_back('x'); }},
+    {"NoBytesOfC", grpc::INVALID_ARGUMENT,
+     "c has 0 bytes; allowed for its shape: 48",
+     [](auto& r) { ProblemOf(r).set_beta(1); }},
+    {"HugeShapeWithoutBytes", grpc::INVALID_ARGUMENT,
+     "a has 0 bytes; allowed for its shape: 99999286472",
+     [](auto& r) {
+       r = OnesTimesTwos(0, 0, 0);
+       ProblemOf(r).set_m(kHuge);
+       ProblemOf(r).set_n(kHuge);
+       ProblemOf(r).set_k(kHuge);
+     }},
+    {"HugeResultWithoutOperands", grpc::RESOURCE_EXHAUSTED,
+     "a response is limited to 16777216 bytes",
+     [](auto& r) {
+       r = OnesTimesTwos(0, 0, 0);
+       ProblemOf(r).set_m(kHuge);
+       ProblemOf(r).set_n(kHuge);
+     }},
+    {"HugestResult", grpc::RESOURCE_EXHAUSTED, "a response is limited",
+     [](auto& r) {
+       r = OnesTimesTwos(0, 0, 0);
+       ProblemOf(r).set_m(INT32_MAX);
+       ProblemOf(r).set_n(INT32_MAX);
+     }},
+    {"UnspecifiedType", grpc::INVALID_ARGUMENT, "problem.a_type is unspecified",
+     [](auto& r) { ProblemOf(r).clear_a_type(); }},
+    {"UnknownType", grpc::INVALID_ARGUMENT, "problem.b_type is 42",
+     [](auto& r) { ProblemOf(r).set_b_type(v1::DataType(42)); }},
+    {"TypeNotServed", grpc::UNIMPLEMENTED, "problem.a_type is e4m3",
+     [](auto& r) {
+       ProblemOf(r).set_a_type(v1::DATA_TYPE_E4M3);
+       ProblemOf(r).set_b_type(v1::DATA_TYPE_E4M3);
+     }},
+    {"CombinationNotServed", grpc::UNIMPLEMENTED, "problem.b_type is f16",
+     [](auto& r) { ProblemOf(r).set_b_type(v1::DATA_TYPE_F16); }},
+    {"Batch", grpc::UNIMPLEMENTED, "problem.batch is 2; served: 0 or 1",
+     [](auto& r) { ProblemOf(r).set_batch(2); }},
+    {"Activation", grpc::UNIMPLEMENTED, "problem.activation",
+     [](auto& r) { ProblemOf(r).set_activation(v1::ACTIVATION_RELU); }},
+    {"Sparsity", grpc::UNIMPLEMENTED, "problem.sparsity",
+     [](auto& r) { ProblemOf(r).set_sparsity(v1::SPARSITY_2_4); }},
+    {"UnknownOrder", grpc::INVALID_ARGUMENT, "problem.d_order is 7",
+     [](auto& r) { ProblemOf(r).set_d_order(v1::Order(7)); }},
+    {"ContradictingOrder", grpc::INVALID_ARGUMENT, "a.inline.order",
+     [](auto& r) {
+       r.mutable_header()->mutable_a()->mutable_inline_()->set_order(
+           v1::ORDER_COLUMN_MAJOR);
+     }},
+    {"UnknownTensor", grpc::NOT_FOUND, "a.tensor: no tensor 0123456789abcdef",
+     [](auto& r) {
+       r.clear_a();
+       r.mutable_header()->mutable_a()->set_tensor(
+           "0123456789abcdef0123456789abcdef");
+     }},
+    {"TensorAndBytes", grpc::INVALID_ARGUMENT, "a has 30 bytes; allowed: 0",
+     [](auto& r) { r.mutable_header()->mutable_a()->set_tensor("x"); }},
+    {"UnknownDevice", grpc::INVALID_ARGUMENT,
+     "device is unknown; this daemon has: host",
+     [](auto& r) { r.mutable_header()->set_device("cuda:0"); }},
+    {"NoProblem", grpc::INVALID_ARGUMENT, "header.problem is missing",
+     [](auto& r) { r.mutable_header()->clear_problem(); }},
+    {"NoHeader", grpc::INVALID_ARGUMENT, "header.problem is missing",
+     [](auto& r) { r.clear_header(); }},
+};
+
+class BadInputTest : public ::testing::TestWithParam<Bad> {
+ protected:
+  static void SetUpTestSuite() {
+    TestServer::Options options;
+    options.limits.max_message_bytes = 16 << 20;
+    server_ = new TestServer(options);
+  }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+
+  static TestServer* server_;
+};
+
+TestServer* BadInputTest::server_ = nullptr;
+
+TEST_P(BadInputTest, IsRefusedByNameAndTheDaemonLivesOn) {
+  v1::MatmulRequest request = OnesTimesTwos(3, 4, 5);
+  GetParam().spoil(request);
+  auto stub = v1::MatmulService::NewStub(server_->channel());
+  v1::MatmulResponse response;
+  grpc::ClientContext bad;
+  const grpc::Status status = stub->Matmul(&bad, request, &response);
+  EXPECT_EQ(status.error_code(), GetParam().code) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr(GetParam().says));
+  grpc::ClientContext good;
+  EXPECT_TRUE(stub->Matmul(&good, OnesTimesTwos(3, 4, 5), &response).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadInputTest, ::testing::ValuesIn(kBad),
+                         [](const auto& info) { return info.param.name; });
+
+class BadMessageTest : public BadInputTest {};
+
+TEST_F(BadMessageTest, BytesThatAreNoMessage) {
+  for (const std::string& bytes :
+       {std::string("\xff\xff"), std::string("\x0a\x05xx"),
+        std::string(1000, '\x03'), std::string(1, '\0')}) {
+    const grpc::Status status =
+        server_->CallRaw("/gemmd.v1.MatmulService/Matmul", bytes);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  }
+  const grpc::Status status = server_->CallRaw(
+      "/gemmd.v1.TensorService/CreateTensor", std::string("\xff\xff"));
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+}
+
+TEST_F(BadMessageTest, TooLargeAMessageIsToldTheLimit) {
+  v1::MatmulRequest request = OnesTimesTwos(3, 4, 5);
+  request.set_a(std::string(17 << 20, 'x'));
+  auto stub = v1::MatmulService::NewStub(server_->channel());
+  v1::MatmulResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = stub->Matmul(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("16777216"));
+}
+
+TEST_F(BadMessageTest, UnknownMethods) {
+  for (const char* method :
+       {"/gemmd.v1.MatmulService/Nothing", "/nobody.Service/Method", "/x"}) {
+    EXPECT_EQ(server_->CallRaw(method, "").error_code(), grpc::UNIMPLEMENTED)
+        << method;
+  }
+}
+
+}  // namespace
+}  // namespace gemmd

@@ -1,0 +1,336 @@
+// The server as such: health, kernels, statistics, limits, crowds, draining.
+#include "service/rpc/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "tests/integration/test_server.h"
+
+namespace gemmd {
+namespace {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using ::testing::HasSubstr;
+using testing::OnesTimesTwos;
+using testing::TestServer;
+
+constexpr char kNotServing[] = "\x08\x02";  // status = NOT_SERVING.
+
+grpc::Status Multiply(TestServer& server, const v1::MatmulRequest& request,
+                      absl::Duration timeout = absl::Seconds(30)) {
+  auto stub = v1::MatmulService::NewStub(server.channel());
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  v1::MatmulResponse response;
+  return stub->Matmul(&context, request, &response);
+}
+
+TEST(ServerTest, IsHealthy) {
+  TestServer server;
+  auto stub = grpc::health::v1::Health::NewStub(server.channel());
+  for (const char* service : {"", "gemmd.v1.MatmulService"}) {
+    grpc::ClientContext context;
+    HealthCheckRequest request;
+    request.set_service(service);
+    HealthCheckResponse response;
+    ASSERT_TRUE(stub->Check(&context, request, &response).ok());
+    EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  }
+  grpc::ClientContext context;
+  HealthCheckRequest request;
+  request.set_service("nobody");
+  HealthCheckResponse response;
+  EXPECT_EQ(stub->Check(&context, request, &response).error_code(),
+            grpc::NOT_FOUND);
+}
+
+TEST(ServerTest, TellsWatchersOfADrainAndLeavesThem) {
+  TestServer server({.drain_grace = absl::Milliseconds(300)});
+  auto stub = grpc::health::v1::Health::NewStub(server.channel());
+  grpc::ClientContext context;
+  auto watch = stub->Watch(&context, {});
+  HealthCheckResponse response;
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  const absl::Time start = absl::Now();
+  std::thread drain([&] { server.server().Drain(); });
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_FALSE(watch->Read(&response));
+  EXPECT_EQ(watch->Finish().error_code(), grpc::UNAVAILABLE);
+  drain.join();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));  // Not its timeout.
+}
+
+TEST(ServerTest, Reflects) {
+  TestServer server;
+  using grpc::reflection::v1alpha::ServerReflectionRequest;
+  using grpc::reflection::v1alpha::ServerReflectionResponse;
+  auto stub =
+      grpc::reflection::v1alpha::ServerReflection::NewStub(server.channel());
+  grpc::ClientContext context;
+  auto stream = stub->ServerReflectionInfo(&context);
+  ServerReflectionRequest request;
+  ServerReflectionResponse response;
+  request.set_list_services("");
+  ASSERT_TRUE(stream->Write(request) && stream->Read(&response));
+  std::vector<std::string> names;
+  for (const auto& service : response.list_services_response().service()) {
+    names.push_back(service.name());
+  }
+  EXPECT_THAT(names, ::testing::IsSupersetOf(
+                         {"gemmd.v1.MatmulService", "gemmd.v1.TensorService",
+                          "gemmd.v1.KernelService", "gemmd.v1.ServerService",
+                          "grpc.health.v1.Health"}));
+  // Every service is described, with all that its file imports.
+  for (const std::string& name : names) {
+    if (name == "grpc.reflection.v1.ServerReflection") continue;
+    request.set_file_containing_symbol(name);
+    ASSERT_TRUE(stream->Write(request) && stream->Read(&response));
+    EXPECT_TRUE(response.has_file_descriptor_response()) << name;
+  }
+  request.set_file_by_filename("gemmd/v1/matmul.proto");
+  ASSERT_TRUE(stream->Write(request) && stream->Read(&response));
+  EXPECT_EQ(response.file_descriptor_response().file_descriptor_proto_size(),
+            2);
+  request.set_file_containing_symbol("nobody");
+  ASSERT_TRUE(stream->Write(request) && stream->Read(&response));
+  EXPECT_EQ(response.error_response().error_code(), grpc::NOT_FOUND);
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(ServerTest, ServesACrowdOnManyConnections) {
+  TestServer server;
+  std::atomic<int> right = 0;
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 8; ++client) {
+    clients.emplace_back([&, client] {
+      auto stub = v1::MatmulService::NewStub(
+          client % 2 == 0 ? server.channel() : server.unix_channel());
+      for (int i = 0; i < 25; ++i) {
+        const int64_t k = 1 + client * 25 + i;  // Every shape is new.
+        grpc::ClientContext context;
+        v1::MatmulResponse response;
+        const grpc::Status status =
+            stub->Matmul(&context, OnesTimesTwos(9, 17, k), &response);
+        ASSERT_TRUE(status.ok()) << status.error_message();
+        float last;
+        std::memcpy(&last, &response.d()[response.d().size() - 4], 4);
+        if (last == 2 * k) ++right;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(right, 8 * 25);
+
+  auto stub = v1::ServerService::NewStub(server.channel());
+  grpc::ClientContext context;
+  v1::Statistics statistics;
+  ASSERT_TRUE(stub->GetStatistics(&context, {}, &statistics).ok());
+  EXPECT_EQ(statistics.requests(), 200);
+  EXPECT_EQ(statistics.failed(), 0);
+  EXPECT_EQ(statistics.queued(), 0);
+  EXPECT_EQ(statistics.sent_bytes(), 200 * 9 * 17 * 4);
+}
+
+TEST(ServerTest, SaysWhatItIs) {
+  TestServer server;
+  auto stub = v1::ServerService::NewStub(server.channel());
+  grpc::ClientContext context;
+  v1::ServerInfo info;
+  ASSERT_TRUE(stub->GetServerInfo(&context, {}, &info).ok());
+  EXPECT_EQ(info.version(), "test");
+  ASSERT_EQ(info.devices_size(), 1);
+  EXPECT_EQ(info.devices(0).name(), "host");
+  EXPECT_EQ(info.devices(0).free_bytes(), info.devices(0).memory_bytes());
+  EXPECT_EQ(info.limits().max_message_bytes(), 1 << 30);
+  EXPECT_EQ(info.limits().max_dimension(), INT32_MAX);
+  EXPECT_FALSE(info.can_compile());
+}
+
+TEST(ServerTest, PreparesListsDescribesAndEvictsKernels) {
+  TestServer server;
+  auto stub = v1::KernelService::NewStub(server.channel());
+  v1::PrepareKernelsRequest prepare;
+  *prepare.add_problems() = OnesTimesTwos(64, 64, 64).header().problem();
+  *prepare.add_problems() = OnesTimesTwos(0, 64, 64).header().problem();
+  v1::PrepareKernelsResponse prepared;
+  {
+    grpc::ClientContext context;
+    const grpc::Status status =
+        stub->PrepareKernels(&context, prepare, &prepared);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  ASSERT_EQ(prepared.kernels_size(), 2);
+  EXPECT_EQ(prepared.kernels(0).cubin_source(), v1::CUBIN_SOURCE_COMPILED);
+  EXPECT_EQ(prepared.kernels(1).kernel(), "");
+  const std::string key = prepared.kernels(0).cubin_key();
+
+  v1::ListKernelsResponse list;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub->ListKernels(&context, {}, &list).ok());
+  }
+  ASSERT_EQ(list.kernels_size(), 1);
+  EXPECT_EQ(list.kernels(0).key(), key);
+  ASSERT_EQ(list.kernels(0).loaded_on_size(), 1);
+  EXPECT_EQ(list.kernels(0).loaded_on(0), "host");
+
+  v1::DescribeKernelRequest describe;
+  describe.set_key(key);
+  v1::KernelDescription description;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub->DescribeKernel(&context, describe, &description).ok());
+  }
+  EXPECT_THAT(description.source(), HasSubstr("gemmd_kernel"));
+
+  v1::EvictKernelRequest evict;
+  evict.set_key(key);
+  v1::EvictKernelResponse evicted;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub->EvictKernel(&context, evict, &evicted).ok());
+  }
+  for (const std::string& gone : {key, std::string(64, '0')}) {
+    evict.set_key(gone);
+    grpc::ClientContext context;
+    EXPECT_EQ(stub->EvictKernel(&context, evict, &evicted).error_code(),
+              grpc::NOT_FOUND);
+  }
+  evict.set_key("../../etc/passwd");
+  grpc::ClientContext context;
+  EXPECT_EQ(stub->EvictKernel(&context, evict, &evicted).error_code(),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_TRUE(server.engine().kernels(0).LoadedKeys().empty());
+}
+
+TEST(ServerTest, BadProblemsToPrepareAreNamed) {
+  TestServer server;
+  auto stub = v1::KernelService::NewStub(server.channel());
+  v1::PrepareKernelsRequest prepare;
+  *prepare.add_problems() = OnesTimesTwos(6, 6, 6).header().problem();
+  *prepare.add_problems() = OnesTimesTwos(6, 6, 6).header().problem();
+  prepare.mutable_problems(1)->set_n(-1);
+  v1::PrepareKernelsResponse prepared;
+  grpc::ClientContext context;
+  const grpc::Status status =
+      stub->PrepareKernels(&context, prepare, &prepared);
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("problems[1]: problem.n is -1"));
+}
+
+TEST(ServerTest, DeadlinesAndCancelsEndRequestsThatWait) {
+  TestServer server;
+  server.cache().Hold(true);
+  EXPECT_EQ(Multiply(server, OnesTimesTwos(2, 2, 2), absl::Milliseconds(100))
+                .error_code(),
+            grpc::DEADLINE_EXCEEDED);
+  auto stub = v1::MatmulService::NewStub(server.channel());
+  grpc::ClientContext context;
+  v1::MatmulResponse response;
+  auto call = std::async(std::launch::async, [&] {
+    return stub->Matmul(&context, OnesTimesTwos(2, 2, 2), &response);
+  });
+  server.cache().WaitForGets(2);
+  context.TryCancel();
+  EXPECT_EQ(call.get().error_code(), grpc::CANCELLED);
+  server.cache().Hold(false);
+  EXPECT_TRUE(Multiply(server, OnesTimesTwos(2, 2, 2)).ok());
+}
+
+TEST(ServerTest, AFullQueueSaysSo) {
+  TestServer server({.executor = {.lanes = 1, .max_queue = 1}});
+  server.cache().Hold(true);
+  auto first = std::async(std::launch::async, [&] {
+    return Multiply(server, OnesTimesTwos(2, 2, 2));
+  });
+  server.cache().WaitForGets(1);
+  const grpc::Status status = Multiply(server, OnesTimesTwos(2, 2, 2));
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("the limit is 1"));
+  server.cache().Hold(false);
+  EXPECT_TRUE(first.get().ok());
+}
+
+TEST(ServerTest, TooManyBytesInFlightAreNotRead) {
+  TestServer::Options options;
+  options.limits.max_in_flight_bytes = 1000;
+  TestServer server(options);
+  server.cache().Hold(true);
+  auto first = std::async(std::launch::async, [&] {
+    return Multiply(server, OnesTimesTwos(50, 50, 50));
+  });
+  server.cache().WaitForGets(1);
+  const grpc::Status status = Multiply(server, OnesTimesTwos(2, 2, 2));
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("the limit is 1000"));
+  server.cache().Hold(false);
+  EXPECT_TRUE(first.get().ok());
+  EXPECT_TRUE(Multiply(server, OnesTimesTwos(2, 2, 2)).ok());
+}
+
+TEST(ServerTest, DrainingFinishesWhatRunsAndRefusesTheRest) {
+  TestServer server({.drain_grace = absl::Milliseconds(500)});
+  server.cache().Hold(true);
+  auto running = std::async(std::launch::async, [&] {
+    return Multiply(server, OnesTimesTwos(2, 2, 2));
+  });
+  server.cache().WaitForGets(1);
+  std::thread drain([&] { server.server().Drain(); });
+  // In the grace period it says NOT_SERVING, and serves.
+  std::string health;
+  do {
+    ASSERT_TRUE(
+        server.CallRaw("/grpc.health.v1.Health/Check", "", &health).ok());
+  } while (health != kNotServing);
+  EXPECT_TRUE(Multiply(server, OnesTimesTwos(0, 2, 2)).ok());
+  absl::SleepFor(absl::Milliseconds(700));
+  EXPECT_EQ(Multiply(server, OnesTimesTwos(0, 2, 2)).error_code(),
+            grpc::UNAVAILABLE);
+  server.cache().Hold(false);
+  EXPECT_TRUE(running.get().ok());
+  drain.join();
+}
+
+TEST(ServerTest, DrainingEndsWithinItsTimeout) {
+  TestServer server({.drain_timeout = absl::Milliseconds(200)});
+  server.cache().Hold(true);
+  auto stuck = std::async(std::launch::async, [&] {
+    return Multiply(server, OnesTimesTwos(2, 2, 2));
+  });
+  server.cache().WaitForGets(1);
+  std::thread drain([&] { server.server().Drain(); });
+  EXPECT_FALSE(stuck.get().ok());  // Cancelled, though the compile hangs.
+  server.cache().Hold(false);
+  drain.join();
+}
+
+TEST(ServerTest, RefusesToListenWhereItMustNotOrCannot) {
+  TestServer server;
+  rpc::Server::Options options;
+  options.listen = {"0.0.0.0:0"};
+  auto started = rpc::Server::Start(options, server.engine());
+  EXPECT_EQ(started.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(started.status().message(),
+              HasSubstr("--allow_plaintext_nonloopback"));
+  options.listen = {server.address()};  // Taken.
+  started = rpc::Server::Start(options, server.engine());
+  EXPECT_EQ(started.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(started.status().message(), HasSubstr(server.address()));
+}
+
+}  // namespace
+}  // namespace gemmd

@@ -1,0 +1,376 @@
+// Resident tensors through a real server.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/integration/test_server.h"
+#include "tests/service/matrix.h"
+
+namespace gemmd {
+namespace {
+
+using jit::DataType;
+using testing::Get;
+using ::testing::HasSubstr;
+using testing::OnesTimesTwos;
+using testing::TestServer;
+
+class TensorsTest : public ::testing::Test {
+ protected:
+  TensorsTest() : TensorsTest(TestServer::Options()) {}
+  explicit TensorsTest(const TestServer::Options& options) : server_(options) {}
+
+  grpc::Status Create(const v1::CreateTensorRequest& request) {
+    grpc::ClientContext context;
+    return tensors_->CreateTensor(&context, request, &info_);
+  }
+
+  std::string CreateF32(int64_t rows, int64_t columns) {
+    v1::CreateTensorRequest request;
+    request.set_dtype(v1::DATA_TYPE_F32);
+    request.set_rows(rows);
+    request.set_columns(columns);
+    const grpc::Status status = Create(request);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return info_.handle();
+  }
+
+  static v1::UploadTensorRequest Header(const std::string& handle,
+                                        int64_t leading_dimension = 0) {
+    v1::UploadTensorRequest request;
+    request.mutable_header()->set_handle(handle);
+    request.mutable_header()->mutable_layout()->set_leading_dimension(
+        leading_dimension);
+    return request;
+  }
+
+  static v1::UploadTensorRequest Data(const std::string& bytes) {
+    v1::UploadTensorRequest request;
+    request.set_data(bytes);
+    return request;
+  }
+
+  grpc::Status Upload(const std::vector<v1::UploadTensorRequest>& messages) {
+    grpc::ClientContext context;
+    auto writer = tensors_->UploadTensor(&context, &info_);
+    for (const auto& message : messages) {
+      if (!writer->Write(message)) break;
+    }
+    writer->WritesDone();
+    return writer->Finish();
+  }
+
+  grpc::Status UploadAll(const std::string& handle, const std::string& bytes,
+                         size_t chunk, int64_t leading_dimension = 0) {
+    std::vector<v1::UploadTensorRequest> messages = {
+        Header(handle, leading_dimension)};
+    for (size_t at = 0; at < bytes.size(); at += chunk) {
+      messages.push_back(Data(bytes.substr(at, chunk)));
+    }
+    return Upload(messages);
+  }
+
+  // The bytes; empty with `status_` when it fails.
+  std::string Download(const std::string& handle, int64_t chunk_bytes = 0,
+                       int64_t leading_dimension = 0) {
+    v1::DownloadTensorRequest request;
+    request.set_handle(handle);
+    request.set_chunk_bytes(chunk_bytes);
+    request.mutable_layout()->set_leading_dimension(leading_dimension);
+    grpc::ClientContext context;
+    auto reader = tensors_->DownloadTensor(&context, request);
+    std::string bytes;
+    v1::DownloadTensorResponse response;
+    while (reader->Read(&response)) {
+      if (chunk_bytes > 0) {
+        EXPECT_LE(response.data().size(), static_cast<size_t>(chunk_bytes));
+      }
+      bytes += response.data();
+    }
+    status_ = reader->Finish();
+    return bytes;
+  }
+
+  grpc::Status Delete(const std::string& handle) {
+    v1::DeleteTensorRequest request;
+    request.set_handle(handle);
+    grpc::ClientContext context;
+    v1::DeleteTensorResponse response;
+    return tensors_->DeleteTensor(&context, request, &response);
+  }
+
+  TestServer server_;
+  std::unique_ptr<v1::TensorService::Stub> tensors_ =
+      v1::TensorService::NewStub(server_.channel());
+  v1::TensorInfo info_;
+  grpc::Status status_;
+};
+
+std::string Pattern(size_t size) {
+  std::string bytes(size, '\0');
+  for (size_t i = 0; i < size; ++i) {
+    bytes[i] = static_cast<char>(i * 131 + i / 251);
+  }
+  return bytes;
+}
+
+TEST_F(TensorsTest, StartAsZerosAndSayWhatTheyAre) {
+  v1::CreateTensorRequest request;
+  request.set_dtype(v1::DATA_TYPE_BF16);
+  request.set_rows(3);
+  request.set_columns(5);
+  request.set_order(v1::ORDER_COLUMN_MAJOR);
+  request.set_label("weights");
+  request.set_ttl_s(77);
+  ASSERT_TRUE(Create(request).ok());
+  EXPECT_EQ(info_.handle().size(), 32);
+  EXPECT_EQ(info_.dtype(), v1::DATA_TYPE_BF16);
+  EXPECT_EQ(info_.rows(), 3);
+  EXPECT_EQ(info_.columns(), 5);
+  EXPECT_EQ(info_.order(), v1::ORDER_COLUMN_MAJOR);
+  EXPECT_EQ(info_.device(), "host");
+  EXPECT_EQ(info_.label(), "weights");
+  EXPECT_EQ(info_.device_bytes(), 5 * 16);
+  EXPECT_EQ(info_.ttl_s(), 77);
+  EXPECT_EQ(Download(info_.handle()), std::string(30, '\0'));
+
+  v1::DescribeTensorRequest describe;
+  describe.set_handle(info_.handle());
+  grpc::ClientContext context;
+  v1::TensorInfo again;
+  ASSERT_TRUE(tensors_->DescribeTensor(&context, describe, &again).ok());
+  EXPECT_EQ(again.label(), "weights");
+}
+
+TEST_F(TensorsTest, KeepEveryByteHoweverItIsCut) {
+  const std::string handle = CreateF32(7, 11);
+  const std::string bytes = Pattern(7 * 11 * 4);
+  for (const size_t chunk : {size_t{1}, size_t{3}, size_t{44}, size_t{45},
+                             size_t{100}, bytes.size()}) {
+    const grpc::Status status = UploadAll(handle, bytes, chunk);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_EQ(info_.handle(), handle);
+    ASSERT_EQ(Download(handle, chunk), bytes);
+    ASSERT_TRUE(status_.ok()) << status_.error_message();
+  }
+}
+
+TEST_F(TensorsTest, TravelInPartsWhenTheyAreLarge) {
+  // Three parts of 32 MiB, the last one short; padded lines on the wire.
+  const int64_t rows = 700, columns = 30000, leading_dimension = 30001;
+  const std::string handle = CreateF32(rows, columns);
+  const std::string bytes =
+      Pattern((rows * leading_dimension - 1) * 4);  // No last padding.
+  const grpc::Status status =
+      UploadAll(handle, bytes, 1 << 20, leading_dimension);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  const std::string tight = Download(handle);
+  ASSERT_EQ(tight.size(), rows * columns * 4);
+  const std::string padded = Download(handle, 0, leading_dimension);
+  ASSERT_EQ(padded.size(), bytes.size());
+  for (int64_t row = 0; row < rows; ++row) {
+    const std::string_view want = std::string_view(bytes).substr(
+        row * leading_dimension * 4, columns * 4);
+    ASSERT_EQ(std::string_view(tight).substr(row * columns * 4, columns * 4),
+              want)
+        << row;
+    ASSERT_EQ(std::string_view(padded).substr(row * leading_dimension * 4,
+                                              columns * 4),
+              want)
+        << row;
+    if (row + 1 < rows) {
+      ASSERT_EQ(std::string_view(padded).substr(
+                    (row * leading_dimension + columns) * 4, 4),
+                std::string_view("\0\0\0\0", 4));
+    }
+  }
+}
+
+TEST_F(TensorsTest, MultiplyAndAccumulateInPlace) {
+  v1::MatmulRequest request = OnesTimesTwos(4, 6, 5);
+  v1::MatmulHeader& header = *request.mutable_header();
+  const std::string d = CreateF32(4, 6);
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_BF16);
+  create.set_rows(4);
+  create.set_columns(5);
+  ASSERT_TRUE(Create(create).ok());
+  ASSERT_TRUE(UploadAll(info_.handle(), request.a(), 7).ok());
+  header.mutable_a()->set_tensor(info_.handle());
+  request.clear_a();
+  header.mutable_c()->set_tensor(d);
+  header.mutable_d()->set_tensor(d);
+  header.mutable_problem()->set_beta(1);
+  auto stub = v1::MatmulService::NewStub(server_.channel());
+  for (int i = 0; i < 3; ++i) {
+    grpc::ClientContext context;
+    v1::MatmulResponse response;
+    const grpc::Status status = stub->Matmul(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.d(), "");
+  }
+  const std::string bytes = Download(d);
+  for (int i = 0; i < 24; ++i) {
+    ASSERT_EQ(Get(DataType::kF32, bytes.data(), i), 30);
+  }
+  // D may not be A or B.
+  header.mutable_problem()->set_d_type(v1::DATA_TYPE_BF16);
+  header.mutable_problem()->set_m(4);
+  header.mutable_problem()->set_n(5);
+  header.mutable_problem()->set_k(5);
+  header.mutable_problem()->set_beta(0);
+  request.set_b(std::string(50, '\0'));
+  header.mutable_d()->set_tensor(header.a().tensor());
+  grpc::ClientContext context;
+  v1::MatmulResponse response;
+  const grpc::Status status = stub->Matmul(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("d.tensor"));
+}
+
+TEST_F(TensorsTest, MustFitTheProblem) {
+  const std::string handle = CreateF32(3, 5);
+  v1::MatmulRequest request = OnesTimesTwos(3, 4, 5);
+  request.clear_a();
+  request.mutable_header()->mutable_a()->set_tensor(handle);
+  auto stub = v1::MatmulService::NewStub(server_.channel());
+  grpc::ClientContext context;
+  v1::MatmulResponse response;
+  const grpc::Status status = stub->Matmul(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(),
+            "a.tensor is f32 3 x 5 row_major; allowed for this problem: bf16 "
+            "3 x 5 row_major");
+}
+
+TEST_F(TensorsTest, ListedUntilDeleted) {
+  const std::string first = CreateF32(1, 1);
+  const std::string second = CreateF32(2, 2);
+  const auto list = [&] {
+    grpc::ClientContext context;
+    v1::ListTensorsResponse response;
+    EXPECT_TRUE(tensors_->ListTensors(&context, {}, &response).ok());
+    return response.tensors_size();
+  };
+  EXPECT_EQ(list(), 2);
+  EXPECT_TRUE(Delete(first).ok());
+  EXPECT_EQ(list(), 1);
+  EXPECT_EQ(Delete(first).error_code(), grpc::NOT_FOUND);
+  EXPECT_EQ(Download(first), "");
+  EXPECT_EQ(status_.error_code(), grpc::NOT_FOUND);
+  EXPECT_EQ(UploadAll(first, "1234", 4).error_code(), grpc::NOT_FOUND);
+}
+
+TEST_F(TensorsTest, ExpireWhenIdle) {
+  v1::CreateTensorRequest request;
+  request.set_dtype(v1::DATA_TYPE_F32);
+  request.set_rows(1);
+  request.set_columns(1);
+  request.set_ttl_s(1);
+  ASSERT_TRUE(Create(request).ok());
+  const absl::Time start = absl::Now();
+  while (server_.engine().tensors().count() > 0) {
+    ASSERT_LT(absl::Now() - start, absl::Seconds(20));
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  EXPECT_GE(absl::Now() - start, absl::Seconds(1));
+  EXPECT_EQ(server_.engine().tensors().bytes(), 0);
+}
+
+TEST_F(TensorsTest, UploadsThatDoNotFitAreRefused) {
+  const std::string handle = CreateF32(2, 3);
+  const std::string bytes = Pattern(24);
+  const auto refused = [&](const std::vector<v1::UploadTensorRequest>& messages,
+                           const char* says) {
+    const grpc::Status status = Upload(messages);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), HasSubstr(says));
+  };
+  refused({}, "missing");
+  refused({Data(bytes)}, "header is missing");
+  refused({Header(handle)}, "data has 0 bytes; allowed for its shape: 24");
+  refused({Header(handle), Data("12345")}, "data has 5 bytes");
+  refused({Header(handle), Data(bytes), Data("x")}, "beyond the 24 bytes");
+  refused({Header(handle, 2), Data(bytes)}, "header.layout.leading_dimension");
+  v1::UploadTensorRequest order = Header(handle);
+  order.mutable_header()->mutable_layout()->set_order(v1::ORDER_COLUMN_MAJOR);
+  refused({order, Data(bytes)}, "header.layout.order");
+  EXPECT_TRUE(UploadAll(handle, bytes, 24).ok());
+}
+
+TEST_F(TensorsTest, CreationsThatMakeNoSenseAreRefused) {
+  struct Bad {
+    grpc::StatusCode code;
+    const char* says;
+    void (*spoil)(v1::CreateTensorRequest&);
+  };
+  const Bad kBad[] = {
+      {grpc::INVALID_ARGUMENT, "dtype is unspecified",
+       [](auto& r) { r.clear_dtype(); }},
+      {grpc::UNIMPLEMENTED, "dtype is b1",
+       [](auto& r) { r.set_dtype(v1::DATA_TYPE_B1); }},
+      {grpc::INVALID_ARGUMENT, "rows is 0; allowed: 1 to 2147483647",
+       [](auto& r) { r.set_rows(0); }},
+      {grpc::INVALID_ARGUMENT, "columns is -1",
+       [](auto& r) { r.set_columns(-1); }},
+      {grpc::INVALID_ARGUMENT, "order is 5",
+       [](auto& r) { r.set_order(v1::Order(5)); }},
+      {grpc::INVALID_ARGUMENT, "ttl_s is -1", [](auto& r) { r.set_ttl_s(-1); }},
+      {grpc::INVALID_ARGUMENT, "label has 129 bytes",
+       [](auto& r) { r.set_label(std::string(129, 'x')); }},
+      {grpc::INVALID_ARGUMENT, "device is unknown",
+       [](auto& r) { r.set_device("cuda:9"); }},
+      {grpc::RESOURCE_EXHAUSTED, "the limit of all tensors is 536870912",
+       [](auto& r) {
+         r.set_rows(INT32_MAX);
+         r.set_columns(INT32_MAX);
+       }},
+  };
+  for (const Bad& bad : kBad) {
+    v1::CreateTensorRequest request;
+    request.set_dtype(v1::DATA_TYPE_F32);
+    request.set_rows(2);
+    request.set_columns(2);
+    bad.spoil(request);
+    const grpc::Status status = Create(request);
+    EXPECT_EQ(status.error_code(), bad.code) << bad.says;
+    EXPECT_THAT(status.error_message(), HasSubstr(bad.says));
+  }
+  EXPECT_EQ(server_.engine().tensors().count(), 0);
+}
+
+TEST_F(TensorsTest, AnAbandonedUploadLeavesTheDaemonWell) {
+  const std::string handle = CreateF32(1000, 1000);
+  {
+    grpc::ClientContext context;
+    auto writer = tensors_->UploadTensor(&context, &info_);
+    ASSERT_TRUE(writer->Write(Header(handle)));
+    writer->Write(Data(Pattern(100000)));
+    context.TryCancel();
+    EXPECT_EQ(writer->Finish().error_code(), grpc::CANCELLED);
+  }
+  EXPECT_TRUE(UploadAll(handle, Pattern(4000000), 1 << 20).ok());
+  EXPECT_EQ(Download(handle), Pattern(4000000));
+}
+
+TEST_F(TensorsTest, AnAbandonedDownloadLeavesTheDaemonWell) {
+  const std::string handle = CreateF32(2000, 2000);
+  v1::DownloadTensorRequest request;
+  request.set_handle(handle);
+  {
+    grpc::ClientContext context;
+    auto reader = tensors_->DownloadTensor(&context, request);
+    v1::DownloadTensorResponse response;
+    ASSERT_TRUE(reader->Read(&response));
+    context.TryCancel();
+    EXPECT_EQ(reader->Finish().error_code(), grpc::CANCELLED);
+  }
+  EXPECT_EQ(Download(handle).size(), 16000000);
+}
+
+}  // namespace
+}  // namespace gemmd

@@ -1,0 +1,114 @@
+#include "tests/integration/test_server.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include "jit/status.h"
+#include "service/host/host_device.h"
+#include "service/host/numbers.h"
+
+namespace gemmd::testing {
+namespace {
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  // Channels of one process would share a connection otherwise.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+std::string Repeat(float value, int64_t count) {
+  const uint16_t bits = host::ToBf16(value);
+  std::string bytes;
+  for (int64_t i = 0; i < count; ++i) {
+    bytes.append(reinterpret_cast<const char*>(&bits), sizeof bits);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TestServer::TestServer(Options options) {
+  std::vector<std::unique_ptr<device::Device>> devices;
+  devices.push_back(
+      host::CreateHostDevice({.memory_bytes = options.device_bytes}));
+  if (options.limits.max_tensor_bytes == 0) {
+    options.limits.max_tensor_bytes = options.device_bytes / 2;
+  }
+  engine_ = engine::Engine::Create(
+                {.executor = options.executor,
+                 .tensors = {.max_bytes = options.limits.max_tensor_bytes}},
+                std::move(devices), cache_, templates_)
+                .value();
+  char folder[] = "/tmp/gemmd_test_XXXXXX";
+  CHECK(mkdtemp(folder) != nullptr);
+  folder_ = folder;
+  rpc::Server::Options server;
+  server.listen = {"127.0.0.1:0", "unix:" + folder_ + "/socket"};
+  server.drain_grace = options.drain_grace;
+  server.drain_timeout = options.drain_timeout;
+  server.limits = options.limits;
+  server.facts.version = "test";
+  server_ = rpc::Server::Start(std::move(server), *engine_).value();
+  tcp_ = Connect(server_->addresses()[0]);
+  unix_ = Connect(server_->addresses()[1]);
+}
+
+TestServer::~TestServer() {
+  server_.reset();
+  unlink((folder_ + "/socket").c_str());
+  rmdir(folder_.c_str());
+}
+
+grpc::Status TestServer::CallRaw(const std::string& method,
+                                 const std::string& request,
+                                 std::string* response) {
+  grpc::GenericStub stub(tcp_);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(30));
+  grpc::CompletionQueue queue;
+  const grpc::Slice slice(request);
+  const auto call = stub.PrepareUnaryCall(&context, method,
+                                          grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  call->Finish(&reply, &status, nullptr);
+  void* tag;
+  bool ok;
+  CHECK(queue.Next(&tag, &ok) && ok);
+  if (status.ok() && response != nullptr) {
+    std::vector<grpc::Slice> slices;
+    CHECK(reply.Dump(&slices).ok());
+    response->clear();
+    for (const grpc::Slice& part : slices) {
+      response->append(reinterpret_cast<const char*>(part.begin()),
+                       part.size());
+    }
+  }
+  return status;
+}
+
+v1::MatmulRequest OnesTimesTwos(int64_t m, int64_t n, int64_t k) {
+  v1::MatmulRequest request;
+  v1::Problem& problem = *request.mutable_header()->mutable_problem();
+  problem.set_m(m);
+  problem.set_n(n);
+  problem.set_k(k);
+  problem.set_a_type(v1::DATA_TYPE_BF16);
+  problem.set_b_type(v1::DATA_TYPE_BF16);
+  problem.set_d_type(v1::DATA_TYPE_F32);
+  request.set_a(Repeat(1, m * k));
+  request.set_b(Repeat(2, k * n));
+  return request;
+}
+
+}  // namespace gemmd::testing

@@ -1,0 +1,62 @@
+// A whole server in this process: host device, a cache that needs no
+// compiler, any free port and a Unix socket.
+#ifndef GEMMD_TESTS_INTEGRATION_TEST_SERVER_H_
+#define GEMMD_TESTS_INTEGRATION_TEST_SERVER_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "gemmd/v1/kernels.grpc.pb.h"
+#include "gemmd/v1/matmul.grpc.pb.h"
+#include "gemmd/v1/server.grpc.pb.h"
+#include "gemmd/v1/tensors.grpc.pb.h"
+#include "service/rpc/server.h"
+#include "tests/service/fake_cache.h"
+
+namespace gemmd::testing {
+
+class TestServer {
+ public:
+  struct Options {
+    rpc::Limits limits;
+    engine::Executor::Options executor;
+    int64_t device_bytes = int64_t{1} << 30;
+    absl::Duration drain_grace = absl::ZeroDuration();
+    absl::Duration drain_timeout = absl::Seconds(30);
+  };
+
+  TestServer() : TestServer(Options()) {}
+  explicit TestServer(Options options);
+  ~TestServer();
+
+  // Over TCP, and over the Unix socket; without limits of their own.
+  const std::shared_ptr<grpc::Channel>& channel() const { return tcp_; }
+  const std::shared_ptr<grpc::Channel>& unix_channel() const { return unix_; }
+  const std::string& address() const { return server_->addresses()[0]; }
+
+  FakeCache& cache() { return cache_; }
+  rpc::Server& server() { return *server_; }
+  engine::Engine& engine() { return *engine_; }
+
+  // A call of any method with any bytes.
+  grpc::Status CallRaw(const std::string& method, const std::string& request,
+                       std::string* response = nullptr);
+
+ private:
+  FakeCache cache_;
+  const jit::TemplateLibrary templates_ = jit::TemplateLibrary::Embedded();
+  std::unique_ptr<engine::Engine> engine_;
+  std::string folder_;
+  std::unique_ptr<rpc::Server> server_;
+  std::shared_ptr<grpc::Channel> tcp_;
+  std::shared_ptr<grpc::Channel> unix_;
+};
+
+// bf16 inputs of ones (A) and twos (B), tight: every element of D is 2 k.
+v1::MatmulRequest OnesTimesTwos(int64_t m, int64_t n, int64_t k);
+
+}  // namespace gemmd::testing
+
+#endif  // GEMMD_TESTS_INTEGRATION_TEST_SERVER_H_
