@@ -134,6 +134,15 @@ absl::StatusOr<NvrtcLibrary> NvrtcLibrary::Open(const Options& options) {
   if (library.file_.empty()) {
     return absl::FailedPreconditionError("libnvrtc is not backed by a file");
   }
+  // NVRTC opens its builtins by bare name when it compiles, and has no search
+  // path of its own: those beside it serve it once they are loaded. Where
+  // there are none, the dynamic loader's folders may have them.
+  const std::filesystem::path folder =
+      std::filesystem::path(library.file_).parent_path();
+  dlopen((folder / absl::StrCat("libnvrtc-builtins.so.", version.major, ".",
+                                version.minor))
+             .c_str(),
+         RTLD_NOW | RTLD_LOCAL);
   return library;
 }
 
