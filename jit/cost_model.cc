@@ -15,23 +15,30 @@ constexpr double kMacsPerCycle = 2048;
 // Shared-memory bytes that wgmma reads per cycle.
 constexpr double kOperandBytesPerCycle = 128;
 // Bytes per cycle that one SM gets from L2 while all SMs load.
-constexpr double kLoadBytesPerCycle = 58;
-// Loads compete with wgmma for shared memory even when they are not the limit.
-constexpr double kLoadInterference = 0.02;
+constexpr double kLoadBytesPerCycle = 68;
+// Loads cost energy and thus clock, in proportion to the bytes per cycle that
+// exceed what the largest tiles need.
+constexpr double kFreeBytesPerCycle = 46;
+constexpr double kSlowdownPerByte = 0.004;
 // First load to first wgmma.
 constexpr double kFillCycles = 1000;
 // An epilogue that nothing overlaps, per slab of P and per byte of it.
 constexpr double kSlabCycles = 110;
 constexpr double kStoreBytesPerCycle = 40;
-// Ping-pong consumers start a tile on stages that the other one frees; with
-// fewer than four the tensor cores wait.
-constexpr double kThreeStagePenalty = 1.08;
+// With fewer than four stages the tensor cores wait for loads; ping-pong
+// consumers more so, since a tile starts on stages that the other one frees.
+constexpr double kFewStagesCooperative = 1.05;
+constexpr double kFewStagesPingPong = 1.08;
+// Bytes per cycle that all SMs together read from device memory.
+constexpr double kMemoryBytesPerCycle = 1500;
+// What the shorter of reading and multiplying adds to the longer.
+constexpr double kOverlapCost = 0.2;
 // What ping-pong costs when there is nothing to overlap.
 constexpr double kPingPongCycles = 200;
-// Start of a dependent reduction, and bytes of partial sums that all SMs
-// together read per cycle.
+// Start of the dependent reduction, and bytes of partial sums per cycle of all
+// SMs together, written and read once.
 constexpr double kReduceCycles = 2500;
-constexpr double kReduceBytesPerCycle = 2000;
+constexpr double kReduceBytesPerCycle = 900;
 
 double CyclesPerStage(const Plan& plan) {
   const Config& config = plan.config;
@@ -40,9 +47,17 @@ double CyclesPerStage(const Plan& plan) {
   const double read =
       (kInstructionM + config.tile_n) * 32 / kOperandBytesPerCycle;
   const double instructions = config.tile_m / kInstructionM * (kTileK / 16.0);
-  const double load = StageBytes(plan.family, config) / kLoadBytesPerCycle;
-  return std::max(instructions * std::max(multiply, read), load) +
-         kLoadInterference * load;
+  const double busy = instructions * std::max(multiply, read);
+  const double bytes = StageBytes(plan.family, config);
+  const double excess =
+      std::clamp(bytes / busy, kFreeBytesPerCycle, kLoadBytesPerCycle) -
+      kFreeBytesPerCycle;
+  const double few_stages = config.stages >= 4 ? 1.0
+                            : config.schedule == Schedule::kPingPong
+                                ? kFewStagesPingPong
+                                : kFewStagesCooperative;
+  return std::max(busy, bytes / kLoadBytesPerCycle) *
+         (1 + kSlowdownPerByte * excess) * few_stages;
 }
 
 double EpilogueCycles(const Plan& plan) {
@@ -63,13 +78,18 @@ double PredictCycles(const Plan& plan, const DeviceProperties& device) {
       DivideUp(Tiles(plan) * plan.splits, device.multiprocessors));
   const auto stages = static_cast<double>(
       DivideUp(DivideUp(plan.depth, config.tile_k), plan.splits));
-  const double main_loop = stages * CyclesPerStage(plan);
+  const double multiply = stages * CyclesPerStage(plan);
+  // Operands come from device memory once; per wave.
+  const double read = static_cast<double>(plan.rows + plan.columns) *
+                      plan.depth * BytesOf(plan.family.input) /
+                      kMemoryBytesPerCycle / waves;
+  const double main_loop =
+      std::max(multiply, read) + kOverlapCost * std::min(multiply, read);
   const double epilogue = EpilogueCycles(plan);
   if (config.schedule == Schedule::kPingPong) {
-    const double penalty = config.stages < 4 ? kThreeStagePenalty : 1.0;
     // An epilogue overlaps the next main loop; the last one does not.
     return kFillCycles + kPingPongCycles +
-           waves * std::max(main_loop, epilogue / 2) * penalty + epilogue;
+           waves * std::max(main_loop, epilogue / 2) + epilogue;
   }
   double cycles = kFillCycles + waves * (main_loop + epilogue);
   if (config.split_k) {

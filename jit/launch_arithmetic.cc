@@ -1,13 +1,19 @@
 #include "jit/launch_arithmetic.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "jit/tiling.h"
 #include "templates/common/arguments.h"
 
 namespace gemmd::jit {
 namespace {
+
+// Rows of P, and bytes of X, that a raster group spans.
+constexpr int64_t kMinRasterRows = 1024;
+constexpr int64_t kMaxRasterRows = 2048;
+constexpr int64_t kRasterBytes = int64_t{24} << 20;
+
+constexpr double kShortCycles = 4000;
 
 // Elements per thread and CTAs per SM of the reduction.
 constexpr int kReduceElements = 4;
@@ -39,13 +45,16 @@ TensorMapSpec ResultMap(const MatrixLayout& layout, const Family& family,
           .swizzle_bytes = width * bytes >= 32 ? width * bytes : 0};
 }
 
-// Rows of tiles to walk together, so that the operands of the tiles that run
-// at one time are fewest bytes: group * tile_m + SMs / group * tile_n least.
-int RasterGroup(const Plan& plan, const DeviceProperties& device) {
+// Rows of tiles that share one pass over the columns: between 1024 and 2048
+// rows of P, fewer when their X would not stay in L2 for the next columns
+// (measured on an H100: more or fewer cost 1 to 4%). Groups are equal.
+int RasterGroup(const Plan& plan) {
   const int64_t tile_rows = DivideUp(plan.rows, plan.config.tile_m);
-  const double best = std::sqrt(static_cast<double>(device.multiprocessors) *
-                                plan.config.tile_n / plan.config.tile_m);
-  const int64_t groups = DivideUp(tile_rows, std::lround(std::max(best, 1.0)));
+  const int64_t row_bytes =
+      std::max<int64_t>(1, plan.depth * BytesOf(plan.family.input));
+  const int64_t rows =
+      std::clamp(kRasterBytes / row_bytes, kMinRasterRows, kMaxRasterRows);
+  const int64_t groups = DivideUp(tile_rows, rows / plan.config.tile_m);
   return static_cast<int>(DivideUp(tile_rows, groups));
 }
 
@@ -80,7 +89,8 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
       std::min<int64_t>(Tiles(plan) * plan.splits, device.multiprocessors));
   plan.threads = Threads(config);
   plan.shared_memory_bytes = SharedMemoryBytes(plan.family, config);
-  plan.raster_group = RasterGroup(plan, device);
+  plan.raster_group = RasterGroup(plan);
+  plan.overlaps_predecessor = plan.predicted_cycles < kShortCycles;
   const MatrixLayout a = problem.a();
   const MatrixLayout b = problem.b();
   plan.x =

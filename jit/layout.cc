@@ -5,7 +5,10 @@ namespace {
 
 // Strides of a tensor map are multiples of 16 bytes (CUDA driver API,
 // cuTensorMapEncodeTiled).
-constexpr int64_t kPitchAlignmentBytes = 16;
+constexpr int64_t kMinAlignmentBytes = 16;
+// Lines that are long enough to afford it start at cache lines.
+constexpr int64_t kCacheLineBytes = 128;
+constexpr int64_t kLongLineBytes = 512;
 
 }  // namespace
 
@@ -22,8 +25,10 @@ int64_t MatrixLayout::width_bytes() const {
 }
 
 int64_t MatrixLayout::pitch_bytes() const {
-  return (width_bytes() + kPitchAlignmentBytes - 1) / kPitchAlignmentBytes *
-         kPitchAlignmentBytes;
+  const int64_t bytes = width_bytes();
+  const int64_t alignment =
+      bytes < kLongLineBytes ? kMinAlignmentBytes : kCacheLineBytes;
+  return (bytes + alignment - 1) / alignment * alignment;
 }
 
 }  // namespace gemmd::jit

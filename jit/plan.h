@@ -85,6 +85,9 @@ struct Plan {
   int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
   int64_t partials_bytes = 0;  // Workspace; 0 when unused.
   double predicted_cycles = 0;
+  // So short that its start should overlap the end of the grid before it
+  // (programmatic dependent launch). Long ones lose 1% by it.
+  bool overlaps_predecessor = false;
 };
 
 // Name of an instance: "gemm_bf16_f32_km_128x200x64_s4_pp2_t_c" is X k-major,

@@ -95,6 +95,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
     launch.reduce_grid = plan.reduce_grid;
   }
 
+  launch.overlaps_predecessor = plan.overlaps_predecessor;
   launch.functions = functions;
   launch.grid = plan.grid;
   launch.threads = plan.threads;

@@ -59,9 +59,8 @@ struct Slab {
   // `first` is the first accumulator of the slab's columns.
   template <int kCount>
   static void Exchange(const float (&accumulators)[kCount], int first,
-                       float alpha, float beta, uint32 slab, int thread) {
-    const int warp = thread / 32;
-    const int lane = thread % 32;
+                       float alpha, float beta, uint32 slab, int warp,
+                       int lane) {
     if constexpr (T::kStagedBytes == 2) {
 #pragma unroll
       for (int group = 0; group + 1 < kGroups; group += 2) {

@@ -2,8 +2,8 @@
 // while the copy engine stores one, the other is filled. When the config
 // reads C, each slab of C lands in the buffer that its slab of D leaves from.
 //
-// Used by all 128 threads of one consumer warpgroup; thread 0 talks to the
-// copy engine.
+// Used by all 128 threads of one consumer warpgroup; one elected thread of its
+// first warp talks to the copy engine.
 #pragma once
 
 #include "common/arguments.h"
@@ -26,12 +26,13 @@ class TileWriter {
 
   // `staging` and `barriers` belong to this warpgroup, number `consumer`.
   TileWriter(const Arguments& arguments, uint32 staging, uint32 barriers,
-             int consumer, int thread)
+             int consumer, int warp, int lane)
       : arguments_(arguments),
         staging_(staging),
         barriers_(barriers),
         consumer_(consumer),
-        thread_(thread) {}
+        warp_(warp),
+        lane_(lane) {}
 
   // Once, by one thread, before any role starts.
   static void Init(uint32 barriers) {
@@ -43,7 +44,7 @@ class TileWriter {
   // free: its last store was waited for before the newest one was issued.
   void Prefetch(Tile at) {
     if constexpr (T::kReadsC) {
-      if (thread_ == 0) LoadC(at, buffer_);
+      if (IsLeader()) LoadC(at, buffer_);
     }
   }
 
@@ -59,12 +60,12 @@ class TileWriter {
       }
       Slab<C>::Exchange(accumulators[block], slab * T::kSlabColumns / 2,
                         C::kSplitK ? 1.0f : arguments_.alpha, arguments_.beta,
-                        buffer, thread_);
+                        buffer, warp_, lane_);
       ptx::FenceAsyncShared();
       // Past this barrier the slab is complete and the other buffer is free.
-      if (thread_ == 0) ptx::WaitStoresRead();
+      if (IsLeader()) ptx::WaitStoresRead();
       SyncWarpgroup();
-      if (thread_ == 0) {
+      if (IsLeader()) {
         Slab<C>::Store(&arguments_.d, SlabAt(at, i), buffer);
         ptx::CommitStores();
         if (T::kReadsC && i + 1 < T::kBlocks * T::kSlabs) {
@@ -75,9 +76,10 @@ class TileWriter {
     }
   }
 
-  // Before the CTA exits.
+  // Before the CTA exits and gives its shared memory back. What the stores
+  // write is visible when the grid is complete.
   void Finish() {
-    if (thread_ == 0) ptx::WaitStores();
+    if (IsLeader()) ptx::WaitStoresRead();
   }
 
  private:
@@ -91,6 +93,8 @@ class TileWriter {
       ptx::SyncThreads<2, kWarpgroupThreads>();
     }
   }
+
+  bool IsLeader() const { return warp_ == 0 && ptx::ElectOne(); }
 
   static Tile SlabAt(Tile tile, int i) {
     return {tile.row + i / T::kSlabs * kInstructionM,
@@ -108,7 +112,8 @@ class TileWriter {
   const uint32 staging_;
   const uint32 barriers_;
   const int consumer_;
-  const int thread_;
+  const int warp_;
+  const int lane_;
   uint32 buffer_ = 0;  // The buffer of the next slab.
   uint32 phases_ = 0;  // Bit b: parity of buffer b's next fetch of C.
 };

@@ -39,10 +39,11 @@ static_assert(kWriterBarriers + Config::kConsumers * Writer::kBarrierBytes <=
                   Config::kSharedMemoryBytes,
               "the planner reserved too little shared memory");
 
-// Registers per thread by role. All accumulators live in consumers; what is
-// left of 64 Ki registers goes to the producer.
+// Registers per thread by role. All accumulators live in consumers; when they
+// are many, consumers take registers that the producer does not need. Small
+// kernels stay small, so that a dependent grid finds room beside them.
 constexpr int kAccumulators = T::kBlocks * Config::kTileN / 2;
-constexpr bool kMoveRegisters = Config::kConsumers == 2;
+constexpr bool kMoveRegisters = kAccumulators > 96 && Config::kConsumers == 2;
 constexpr int kProducerRegisters = kAccumulators >= 176 ? 24 : 40;
 constexpr int kConsumerRegisters = kAccumulators >= 176 ? 240 : 232;
 
@@ -56,7 +57,9 @@ class Work {
         splits_(Config::kSplitK ? arguments.splits : 1) {}
 
   int count() const { return raster_.count() * splits_; }
-  Tile TileOf(int unit) const { return raster_.At(unit % raster_.count()); }
+  Tile TileOf(int unit) const {
+    return raster_.At(Config::kSplitK ? unit % raster_.count() : unit);
+  }
   int SplitOf(int unit) const { return unit / raster_.count(); }
 
   Part StagesOf(int unit) const {
@@ -94,7 +97,7 @@ void Produce(const Arguments& arguments, uint32 shared,
 // consumer passes its turn on when its last stage is there.
 void Multiply(float (&accumulators)[T::kBlocks][Config::kTileN / 2],
               uint32 shared, Ring<Config::kStages>& ring, Turn& turn,
-              int stages, int first_row, bool leader) {
+              int stages, int first_row, bool first_warp) {
   if constexpr (T::kPingPong) turn.Wait();
   if (stages == 0) {
 #pragma unroll
@@ -124,13 +127,13 @@ void Multiply(float (&accumulators)[T::kBlocks][Config::kTileN / 2],
     }
     ptx::WgmmaCommit();
     ptx::WgmmaWait<1>();
-    if (leader && stage > 0) ring.Release(previous);
+    if (first_warp && stage > 0 && ptx::ElectOne()) ring.Release(previous);
     previous = ring.stage();
     ring.Advance();
   }
-  if (T::kPingPong && leader) turn.Pass();
+  if (T::kPingPong && first_warp && ptx::ElectOne()) turn.Pass();
   ptx::WgmmaWait<0>();
-  if (leader && stages > 0) ring.Release(previous);
+  if (first_warp && stages > 0 && ptx::ElectOne()) ring.Release(previous);
 }
 
 // Where a consumer writes its rows of a unit: partial sums go below each other.
@@ -146,13 +149,13 @@ Tile Destination(const Work& work, const Arguments& arguments, int unit,
 }
 
 void Consume(const Arguments& arguments, uint32 shared,
-             Ring<Config::kStages> ring, int consumer, int thread) {
+             Ring<Config::kStages> ring, int consumer, int warp, int lane) {
   const Work work(arguments);
   const int first_row =
       T::kPingPong ? 0 : consumer * T::kBlocks * kInstructionM;
   Writer writer(arguments, shared + kStaging + consumer * Writer::kStagingBytes,
                 shared + kWriterBarriers + consumer * Writer::kBarrierBytes,
-                consumer, thread);
+                consumer, warp, lane);
   Turn turn(shared + kTurnBarriers, consumer);
   float accumulators[T::kBlocks][Config::kTileN / 2];
 
@@ -167,7 +170,7 @@ void Consume(const Arguments& arguments, uint32 shared,
     if constexpr (T::kReadsC) {
       writer.Prefetch(Destination(work, arguments, unit, first_row));
     }
-    Multiply(accumulators, shared, ring, turn, stages, first_row, thread == 0);
+    Multiply(accumulators, shared, ring, turn, stages, first_row, warp == 0);
     writer.Write(accumulators, Destination(work, arguments, unit, first_row));
   }
   writer.Finish();
@@ -181,9 +184,10 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
   const uint32 shared = ptx::SharedBase();
   const Ring<Config::kStages> ring(shared + kRingBarriers);
   const int thread = ptx::ThreadIndex();
-  const int warpgroup = ptx::Broadcast(thread / kWarpgroupThreads);
+  const int warp = ptx::Broadcast(thread / 32);
+  const int warpgroup = warp / 4;
 
-  if (thread == 0) {
+  if (warp == 0 && ptx::ElectOne()) {
     ptx::PrefetchTensorMap(&arguments.x);
     ptx::PrefetchTensorMap(&arguments.y);
     ptx::PrefetchTensorMap(&arguments.d);
@@ -200,9 +204,9 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
 
   if (warpgroup == 0) {
     if constexpr (kMoveRegisters) ptx::GiveRegisters<kProducerRegisters>();
-    if (thread == 0) Produce(arguments, shared, ring);
+    if (warp == 0 && ptx::ElectOne()) Produce(arguments, shared, ring);
   } else {
     if constexpr (kMoveRegisters) ptx::TakeRegisters<kConsumerRegisters>();
-    Consume(arguments, shared, ring, warpgroup - 1, thread % kWarpgroupThreads);
+    Consume(arguments, shared, ring, warpgroup - 1, warp % 4, thread % 32);
   }
 }

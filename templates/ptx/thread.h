@@ -15,6 +15,20 @@ inline uint32 Broadcast(uint32 value) {
   return __shfl_sync(0xffffffff, value, 0);
 }
 
+// True in one thread of a converged warp, always the same one. The compiler
+// knows as much, so that what only one thread may do needs no loop over lanes.
+inline bool ElectOne() {
+  uint32 elected;
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "elect.sync _|p, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, p;\n"
+      "}"
+      : "=r"(elected));
+  return elected;
+}
+
 inline void SyncCta() { __syncthreads(); }
 
 // Waits until kThreads threads arrived at the hardware barrier kBarrier (1 to

@@ -42,9 +42,4 @@ inline void WaitStoresRead() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-// Waits until this thread's store groups have written their memory.
-inline void WaitStores() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
-
 }  // namespace gemmd::ptx

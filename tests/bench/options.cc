@@ -20,7 +20,8 @@ Shapes (at least one of):
 
 Ours:
   --candidates N      time the N best plans of each problem (1: the daemon's)
-  --overlap           programmatic dependent launch
+  --overlap           programmatic dependent launch of all kernels, not only
+                      of those that the planner finds short
   --cache_dir DIR     cache of compiled kernels (default: none)
   --template_dir DIR  templates instead of those built in
   --nvrtc PATH        file or folder of libnvrtc

@@ -99,7 +99,7 @@ absl::StatusOr<gpu::PreparedLaunch> OurProduct::Prepare(const OperandCopy& copy,
                           .c = copy.c.padded.get(),
                           .d = d,
                           .partials = partials_.get()}));
-  launch.overlaps_predecessor = overlap_;
+  launch.overlaps_predecessor |= overlap_;
   return launch;
 }
 

@@ -80,6 +80,12 @@ TEST(DebugString, SpeaksBlas) {
   EXPECT_EQ(DebugString(Valid()), "bf16 NN 4x3x5 -> bf16");
 }
 
+TEST(MatrixLayout, PadsLongLinesToCacheLines) {
+  const MatrixLayout layout{DataType::kBf16, Order::kRowMajor, 2, 3333};
+  EXPECT_EQ(layout.width_bytes(), 6666);
+  EXPECT_EQ(layout.pitch_bytes(), 6784);
+}
+
 TEST(MatrixLayout, PadsLinesToSixteenBytes) {
   const MatrixLayout row{DataType::kBf16, Order::kRowMajor, 3, 9};
   EXPECT_EQ(row.width(), 9);
