@@ -253,7 +253,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "gemmd: unexpected argument \"%s\"\n", rest[1]);
     return 2;
   }
-  gemmd::daemon::BlockStopSignals();
+  gemmd::daemon::CatchStopSignals();
   gemmd::log::Initialize();
   gemmd::RaiseFileLimit();
   const absl::Status status = gemmd::Run();

@@ -1,44 +1,46 @@
 #include "service/daemon/stop_signal.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <thread>
+#include <atomic>
+#include <cerrno>
 
 #include "jit/status.h"
 
 namespace gemmd::daemon {
 namespace {
 
-sigset_t StopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  return signals;
-}
+// A handler and a pipe, not a blocked mask and sigwait: libraries that start
+// threads before main (OpenBLAS does) leave the signals unblocked in those.
+int stop_pipe[2];
+std::atomic<int> stops = 0;
 
-int WaitOnce() {
-  const sigset_t signals = StopSignals();
-  int signal = 0;
-  CHECK(sigwait(&signals, &signal) == 0);
-  return signal;
+void OnStop(int signal) {
+  const int error = errno;
+  if (stops++ > 0) _exit(1);
+  const char byte = static_cast<char>(signal);
+  // One byte into an empty pipe cannot fail.
+  [[maybe_unused]] const ssize_t written = write(stop_pipe[1], &byte, 1);
+  errno = error;
 }
 
 }  // namespace
 
-void BlockStopSignals() {
-  const sigset_t signals = StopSignals();
-  CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
+void CatchStopSignals() {
+  CHECK(pipe2(stop_pipe, O_CLOEXEC) == 0);
+  struct sigaction action = {};
+  action.sa_handler = OnStop;
+  action.sa_flags = SA_RESTART;
+  CHECK(sigaction(SIGTERM, &action, nullptr) == 0);
+  CHECK(sigaction(SIGINT, &action, nullptr) == 0);
 }
 
 int WaitForStopSignal() {
-  const int signal = WaitOnce();
-  std::thread([] {
-    WaitOnce();
-    _exit(1);
-  }).detach();
-  return signal;
+  char byte = 0;
+  while (read(stop_pipe[0], &byte, 1) != 1) CHECK(errno == EINTR);
+  return byte;
 }
 
 }  // namespace gemmd::daemon

@@ -4,12 +4,11 @@
 
 namespace gemmd::daemon {
 
-// In main, before any thread is started: threads inherit the mask, so that
-// the signals reach nobody but the waiter.
-void BlockStopSignals();
+// From now on the first signal is kept for WaitForStopSignal, and a second
+// one ends the process at once with status 1. Call once.
+void CatchStopSignals();
 
-// Returns the signal that came. From then on a second one ends the process at
-// once with status 1.
+// Returns the signal that came.
 int WaitForStopSignal();
 
 }  // namespace gemmd::daemon

@@ -1,0 +1,104 @@
+#include "tests/integration/daemon_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/time/clock.h"
+#include "jit/status.h"
+
+namespace gemmd::testing {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(10);
+
+std::string ReadAll(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  char path[] = "/tmp/gemmd_test_XXXXXX";
+  CHECK(mkdtemp(path) != nullptr);
+  path_ = path;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+DaemonProcess::DaemonProcess(const std::vector<std::string>& flags) {
+  std::vector<std::string> arguments = {
+      GEMMD_TEST_DAEMON, "--listen=127.0.0.1:0",
+      "--port_file=" + folder_.path() + "/port",
+      "--cache_dir=" + folder_.path() + "/cache"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const std::string log = folder_.path() + "/log";
+  const int log_file = open(log.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  CHECK(log_file >= 0);
+  pid_ = fork();
+  CHECK(pid_ >= 0);
+  if (pid_ == 0) {
+    dup2(log_file, STDERR_FILENO);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  close(log_file);
+}
+
+DaemonProcess::~DaemonProcess() {
+  if (pid_ == 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+std::string DaemonProcess::address() const {
+  std::string line;
+  std::ifstream file(folder_.path() + "/port");
+  std::getline(file, line);
+  return line;
+}
+
+std::shared_ptr<grpc::Channel> DaemonProcess::Connect() {
+  while (address().empty()) {
+    if (Wait(kPoll).has_value()) return nullptr;
+  }
+  return grpc::CreateChannel(address(), grpc::InsecureChannelCredentials());
+}
+
+void DaemonProcess::Signal(int signal) const { CHECK(kill(pid_, signal) == 0); }
+
+std::optional<int> DaemonProcess::Wait(absl::Duration timeout) {
+  const absl::Time start = absl::Now();
+  while (pid_ != 0) {
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) == pid_) {
+      pid_ = 0;
+      exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    } else if (absl::Now() - start >= timeout) {
+      return std::nullopt;
+    } else {
+      absl::SleepFor(kPoll);
+    }
+  }
+  return exit_code_;
+}
+
+std::string DaemonProcess::Log() const {
+  return ReadAll(folder_.path() + "/log");
+}
+
+}  // namespace gemmd::testing

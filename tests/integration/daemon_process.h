@@ -1,0 +1,56 @@
+// The real daemon as a child process, in a folder of its own.
+#ifndef GEMMD_TESTS_INTEGRATION_DAEMON_PROCESS_H_
+#define GEMMD_TESTS_INTEGRATION_DAEMON_PROCESS_H_
+
+#include <grpcpp/grpcpp.h>
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace gemmd::testing {
+
+// A temporary folder, removed with all that is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+class DaemonProcess {
+ public:
+  // Runs gemmd on any free port with more `flags`.
+  explicit DaemonProcess(const std::vector<std::string>& flags);
+  // Kills it if it runs.
+  ~DaemonProcess();
+
+  // Waits until it serves; null when it ended instead.
+  std::shared_ptr<grpc::Channel> Connect();
+  std::string address() const;
+
+  void Signal(int signal) const;
+  // Its exit code, or minus the signal that killed it; nothing when it still
+  // runs after `timeout`.
+  std::optional<int> Wait(absl::Duration timeout = absl::Seconds(60));
+
+  // What it has written to standard error.
+  std::string Log() const;
+
+ private:
+  const TemporaryFolder folder_;
+  pid_t pid_ = 0;  // 0 once it has been waited for.
+  int exit_code_ = 0;
+};
+
+}  // namespace gemmd::testing
+
+#endif  // GEMMD_TESTS_INTEGRATION_DAEMON_PROCESS_H_
