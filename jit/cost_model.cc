@@ -29,6 +29,8 @@ constexpr double kStoreBytesPerCycle = 40;
 // consumers more so, since a tile starts on stages that the other one frees.
 constexpr double kFewStagesCooperative = 1.05;
 constexpr double kFewStagesPingPong = 1.08;
+// Tiles of 256 rows against the same tile lying on its side.
+constexpr double kTallTile = 1.01;
 // Bytes per cycle that all SMs together read from device memory.
 constexpr double kMemoryBytesPerCycle = 1500;
 // What the shorter of reading and multiplying adds to the longer.
@@ -57,7 +59,8 @@ double CyclesPerStage(const Plan& plan) {
                                 ? kFewStagesPingPong
                                 : kFewStagesCooperative;
   return std::max(busy, bytes / kLoadBytesPerCycle) *
-         (1 + kSlowdownPerByte * excess) * few_stages;
+         (1 + kSlowdownPerByte * excess) * few_stages *
+         (config.tile_m > 128 ? kTallTile : 1.0);
 }
 
 double EpilogueCycles(const Plan& plan) {
