@@ -5,8 +5,9 @@
 namespace gemmd::jit {
 
 absl::StatusOr<CacheResult> Flight::Wait(absl::Time deadline) {
-  absl::MutexLock lock(&mutex_);
-  if (!mutex_.AwaitWithDeadline(absl::Condition(&landed_), deadline)) {
+  std::unique_lock lock(mutex_);
+  if (!change_.wait_until(lock, absl::ToChronoTime(deadline),
+                          [this] { return landed_; })) {
     return absl::DeadlineExceededError(
         "the kernel was still being compiled; it will be there later");
   }
@@ -15,7 +16,7 @@ absl::StatusOr<CacheResult> Flight::Wait(absl::Time deadline) {
 
 std::pair<std::shared_ptr<Flight>, bool> FlightTable::Join(
     const std::string& key) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   std::shared_ptr<Flight>& flight = flights_[key];
   const bool starts = flight == nullptr;
   if (starts) flight = std::make_shared<Flight>();
@@ -26,15 +27,16 @@ void FlightTable::Land(const std::string& key,
                        absl::StatusOr<CacheResult> result) {
   std::shared_ptr<Flight> flight;
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     const auto found = flights_.find(key);
     CHECK(found != flights_.end());
     flight = std::move(found->second);
     flights_.erase(found);
   }
-  absl::MutexLock lock(&flight->mutex_);
+  std::lock_guard lock(flight->mutex_);
   flight->result_ = std::move(result);
   flight->landed_ = true;
+  flight->change_.notify_all();
 }
 
 }  // namespace gemmd::jit

@@ -2,14 +2,15 @@
 #ifndef GEMMD_JIT_FLIGHT_TABLE_H_
 #define GEMMD_JIT_FLIGHT_TABLE_H_
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "jit/kernel_cache.h"
 
@@ -24,7 +25,8 @@ class Flight {
  private:
   friend class FlightTable;
 
-  absl::Mutex mutex_;
+  std::mutex mutex_;
+  std::condition_variable change_;
   bool landed_ ABSL_GUARDED_BY(mutex_) = false;
   absl::StatusOr<CacheResult> result_ ABSL_GUARDED_BY(mutex_);
 };
@@ -41,7 +43,7 @@ class FlightTable {
   void Land(const std::string& key, absl::StatusOr<CacheResult> result);
 
  private:
-  absl::Mutex mutex_;
+  std::mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<Flight>> flights_
       ABSL_GUARDED_BY(mutex_);
 };

@@ -1,6 +1,7 @@
 #include "jit/kernel_cache.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -8,7 +9,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "jit/build_kernel.h"
 #include "jit/disk_store.h"
@@ -142,7 +142,7 @@ class KernelCacheImpl final : public KernelCache {
   CacheStatistics statistics() const override {
     CacheStatistics statistics;
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard lock(mutex_);
       statistics = statistics_;
     }
     for (const auto& tier : directories_) {
@@ -271,7 +271,7 @@ class KernelCacheImpl final : public KernelCache {
   }
 
   void Count(int64_t CacheStatistics::*counter) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     ++(statistics_.*counter);
   }
 
@@ -290,7 +290,7 @@ class KernelCacheImpl final : public KernelCache {
   Rejections rejections_;
   SourceIndex index_;
   FlightTable flights_;
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   CacheStatistics statistics_ ABSL_GUARDED_BY(mutex_);  // Without tiers.
   // Last, so that their threads stop before what they use is destroyed;
   // compiles schedule back-fills, so they stop first.

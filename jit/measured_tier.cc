@@ -8,7 +8,7 @@ absl::StatusOr<CompiledKernel> MeasuredTier::Load(const std::string& key) {
   const absl::Time start = absl::Now();
   absl::StatusOr<CompiledKernel> kernel = tier_->Load(key);
   const absl::Duration took = absl::Now() - start;
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   statistics_.load_us += absl::ToInt64Microseconds(took);
   if (kernel.ok()) {
     ++statistics_.hits;
@@ -23,7 +23,7 @@ absl::StatusOr<CompiledKernel> MeasuredTier::Load(const std::string& key) {
 
 absl::Status MeasuredTier::Store(const CompiledKernel& kernel) {
   absl::Status status = tier_->Store(kernel);
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   if (status.ok()) {
     statistics_.bytes_stored += static_cast<int64_t>(kernel.cubin.size());
   } else {
@@ -33,7 +33,7 @@ absl::Status MeasuredTier::Store(const CompiledKernel& kernel) {
 }
 
 TierStatistics MeasuredTier::statistics() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   return statistics_;
 }
 

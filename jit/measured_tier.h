@@ -3,12 +3,12 @@
 #define GEMMD_JIT_MEASURED_TIER_H_
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "jit/kernel_cache.h"
 #include "jit/tier.h"
 
@@ -29,7 +29,7 @@ class MeasuredTier {
 
  private:
   const std::shared_ptr<Tier> tier_;
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   TierStatistics statistics_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -13,7 +13,7 @@ int64_t BytesOf(const CompiledKernel& kernel) {
 }  // namespace
 
 KernelPointer MemoryStore::Find(const std::string& key) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return nullptr;
   order_.splice(order_.begin(), order_, found->second);
@@ -21,7 +21,7 @@ KernelPointer MemoryStore::Find(const std::string& key) {
 }
 
 void MemoryStore::Insert(KernelPointer kernel) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   if (by_key_.contains(kernel->key) || BytesOf(*kernel) > limit_bytes_) return;
   bytes_ += BytesOf(*kernel);
   order_.push_front(std::move(kernel));
@@ -34,7 +34,7 @@ void MemoryStore::Insert(KernelPointer kernel) {
 }
 
 bool MemoryStore::Remove(const std::string& key) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return false;
   bytes_ -= BytesOf(**found->second);
@@ -44,7 +44,7 @@ bool MemoryStore::Remove(const std::string& key) {
 }
 
 std::vector<KernelPointer> MemoryStore::List() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   return {order_.begin(), order_.end()};
 }
 

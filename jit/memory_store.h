@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
 #include "jit/kernel_cache.h"
 
 namespace gemmd::jit {
@@ -34,7 +34,7 @@ class MemoryStore {
   using Order = std::list<KernelPointer>;
 
   const int64_t limit_bytes_;
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   Order order_ ABSL_GUARDED_BY(mutex_);  // Most recently used first.
   absl::flat_hash_map<std::string, Order::iterator> by_key_
       ABSL_GUARDED_BY(mutex_);

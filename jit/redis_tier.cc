@@ -1,10 +1,10 @@
 #include "jit/redis_tier.h"
 
+#include <mutex>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "jit/cubin.h"
 #include "jit/entry.h"
@@ -23,7 +23,7 @@ class CircuitBreaker {
       : limit_(failures), pause_(pause) {}
 
   bool open() {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     const absl::Duration left = until_ - absl::Now();
     // A clock that was set back must not make a pause longer.
     return left > absl::ZeroDuration() && left <= pause_;
@@ -32,7 +32,7 @@ class CircuitBreaker {
   void Note(const absl::Status& status) {
     const bool failed =
         absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     failures_ = failed ? failures_ + 1 : 0;
     if (failures_ >= limit_) until_ = absl::Now() + pause_;
   }
@@ -40,7 +40,7 @@ class CircuitBreaker {
  private:
   const int limit_;
   const absl::Duration pause_;
-  absl::Mutex mutex_;
+  std::mutex mutex_;
   int failures_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };
@@ -52,13 +52,13 @@ class Line {
 
   absl::StatusOr<std::string> Command(const std::vector<std::string>& arguments,
                                       absl::Duration timeout) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     return connection_.Command(arguments, kMaxEntryBytes,
                                absl::Now() + timeout);
   }
 
  private:
-  absl::Mutex mutex_;
+  std::mutex mutex_;
   RedisConnection connection_ ABSL_GUARDED_BY(mutex_);
 };
 

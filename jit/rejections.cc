@@ -5,7 +5,7 @@ namespace gemmd::jit {
 void Rejections::Add(const std::string& key, const absl::Status& status) {
   if (!absl::IsInternal(status)) return;
   Remove(key);
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   order_.push_back({key, status, absl::Now() + lifetime_});
   by_key_[key] = std::prev(order_.end());
   if (order_.size() > limit_) {
@@ -15,7 +15,7 @@ void Rejections::Add(const std::string& key, const absl::Status& status) {
 }
 
 absl::Status Rejections::Find(const std::string& key) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return absl::OkStatus();
   // A clock that was set back must not make a rejection last longer.
@@ -29,7 +29,7 @@ absl::Status Rejections::Find(const std::string& key) {
 }
 
 void Rejections::Remove(const std::string& key) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return;
   order_.erase(found->second);

@@ -6,12 +6,12 @@
 
 #include <cstddef>
 #include <list>
+#include <mutex>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 
 namespace gemmd::jit {
@@ -39,7 +39,7 @@ class Rejections {
 
   const absl::Duration lifetime_;
   const size_t limit_;
-  absl::Mutex mutex_;
+  std::mutex mutex_;
   Order order_ ABSL_GUARDED_BY(mutex_);  // Oldest first.
   absl::flat_hash_map<std::string, Order::iterator> by_key_
       ABSL_GUARDED_BY(mutex_);

@@ -36,7 +36,7 @@ void SourceIndex::Refresh() {
 
 std::string SourceIndex::Find(const Instance& instance) {
   const std::string digest = Sha256Of(instance.source);
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   Refresh();
   std::string key, compiler;
   for (const auto& [candidate, known] : known_) {

@@ -6,11 +6,11 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "jit/disk_store.h"
 #include "jit/instance.h"
 
@@ -35,7 +35,7 @@ class SourceIndex {
   void Refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::vector<std::shared_ptr<DiskStore>> stores_;
-  absl::Mutex mutex_;
+  std::mutex mutex_;
   std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // By key.
 };
 

@@ -10,26 +10,25 @@ TaskQueue::TaskQueue(int threads) {
 
 TaskQueue::~TaskQueue() {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     stopping_ = true;
   }
+  change_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void TaskQueue::Schedule(std::function<void()> task) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   tasks_.push_back(std::move(task));
+  change_.notify_one();
 }
 
 void TaskQueue::Run() {
-  const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !tasks_.empty();
-  };
   while (true) {
     std::function<void()> task;
     {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(&ready));
+      std::unique_lock lock(mutex_);
+      change_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
       if (stopping_) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();

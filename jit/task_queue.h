@@ -3,13 +3,14 @@
 #ifndef GEMMD_JIT_TASK_QUEUE_H_
 #define GEMMD_JIT_TASK_QUEUE_H_
 
+#include <condition_variable>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace gemmd::jit {
 
@@ -24,7 +25,8 @@ class TaskQueue {
  private:
   void Run();
 
-  absl::Mutex mutex_;
+  std::mutex mutex_;
+  std::condition_variable change_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // Written by the constructor only.

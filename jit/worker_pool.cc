@@ -17,9 +17,10 @@ WorkerPool::WorkerPool(Options options) : options_(std::move(options)) {
 
 WorkerPool::~WorkerPool() {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     stopping_ = true;
   }
+  change_.notify_all();
   keeper_.join();
 }
 
@@ -44,7 +45,7 @@ absl::StatusOr<CompileOutput> WorkerPool::Compile(const CompileRequest& request,
 }
 
 std::optional<WorkerPool::Worker> WorkerPool::TakeIdle() {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   if (idle_.empty()) return {};
   Worker worker = std::move(idle_.back());
   idle_.pop_back();
@@ -58,7 +59,7 @@ void WorkerPool::GiveBack(Worker worker) {
     return;
   }
   worker.idle_since = absl::Now();
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   idle_.push_back(std::move(worker));
 }
 
@@ -66,15 +67,15 @@ void WorkerPool::EndIdleWorkers() {
   std::list<Worker> ended;  // Destroyed, and so killed, without the lock.
   while (true) {
     ended.clear();
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock lock(mutex_);
     // The latest stays: it makes the next compile quick.
     while (idle_.size() > 1 &&
            absl::Now() - idle_.front().idle_since >= options_.idle_timeout) {
       ended.splice(ended.end(), idle_, idle_.begin());
     }
     if (!ended.empty()) continue;
-    if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_),
-                                options_.idle_timeout)) {
+    if (change_.wait_for(lock, absl::ToChronoNanoseconds(options_.idle_timeout),
+                         [this] { return stopping_; })) {
       return;
     }
   }

@@ -4,8 +4,10 @@
 #ifndef GEMMD_JIT_WORKER_POOL_H_
 #define GEMMD_JIT_WORKER_POOL_H_
 
+#include <condition_variable>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -13,7 +15,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "jit/worker_process.h"
 
@@ -50,7 +51,8 @@ class WorkerPool {
   void EndIdleWorkers();
 
   const Options options_;
-  absl::Mutex mutex_;
+  std::mutex mutex_;
+  std::condition_variable change_;                  // Of stopping_.
   std::list<Worker> idle_ ABSL_GUARDED_BY(mutex_);  // Latest used last.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread keeper_;  // Runs EndIdleWorkers.

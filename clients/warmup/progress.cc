@@ -20,13 +20,13 @@ Progress::~Progress() {
 }
 
 void Progress::Step(const std::string& text) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   ++done_;
   Draw(text);
 }
 
 void Progress::Note(const std::string& text) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   absl::FPrintF(out_, "%s%s\n", terminal_ ? kClearLine : "", text);
   std::fflush(out_);
 }

@@ -4,10 +4,10 @@
 #define GEMMD_CLIENTS_WARMUP_PROGRESS_H_
 
 #include <cstdio>
+#include <mutex>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace gemmd::warmup {
 
@@ -29,7 +29,7 @@ class Progress {
   std::FILE* const out_;
   const int steps_;
   const bool terminal_;
-  absl::Mutex mutex_;
+  std::mutex mutex_;
   int done_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
