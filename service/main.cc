@@ -1,6 +1,9 @@
 // gemmd: multiplies matrices for clients on the GPUs of this machine.
+#include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -221,6 +224,11 @@ absl::Status Run() {
   server_options.listen = absl::GetFlag(FLAGS_listen);
   server_options.allow_plaintext_nonloopback =
       absl::GetFlag(FLAGS_allow_plaintext_nonloopback);
+  std::atomic<bool> device_lost = false;
+  server_options.on_device_lost = [&device_lost] {
+    device_lost = true;
+    kill(getpid(), SIGTERM);
+  };
   ASSIGN_OR_RETURN(const auto server,
                    rpc::Server::Start(std::move(server_options), *engine));
   const std::string port_file = absl::GetFlag(FLAGS_port_file);
@@ -235,6 +243,9 @@ absl::Status Run() {
   const int signal = daemon::WaitForStopSignal();
   log::Write(log::Level::kInfo, "draining", {{"signal", signal}});
   server->Drain();
+  if (device_lost) {
+    return absl::UnavailableError("a device failed its probes; see above");
+  }
   log::Write(log::Level::kInfo, "stopped");
   return absl::OkStatus();
 }

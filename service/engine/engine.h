@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -93,6 +94,13 @@ class Engine {
   // Does all of a product but the product. `problem` is valid.
   void Prepare(jit::Problem problem, int device, RequestContext context,
                Done<Execution> done);
+  // Runs `work`, which may read disks, on a thread that compiles.
+  template <typename T>
+  void InBackground(absl::AnyInvocable<absl::StatusOr<T>()> work,
+                    Done<T> done) {
+    prepare_->Submit([work = std::move(work),
+                      done = std::move(done)]() mutable { done(work()); });
+  }
   // The elements are zero.
   void CreateTensor(TensorSpec spec, RequestContext context,
                     Done<std::shared_ptr<Tensor>> done);

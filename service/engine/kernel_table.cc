@@ -42,40 +42,55 @@ KernelTable::Shape::Shape(const jit::Problem& problem)
 
 std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
   const Shape shape(problem);
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = plans_.find(shape);
+    if (found != plans_.end()) {
+      ++hits_;
+      return found->second;
+    }
+  }
+  auto prepared = std::make_shared<Prepared>();
+  prepared->plan = jit::ChoosePlan(problem, device_.description().properties);
   std::lock_guard lock(mutex_);
-  const auto found = plans_.find(shape);
-  if (found == plans_.end()) return nullptr;
+  prepared->kernel = FindLoaded(prepared->plan);
+  if (prepared->kernel == nullptr) return nullptr;
   ++hits_;
-  return found->second;
+  Remember(shape, prepared);
+  return prepared;
 }
 
 absl::StatusOr<Preparation> KernelTable::Prepare(const jit::Problem& problem,
                                                  absl::Time deadline) {
   const absl::Time start = absl::Now();
   Preparation result;
+  result.source = KernelSource::kLoaded;
+  result.prepared = Find(problem);
+  if (result.prepared != nullptr) {
+    result.plan_time = absl::Now() - start;
+    return result;
+  }
   auto prepared = std::make_shared<Prepared>();
   prepared->plan = jit::ChoosePlan(problem, device_.description().properties);
   const absl::Time planned = absl::Now();
   result.plan_time = planned - start;
-  result.source = KernelSource::kLoaded;
-  prepared->kernel = FindLoaded(prepared->plan);
-  if (prepared->kernel == nullptr) {
-    ASSIGN_OR_RETURN(prepared->kernel,
-                     Load(prepared->plan, deadline, result.source));
-    result.compile_time = absl::Now() - planned;
-  }
-  result.prepared = std::move(prepared);
-
+  ASSIGN_OR_RETURN(prepared->kernel,
+                   Load(prepared->plan, deadline, result.source));
+  result.compile_time = absl::Now() - planned;
+  result.prepared = prepared;
   std::lock_guard lock(mutex_);
-  if (result.source == KernelSource::kLoaded) ++hits_;
-  if (plans_.size() >= kMaxPlans) plans_.clear();
-  plans_[Shape(problem)] = result.prepared;
+  Remember(Shape(problem), std::move(prepared));
   return result;
+}
+
+void KernelTable::Remember(const Shape& shape,
+                           std::shared_ptr<const Prepared> prepared) {
+  if (plans_.size() >= kMaxPlans) plans_.clear();
+  plans_[shape] = std::move(prepared);
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::FindLoaded(
     const jit::Plan& plan) const {
-  std::lock_guard lock(mutex_);
   for (const auto& kernel : kernels_) {
     if (kernel->family == plan.family && kernel->config == plan.config) {
       return kernel;
@@ -111,11 +126,7 @@ absl::StatusOr<std::shared_ptr<const LoadedKernel>> KernelTable::Load(
 
   std::lock_guard lock(mutex_);
   // Another thread may have loaded the same instance meanwhile: one is enough.
-  for (const auto& kernel : kernels_) {
-    if (kernel->family == plan.family && kernel->config == plan.config) {
-      return kernel;
-    }
-  }
+  if (auto other = FindLoaded(plan)) return other;
   kernels_.push_back(loaded);
   return loaded;
 }

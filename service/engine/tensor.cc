@@ -4,7 +4,6 @@
 #include <chrono>
 #include <functional>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
 namespace gemmd::engine {
@@ -45,8 +44,7 @@ absl::StatusOr<TensorLocks> TensorLocks::Acquire(
                                        : mutex.try_lock_shared_until(until);
     if (!locked) {
       return absl::DeadlineExceededError(
-          absl::StrCat("the deadline passed while tensor ",
-                       held.tensor->identity_.handle, " was in use"));
+          "the deadline passed while a tensor was in use");
     }
     locks.held_.push_back(std::move(held));
   }

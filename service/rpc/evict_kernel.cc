@@ -1,12 +1,27 @@
+#include <utility>
+#include <variant>
+
+#include "service/rpc/engine_call.h"
 #include "service/rpc/kernel_summary.h"
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
 
 Async<absl::StatusOr<v1::EvictKernelResponse>> EvictKernel(
-    Runtime& runtime, Call&, const v1::EvictKernelRequest& request) {
+    Runtime& runtime, Call& call, const v1::EvictKernelRequest& request) {
   CO_RETURN_IF_ERROR(CheckKey(request.key()));
-  CO_RETURN_IF_ERROR(runtime.engine.cache().Evict(request.key()));
+  using Nothing = std::monostate;
+  auto evict =
+      CallEngine<Nothing>(call.loop(), [&](engine::Done<Nothing> done) {
+        runtime.engine.InBackground<Nothing>(
+            [&runtime, &request]() -> absl::StatusOr<Nothing> {
+              RETURN_IF_ERROR(runtime.engine.cache().Evict(request.key()));
+              return Nothing();
+            },
+            std::move(done));
+      });
+  absl::StatusOr<Nothing> evicted = co_await evict;
+  if (!evicted.ok()) co_return evicted.status();
   for (int i = 0; i < runtime.engine.device_count(); ++i) {
     runtime.engine.kernels(i).Evict(request.key());
   }

@@ -1,10 +1,24 @@
+#include <string>
+#include <utility>
+
 #include "jit/problem.h"
+#include "service/rpc/engine_call.h"
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
 
 Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
-    Runtime& runtime, Call&, const v1::GetServerInfoRequest&) {
+    Runtime& runtime, Call& call, const v1::GetServerInfoRequest&) {
+  auto ask =
+      CallEngine<std::string>(call.loop(), [&](engine::Done<std::string> done) {
+        runtime.engine.InBackground<std::string>(
+            [&runtime]() -> absl::StatusOr<std::string> {
+              return runtime.facts.compiler();
+            },
+            std::move(done));
+      });
+  absl::StatusOr<std::string> compiler = co_await ask;
+  if (!compiler.ok()) co_return compiler.status();
   v1::ServerInfo info;
   info.set_version(runtime.facts.version);
   for (int i = 0; i < runtime.engine.device_count(); ++i) {
@@ -18,7 +32,7 @@ Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
     out.set_free_bytes(device.FreeBytes());
     out.set_driver(description.driver);
   }
-  info.set_compiler(runtime.facts.compiler());
+  info.set_compiler(*compiler);
   info.set_can_compile(runtime.facts.can_compile);
   v1::Limits& limits = *info.mutable_limits();
   limits.set_max_message_bytes(runtime.limits.max_message_bytes);

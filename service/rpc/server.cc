@@ -21,8 +21,15 @@
 namespace gemmd::rpc {
 namespace {
 
-// gRPC's own cost of a message; a request at the limit still arrives.
+// gRPC holds message sizes in an int.
 constexpr int64_t kMaxReceiveBytes = std::numeric_limits<int>::max();
+// Calls at a time of one connection, whose further ones wait at the client,
+// and of all together, beyond which they are refused unread.
+constexpr int kMaxCallsPerConnection = 1024;
+constexpr int64_t kMaxCalls = 8192;
+// Probes that fail in a row before the daemon gives up: a CUDA context that
+// has seen a fault never works again, a new process has a new one.
+constexpr int kMaxFailedProbes = 3;
 
 // Calls that are accepted and not over.
 class LiveCalls {
@@ -34,6 +41,10 @@ class LiveCalls {
   void Remove() {
     std::lock_guard lock(mutex_);
     if (--count_ == 0) none_.notify_all();
+  }
+  int64_t count() {
+    std::lock_guard lock(mutex_);
+    return count_;
   }
   void WaitForNone() {
     std::unique_lock lock(mutex_);
@@ -89,6 +100,7 @@ class Server::Impl {
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
   LiveCalls live_;
+  int failed_probes_ = 0;  // In a row; of the probing thread.
   std::unique_ptr<engine::Periodic> probe_;
 };
 
@@ -108,6 +120,8 @@ absl::Status Server::Impl::Bind() {
   grpc::ServerBuilder builder;
   // Two daemons must not share a port without anybody noticing.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             kMaxCallsPerConnection);
   builder.SetMaxReceiveMessageSize(
       static_cast<int>(options_.limits.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);
@@ -151,6 +165,10 @@ void Server::Impl::Probe() {
     }
   }
   runtime_.health.serving = serving;
+  failed_probes_ = serving ? 0 : failed_probes_ + 1;
+  if (failed_probes_ == kMaxFailedProbes && options_.on_device_lost) {
+    options_.on_device_lost();
+  }
 }
 
 Task Server::Impl::Serve(EventLoop& loop) {
@@ -168,6 +186,11 @@ Task Server::Impl::Serve(EventLoop& loop) {
 }
 
 Async<absl::Status> Server::Impl::Answer(Call& call) {
+  if (live_.count() > kMaxCalls) {
+    co_return absl::ResourceExhaustedError(
+        absl::StrCat("the daemon serves ", kMaxCalls,
+                     " calls, its limit. Try again later."));
+  }
   const Handler handler = FindHandler(call.method());
   if (handler == nullptr) {
     co_return absl::UnimplementedError(

@@ -3,6 +3,7 @@
 #ifndef GEMMD_SERVICE_RPC_SERVER_H_
 #define GEMMD_SERVICE_RPC_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ class Server {
     // Then calls that still run are cancelled after this long.
     absl::Duration drain_timeout = absl::Seconds(30);
     absl::Duration probe_interval = absl::Seconds(10);
+    // Called, once, when a device has failed several probes in a row. Must
+    // not drain the server itself: it runs on the probing thread.
+    std::function<void()> on_device_lost;
     ServerFacts facts;
     Limits limits;
   };

@@ -112,6 +112,19 @@ TEST_F(EngineTest, ScalarsShareAPlanUnlessTheyAreZero) {
   EXPECT_EQ(engine_->kernels(0).Find(problem), nullptr);
 }
 
+TEST_F(EngineTest, ANewShapeOfALoadedKernelWaitsForNoCompile) {
+  ASSERT_TRUE(Multiply(OnesTimesTwos()).ok());
+  const int gets = cache_.gets();
+  cache_.Hold(true);
+  jit::Problem other = Problem();
+  other.k = 5;
+  const auto result = Multiply(OnesTimesTwos(other));
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->execution.source, KernelSource::kLoaded);
+  EXPECT_EQ(cache_.gets(), gets);
+  cache_.Hold(false);
+}
+
 TEST_F(EngineTest, EvictingAKernelForgetsItsPlans) {
   auto result = Multiply(OnesTimesTwos());
   ASSERT_TRUE(result.ok());
