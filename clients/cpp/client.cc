@@ -1,5 +1,7 @@
 #include "clients/cpp/client.h"
 
+#include <grpc/grpc.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,10 @@ namespace gemmd::client {
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
     const std::string& target, Options options) {
+  // Keeps gRPC up until the process ends. When its last user goes it may wait
+  // ten seconds for a thread that polls on behalf of a large write.
+  static const bool kept = (grpc_init(), true);
+  (void)kept;
   grpc::ChannelArguments arguments;
   // The daemon's own limit decides, not gRPC's default of 4 MiB.
   arguments.SetMaxReceiveMessageSize(-1);

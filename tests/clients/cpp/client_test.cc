@@ -1,0 +1,236 @@
+// The client against services written with protobuf's own messages: what the
+// client encodes by hand must parse, what they send must arrive.
+#include "clients/cpp/client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace gemmd::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+class FakeMatmul final : public v1::MatmulService::Service {
+ public:
+  grpc::Status Matmul(grpc::ServerContext*, const v1::MatmulRequest* request,
+                      v1::MatmulResponse* response) override {
+    last = *request;
+    if (request->header().device() == "slow") {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+    if (request->header().device() == "bad") {
+      return {grpc::INVALID_ARGUMENT, "device is unknown"};
+    }
+    response->mutable_execution()->set_device("fake");
+    if (!request->header().d().has_tensor()) response->set_d(result);
+    return grpc::Status::OK;
+  }
+
+  v1::MatmulRequest last;
+  std::string result;
+};
+
+class FakeTensors final : public v1::TensorService::Service {
+ public:
+  grpc::Status CreateTensor(grpc::ServerContext*,
+                            const v1::CreateTensorRequest* request,
+                            v1::TensorInfo* info) override {
+    info->set_handle("handle");
+    info->set_rows(request->rows());
+    return grpc::Status::OK;
+  }
+  grpc::Status UploadTensor(grpc::ServerContext*,
+                            grpc::ServerReader<v1::UploadTensorRequest>* reader,
+                            v1::TensorInfo*) override {
+    v1::UploadTensorRequest message;
+    if (!reader->Read(&message) || message.header().handle() != "handle") {
+      return {grpc::NOT_FOUND, "no such tensor"};
+    }
+    bytes.clear();
+    while (reader->Read(&message)) {
+      bytes += message.data();
+      largest = std::max(largest, message.data().size());
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status DownloadTensor(
+      grpc::ServerContext*, const v1::DownloadTensorRequest* request,
+      grpc::ServerWriter<v1::DownloadTensorResponse>* writer) override {
+    if (request->handle() != "handle") return {grpc::NOT_FOUND, "no such"};
+    for (size_t i = 0; i < bytes.size(); i += 1000000) {
+      v1::DownloadTensorResponse message;
+      message.set_data(bytes.substr(i, 1000000));
+      writer->Write(message);
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status DeleteTensor(grpc::ServerContext*,
+                            const v1::DeleteTensorRequest*,
+                            v1::DeleteTensorResponse*) override {
+    return {grpc::NOT_FOUND, "already gone"};
+  }
+
+  std::string bytes;
+  size_t largest = 0;
+};
+
+class ClientTest : public testing::Test {
+ protected:
+  ClientTest() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port);
+    builder.SetMaxReceiveMessageSize(-1);
+    builder.RegisterService(&matmul_);
+    builder.RegisterService(&tensors_);
+    grpc::EnableDefaultHealthCheckService(true);
+    server_ = builder.BuildAndStart();
+    Options options;
+    options.timeout = absl::Seconds(30);
+    auto client =
+        Client::Connect("127.0.0.1:" + std::to_string(port), options);
+    EXPECT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+  }
+
+  Product SmallProduct() {
+    Product product;
+    product.problem.set_m(2);
+    product.problem.set_n(3);
+    product.problem.set_k(4);
+    product.a = Operand::Bytes(a_);
+    product.b = Operand::Bytes(b_, 5);
+    return product;
+  }
+
+  const std::string a_ = std::string(16, 'a');
+  const std::string b_ = std::string(36, 'b');
+  FakeMatmul matmul_;
+  FakeTensors tensors_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(ClientTest, RequestHoldsHeaderAndOperands) {
+  Product product = SmallProduct();
+  product.problem.set_beta(2);
+  product.c = Operand::Tensor("c-handle");
+  matmul_.result = "result";
+  const auto result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->d, "result");
+  EXPECT_EQ(result->execution.device(), "fake");
+  EXPECT_EQ(matmul_.last.a(), a_);
+  EXPECT_EQ(matmul_.last.b(), b_);
+  EXPECT_EQ(matmul_.last.header().problem().n(), 3);
+  EXPECT_EQ(matmul_.last.header().b().inline_().leading_dimension(), 5);
+  EXPECT_EQ(matmul_.last.header().c().tensor(), "c-handle");
+}
+
+TEST_F(ClientTest, CIsLeftOutWhenBetaIsZero) {
+  Product product = SmallProduct();
+  product.c = Operand::Bytes(a_);
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_FALSE(matmul_.last.header().has_c());
+  EXPECT_EQ(matmul_.last.c(), "");
+}
+
+TEST_F(ClientTest, ResultFillsTheCallersBuffer) {
+  Product product = SmallProduct();
+  matmul_.result = std::string(10 << 20, 'r');
+  std::string d(matmul_.result.size(), '\0');
+  product.d = Destination::Bytes(absl::MakeSpan(d.data(), d.size()));
+  const auto result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(d, matmul_.result);
+  EXPECT_TRUE(result->d.empty());
+}
+
+TEST_F(ClientTest, ResultOfAnotherSizeIsAnError) {
+  Product product = SmallProduct();
+  std::string d(12, '\0');
+  product.d = Destination::Bytes(absl::MakeSpan(d.data(), d.size()));
+  for (const char* wrong : {"short", "far too long", ""}) {
+    matmul_.result = std::string(wrong) + (wrong[0] == 'f' ? "!" : "");
+    EXPECT_EQ(client_->Matmul(product).status().code(),
+              absl::StatusCode::kInternal);
+  }
+}
+
+TEST_F(ClientTest, ErrorsKeepCodeAndText) {
+  Product product = SmallProduct();
+  product.device = "bad";
+  EXPECT_EQ(client_->Matmul(product).status(),
+            absl::InvalidArgumentError("device is unknown"));
+  EXPECT_EQ(client_->DeleteTensor("x"), absl::NotFoundError("already gone"));
+  EXPECT_EQ(client_->GetServerInfo().status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(ClientTest, DeadlineEndsACall) {
+  Product product = SmallProduct();
+  product.device = "slow";
+  product.timeout = absl::Milliseconds(50);
+  EXPECT_EQ(client_->Matmul(product).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(ClientTest, TensorsTravelInChunks) {
+  v1::CreateTensorRequest request;
+  request.set_rows(7);
+  const auto info = client_->CreateTensor(request);
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->rows(), 7);
+  std::string bytes(5 << 20, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
+  EXPECT_EQ(client_->UploadTensor("handle", {}, bytes), absl::OkStatus());
+  EXPECT_EQ(tensors_.bytes, bytes);
+  EXPECT_EQ(tensors_.largest, size_t{2} << 20);
+  std::string back(bytes.size(), '\0');
+  EXPECT_EQ(client_->DownloadTensor("handle", {},
+                                    absl::MakeSpan(back.data(), back.size())),
+            absl::OkStatus());
+  EXPECT_EQ(back, bytes);
+}
+
+TEST_F(ClientTest, BadTransfersSayWhy) {
+  EXPECT_EQ(client_->UploadTensor("other", {}, std::string(9 << 20, 'x')),
+            absl::NotFoundError("no such tensor"));
+  tensors_.bytes = "12345678";
+  std::string back(4, '\0');
+  EXPECT_THAT(client_
+                  ->DownloadTensor("handle", {},
+                                   absl::MakeSpan(back.data(), back.size()))
+                  .message(),
+              HasSubstr("more bytes"));
+  back.resize(12);
+  EXPECT_THAT(client_
+                  ->DownloadTensor("handle", {},
+                                   absl::MakeSpan(back.data(), back.size()))
+                  .message(),
+              HasSubstr("4 bytes less"));
+}
+
+TEST_F(ClientTest, Health) {
+  EXPECT_EQ(client_->CheckHealth(), absl::OkStatus());
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  EXPECT_EQ(client_->CheckHealth().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(ConnectTest, NoDaemonIsUnavailable) {
+  Options options;
+  options.connect_timeout = absl::Milliseconds(200);
+  const auto client = Client::Connect("127.0.0.1:1", options);
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(client.status().message(), HasSubstr("127.0.0.1:1"));
+}
+
+}  // namespace
+}  // namespace gemmd::client

@@ -1,0 +1,119 @@
+// .npy files: what is written is read, what is damaged is refused.
+#include "clients/gemmctl/npy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace gemmd::gemmctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+class NpyTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& content) {
+    std::ofstream(path_, std::ios::binary) << content;
+    return path_;
+  }
+  // A file of version 1 with this dict and as many bytes of data.
+  std::string File(const std::string& dict, size_t data_bytes) {
+    std::string content("\x93NUMPY\x01\x00", 8);
+    content += static_cast<char>(dict.size() & 0xff);
+    content += static_cast<char>(dict.size() >> 8);
+    return Write(content + dict + std::string(data_bytes, 'x'));
+  }
+  std::string Error(const std::string& path) {
+    return std::string(ReadNpy(path).status().message());
+  }
+
+  const std::string path_ =
+      testing::TempDir() + "/" +
+      testing::UnitTest::GetInstance()->current_test_info()->name() + ".npy";
+};
+
+TEST_F(NpyTest, WhatIsWrittenIsRead) {
+  for (v1::DataType type :
+       {v1::DATA_TYPE_F32, v1::DATA_TYPE_F16, v1::DATA_TYPE_BF16}) {
+    for (v1::Order order : {v1::ORDER_ROW_MAJOR, v1::ORDER_COLUMN_MAJOR}) {
+      const Matrix matrix = {type, order, 3, 5,
+                             std::string(15 * ElementBytes(type), 'd')};
+      ASSERT_TRUE(WriteNpy(path_, matrix).ok());
+      const auto read = ReadNpy(path_);
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_EQ(read->type, type);
+      EXPECT_EQ(read->order, order);
+      EXPECT_EQ(read->rows, 3);
+      EXPECT_EQ(read->columns, 5);
+      EXPECT_EQ(read->bytes, matrix.bytes);
+    }
+  }
+}
+
+TEST_F(NpyTest, DataIsAligned) {
+  ASSERT_TRUE(WriteNpy(path_, {v1::DATA_TYPE_F16, v1::ORDER_ROW_MAJOR, 1, 1,
+                               "dd"})
+                  .ok());
+  std::ifstream file(path_, std::ios::binary | std::ios::ate);
+  EXPECT_EQ(static_cast<int64_t>(file.tellg()) % 64, 2);
+}
+
+TEST_F(NpyTest, ReadsVersion2AndOtherNamesOfBf16) {
+  const std::string dict =
+      "{'descr': '<u2', 'fortran_order': True, 'shape': (2, 1), }\n";
+  std::string content("\x93NUMPY\x02\x00", 8);
+  content += static_cast<char>(dict.size());
+  content += std::string(3, '\0') + dict + "abcd";
+  const auto matrix = ReadNpy(Write(content));
+  ASSERT_TRUE(matrix.ok()) << matrix.status();
+  EXPECT_EQ(matrix->type, v1::DATA_TYPE_BF16);
+  EXPECT_EQ(matrix->bytes, "abcd");
+}
+
+TEST_F(NpyTest, RefusesWhatIsNoMatrix) {
+  EXPECT_THAT(Error(File("{'descr': '<f4', 'fortran_order': False, 'shape': "
+                         "(3,), }", 12)),
+              HasSubstr("(3,); a matrix has two dimensions"));
+  EXPECT_THAT(Error(File("{'descr': '<f8', 'fortran_order': False, 'shape': "
+                         "(1, 1), }", 8)),
+              HasSubstr("'<f8'; allowed"));
+  EXPECT_THAT(Error(File("{'descr': [('x', '<f4')], 'fortran_order': False, "
+                         "'shape': (1, 1), }", 4)),
+              HasSubstr("structured"));
+}
+
+TEST_F(NpyTest, RefusesDamagedFiles) {
+  const std::string good =
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
+  EXPECT_TRUE(ReadNpy(File(good, 24)).ok());
+  EXPECT_THAT(Error(File(good, 23)), HasSubstr("no 2 x 3 elements"));
+  EXPECT_THAT(Error(File(good, 25)), HasSubstr("no 2 x 3 elements"));
+  EXPECT_THAT(Error(Write("")), HasSubstr("not a .npy file"));
+  EXPECT_THAT(Error(Write("PK\x03\x04 a zip archive")),
+              HasSubstr("not a .npy file"));
+  EXPECT_THAT(Error(Write(std::string("\x93NUMPY\x09\x00\x10\x00", 10))),
+              HasSubstr("version is 9"));
+  EXPECT_THAT(Error(Write(std::string("\x93NUMPY\x01\x00\xff\x00", 10))),
+              HasSubstr("cut short"));
+  EXPECT_THAT(Error(File("{'descr': '<f4'}", 0)), HasSubstr("'shape'"));
+  EXPECT_THAT(Error(File("{'descr': '<f4', 'fortran_order': False, 'shape': "
+                         "(4611686018427387904, 4611686018427387904), }", 0)),
+              HasSubstr("elements"));
+  EXPECT_THAT(Error(File("{'descr': '<f4', 'fortran_order': False, 'shape': "
+                         "(-2, -3), }", 24)),
+              HasSubstr("malformed"));
+  EXPECT_THAT(Error(File("{'descr': '<f4', 'fortran_order': maybe, 'shape': "
+                         "(2, 3), }", 24)),
+              HasSubstr("fortran_order"));
+}
+
+TEST_F(NpyTest, MissingFilesAndFoldersAreErrors) {
+  EXPECT_EQ(ReadNpy("/nowhere/a.npy").status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_FALSE(ReadNpy(testing::TempDir()).ok());
+  EXPECT_FALSE(WriteNpy("/nowhere/a.npy", Matrix()).ok());
+}
+
+}  // namespace
+}  // namespace gemmd::gemmctl
