@@ -318,6 +318,33 @@ TEST(ServerTest, DrainingEndsWithinItsTimeout) {
   drain.join();
 }
 
+TEST(ServerTest, ReadinessFollowsTheDevice) {
+  std::atomic<bool> well = true;
+  std::atomic<int> lost = 0;
+  TestServer server({.probe =
+                         [&] {
+                           return well ? absl::OkStatus()
+                                       : absl::InternalError("sticky");
+                         },
+                     .on_device_lost = [&] { ++lost; }});
+  const auto wait_for = [&](HealthCheckResponse::ServingStatus wanted) {
+    auto stub = grpc::health::v1::Health::NewStub(server.channel());
+    HealthCheckResponse response;
+    do {
+      grpc::ClientContext context;
+      ASSERT_TRUE(stub->Check(&context, {}, &response).ok());
+    } while (response.status() != wanted);
+  };
+  wait_for(HealthCheckResponse::SERVING);
+  well = false;
+  wait_for(HealthCheckResponse::NOT_SERVING);
+  while (lost == 0) absl::SleepFor(absl::Milliseconds(5));
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(lost, 1);
+  well = true;
+  wait_for(HealthCheckResponse::SERVING);
+}
+
 TEST(ServerTest, RefusesToListenWhereItMustNotOrCannot) {
   TestServer server;
   rpc::Server::Options options;

@@ -33,12 +33,38 @@ std::string Repeat(float value, int64_t count) {
   return bytes;
 }
 
+// The host device, with probes that the test answers.
+class ProbedDevice : public device::Device {
+ public:
+  ProbedDevice(std::unique_ptr<device::Device> device,
+               std::function<absl::Status()> probe)
+      : device_(std::move(device)), probe_(std::move(probe)) {}
+
+  const device::Description& description() const override {
+    return device_->description();
+  }
+  int64_t FreeBytes() const override { return device_->FreeBytes(); }
+  absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override {
+    return device_->CreateLane();
+  }
+  absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
+      const jit::CompiledKernel& compiled, const jit::Plan& plan) override {
+    return device_->Load(compiled, plan);
+  }
+  absl::Status Probe() override { return probe_ ? probe_() : device_->Probe(); }
+
+ private:
+  const std::unique_ptr<device::Device> device_;
+  const std::function<absl::Status()> probe_;
+};
+
 }  // namespace
 
 TestServer::TestServer(Options options) {
   std::vector<std::unique_ptr<device::Device>> devices;
-  devices.push_back(
-      host::CreateHostDevice({.memory_bytes = options.device_bytes}));
+  devices.push_back(std::make_unique<ProbedDevice>(
+      host::CreateHostDevice({.memory_bytes = options.device_bytes}),
+      options.probe));
   if (options.limits.max_tensor_bytes == 0) {
     options.limits.max_tensor_bytes = options.device_bytes / 2;
   }
@@ -54,6 +80,8 @@ TestServer::TestServer(Options options) {
   server.listen = {"127.0.0.1:0", "unix:" + folder_ + "/socket"};
   server.drain_grace = options.drain_grace;
   server.drain_timeout = options.drain_timeout;
+  if (options.probe) server.probe_interval = absl::Milliseconds(10);
+  server.on_device_lost = options.on_device_lost;
   server.limits = options.limits;
   server.facts.version = "test";
   server_ = rpc::Server::Start(std::move(server), *engine_).value();

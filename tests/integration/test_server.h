@@ -5,6 +5,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,9 @@ class TestServer {
     int64_t device_bytes = int64_t{1} << 30;
     absl::Duration drain_grace = absl::ZeroDuration();
     absl::Duration drain_timeout = absl::Seconds(30);
+    // Answers the device's probes, every 10 ms, when it is set.
+    std::function<absl::Status()> probe;
+    std::function<void()> on_device_lost;
   };
 
   TestServer() : TestServer(Options()) {}
