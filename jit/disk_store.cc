@@ -1,7 +1,6 @@
 #include "jit/disk_store.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "jit/entry.h"
 #include "jit/folder.h"
 #include "jit/key_lock.h"
+#include "jit/publish.h"
 #include "jit/sha256.h"
 #include "jit/status.h"
 
@@ -23,12 +23,10 @@ namespace gemmd::jit {
 namespace {
 
 constexpr char kEntries[] = "entries";
-constexpr char kTemporary[] = "temporary";
 constexpr char kQuarantine[] = "quarantine";
+constexpr char kTuning[] = "tuning";
 constexpr int64_t kMaxEntryBytes = int64_t{64} << 20;
 constexpr size_t kMaxQuarantined = 16;
-constexpr absl::Duration kLockTimeout = absl::Seconds(10);
-constexpr absl::Duration kLockPoll = absl::Milliseconds(2);
 // Where locks cannot be trusted, a temporary file older than this is stale.
 constexpr absl::Duration kStale = absl::Hours(1);
 
@@ -51,28 +49,6 @@ absl::StatusOr<UniqueFd> DiskStore::OpenToWrite(const char* name) const {
     return absl::PermissionDeniedError("this directory is only read");
   }
   return OpenFolder(options_.directory, name, FolderAccess::kCreate);
-}
-
-absl::StatusOr<UniqueFd> DiskStore::Lock() const {
-  UniqueFd file(open(absl::StrCat(options_.directory, "/lock").c_str(),
-                     O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.ok()) return ErrnoStatus(errno, "open the cache's lock");
-  if (!IsLocalFileSystem(options_.directory)) return file;
-  const absl::Time end = absl::Now() + kLockTimeout;
-  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      return ErrnoStatus(errno, "lock the cache");
-    }
-    if (absl::Now() >= end) {
-      return absl::UnavailableError("another process holds the cache's lock");
-    }
-    absl::SleepFor(kLockPoll);
-  }
-  return file;
-}
-
-absl::Status DiskStore::Step(PublishStep step) const {
-  return options_.at_step ? options_.at_step(step) : absl::OkStatus();
 }
 
 absl::StatusOr<CompiledKernel> DiskStore::Load(const std::string& key) {
@@ -102,55 +78,19 @@ absl::Status DiskStore::Store(const CompiledKernel& kernel) {
   CHECK(IsSha256Hex(kernel.key));
   const std::string bytes = EncodeEntry(kernel);
   RETURN_IF_ERROR(OpenToWrite(kEntries).status());
-  ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+  ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(options_.directory));
   RETURN_IF_ERROR(SweepAndMakeRoom(
       options_.limit_bytes, BytesOnDisk(static_cast<int64_t>(bytes.size()))));
-  return Publish(bytes, kernel.key);
-}
-
-absl::Status DiskStore::Publish(const std::string& bytes,
-                                const std::string& key) {
-  ASSIGN_OR_RETURN(const UniqueFd entries, OpenToWrite(kEntries));
-  ASSIGN_OR_RETURN(const UniqueFd temporary, OpenToWrite(kTemporary));
-  RETURN_IF_ERROR(Step(PublishStep::kBeforeWrite));
-  const std::string name = absl::StrCat(key.substr(0, 16), ".", getpid(), ".",
-                                        next_temporary_.fetch_add(1));
-  const UniqueFd file(
-      openat(temporary.get(), name.c_str(),
-             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file.ok()) return ErrnoStatus(errno, "create a cache entry");
-  const auto publish = [&]() -> absl::Status {
-    const absl::string_view view = bytes;
-    const size_t half = view.size() / 2;
-    RETURN_IF_ERROR(WriteAll(file.get(), view.substr(0, half)));
-    RETURN_IF_ERROR(Step(PublishStep::kHalfWritten));
-    RETURN_IF_ERROR(WriteAll(file.get(), view.substr(half)));
-    RETURN_IF_ERROR(Step(PublishStep::kBeforeSync));
-    // The bytes must be on disk before the name is, else a power cut could
-    // leave the name of an empty file.
-    if (fsync(file.get()) != 0) return ErrnoStatus(errno, "flush an entry");
-    RETURN_IF_ERROR(Step(PublishStep::kBeforeRename));
-    // Readers find the old entry, none, or all of the new one. A writer that
-    // comes second replaces the entry by an equal one.
-    if (renameat(temporary.get(), name.c_str(), entries.get(), key.c_str()) !=
-        0) {
-      return ErrnoStatus(errno, "publish a cache entry");
-    }
-    RETURN_IF_ERROR(Step(PublishStep::kAfterRename));
-    // The name itself must survive a power cut.
-    if (fsync(entries.get()) != 0) return ErrnoStatus(errno, "flush a folder");
-    return absl::OkStatus();
-  };
-  absl::Status status = publish();
-  if (!status.ok()) unlinkat(temporary.get(), name.c_str(), 0);
-  return status;
+  // A writer that comes second replaces the entry by an equal one.
+  return PublishFile(options_.directory, kEntries, kernel.key, bytes,
+                     options_.at_step);
 }
 
 absl::Status DiskStore::SweepAndMakeRoom(int64_t limit_bytes,
                                          int64_t needed_bytes) {
   // Writers hold the lock, so what lies here was left by a crash.
   const bool locked = IsLocalFileSystem(options_.directory);
-  ASSIGN_OR_RETURN(const UniqueFd temporary, OpenToWrite(kTemporary));
+  ASSIGN_OR_RETURN(const UniqueFd temporary, OpenToWrite(kTemporaryFolder));
   for (const FileUse& file : UsesIn(temporary)) {
     if (locked || absl::Now() - file.used > kStale) {
       unlinkat(temporary.get(), file.name.c_str(), 0);
@@ -176,7 +116,7 @@ absl::Status DiskStore::SweepAndMakeRoom(int64_t limit_bytes,
 
 absl::Status DiskStore::Collect(int64_t limit_bytes) {
   RETURN_IF_ERROR(OpenToWrite(kEntries).status());
-  ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+  ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(options_.directory));
   return SweepAndMakeRoom(limit_bytes == 0 ? options_.limit_bytes : limit_bytes,
                           0);
 }
@@ -225,7 +165,7 @@ std::vector<std::string> DiskStore::Keys() const {
 
 int64_t DiskStore::BytesUsed() const {
   int64_t bytes = 0;
-  for (const char* name : {kEntries, kTemporary, kQuarantine}) {
+  for (const char* name : {kEntries, kTemporaryFolder, kQuarantine, kTuning}) {
     const absl::StatusOr<UniqueFd> folder = Open(name);
     if (folder.ok()) bytes += Sum(UsesIn(*folder));
   }

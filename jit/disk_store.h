@@ -3,6 +3,7 @@
 //   entries/<key>   the kernels (jit/entry.h); the time of modification is
 //                   when the entry was last used
 //   temporary/      files being written; whatever a crash leaves is swept
+//   tuning/         see jit/tuning_store.h; never evicted
 //   quarantine/     damaged entries, kept aside for people, at most 16
 //   lock            held by whoever writes
 //   compiling       see jit/key_lock.h
@@ -13,9 +14,7 @@
 #ifndef GEMMD_JIT_DISK_STORE_H_
 #define GEMMD_JIT_DISK_STORE_H_
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,19 +22,10 @@
 #include "absl/status/statusor.h"
 #include "jit/file.h"
 #include "jit/kernel_cache.h"
+#include "jit/publish.h"
 #include "jit/tier.h"
 
 namespace gemmd::jit {
-
-// Steps of publishing, in order, for tests that make them fail or that end the
-// process there.
-enum class PublishStep {
-  kBeforeWrite,
-  kHalfWritten,
-  kBeforeSync,
-  kBeforeRename,
-  kAfterRename,
-};
 
 class DiskStore final : public Tier {
  public:
@@ -45,7 +35,7 @@ class DiskStore final : public Tier {
     // Of another owner perhaps, and never written: a layer of an image.
     bool read_only = false;
     // Called at each step of Store; an error stands for one of the system.
-    std::function<absl::Status(PublishStep)> at_step;
+    PublishHook at_step;
   };
 
   explicit DiskStore(Options options) : options_(std::move(options)) {}
@@ -77,13 +67,9 @@ class DiskStore final : public Tier {
  private:
   absl::StatusOr<UniqueFd> Open(const char* name) const;
   absl::StatusOr<UniqueFd> OpenToWrite(const char* name) const;
-  absl::StatusOr<UniqueFd> Lock() const;
   absl::Status SweepAndMakeRoom(int64_t limit_bytes, int64_t needed_bytes);
-  absl::Status Publish(const std::string& bytes, const std::string& key);
-  absl::Status Step(PublishStep step) const;
 
   const Options options_;
-  std::atomic<int64_t> next_temporary_{0};
 };
 
 }  // namespace gemmd::jit

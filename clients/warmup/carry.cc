@@ -1,10 +1,12 @@
 // gemm-warmup export and import: a cache as one file.
 #include <cstdio>
 #include <fstream>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/kernels.h"
 #include "jit/bundle.h"
@@ -12,11 +14,20 @@
 #include "jit/disk_store.h"
 #include "jit/entry.h"
 #include "jit/status.h"
+#include "jit/tuning_record.h"
+#include "jit/tuning_store.h"
 
 namespace gemmd::warmup {
 namespace {
 
 constexpr char kEntries[] = "entries/";
+constexpr char kTuning[] = "tuning/";
+
+std::string NameOf(const jit::TuningRecord& record) {
+  return absl::StrCat(kTuning,
+                      jit::TuningKey(record.problem_class, record.device,
+                                     record.template_digest));
+}
 
 absl::StatusOr<int> Export(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
@@ -28,25 +39,47 @@ absl::StatusOr<int> Export(const Flags& flags) {
   for (const jit::CompiledKernel& kernel : set.kernels) {
     members[absl::StrCat(kEntries, kernel.key)] = jit::EncodeEntry(kernel);
   }
+  const jit::TuningStore tuning(directory, /*read_only=*/true);
+  const std::vector<jit::TuningRecord> records = tuning.All();
+  for (const jit::TuningRecord& record : records) {
+    members[NameOf(record)] = jit::EncodeTuningRecord(record);
+  }
   const std::string bundle = jit::EncodeBundle(members);
   const std::string& name = flags.positional()[0];
   std::ofstream file(name, std::ios::binary | std::ios::trunc);
   file.write(bundle.data(), static_cast<std::streamsize>(bundle.size()));
   file.close();
   if (!file) return absl::UnavailableError(absl::StrCat("cannot write ", name));
-  absl::PrintF("%d kernels, %d bytes\n", members.size(), bundle.size());
+  absl::PrintF("%d kernels, %d tuning records, %d bytes\n", set.kernels.size(),
+               records.size(), bundle.size());
   return set.damaged == 0 ? kExitComplete : kExitIncomplete;
 }
 
-// The kernel of a member, verified as if it came from disk.
-absl::StatusOr<jit::CompiledKernel> Decode(absl::string_view name,
-                                           const std::string& bytes) {
-  ASSIGN_OR_RETURN(jit::CompiledKernel kernel, jit::DecodeEntry(bytes));
-  if (name != absl::StrCat(kEntries, kernel.key)) {
-    return absl::DataLossError("a kernel lies under another key");
+struct Content {
+  std::vector<jit::CompiledKernel> kernels;
+  std::vector<jit::TuningRecord> records;
+};
+
+// What `members` hold, verified as if it came from disk.
+absl::StatusOr<Content> Decode(const jit::BundleMembers& members) {
+  const auto misplaced = [](const std::string& name) {
+    return absl::DataLossError(absl::StrCat(name, " is not what it says"));
+  };
+  Content content;
+  for (const auto& [name, bytes] : members) {
+    if (absl::StartsWith(name, kTuning)) {
+      ASSIGN_OR_RETURN(jit::TuningRecord record,
+                       jit::DecodeTuningRecord(bytes));
+      if (name != NameOf(record)) return misplaced(name);
+      content.records.push_back(std::move(record));
+    } else {
+      ASSIGN_OR_RETURN(jit::CompiledKernel kernel, jit::DecodeEntry(bytes));
+      if (name != absl::StrCat(kEntries, kernel.key)) return misplaced(name);
+      RETURN_IF_ERROR(jit::CheckCubin(kernel));
+      content.kernels.push_back(std::move(kernel));
+    }
   }
-  RETURN_IF_ERROR(jit::CheckCubin(kernel));
-  return kernel;
+  return content;
 }
 
 absl::StatusOr<int> Import(const Flags& flags) {
@@ -57,22 +90,23 @@ absl::StatusOr<int> Import(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(flags.positional()[0]));
   ASSIGN_OR_RETURN(const jit::BundleMembers members, jit::DecodeBundle(bytes));
   // All of it is verified before any of it is stored.
-  std::vector<jit::CompiledKernel> kernels;
-  for (const auto& [name, member] : members) {
-    ASSIGN_OR_RETURN(jit::CompiledKernel kernel, Decode(name, member));
-    kernels.push_back(std::move(kernel));
-  }
+  ASSIGN_OR_RETURN(const Content content, Decode(members));
   jit::DiskStore store({.directory = directory});
   int there = 0;
-  for (const jit::CompiledKernel& kernel : kernels) {
+  for (const jit::CompiledKernel& kernel : content.kernels) {
     if (store.Load(kernel.key).ok()) {
       ++there;
     } else {
       RETURN_IF_ERROR(store.Store(kernel));
     }
   }
-  absl::PrintF("%d kernels: %d imported, %d there already\n", kernels.size(),
-               kernels.size() - there, there);
+  const jit::TuningStore tuning(directory);
+  for (const jit::TuningRecord& record : content.records) {
+    RETURN_IF_ERROR(tuning.Put(record));
+  }
+  absl::PrintF("%d kernels: %d imported, %d there already; %d tuning records\n",
+               content.kernels.size(), content.kernels.size() - there, there,
+               content.records.size());
   return kExitComplete;
 }
 

@@ -7,6 +7,8 @@
 #include "jit/disk_store.h"
 #include "jit/nvrtc_compiler.h"
 #include "jit/status.h"
+#include "jit/template_library.h"
+#include "jit/tuning_store.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -32,6 +34,11 @@ absl::StatusOr<int> Run(const Flags& flags) {
   const int64_t bytes_before = store.BytesUsed();
   const size_t kernels_before = store.Keys().size();
   if (flags.Has("other_compilers")) RETURN_IF_ERROR(RemoveOthers(store, flags));
+  if (flags.Has("other_templates")) {
+    absl::PrintF("tuning records %d removed\n",
+                 jit::TuningStore(directory).RemoveOthers(
+                     jit::TemplateLibrary::Embedded().Digest()));
+  }
   RETURN_IF_ERROR(store.Collect(limit));
   absl::PrintF("kernels        %d -> %d\n", kernels_before,
                store.Keys().size());
@@ -49,6 +56,9 @@ Command GcCommand() {
                      "keep at most so many bytes; default: all"},
                     {"other_compilers", "",
                      "remove what another build of NVRTC made"},
+                    {"other_templates", "",
+                     "remove tuning records of other templates than those "
+                     "built in"},
                     NvrtcFlag()},
           .run = Run};
 }

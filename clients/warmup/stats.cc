@@ -9,6 +9,7 @@
 #include "jit/disk_store.h"
 #include "jit/folder.h"
 #include "jit/status.h"
+#include "jit/tuning_store.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -33,6 +34,8 @@ absl::StatusOr<int> Run(const Flags& flags) {
   absl::PrintF("kernels        %d\n", set.kernels.size());
   absl::PrintF("damaged        %d\n", set.damaged);
   absl::PrintF("quarantined    %d\n", CountFiles(directory, "quarantine"));
+  absl::PrintF("tuning records %d\n",
+               jit::TuningStore(directory, /*read_only=*/true).All().size());
   absl::PrintF("bytes on disk  %d\n", store.BytesUsed());
   absl::PrintF("cubin bytes    %d\n", cubin_bytes);
   absl::PrintF("compile time   %.1f s\n",
