@@ -63,8 +63,9 @@ ABSL_FLAG(int32_t, network_threads, 2, "Threads that move messages (1 to 64).");
 ABSL_FLAG(int64_t, max_message_bytes, int64_t{1} << 30,
           "Largest request or response (65536 to 2147483647).");
 ABSL_FLAG(int64_t, max_inflight_bytes, int64_t{4} << 30,
-          "Bytes of received requests that are held at a time; beyond it "
-          "requests are refused with RESOURCE_EXHAUSTED.");
+          "Bytes of received requests that are held at a time, at least "
+          "--max_message_bytes; beyond it requests are refused with "
+          "RESOURCE_EXHAUSTED.");
 ABSL_FLAG(int64_t, max_tensor_bytes, 0,
           "Device bytes of all resident tensors together; 0: three quarters "
           "of the devices' memory.");
@@ -105,9 +106,10 @@ absl::Status SetLimits(rpc::Server::Options& server,
   ASSIGN_OR_RETURN(server.limits.max_message_bytes,
                    InRange<int64_t>(message, "max_message_bytes", 65536,
                                     std::numeric_limits<int32_t>::max()));
-  ASSIGN_OR_RETURN(server.limits.max_in_flight_bytes,
-                   InRange<int64_t>(FLAGS_max_inflight_bytes,
-                                    "max_inflight_bytes", 1, kUnlimited));
+  ASSIGN_OR_RETURN(
+      server.limits.max_in_flight_bytes,
+      InRange<int64_t>(FLAGS_max_inflight_bytes, "max_inflight_bytes",
+                       server.limits.max_message_bytes, kUnlimited));
   ASSIGN_OR_RETURN(engine.tensors.max_bytes,
                    InRange<int64_t>(FLAGS_max_tensor_bytes, "max_tensor_bytes",
                                     0, kUnlimited));

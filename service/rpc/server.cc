@@ -27,6 +27,8 @@ constexpr int64_t kMaxReceiveBytes = std::numeric_limits<int>::max();
 // and of all together, beyond which they are refused unread.
 constexpr int kMaxCallsPerConnection = 1024;
 constexpr int64_t kMaxCalls = 8192;
+// Buffers of gRPC besides messages.
+constexpr int64_t kQuotaSlackBytes = 64 << 20;
 // Probes that fail in a row before the daemon gives up: a CUDA context that
 // has seen a fault never works again, a new process has a new one.
 constexpr int kMaxFailedProbes = 3;
@@ -125,6 +127,10 @@ absl::Status Server::Impl::Bind() {
   builder.SetMaxReceiveMessageSize(
       static_cast<int>(options_.limits.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);
+  // What messages that are still arriving may take: gRPC slows and, in need,
+  // refuses streams beyond it.
+  builder.SetResourceQuota(grpc::ResourceQuota("gemmd").Resize(
+      options_.limits.max_in_flight_bytes + kQuotaSlackBytes));
   // Every call goes to the generic service: one way in for all methods, and
   // messages that are never joined.
   builder.RegisterAsyncGenericService(&generic_);
