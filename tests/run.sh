@@ -92,12 +92,23 @@ export GEMMD_BUILD=$build
 
 suite ctest python3 tests/tally.py ctest "$build"
 suite python-client python3 tests/tally.py unittest tests/clients/python
+suite gemmctl python3 tests/tally.py unittest tests/clients/gemmctl \
+  tests/clients/python
 suite conformance-suite python3 tests/tally.py unittest tests/conformance \
   tests/clients/python
 suite conformance tests/with_daemon.sh "$build" \
   python3 -m conformance --subset ci --device host --jobs 2 \
   --json "$logs/conformance.json"
+suite tidy python3 tests/tally.py unittest tests/tidy
+suite deploy python3 tests/tally.py unittest tests/deploy
+check pip-install tests/clients/python/pip_install.sh "$logs/site"
+if [[ $flavour == release ]]; then
+  check quickstart deploy/quickstart.sh
+fi
+if [[ -e tests/gpu/evidence ]]; then
+  check gpu-evidence-is-fresh tests/gpu/check_fresh.sh
+fi
 for script in .ci/run deploy/*.sh tests/*.sh tests/gpu/*.sh; do
-  [[ -e $script ]] && check "syntax of ${script//\//_}" bash -n "$script"
+  check "syntax of ${script//\//_}" bash -n "$script"
 done
 finish

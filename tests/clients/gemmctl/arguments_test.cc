@@ -10,9 +10,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::vector<Flag> kFlags = {{"-o", "FILE", "", ""},
-                                  {"--alpha", "X", "", "1"},
-                                  {"--quiet", "", "", ""}};
+const std::vector<Flag> kFlags = {
+    {"-o", "FILE", "", ""}, {"--alpha", "X", "", "1"}, {"--quiet", "", "", ""}};
 
 absl::StatusOr<Arguments> Parse(std::vector<std::string> words) {
   std::vector<char*> pointers;
@@ -51,8 +50,7 @@ TEST(ArgumentsTest, WrongLinesSayWhy) {
   EXPECT_THAT(Parse({"a", "-o"}).status().message(),
               HasSubstr("-o needs a value"));
   EXPECT_THAT(Parse({}).status().message(), HasSubstr("too few"));
-  EXPECT_THAT(Parse({"a", "b", "c"}).status().message(),
-              HasSubstr("too many"));
+  EXPECT_THAT(Parse({"a", "b", "c"}).status().message(), HasSubstr("too many"));
   const auto arguments = Parse({"a", "--alpha", "two"});
   EXPECT_THAT(arguments->GetNumber("--alpha").status().message(),
               HasSubstr("--alpha: 'two' is not a number"));

@@ -46,9 +46,9 @@ TEST(ConvertTest, EveryF16SurvivesTheRoundTrip) {
     const int exponent = static_cast<int>(bits >> 10);
     const int fraction = static_cast<int>(bits & 0x3ff);
     const float value =
-        exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                      : std::ldexp(static_cast<float>(1024 + fraction),
-                                   exponent - 25);
+        exponent == 0
+            ? std::ldexp(static_cast<float>(fraction), -24)
+            : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
     ASSERT_EQ(ToF16(value), bits);
     ASSERT_EQ(ToF16(-value), bits | 0x8000);
   }

@@ -52,9 +52,9 @@ TEST_F(NpyTest, WhatIsWrittenIsRead) {
 }
 
 TEST_F(NpyTest, DataIsAligned) {
-  ASSERT_TRUE(WriteNpy(path_, {v1::DATA_TYPE_F16, v1::ORDER_ROW_MAJOR, 1, 1,
-                               "dd"})
-                  .ok());
+  ASSERT_TRUE(
+      WriteNpy(path_, {v1::DATA_TYPE_F16, v1::ORDER_ROW_MAJOR, 1, 1, "dd"})
+          .ok());
   std::ifstream file(path_, std::ios::binary | std::ios::ate);
   EXPECT_EQ(static_cast<int64_t>(file.tellg()) % 64, 2);
 }
@@ -73,13 +73,16 @@ TEST_F(NpyTest, ReadsVersion2AndOtherNamesOfBf16) {
 
 TEST_F(NpyTest, RefusesWhatIsNoMatrix) {
   EXPECT_THAT(Error(File("{'descr': '<f4', 'fortran_order': False, 'shape': "
-                         "(3,), }", 12)),
+                         "(3,), }",
+                         12)),
               HasSubstr("(3,); a matrix has two dimensions"));
   EXPECT_THAT(Error(File("{'descr': '<f8', 'fortran_order': False, 'shape': "
-                         "(1, 1), }", 8)),
+                         "(1, 1), }",
+                         8)),
               HasSubstr("'<f8'; allowed"));
   EXPECT_THAT(Error(File("{'descr': [('x', '<f4')], 'fortran_order': False, "
-                         "'shape': (1, 1), }", 4)),
+                         "'shape': (1, 1), }",
+                         4)),
               HasSubstr("structured"));
 }
 
@@ -98,13 +101,16 @@ TEST_F(NpyTest, RefusesDamagedFiles) {
               HasSubstr("cut short"));
   EXPECT_THAT(Error(File("{'descr': '<f4'}", 0)), HasSubstr("'shape'"));
   EXPECT_THAT(Error(File("{'descr': '<f4', 'fortran_order': False, 'shape': "
-                         "(4611686018427387904, 4611686018427387904), }", 0)),
+                         "(4611686018427387904, 4611686018427387904), }",
+                         0)),
               HasSubstr("elements"));
   EXPECT_THAT(Error(File("{'descr': '<f4', 'fortran_order': False, 'shape': "
-                         "(-2, -3), }", 24)),
+                         "(-2, -3), }",
+                         24)),
               HasSubstr("malformed"));
   EXPECT_THAT(Error(File("{'descr': '<f4', 'fortran_order': maybe, 'shape': "
-                         "(2, 3), }", 24)),
+                         "(2, 3), }",
+                         24)),
               HasSubstr("fortran_order"));
 }
 

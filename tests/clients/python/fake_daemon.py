@@ -112,8 +112,12 @@ class FakeDaemon:
                 grpc.unary_stream_rpc_method_handler(
                     self._download, api.DownloadTensorRequest.FromString),
         }
-        return _Handlers({f"/gemmd.v1.{name}": handler
-                          for name, handler in methods.items()})
+        handlers = {f"/gemmd.v1.{name}": handler
+                    for name, handler in methods.items()}
+        # HealthCheckResponse with status = SERVING.
+        handlers["/grpc.health.v1.Health/Check"] = unary(
+            lambda _: b"\x08\x01")
+        return _Handlers(handlers)
 
     def _info(self, _):
         info = api.ServerInfo(version="fake", compiler="none")

@@ -1,0 +1,178 @@
+"""gemmctl as a user runs it, against a fake daemon: files, output, exit codes.
+
+GEMMD_BUILD names the build folder.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import ml_dtypes
+import numpy as np
+
+from fake_daemon import FakeDaemon
+
+GEMMCTL = pathlib.Path(os.environ["GEMMD_BUILD"]) / "clients/gemmctl/gemmctl"
+BF16 = np.dtype(ml_dtypes.bfloat16)
+
+OK, SERVER_ERROR, USAGE, UNREACHABLE, FILE_ERROR = range(5)
+
+
+def integers(rows, columns, dtype=np.float32, seed=0):
+    generator = np.random.default_rng(seed)
+    return generator.integers(-4, 5, (rows, columns)).astype(dtype)
+
+
+class GemmctlTest(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self._folder.cleanup)
+        self._daemon = FakeDaemon().__enter__()
+        self.addCleanup(self._daemon.__exit__)
+
+    def path(self, name):
+        return os.path.join(self._folder.name, name)
+
+    def save(self, name, array):
+        np.save(self.path(name), array)
+        return self.path(name)
+
+    def run_gemmctl(self, *words, code=OK, target=None):
+        done = subprocess.run(
+            [GEMMCTL, *words, "--target", target or self._daemon.target],
+            capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout if code == OK else done.stderr
+
+    def multiply(self, a, b, *flags):
+        self.run_gemmctl("matmul", self.save("a.npy", a),
+                         self.save("b.npy", b), "-o", self.path("d.npy"),
+                         *flags)
+        return np.load(self.path("d.npy"))
+
+    def test_f16_files(self):
+        a, b = integers(5, 7, np.float16), integers(7, 3, np.float16)
+        d = self.multiply(a, b)
+        self.assertEqual(d.dtype, np.float16)
+        np.testing.assert_array_equal(d, a @ b)
+
+    def test_f32_files_are_converted_on_request(self):
+        a, b = integers(5, 7), integers(7, 3)
+        d = self.multiply(a, b, "--dtype", "bf16").view(BF16)
+        np.testing.assert_array_equal(d.astype(np.float32), a @ b)
+        d = self.multiply(a, b, "--dtype=bf16", "--d-type=f32",
+                          "--order=column")
+        self.assertTrue(d.flags.f_contiguous)
+        np.testing.assert_array_equal(d, a @ b)
+        error = self.run_gemmctl("matmul", self.path("a.npy"),
+                                 self.path("b.npy"), "-o", self.path("d.npy"),
+                                 code=USAGE)
+        self.assertIn("--dtype", error)
+
+    def test_fortran_order_and_bf16_files(self):
+        a, b = integers(5, 7, BF16), integers(7, 3, BF16)
+        d = self.multiply(np.asfortranarray(a), b, "--d-type", "f32")
+        np.testing.assert_array_equal(
+            d, a.astype(np.float32) @ b.astype(np.float32))
+
+    def test_scalars_and_c(self):
+        a, b, c = integers(5, 7), integers(7, 3), integers(5, 3)
+        for order in ("row", "column"):
+            d = self.multiply(a, b, "--dtype", "f16", "--alpha", "-0.5",
+                              "--beta", "2", "--c", self.save("c.npy", c),
+                              "--order", order)
+            np.testing.assert_array_equal(d, -0.5 * (a @ b) + 2 * c)
+        error = self.run_gemmctl(
+            "matmul", self.path("a.npy"), self.path("b.npy"), "-o",
+            self.path("d.npy"), "--beta", "1", code=USAGE)
+        self.assertIn("--c", error)
+
+    def test_tensors(self):
+        a, b = integers(5, 7), integers(7, 3)
+        upload = self.run_gemmctl("tensor", "upload", self.save("a.npy", a),
+                                  "--dtype", "bf16", "--label", "weights")
+        tensor_a = "tensor:" + upload.strip()
+        tensor_d = "tensor:" + self.run_gemmctl(
+            "tensor", "create", "5", "3", "--dtype", "f32").strip()
+        self.run_gemmctl("matmul", tensor_a, self.save("b.npy", b), "--dtype",
+                         "bf16", "--d-type", "f32", "-o", tensor_d)
+        handle = tensor_d.removeprefix("tensor:")
+        self.run_gemmctl("tensor", "download", handle, "-o",
+                         self.path("d.npy"))
+        np.testing.assert_array_equal(np.load(self.path("d.npy")), a @ b)
+        listed = json.loads(self.run_gemmctl("tensor", "list", "--json"))
+        self.assertEqual(len(listed["tensors"]), 2)
+        self.assertIn("weights", self.run_gemmctl("tensor", "list"))
+        self.run_gemmctl("tensor", "delete", handle)
+        error = self.run_gemmctl("tensor", "describe", handle,
+                                 code=SERVER_ERROR)
+        self.assertIn("NOT_FOUND", error)
+
+    def test_upload_replaces_elements_in_the_tensors_order(self):
+        handle = self.run_gemmctl("tensor", "create", "4", "6", "--dtype",
+                                  "f32", "--order", "column").strip()
+        values = integers(4, 6)
+        self.run_gemmctl("tensor", "upload", self.save("x.npy", values),
+                         "--to", handle)
+        self.run_gemmctl("tensor", "download", handle, "-o",
+                         self.path("y.npy"))
+        np.testing.assert_array_equal(np.load(self.path("y.npy")), values)
+
+    def test_server_errors_name_the_code(self):
+        error = self.run_gemmctl(
+            "matmul", self.save("a.npy", integers(2, 2)),
+            self.save("b.npy", integers(2, 2)), "--dtype", "bf16", "-o",
+            self.path("d.npy"), "--device", "cuda:9", code=SERVER_ERROR)
+        self.assertIn("INVALID_ARGUMENT", error)
+        self.assertIn("UNIMPLEMENTED",
+                      self.run_gemmctl("stats", code=SERVER_ERROR))
+
+    def test_unreachable_daemon(self):
+        for words in (("info",), ("health",), ("tensor", "list")):
+            self.run_gemmctl(*words, "--timeout", "0.2", code=UNREACHABLE,
+                             target="127.0.0.1:1")
+
+    def test_file_errors(self):
+        good = self.save("a.npy", integers(2, 2, np.float16))
+        with open(self.path("bad.npy"), "wb") as file:
+            file.write(b"not numpy")
+        for bad in (self.path("bad.npy"), self.path("missing.npy"),
+                    self._folder.name, self.save("v.npy", np.ones(3, "f4"))):
+            error = self.run_gemmctl("matmul", good, bad, "-o",
+                                     self.path("d.npy"), code=FILE_ERROR)
+            self.assertIn(bad, error)
+        self.run_gemmctl("matmul", good, good, "-o", "/nowhere/d.npy",
+                         code=FILE_ERROR)
+
+    def test_usage_errors(self):
+        for words in (("nothing",), ("matmul", "a.npy"), ("info", "--nothing"),
+                      ("tensor", "create", "two", "3"), ("tensor",),
+                      ("info", "--timeout", "soon")):
+            self.run_gemmctl(*words, code=USAGE)
+        mismatched = self.run_gemmctl(
+            "matmul", self.save("a.npy", integers(2, 3, np.float16)),
+            self.path("a.npy"), "-o", self.path("d.npy"), code=USAGE)
+        self.assertIn("3 columns", mismatched)
+
+    def test_health_and_info(self):
+        self.assertEqual(self.run_gemmctl("health"), "SERVING\n")
+        self.assertIn("device host", self.run_gemmctl("info"))
+        info = json.loads(self.run_gemmctl("info", "--json"))
+        self.assertEqual(info["version"], "fake")
+
+    def test_every_command_has_help(self):
+        overview = self.run_gemmctl("--help")
+        commands = [line.split("  ")[1] for line in overview.splitlines()
+                    if line.startswith("  ") and line[2] not in "- "]
+        self.assertEqual(len(commands), 14)
+        for command in commands:
+            text = self.run_gemmctl(*command.split(), "--help")
+            self.assertIn(f"gemmctl {command}", text)
+            self.assertIn("--target", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
