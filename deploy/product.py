@@ -49,7 +49,7 @@ def main():
     good = bool((error <= bound).all())
 
     megabytes = (a.nbytes + b.nbytes + first.d.nbytes) / 1e6
-    print(f"product        {M} x {N} x {K}, bf16, {megabytes:.1f} MB in and out")
+    print(f"product        {M} x {N} x {K}, bf16, {megabytes:.1f} MB moved")
     print(f"device         {execution.device}")
     print(f"kernel         {execution.kernel}")
     print(f"cold           {cold_ms:.1f} ms, of which compile "

@@ -55,7 +55,8 @@ key=$(awk '/^cubin key/ { print $3 }' "$work/product")
 cat << END
 == How to go on
 daemon:   $build/service/gemmd                       (--help lists its flags)
-command:  $build/clients/gemmctl/gemmctl matmul a.npy b.npy -o d.npy --dtype bf16
+command:  $build/clients/gemmctl/gemmctl matmul \\
+            a.npy b.npy -o d.npy --dtype bf16
 Python:   pip install ./clients/python, then
             import gemmd
             d = gemmd.Client("localhost:50051").matmul(a, b)

@@ -110,13 +110,11 @@ class Client {
   absl::StatusOr<v1::TensorInfo> CreateTensor(
       const v1::CreateTensorRequest& request);
   // Replaces all elements. `bytes` lie as `layout` says and are read in place.
-  absl::Status UploadTensor(const std::string& handle,
-                            const v1::Layout& layout,
+  absl::Status UploadTensor(const std::string& handle, const v1::Layout& layout,
                             absl::Span<const char> bytes);
   // Fills `bytes` as `layout` says. INTERNAL when the tensor has another size.
   absl::Status DownloadTensor(const std::string& handle,
-                              const v1::Layout& layout,
-                              absl::Span<char> bytes);
+                              const v1::Layout& layout, absl::Span<char> bytes);
   absl::StatusOr<v1::TensorInfo> DescribeTensor(const std::string& handle);
   absl::StatusOr<std::vector<v1::TensorInfo>> ListTensors();
   absl::Status DeleteTensor(const std::string& handle);

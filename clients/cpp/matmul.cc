@@ -76,9 +76,9 @@ absl::Status TakeD(const Destination& to, uint64_t length, SliceReader& reader,
     return absl::OkStatus();
   }
   if (length != to.bytes.size()) {
-    return absl::InternalError(
-        absl::StrCat("the daemon sent ", length, " bytes of D; the buffer has ",
-                     to.bytes.size()));
+    return absl::InternalError(absl::StrCat("the daemon sent ", length,
+                                            " bytes of D; the buffer has ",
+                                            to.bytes.size()));
   }
   reader.Read(to.bytes);
   return absl::OkStatus();

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-
 namespace gemmd::client {
 namespace {
 
@@ -107,9 +106,8 @@ void SliceReader::Read(absl::Span<char> to) {
 
 std::string SliceReader::Read(uint64_t length) {
   std::string bytes;
-  Advance(length, [&](const char* data, size_t size) {
-    bytes.append(data, size);
-  });
+  Advance(length,
+          [&](const char* data, size_t size) { bytes.append(data, size); });
   return bytes;
 }
 

@@ -10,8 +10,7 @@ constexpr bool Same(grpc::StatusCode grpc_code, absl::StatusCode absl_code) {
 static_assert(Same(grpc::OK, absl::StatusCode::kOk));
 static_assert(Same(grpc::CANCELLED, absl::StatusCode::kCancelled));
 static_assert(Same(grpc::UNKNOWN, absl::StatusCode::kUnknown));
-static_assert(Same(grpc::INVALID_ARGUMENT,
-                   absl::StatusCode::kInvalidArgument));
+static_assert(Same(grpc::INVALID_ARGUMENT, absl::StatusCode::kInvalidArgument));
 static_assert(Same(grpc::DEADLINE_EXCEEDED,
                    absl::StatusCode::kDeadlineExceeded));
 static_assert(Same(grpc::NOT_FOUND, absl::StatusCode::kNotFound));
@@ -28,8 +27,7 @@ static_assert(Same(grpc::UNIMPLEMENTED, absl::StatusCode::kUnimplemented));
 static_assert(Same(grpc::INTERNAL, absl::StatusCode::kInternal));
 static_assert(Same(grpc::UNAVAILABLE, absl::StatusCode::kUnavailable));
 static_assert(Same(grpc::DATA_LOSS, absl::StatusCode::kDataLoss));
-static_assert(Same(grpc::UNAUTHENTICATED,
-                   absl::StatusCode::kUnauthenticated));
+static_assert(Same(grpc::UNAUTHENTICATED, absl::StatusCode::kUnauthenticated));
 
 }  // namespace
 

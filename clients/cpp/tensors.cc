@@ -103,8 +103,8 @@ absl::Status Client::DownloadTensor(const std::string& handle,
   }
   RETURN_IF_ERROR(stream.Finish());
   if (!bytes.empty()) {
-    return absl::InternalError(absl::StrCat(
-        "the daemon sent ", bytes.size(), " bytes less than asked for"));
+    return absl::InternalError(absl::StrCat("the daemon sent ", bytes.size(),
+                                            " bytes less than asked for"));
   }
   return absl::OkStatus();
 }

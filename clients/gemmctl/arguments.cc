@@ -13,8 +13,7 @@ namespace {
 // "-1.5" and "-" are arguments, "-o" and "--alpha" are flags.
 bool IsFlag(absl::string_view word) {
   double number = 0;
-  return word.size() > 1 && word[0] == '-' &&
-         !absl::SimpleAtod(word, &number);
+  return word.size() > 1 && word[0] == '-' && !absl::SimpleAtod(word, &number);
 }
 
 }  // namespace
@@ -32,8 +31,8 @@ absl::StatusOr<Arguments> Arguments::Parse(absl::Span<const Flag> flags,
       arguments.positional_.push_back(word);
       continue;
     }
-    const size_t equals = absl::StartsWith(word, "--") ? word.find('=')
-                                                       : std::string::npos;
+    const size_t equals =
+        absl::StartsWith(word, "--") ? word.find('=') : std::string::npos;
     const std::string name = word.substr(0, equals);
     const auto flag =
         std::find_if(flags.begin(), flags.end(),
@@ -83,8 +82,9 @@ absl::StatusOr<int64_t> Arguments::GetInteger(absl::string_view flag) const {
 std::string FlagHelp(absl::Span<const Flag> flags) {
   std::string text;
   for (const Flag& flag : flags) {
-    const std::string left =
-        flag.value.empty() ? flag.name : absl::StrCat(flag.name, " ", flag.value);
+    const std::string left = flag.value.empty()
+                                 ? flag.name
+                                 : absl::StrCat(flag.name, " ", flag.value);
     absl::StrAppendFormat(&text, "  %-22s %s", left, flag.help);
     if (!flag.default_value.empty()) {
       absl::StrAppend(&text, " (default ", flag.default_value, ")");

@@ -15,8 +15,8 @@
 namespace gemmd::gemmctl {
 
 struct Flag {
-  std::string name;           // "--alpha", or "-o".
-  std::string value;          // What it takes, for --help; "" for a switch.
+  std::string name;   // "--alpha", or "-o".
+  std::string value;  // What it takes, for --help; "" for a switch.
   std::string help;
   std::string default_value;  // "" means that the flag is not given.
 };

@@ -18,10 +18,10 @@ namespace gemmd::gemmctl {
 
 enum ExitCode {
   kOk = 0,
-  kServerError = 1,   // The daemon refused or failed; its code is printed.
-  kUsage = 2,         // The command line is wrong.
-  kUnreachable = 3,   // No daemon answers, or it does not serve.
-  kFileError = 4,     // A file cannot be read, understood or written.
+  kServerError = 1,  // The daemon refused or failed; its code is printed.
+  kUsage = 2,        // The command line is wrong.
+  kUnreachable = 3,  // No daemon answers, or it does not serve.
+  kFileError = 4,    // A file cannot be read, understood or written.
 };
 
 struct Command {
@@ -50,11 +50,11 @@ void PrintJson(const google::protobuf::Message& message);
 }  // namespace gemmd::gemmctl
 
 // Returns the exit code that `fail` gives for the status of `expr`.
-#define GEMMCTL_ASSIGN(lhs, expr, fail)                                \
+#define GEMMCTL_ASSIGN(lhs, expr, fail) \
   GEMMCTL_ASSIGN_(GEMMD_CONCAT_(status_or_, __LINE__), lhs, expr, fail)
-#define GEMMCTL_ASSIGN_(result, lhs, expr, fail)    \
-  auto result = (expr);                             \
-  if (!result.ok()) return fail(result.status());   \
+#define GEMMCTL_ASSIGN_(result, lhs, expr, fail)  \
+  auto result = (expr);                           \
+  if (!result.ok()) return fail(result.status()); \
   lhs = *std::move(result)
 
 #endif  // GEMMD_CLIENTS_GEMMCTL_COMMAND_H_

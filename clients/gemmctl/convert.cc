@@ -68,8 +68,8 @@ uint16_t ToF16(float value) {
 absl::StatusOr<Matrix> Convert(Matrix matrix, v1::DataType type) {
   if (matrix.type == type) return matrix;
   if (matrix.type != v1::DATA_TYPE_F32) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "elements are ", Name(matrix.type), ", not ", Name(type)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("elements are ", Name(matrix.type), ", not ", Name(type)));
   }
   std::string converted(matrix.bytes.size() / 2, '\0');
   for (size_t i = 0; i < converted.size(); i += 2) {

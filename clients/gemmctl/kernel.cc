@@ -49,9 +49,8 @@ int Describe(client::Client& client, const Arguments& arguments) {
         "options        %s\nloaded on      %s\n",
         kernel.summary().key(), kernel.summary().kernel(),
         kernel.summary().cubin_bytes(), kernel.registers(),
-        kernel.shared_memory_bytes(), kernel.spill_bytes(),
-        kernel.compile_ms(), kernel.compiler(),
-        absl::StrJoin(kernel.options(), " "),
+        kernel.shared_memory_bytes(), kernel.spill_bytes(), kernel.compile_ms(),
+        kernel.compiler(), absl::StrJoin(kernel.options(), " "),
         absl::StrJoin(kernel.summary().loaded_on(), " "));
   }
   return kOk;
@@ -119,12 +118,18 @@ std::vector<Command> KernelCommands() {
   const Flag json = {"--json", "", "print JSON", ""};
   return {
       {"kernel list", "", "kernels in the daemon's cache", {json}, 0, 0, List},
-      {"kernel describe", "KEY", "one kernel: resources, options, compiler",
+      {"kernel describe",
+       "KEY",
+       "one kernel: resources, options, compiler",
        {{"--source", "", "print the generated source instead", ""},
         {"--log", "", "print what the compiler said instead", ""},
         json},
-       1, 1, Describe},
-      {"kernel prepare", "M N K", "compile and load what a problem would use",
+       1,
+       1,
+       Describe},
+      {"kernel prepare",
+       "M N K",
+       "compile and load what a problem would use",
        {{"--dtype", "TYPE", "of A and B: bf16 or f16", "bf16"},
         {"--d-type", "TYPE", "of D: bf16, f16 or f32; default: that of A", ""},
         {"--a-order", "ORDER", "row or column", "row"},
@@ -132,8 +137,15 @@ std::vector<Command> KernelCommands() {
         {"--order", "ORDER", "of D: row or column", "row"},
         {"--beta", "X", "not 0: a kernel that reads C", "0"},
         {"--device", "NAME", "default: every device", ""}},
-       3, 3, Prepare},
-      {"kernel evict", "KEY...", "forget kernels, on disk too", {}, 1, 1000,
+       3,
+       3,
+       Prepare},
+      {"kernel evict",
+       "KEY...",
+       "forget kernels, on disk too",
+       {},
+       1,
+       1000,
        Evict},
   };
 }

@@ -92,19 +92,19 @@ int Run(const Command& command, absl::Span<char* const> words) {
     absl::FPrintF(stderr, "Try gemmctl %s --help\n", command.name);
     return code;
   };
-  GEMMCTL_ASSIGN(
-      const Arguments arguments,
-      Arguments::Parse(flags, words, command.least, command.most), fail);
+  GEMMCTL_ASSIGN(const Arguments arguments,
+                 Arguments::Parse(flags, words, command.least, command.most),
+                 fail);
   GEMMCTL_ASSIGN(const double seconds, arguments.GetNumber("--timeout"), fail);
   client::Options options;
   if (seconds > 0) {
     options.timeout = absl::Seconds(seconds);
-    options.connect_timeout = std::min(options.connect_timeout,
-                                       options.timeout);
+    options.connect_timeout =
+        std::min(options.connect_timeout, options.timeout);
   }
-  GEMMCTL_ASSIGN(
-      const std::unique_ptr<client::Client> client,
-      client::Client::Connect(arguments.Get("--target"), options), Fail);
+  GEMMCTL_ASSIGN(const std::unique_ptr<client::Client> client,
+                 client::Client::Connect(arguments.Get("--target"), options),
+                 Fail);
   return command.run(*client, arguments);
 }
 

@@ -115,25 +115,25 @@ int Run(client::Client& client, const Arguments& arguments) {
 }  // namespace
 
 Command MatmulCommand() {
-  return {"matmul",
-          "A B -o D",
-          "D = alpha * A B + beta * C\n\n"
-          "Each matrix is a .npy file (C or Fortran order; f4, f2, or bfloat16\n"
-          "as V2 or <u2) or tensor:HANDLE. bf16 results are written as V2: in\n"
-          "numpy, np.load(D).view(ml_dtypes.bfloat16).",
-          {{"-o", "D", "where the result goes (required)", ""},
-           {"--dtype", "TYPE", "bf16 or f16: converts f4 files of A and B", ""},
-           {"--d-type", "TYPE", "bf16, f16 or f32; default: that of A", ""},
-           {"--order", "ORDER", "of D: row or column", "row"},
-           {"--alpha", "X", "", "1"},
-           {"--beta", "X", "", "0"},
-           {"--c", "C", "required when beta is not 0", ""},
-           {"--device", "NAME", "such as cuda:0; default: the daemon's choice",
-            ""},
-           {"--quiet", "", "print nothing about the execution", ""}},
-          2,
-          2,
-          Run};
+  return {
+      "matmul",
+      "A B -o D",
+      "D = alpha * A B + beta * C\n\n"
+      "Each matrix is a .npy file (C or Fortran order; f4, f2, or bfloat16\n"
+      "as V2 or <u2) or tensor:HANDLE. bf16 results are written as V2: in\n"
+      "numpy, np.load(D).view(ml_dtypes.bfloat16).",
+      {{"-o", "D", "where the result goes (required)", ""},
+       {"--dtype", "TYPE", "bf16 or f16: converts f4 files of A and B", ""},
+       {"--d-type", "TYPE", "bf16, f16 or f32; default: that of A", ""},
+       {"--order", "ORDER", "of D: row or column", "row"},
+       {"--alpha", "X", "", "1"},
+       {"--beta", "X", "", "0"},
+       {"--c", "C", "required when beta is not 0", ""},
+       {"--device", "NAME", "such as cuda:0; default: the daemon's choice", ""},
+       {"--quiet", "", "print nothing about the execution", ""}},
+      2,
+      2,
+      Run};
 }
 
 }  // namespace gemmd::gemmctl

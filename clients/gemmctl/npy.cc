@@ -66,9 +66,9 @@ absl::StatusOr<v1::DataType> ParseType(absl::string_view header) {
   for (absl::string_view bf16 : {"<V2", "|V2", "V2", "<u2", "bfloat16"}) {
     if (name == bf16) return v1::DATA_TYPE_BF16;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "its type is '", name,
-      "'; allowed: <f4, <f2, and bfloat16 as V2 or <u2"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("its type is '", name,
+                   "'; allowed: <f4, <f2, and bfloat16 as V2 or <u2"));
 }
 
 absl::Status ParseShape(absl::string_view header, Matrix& matrix) {
@@ -175,9 +175,9 @@ absl::Status WriteNpy(const std::string& path, const Matrix& matrix) {
   header.push_back('\n');
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(kMagic, kMagicBytes);
-  const char version_and_length[] = {
-      1, 0, static_cast<char>(header.size() & 0xff),
-      static_cast<char>(header.size() >> 8)};
+  const char version_and_length[] = {1, 0,
+                                     static_cast<char>(header.size() & 0xff),
+                                     static_cast<char>(header.size() >> 8)};
   file.write(version_and_length, 4);
   file.write(header.data(), header.size());
   file.write(matrix.bytes.data(), matrix.bytes.size());

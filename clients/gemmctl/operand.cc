@@ -21,7 +21,8 @@ absl::StatusOr<NamedMatrix> Load(client::Client& client,
   if (const auto handle = TensorHandle(name)) {
     ASSIGN_OR_RETURN(const v1::TensorInfo info, client.DescribeTensor(*handle));
     named.tensor = *handle;
-    named.matrix = {info.dtype(), info.order(), info.rows(), info.columns(), {}};
+    named.matrix = {
+        info.dtype(), info.order(), info.rows(), info.columns(), {}};
     return named;
   }
   ASSIGN_OR_RETURN(Matrix matrix, ReadNpy(name));

@@ -69,10 +69,20 @@ std::vector<Command> ServerCommands() {
   const Flag json = {"--json", "", "print JSON", ""};
   return {
       {"info", "", "version, devices, compiler and limits", {json}, 0, 0, Info},
-      {"stats", "", "counters of requests, tensors and the cache", {json}, 0, 0,
+      {"stats",
+       "",
+       "counters of requests, tensors and the cache",
+       {json},
+       0,
+       0,
        Stats},
-      {"health", "", "exit code 0 when the daemon serves, else 1 or 3", {}, 0,
-       0, Health},
+      {"health",
+       "",
+       "exit code 0 when the daemon serves, else 1 or 3",
+       {},
+       0,
+       0,
+       Health},
   };
 }
 

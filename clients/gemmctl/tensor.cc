@@ -117,8 +117,8 @@ int Download(client::Client& client, const Arguments& arguments) {
   v1::Layout layout;
   layout.set_order(info.order());
   if (absl::Status got = client.DownloadTensor(
-          handle, layout, absl::MakeSpan(matrix.bytes.data(),
-                                         matrix.bytes.size()));
+          handle, layout,
+          absl::MakeSpan(matrix.bytes.data(), matrix.bytes.size()));
       !got.ok()) {
     return Fail(got);
   }
@@ -159,20 +159,35 @@ int Delete(client::Client& client, const Arguments& arguments) {
 
 std::vector<Command> TensorCommands() {
   return {
-      {"tensor create", "ROWS COLUMNS",
+      {"tensor create",
+       "ROWS COLUMNS",
        "make a tensor of zeros, print its handle",
        {{"--dtype", "TYPE", "bf16, f16 or f32", "bf16"},
         {"--order", "ORDER", "row or column", "row"},
-        kTtl, kDevice, kLabel},
-       2, 2, Create},
-      {"tensor upload", "FILE.npy",
+        kTtl,
+        kDevice,
+        kLabel},
+       2,
+       2,
+       Create},
+      {"tensor upload",
+       "FILE.npy",
        "make a tensor of a file's elements, print its handle",
        {{"--to", "HANDLE", "replace the elements of this tensor instead", ""},
         {"--dtype", "TYPE", "bf16 or f16: converts an f4 file", ""},
-        kTtl, kDevice, kLabel},
-       1, 1, Upload},
-      {"tensor download", "HANDLE -o FILE.npy", "save a tensor's elements",
-       {{"-o", "FILE", "where to (required)", ""}}, 1, 1, Download},
+        kTtl,
+        kDevice,
+        kLabel},
+       1,
+       1,
+       Upload},
+      {"tensor download",
+       "HANDLE -o FILE.npy",
+       "save a tensor's elements",
+       {{"-o", "FILE", "where to (required)", ""}},
+       1,
+       1,
+       Download},
       {"tensor list", "", "all tensors of the daemon", {kJson}, 0, 0, List},
       {"tensor describe", "HANDLE", "one tensor", {kJson}, 1, 1, Describe},
       {"tensor delete", "HANDLE...", "free tensors", {}, 1, 1000, Delete},

@@ -20,8 +20,8 @@ double MicrosSince(absl::Time start) {
 
 // Element at `fraction` of the sorted values, by the nearest-rank rule.
 double Percentile(std::vector<double> values, double fraction) {
-  const size_t index = std::min(
-      values.size() - 1, static_cast<size_t>(fraction * values.size()));
+  const size_t index = std::min(values.size() - 1,
+                                static_cast<size_t>(fraction * values.size()));
   std::nth_element(values.begin(), values.begin() + index, values.end());
   return values[index];
 }
@@ -69,8 +69,8 @@ v1::Problem Square(int side) {
 // Problems that use different templates parameters: large and small tiles,
 // layouts, result types, C read or not.
 std::vector<v1::Problem> CompiledProblems() {
-  std::vector<v1::Problem> problems = {Square(8192), Square(4096),
-                                       Square(1024), Square(256)};
+  std::vector<v1::Problem> problems = {Square(8192), Square(4096), Square(1024),
+                                       Square(256)};
   problems.push_back(Square(8192));
   problems.back().set_a_order(v1::ORDER_COLUMN_MAJOR);
   problems.push_back(Square(8192));

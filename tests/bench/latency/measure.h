@@ -17,7 +17,7 @@ struct RoundTrips {
   double p50_us = 0;
   double p99_us = 0;
   // Medians of what the daemon reports of the same requests.
-  double plan_us = 0;     // A memory hit: nothing is compiled.
+  double plan_us = 0;  // A memory hit: nothing is compiled.
   double execute_us = 0;
   v1::Execution execution;  // Of the last request.
 };
@@ -38,8 +38,8 @@ struct Compile {
 };
 
 // Compiles the kernel of each problem anew. Evicts it first.
-absl::StatusOr<std::vector<Compile>> MeasureCompiles(
-    client::Client& client, const std::string& device);
+absl::StatusOr<std::vector<Compile>> MeasureCompiles(client::Client& client,
+                                                     const std::string& device);
 
 }  // namespace gemmd::latency
 

@@ -94,8 +94,7 @@ class ClientTest : public testing::Test {
     server_ = builder.BuildAndStart();
     Options options;
     options.timeout = absl::Seconds(30);
-    auto client =
-        Client::Connect("127.0.0.1:" + std::to_string(port), options);
+    auto client = Client::Connect("127.0.0.1:" + std::to_string(port), options);
     EXPECT_TRUE(client.ok()) << client.status();
     client_ = *std::move(client);
   }

@@ -41,8 +41,13 @@ TEST(SliceReaderTest, ReadsFieldsAcrossSlices) {
 }
 
 TEST(SliceReaderTest, SkipsOtherWireTypes) {
-  const std::string bytes("\x18\x05\x21" "8 bytes!" "\x2d" "4444" "\x12\x01x",
-                          19);
+  const std::string bytes(
+      "\x18\x05\x21"
+      "8 bytes!"
+      "\x2d"
+      "4444"
+      "\x12\x01x",
+      19);
   auto reader = SliceReader::Create(Cut(bytes, 3));
   ASSERT_TRUE(reader.ok());
   for (int number : {3, 4, 5}) {
@@ -60,8 +65,11 @@ TEST(SliceReaderTest, SkipsOtherWireTypes) {
 
 TEST(SliceReaderTest, RefusesMalformedMessages) {
   for (const std::string& bytes :
-       {std::string("\x12\x05" "abc"), std::string("\x80"),
-        std::string("\x12"), std::string("\x0b"), std::string("\x21" "1234"),
+       {std::string("\x12\x05"
+                    "abc"),
+        std::string("\x80"), std::string("\x12"), std::string("\x0b"),
+        std::string("\x21"
+                    "1234"),
         std::string(12, '\xff')}) {
     auto reader = SliceReader::Create(Cut(bytes, 2));
     ASSERT_TRUE(reader.ok());
