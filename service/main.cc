@@ -26,6 +26,7 @@
 #include "service/daemon/cache_options.h"
 #include "service/daemon/devices.h"
 #include "service/daemon/port_file.h"
+#include "service/daemon/problem_log.h"
 #include "service/daemon/stop_signal.h"
 #include "service/engine/engine.h"
 #include "service/log/log.h"
@@ -46,6 +47,9 @@ ABSL_FLAG(std::string, device, "auto",
 ABSL_FLAG(std::string, cache_dir, "",
           "Directory of compiled kernels; empty: gemmd in $XDG_CACHE_HOME or "
           "~/.cache.");
+ABSL_FLAG(std::string, record_problems, "",
+          "File to which each new shape of a product is added, as gemm-warmup "
+          "reads it; empty: none.");
 ABSL_FLAG(std::string, template_dir, "",
           "Directory of device templates in place of those built in; for "
           "kernel authors.");
@@ -207,6 +211,16 @@ absl::Status Run() {
     engine_options.tensors.max_bytes = memory_bytes / 4 * 3;
   }
   server_options.limits.max_tensor_bytes = engine_options.tensors.max_bytes;
+
+  std::unique_ptr<daemon::ProblemLog> problem_log;  // May be null.
+  const std::string problem_file = absl::GetFlag(FLAGS_record_problems);
+  if (!problem_file.empty()) {
+    ASSIGN_OR_RETURN(problem_log, daemon::ProblemLog::Open(problem_file));
+    engine_options.new_shape =
+        [log = problem_log.get()](const jit::Problem& problem) {
+          log->Note(problem);
+        };
+  }
 
   const std::string cache_directory = CacheDirectory();
   if (cache_directory.empty()) {

@@ -9,48 +9,17 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "clients/warmup/command.h"
-#include "clients/warmup/kernels.h"
+#include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
 #include "jit/instance.h"
 #include "jit/kernel_cache.h"
 #include "jit/nvrtc_compiler.h"
 #include "jit/planner.h"
-#include "jit/problem_line.h"
 #include "jit/status.h"
 #include "jit/template_library.h"
 
 namespace gemmd::warmup {
 namespace {
-
-constexpr char kDetails[] =
-    "Each FILE (or - for standard input) holds one problem per line:\n"
-    "\n"
-    "  TYPE LAYOUT M N K [d=TYPE] [alpha=X] [beta=X] [order=row|column]\n"
-    "  bf16 TN 4096 7168 2304 d=f32\n"
-    "\n"
-    "LAYOUT has the letters of column-major BLAS: first A (N: m x k stored\n"
-    "column-major, T: row-major), then B (N: k x n column-major, T:\n"
-    "row-major). D is column-major unless order=row; # starts a comment.\n"
-    "What is compiled already is not compiled again.\n";
-
-absl::StatusOr<std::vector<jit::Problem>> ReadProblems(
-    const std::vector<std::string>& files) {
-  if (files.empty()) {
-    return absl::InvalidArgumentError("no FILE was given; see --help");
-  }
-  std::vector<jit::Problem> problems;
-  for (const std::string& file : files) {
-    ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
-    absl::StatusOr<std::vector<jit::Problem>> more =
-        jit::ParseProblemLines(text);
-    if (!more.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file, ": ", more.status().message()));
-    }
-    problems.insert(problems.end(), more->begin(), more->end());
-  }
-  return problems;
-}
 
 // One instance per kernel that the problems need, and the one that every
 // upload may need.
@@ -120,7 +89,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
                    flags.GetInt("multiprocessors", device.multiprocessors, 1));
   device.multiprocessors = static_cast<int>(multiprocessors);
   ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
-                   ReadProblems(flags.positional()));
+                   ReadProblems(flags));
   const jit::TemplateLibrary embedded = jit::TemplateLibrary::Embedded();
   ASSIGN_OR_RETURN(const std::vector<jit::Instance> instances,
                    InstancesOf(embedded, problems, device));
@@ -153,16 +122,19 @@ absl::StatusOr<int> Run(const Flags& flags) {
 }  // namespace
 
 Command CompileCommand() {
-  return {.name = "compile",
-          .operands = "FILE...",
-          .summary = "Compile the kernels of a list of problems.",
-          .details = kDetails,
-          .flags = {CacheDirFlag(),
-                    NvrtcFlag(),
-                    JobsFlag(),
-                    {"multiprocessors", "N",
-                     "of the GPU that will run them; default: 132 (H100 SXM)"}},
-          .run = Run};
+  return {
+      .name = "compile",
+      .operands = "[FILE]...",
+      .summary = "Compile the kernels of a list of problems.",
+      .details = absl::StrCat(
+          kProblemFiles, "What is compiled already is not compiled again.\n"),
+      .flags = {CacheDirFlag(),
+                NvrtcFlag(),
+                PresetFlag(),
+                JobsFlag(),
+                {"multiprocessors", "N",
+                 "of the GPU that will run them; default: 132 (H100 SXM)"}},
+      .run = Run};
 }
 
 }  // namespace gemmd::warmup

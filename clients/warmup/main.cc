@@ -12,9 +12,9 @@ namespace gemmd::warmup {
 namespace {
 
 std::vector<Command> Commands() {
-  return {CompileCommand(), ListCommand(),   ShowCommand(),
-          StatsCommand(),   VerifyCommand(), ExportCommand(),
-          ImportCommand(),  GcCommand(),     DiffCommand()};
+  return {CompileCommand(), LoadCommand(),   ListCommand(),   ShowCommand(),
+          StatsCommand(),   VerifyCommand(), ExportCommand(), ImportCommand(),
+          GcCommand(),      DiffCommand()};
 }
 
 std::string Usage() {

@@ -44,8 +44,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
         description.driver.empty()
             ? description.name
             : absl::StrCat(description.name, " ", description.product);
-    place->kernels =
-        std::make_unique<KernelTable>(*place->device, cache, templates);
+    place->kernels = std::make_unique<KernelTable>(
+        *place->device, cache, templates, options.new_shape);
     ASSIGN_OR_RETURN(place->executor,
                      Executor::Create(*place->device, options.executor));
     engine->places_.push_back(std::move(place));

@@ -66,6 +66,9 @@ class Engine {
     TensorStore::Options tensors;
     // Plans, compiles and loads run on these threads.
     int prepare_threads = 4;
+    // Told quickly of each problem of a new shape, from any thread; may be
+    // null.
+    KernelTable::NewShape new_shape;
   };
 
   // `cache` and `templates` outlive the engine. There is at least one device.

@@ -56,7 +56,7 @@ std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
   prepared->kernel = FindLoaded(prepared->plan);
   if (prepared->kernel == nullptr) return nullptr;
   ++hits_;
-  Remember(shape, prepared);
+  Remember(problem, prepared);
   return prepared;
 }
 
@@ -79,14 +79,15 @@ absl::StatusOr<Preparation> KernelTable::Prepare(const jit::Problem& problem,
   result.compile_time = absl::Now() - planned;
   result.prepared = prepared;
   std::lock_guard lock(mutex_);
-  Remember(Shape(problem), std::move(prepared));
+  Remember(problem, std::move(prepared));
   return result;
 }
 
-void KernelTable::Remember(const Shape& shape,
+void KernelTable::Remember(const jit::Problem& problem,
                            std::shared_ptr<const Prepared> prepared) {
   if (plans_.size() >= kMaxPlans) plans_.clear();
-  plans_[shape] = std::move(prepared);
+  plans_[Shape(problem)] = std::move(prepared);
+  if (new_shape_) new_shape_(problem);
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::FindLoaded(

@@ -7,6 +7,7 @@
 #define GEMMD_SERVICE_ENGINE_KERNEL_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,10 +50,17 @@ struct Preparation {
 
 class KernelTable {
  public:
-  // All three outlive the table.
+  using NewShape = std::function<void(const jit::Problem&)>;
+
+  // All three outlive the table. `new_shape`, which may be null, is told
+  // quickly of each problem of a shape that the table did not know.
   KernelTable(device::Device& device, jit::KernelCache& cache,
-              const jit::TemplateLibrary& templates)
-      : device_(device), cache_(cache), templates_(templates) {}
+              const jit::TemplateLibrary& templates,
+              NewShape new_shape = nullptr)
+      : device_(device),
+        cache_(cache),
+        templates_(templates),
+        new_shape_(std::move(new_shape)) {}
 
   // Null when no loaded kernel is that of the problem's plan. `problem` is
   // valid and writes(). Counts a hit.
@@ -87,7 +95,8 @@ class KernelTable {
 
   std::shared_ptr<const LoadedKernel> FindLoaded(const jit::Plan& plan) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Remember(const Shape& shape, std::shared_ptr<const Prepared> prepared)
+  void Remember(const jit::Problem& problem,
+                std::shared_ptr<const Prepared> prepared)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const LoadedKernel>> Load(
       const jit::Plan& plan, absl::Time deadline, KernelSource& source);
@@ -95,6 +104,7 @@ class KernelTable {
   device::Device& device_;
   jit::KernelCache& cache_;
   const jit::TemplateLibrary& templates_;
+  const NewShape new_shape_;
 
   mutable std::mutex mutex_;
   absl::flat_hash_map<Shape, std::shared_ptr<const Prepared>> plans_

@@ -89,6 +89,26 @@ TEST_F(WarmupTest, RefusesWrongUsage) {
   EXPECT_EQ(Warmup("--help").code, 0);
 }
 
+TEST_F(WarmupTest, ReadsPresetsAndProtobufText) {
+  EXPECT_EQ(Warmup("compile --cache_dir x --preset nobody").code, 2);
+  const std::string file = Path("spec.textproto");
+  const auto compile = [&](const std::string& spec) {
+    std::ofstream(file, std::ios::trunc) << spec;
+    return OnCache("compile", "--nvrtc " GEMMD_TEST_NVRTC " " + file);
+  };
+  const Outcome good = compile(
+      "problems { m: 64 n: 64 k: 64 a_type: DATA_TYPE_BF16\n"
+      "           b_type: DATA_TYPE_BF16 }\n");
+  EXPECT_EQ(good.code, 0) << good.output;
+  EXPECT_TRUE(absl::StrContains(good.output, "1 problems, 2 kernels"));
+  const Outcome bad = compile("problems {\n  m: many\n}\n");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_TRUE(absl::StrContains(bad.output, "line 2")) << bad.output;
+  const Outcome wrong = compile("problems { m: 1 a_type: DATA_TYPE_BF16 }\n");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_TRUE(absl::StrContains(wrong.output, "problems[0]")) << wrong.output;
+}
+
 TEST_F(WarmupTest, SaysHowToGetNvrtc) {
   const Outcome outcome = Compile(kProblems, "--nvrtc /nonexistent");
   EXPECT_EQ(outcome.code, 1);

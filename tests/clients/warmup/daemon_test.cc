@@ -1,0 +1,163 @@
+// gemm-warmup and a running daemon: what one prepares, the other uses.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "clients/cpp/client.h"
+#include "tests/integration/daemon_process.h"
+
+namespace gemmd::warmup {
+namespace {
+
+using testing::DaemonProcess;
+using testing::TemporaryFolder;
+
+constexpr char kNvrtc[] = "--nvrtc=" GEMMD_TEST_NVRTC;
+constexpr char kProblems[] =
+    "bf16 TN 64 64 64 order=row\nbf16 NN 64 64 64 d=f32 beta=1\n";
+
+struct Outcome {
+  int code;
+  std::string output;  // Both streams.
+};
+
+Outcome Warmup(const std::string& arguments) {
+  std::FILE* const pipe = popen(
+      absl::StrCat(GEMMD_TEST_WARMUP, " ", arguments, " 2>&1").c_str(), "r");
+  Outcome outcome;
+  char buffer[4096];
+  for (size_t got; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) {
+    outcome.output.append(buffer, got);
+  }
+  outcome.code = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+class WarmupDaemonTest : public ::testing::Test {
+ protected:
+  WarmupDaemonTest() { std::ofstream(Path("problems")) << kProblems; }
+
+  std::string Path(const std::string& name) const {
+    return absl::StrCat(folder_.path(), "/", name);
+  }
+
+  std::string CacheFlag(const std::string& name) const {
+    return absl::StrCat("--cache_dir=", Path(name));
+  }
+
+  const TemporaryFolder folder_;
+};
+
+// The product of the first line of kProblems, with bytes.
+absl::StatusOr<client::Result> Multiply(const std::string& address) {
+  absl::StatusOr<std::unique_ptr<client::Client>> client =
+      client::Client::Connect(address);
+  if (!client.ok()) return client.status();
+  client::Product product;
+  product.problem.set_m(64);
+  product.problem.set_n(64);
+  product.problem.set_k(64);
+  product.problem.set_a_type(v1::DATA_TYPE_BF16);
+  product.problem.set_b_type(v1::DATA_TYPE_BF16);
+  product.problem.set_b_order(v1::ORDER_COLUMN_MAJOR);
+  const std::string zeros(64 * 64 * 2, '\0');
+  product.a = client::Operand::Bytes(zeros);
+  product.b = client::Operand::Bytes(zeros);
+  return (*client)->Matmul(product);
+}
+
+TEST_F(WarmupDaemonTest, LoadsKernelsOnARunningDaemon) {
+  DaemonProcess daemon({"--device=host", kNvrtc, CacheFlag("cache")});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  const std::string command =
+      absl::StrCat("load --server ", daemon.address(), " ", Path("problems"));
+  const Outcome first = Warmup(command);
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_TRUE(
+      absl::StrContains(first.output, "2 kernels loaded, 2 of them compiled"))
+      << first.output;
+  EXPECT_TRUE(absl::StrContains(Warmup(command).output,
+                                "2 kernels loaded, 0 of them compiled"));
+  const auto result = Multiply(daemon.address());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->execution.cubin_source(), v1::CUBIN_SOURCE_LOADED);
+}
+
+TEST_F(WarmupDaemonTest, SaysThatNoDaemonAnswers) {
+  const Outcome outcome =
+      Warmup(absl::StrCat("load --wait_s 1 --server unix:", folder_.path(),
+                          "/none ", Path("problems")));
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+}
+
+// From the start of the process to the answer to its first request.
+TEST_F(WarmupDaemonTest, ADaemonOnABundleCompilesNothingAndAnswersAtOnce) {
+  ASSERT_EQ(Warmup(absl::StrCat("compile ", CacheFlag("cache"), " ", kNvrtc,
+                                " ", Path("problems")))
+                .code,
+            0);
+  ASSERT_EQ(
+      Warmup(absl::StrCat("export ", CacheFlag("cache"), " ", Path("bundle")))
+          .code,
+      0);
+  ASSERT_EQ(
+      Warmup(absl::StrCat("import ", CacheFlag("other"), " ", Path("bundle")))
+          .code,
+      0);
+  const absl::Time start = absl::Now();
+  DaemonProcess daemon({"--device=host", "--nvrtc=/nonexistent",
+                        "--require_complete", CacheFlag("other")});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  const auto result = Multiply(daemon.address());
+  const absl::Duration took = absl::Now() - start;
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->execution.cubin_source(), v1::CUBIN_SOURCE_DISK);
+  EXPECT_LT(took, absl::Seconds(1));
+  const auto client = client::Client::Connect(daemon.address());
+  EXPECT_EQ((*client)->GetStatistics()->cache().compiles(), 0);
+  // What was not prepared is refused, by name.
+  v1::Problem problem;
+  problem.set_m(4096);
+  problem.set_n(4096);
+  problem.set_k(4096);
+  problem.set_a_type(v1::DATA_TYPE_F16);
+  problem.set_b_type(v1::DATA_TYPE_F16);
+  const absl::Status missing =
+      (*client)->PrepareKernels({&problem, 1}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(missing)) << missing;
+  EXPECT_TRUE(absl::StrContains(missing.message(), "gemm_f16")) << missing;
+}
+
+TEST_F(WarmupDaemonTest, CompilesWhatADaemonRecorded) {
+  {
+    DaemonProcess daemon({"--device=host", kNvrtc, CacheFlag("cache"),
+                          "--record_problems=" + Path("recorded")});
+    ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(Multiply(daemon.address()).ok());
+    }
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0);
+  }
+  std::ifstream file(Path("recorded"));
+  std::string line, more;
+  ASSERT_TRUE(std::getline(file, line));
+  EXPECT_EQ(line, "bf16 TN 64 64 64 order=row");
+  EXPECT_FALSE(std::getline(file, more)) << more;
+  const Outcome outcome = Warmup(absl::StrCat(
+      "compile ", CacheFlag("cache"), " ", kNvrtc, " ", Path("recorded")));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "1 there already"))
+      << outcome.output;
+}
+
+}  // namespace
+}  // namespace gemmd::warmup
