@@ -12,8 +12,8 @@
 namespace gemmd::jit {
 namespace {
 
-// The number just before `suffix`: 18044 in "…, 18044 bytes spill stores, …".
-// False when there is none.
+// The number just before `suffix`: 18044 in "..., 18044 bytes spill stores,
+// ...". False when there is none.
 bool NumberBefore(absl::string_view line, absl::string_view suffix,
                   int& number) {
   const size_t end = line.find(suffix);

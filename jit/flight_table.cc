@@ -1,13 +1,19 @@
 #include "jit/flight_table.h"
 
+#include <algorithm>
+
+#include "absl/time/clock.h"
 #include "jit/status.h"
 
 namespace gemmd::jit {
 
 absl::StatusOr<CacheResult> Flight::Wait(absl::Time deadline) {
+  // A duration is waited by a clock that nobody sets; it may not overflow.
+  const absl::Duration left =
+      std::min(deadline - absl::Now(), absl::Hours(24 * 365));
   std::unique_lock lock(mutex_);
-  if (!change_.wait_until(lock, absl::ToChronoTime(deadline),
-                          [this] { return landed_; })) {
+  if (!change_.wait_for(lock, absl::ToChronoNanoseconds(left),
+                        [this] { return landed_; })) {
     return absl::DeadlineExceededError(
         "the kernel was still being compiled; it will be there later");
   }

@@ -23,16 +23,18 @@ bool IsTransient(int error) {
 absl::Status WaitForSocket(int socket, short events, absl::Time deadline) {
   while (true) {
     pollfd poll_fd = {.fd = socket, .events = events, .revents = 0};
-    const int64_t left_ms =
-        std::clamp<int64_t>(absl::ToInt64Milliseconds(absl::Ceil(
-                                deadline - absl::Now(), absl::Milliseconds(1))),
-                            0, 1 << 30);
-    const int ready = poll(&poll_fd, 1, static_cast<int>(left_ms));
-    if (ready > 0) return absl::OkStatus();
-    if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "wait");
-    if (absl::Now() >= deadline) {
-      return absl::DeadlineExceededError("no answer in time");
+    int left_ms = -1;
+    if (deadline != absl::InfiniteFuture()) {
+      left_ms = static_cast<int>(std::clamp<int64_t>(
+          absl::ToInt64Milliseconds(
+              absl::Ceil(deadline - absl::Now(), absl::Milliseconds(1))),
+          0, 1 << 30));
     }
+    const int ready = poll(&poll_fd, 1, left_ms);
+    if (ready > 0) return absl::OkStatus();
+    // Not by the time of day, which may have been set back meanwhile.
+    if (ready == 0) return absl::DeadlineExceededError("no answer in time");
+    if (errno != EINTR) return ErrnoStatus(errno, "wait");
   }
 }
 
