@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <thread>
 
 #include "absl/strings/numbers.h"
@@ -24,12 +25,21 @@ constexpr bool kLimitsMemory = false;  // Shadow memory is address space too.
 constexpr bool kLimitsMemory = true;
 #endif
 
+// Address space in use, in bytes; 0 when it cannot be told.
+rlim_t AddressSpace() {
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
 void LimitResources(int64_t memory_bytes) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   if (kLimitsMemory && memory_bytes > 0) {
-    const rlimit memory = {static_cast<rlim_t>(memory_bytes),
-                           static_cast<rlim_t>(memory_bytes)};
+    // What the program's libraries reserved when it started is not the
+    // compile's doing: gigabytes on a machine with many cores.
+    const rlim_t limit = AddressSpace() + static_cast<rlim_t>(memory_bytes);
+    const rlimit memory = {limit, limit};
     setrlimit(RLIMIT_AS, &memory);
   }
   setpriority(PRIO_PROCESS, 0, kNiceness);

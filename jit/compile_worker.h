@@ -22,7 +22,8 @@
 namespace gemmd::jit {
 
 // Arguments that make a program a worker which compiles with the NVRTC at
-// `nvrtc_file` and may use `memory_bytes` of address space (0: no limit).
+// `nvrtc_file` and may use `memory_bytes` of address space for it (0: no
+// limit).
 std::vector<std::string> CompileWorkerArguments(const std::string& nvrtc_file,
                                                 int64_t memory_bytes);
 

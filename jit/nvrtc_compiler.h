@@ -19,7 +19,7 @@ struct NvrtcCompilerOptions {
   // own: in parallel, with a deadline and a memory limit, and their crashes
   // are nobody else's. Empty: in this process, with none of that.
   std::string worker_program;
-  // Address space of a worker; 0: no limit.
+  // Address space that a worker may use for its compiles; 0: no limit.
   int64_t worker_memory_bytes = int64_t{4} << 30;
 };
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "jit/status.h"
 
@@ -18,6 +19,27 @@ extern char** environ;
 
 namespace gemmd::jit {
 namespace {
+
+// The environment of this process, with one thread for numerical libraries
+// that the program is linked with: a worker has no use for more.
+std::vector<std::string> WorkerEnvironment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!absl::StartsWith(*variable, "OPENBLAS_NUM_THREADS=")) {
+      variables.push_back(*variable);
+    }
+  }
+  variables.push_back("OPENBLAS_NUM_THREADS=1");
+  return variables;
+}
+
+// As exec takes them: pointers into `texts`, then null.
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 // What differs from this process in a worker.
 class SpawnSettings {
@@ -68,15 +90,14 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(
   }
   UniqueFd ours(sockets[0]);
   const UniqueFd theirs(sockets[1]);
-  std::string name = "compile-worker";
-  std::vector<std::string> texts = arguments;
-  std::vector<char*> argv = {name.data()};
-  for (std::string& text : texts) argv.push_back(text.data());
-  argv.push_back(nullptr);
+  std::vector<std::string> words = {"compile-worker"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> environment = WorkerEnvironment();
   const SpawnSettings settings(theirs.get());
   pid_t pid = -1;
   const int error = posix_spawn(&pid, program.c_str(), settings.actions(),
-                                settings.attributes(), argv.data(), environ);
+                                settings.attributes(), Pointers(words).data(),
+                                Pointers(environment).data());
   if (error != 0) {
     return absl::UnavailableError(
         ErrnoStatus(error, "start a compile worker").message());
