@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -33,12 +34,15 @@ constexpr int64_t kQuotaSlackBytes = 64 << 20;
 // has seen a fault never works again, a new process has a new one.
 constexpr int kMaxFailedProbes = 3;
 
-// Calls that are accepted and not over.
+// Calls that are waited for or not over. Completion queues may be shut down
+// once there are none and there can be no more.
 class LiveCalls {
  public:
-  void Add() {
+  // False when there can be no more.
+  bool Add() {
     std::lock_guard lock(mutex_);
-    ++count_;
+    if (!closed_) ++count_;
+    return !closed_;
   }
   void Remove() {
     std::lock_guard lock(mutex_);
@@ -48,15 +52,18 @@ class LiveCalls {
     std::lock_guard lock(mutex_);
     return count_;
   }
-  void WaitForNone() {
+  // After the server has been shut down, which ends the waiting.
+  void CloseAndWait() {
     std::unique_lock lock(mutex_);
+    closed_ = true;
     none_.wait(lock, [this] { return count_ == 0; });
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable none_;
-  int64_t count_ = 0;
+  int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 void LogFailure(const Call& call, const absl::Status& status,
@@ -178,10 +185,13 @@ void Server::Impl::Probe() {
 }
 
 Task Server::Impl::Serve(EventLoop& loop) {
+  if (!live_.Add()) co_return;
   Call call(loop, absl::StrFormat("%s-%06x", boot_, next_id_++));
   const bool accepted = co_await call.Accept(generic_);
-  if (!accepted) co_return;  // Shutting down.
-  live_.Add();
+  if (!accepted) {  // Shutting down.
+    live_.Remove();
+    co_return;
+  }
   Serve(loop);
   const absl::Time start = absl::Now();
   const absl::Status status = co_await Answer(call);
@@ -213,7 +223,7 @@ void Server::Impl::Drain() {
   absl::SleepFor(options_.drain_grace);
   runtime_.health.shutting_down = true;
   server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.drain_timeout));
-  live_.WaitForNone();
+  live_.CloseAndWait();
   loops_.clear();
   server_.reset();
 }
