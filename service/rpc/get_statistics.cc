@@ -1,6 +1,19 @@
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
+namespace {
+
+void ToWire(const jit::TierStatistics& tier, v1::TierStatistics& to) {
+  to.set_name(tier.name);
+  to.set_hits(tier.hits);
+  to.set_misses(tier.misses);
+  to.set_errors(tier.errors);
+  to.set_bytes_loaded(tier.bytes_loaded);
+  to.set_bytes_stored(tier.bytes_stored);
+  to.set_load_us(tier.load_us);
+}
+
+}  // namespace
 
 Async<absl::StatusOr<v1::Statistics>> GetStatistics(
     Runtime& runtime, Call&, const v1::GetStatisticsRequest&) {
@@ -28,6 +41,10 @@ Async<absl::StatusOr<v1::Statistics>> GetStatistics(
   to.set_compile_errors(cache.compile_errors);
   to.set_quarantined(cache.quarantined);
   to.set_write_errors(cache.write_errors);
+  to.set_rejected_at_once(cache.rejected_at_once);
+  for (const jit::TierStatistics& tier : cache.tiers) {
+    ToWire(tier, *to.add_tiers());
+  }
   co_return out;
 }
 

@@ -68,7 +68,10 @@ class LiveCalls {
 
 void LogFailure(const Call& call, const absl::Status& status,
                 absl::Duration duration) {
-  log::Write(log::Level::kWarning, "request_failed",
+  // A client that leaves is no trouble of ours.
+  const auto level =
+      absl::IsCancelled(status) ? log::Level::kInfo : log::Level::kWarning;
+  log::Write(level, "request_failed",
              {{"id", call.id()},
               {"method", call.method()},
               {"peer", call.peer()},
@@ -134,6 +137,10 @@ absl::Status Server::Impl::Bind() {
   builder.SetMaxReceiveMessageSize(
       static_cast<int>(options_.limits.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);
+  // A small compressed message can become any number of bytes before the
+  // limit is looked at, and matrices do not compress.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   // What messages that are still arriving may take: gRPC slows and, in need,
   // refuses streams beyond it.
   builder.SetResourceQuota(grpc::ResourceQuota("gemmd").Resize(

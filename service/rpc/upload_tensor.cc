@@ -25,15 +25,20 @@ struct Upload {
   WireLayout wire;
 };
 
-// The bytes of field `number` of a message; empty when it is not there.
-absl::StatusOr<Pieces> FindField(const Message& message, uint32_t number) {
-  Pieces found;
+// The bytes of a chunk; empty when the message has none.
+absl::StatusOr<Pieces> FindData(const Message& message) {
+  Pieces data;
   WireReader reader(message.pieces());
   while (true) {
     ASSIGN_OR_RETURN(const bool more, reader.Next());
-    if (!more) return found;
-    if (reader.length_delimited() && reader.number() == number) {
-      found = reader.value();
+    if (!more) return data;
+    if (!reader.length_delimited()) continue;  // Unknown to us.
+    if (reader.number() == v1::UploadTensorRequest::kHeaderFieldNumber) {
+      return absl::InvalidArgumentError(
+          "header comes again; allowed: once, in the first message");
+    }
+    if (reader.number() == v1::UploadTensorRequest::kDataFieldNumber) {
+      data = reader.value();
     }
   }
 }
@@ -66,9 +71,7 @@ Async<absl::StatusOr<bool>> ReadChunk(Call& call, PieceQueue& queue) {
   const bool read = co_await call.Read(buffer);
   if (!read) co_return false;
   Message message(buffer);
-  CO_ASSIGN_OR_RETURN(
-      Pieces data,
-      FindField(message, v1::UploadTensorRequest::kDataFieldNumber));
+  CO_ASSIGN_OR_RETURN(Pieces data, FindData(message));
   queue.Append(std::move(message), std::move(data));
   co_return true;
 }

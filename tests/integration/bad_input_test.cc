@@ -187,6 +187,18 @@ TEST_F(BadMessageTest, TooLargeAMessageIsToldTheLimit) {
   EXPECT_THAT(status.error_message(), HasSubstr("16777216"));
 }
 
+TEST_F(BadMessageTest, CompressedMessagesAreRefusedUnopened) {
+  v1::MatmulRequest request = OnesTimesTwos(3, 4, 5);
+  request.set_a(std::string(100 << 20, '\0'));  // 100 KB when compressed.
+  auto stub = v1::MatmulService::NewStub(server_->channel());
+  v1::MatmulResponse response;
+  grpc::ClientContext context;
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  const grpc::Status status = stub->Matmul(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("gzip"));
+}
+
 TEST_F(BadMessageTest, UnknownMethods) {
   for (const char* method :
        {"/gemmd.v1.MatmulService/Nothing", "/nobody.Service/Method", "/x"}) {

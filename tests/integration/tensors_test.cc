@@ -295,6 +295,7 @@ TEST_F(TensorsTest, UploadsThatDoNotFitAreRefused) {
   refused({Header(handle)}, "data has 0 bytes; allowed for its shape: 24");
   refused({Header(handle), Data("12345")}, "data has 5 bytes");
   refused({Header(handle), Data(bytes), Data("x")}, "beyond the 24 bytes");
+  refused({Header(handle), Header(handle), Data(bytes)}, "header comes again");
   refused({Header(handle, 2), Data(bytes)}, "header.layout.leading_dimension");
   v1::UploadTensorRequest order = Header(handle);
   order.mutable_header()->mutable_layout()->set_order(v1::ORDER_COLUMN_MAJOR);
