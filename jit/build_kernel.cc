@@ -23,7 +23,7 @@ absl::StatusOr<CompiledKernel> Build(Compiler& compiler,
   CompiledKernel kernel;
   kernel.key = KeyOf(compiler, instance);
   kernel.name = instance.name;
-  kernel.source = instance.source;
+  kernel.source = instance.source.text();
   kernel.options = compiler.CommandLine(instance);
   kernel.compiler = compiler.identity();
   kernel.log = std::move(output.log);

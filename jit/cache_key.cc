@@ -5,7 +5,7 @@
 
 namespace gemmd::jit {
 
-std::string CacheKey(absl::string_view source,
+std::string CacheKey(const Source& source,
                      const std::vector<std::string>& options,
                      absl::string_view compiler) {
   std::string head = "gemmd kernel";
@@ -15,7 +15,7 @@ std::string CacheKey(absl::string_view source,
   sha256.UpdateField(head);
   for (const std::string& option : options) sha256.UpdateField(option);
   sha256.UpdateField(compiler);
-  sha256.UpdateField(source);
+  sha256.UpdateField(source.digest());
   return sha256.Hex();
 }
 

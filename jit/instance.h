@@ -8,13 +8,14 @@
 
 #include "absl/status/statusor.h"
 #include "jit/plan.h"
+#include "jit/source.h"
 #include "jit/template_library.h"
 
 namespace gemmd::jit {
 
 struct Instance {
-  std::string name;    // KernelName(); for people, not part of the key.
-  std::string source;  // All includes expanded: the whole input of NVRTC.
+  std::string name;  // KernelName(); for people, not part of the key.
+  Source source;     // All includes expanded: the whole input of NVRTC.
   std::vector<std::string> options;
 };
 

@@ -36,11 +36,12 @@ class NvrtcCompiler final : public Compiler {
     }
     if (workers_ != nullptr) {
       return workers_->Compile(
-          {.source = instance.source, .options = CommandLine(instance)},
+          {.source = instance.source.text(), .options = CommandLine(instance)},
           deadline);
     }
     // NVRTC cannot be stopped: the deadline is not held.
-    return CompileWithNvrtc(library_, instance.source, CommandLine(instance));
+    return CompileWithNvrtc(library_, instance.source.text(),
+                            CommandLine(instance));
   }
 
   const std::string& identity() const override { return identity_.get(); }

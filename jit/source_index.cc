@@ -35,12 +35,11 @@ void SourceIndex::Refresh() {
 }
 
 std::string SourceIndex::Find(const Instance& instance) {
-  const std::string digest = Sha256Of(instance.source);
   std::lock_guard lock(mutex_);
   Refresh();
   std::string key, compiler;
   for (const auto& [candidate, known] : known_) {
-    if (known.source_digest == digest &&
+    if (known.source_digest == instance.source.digest() &&
         StartsWith(known.options, instance.options) &&
         known.compiler > compiler) {
       key = candidate;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "jit/sha256.h"
 
 namespace gemmd::jit {
@@ -12,7 +14,7 @@ namespace {
 // and needs a new kCacheFormat.
 TEST(CacheKeyTest, IsStable) {
   EXPECT_EQ(CacheKey("source", {"-a", "-b"}, "compiler"),
-            "6ee20ffc1308153936aa312f391a8adcd90bc005c09f59fc424de56fb5451372");
+            "5bf7710922bc644d6dce257d219a62edf2e79c6e32c8110b7757b0d2e4c00f85");
 }
 
 TEST(CacheKeyTest, DependsOnEveryPart) {
@@ -28,6 +30,21 @@ TEST(CacheKeyTest, DependsOnEveryPart) {
 TEST(CacheKeyTest, KeepsNeighboursApart) {
   EXPECT_NE(CacheKey("s", {"ab", "c"}, "x"), CacheKey("s", {"a", "bc"}, "x"));
   EXPECT_NE(CacheKey("s", {"a"}, "bx"), CacheKey("s", {"a", "b"}, "x"));
+}
+
+TEST(SourceTest, DigestFollowsTheText) {
+  Source source;
+  EXPECT_EQ(source.digest(), Sha256Of(""));
+  source = "one";
+  EXPECT_EQ(source.text(), "one");
+  EXPECT_EQ(source.digest(), Sha256Of("one"));
+  const Source moved = std::move(source);
+  EXPECT_EQ(moved.digest(), Sha256Of("one"));
+  // A copy that is changed takes its own digest.
+  Source other = moved;
+  other = moved.text() + " more";
+  EXPECT_EQ(other.digest(), Sha256Of("one more"));
+  EXPECT_EQ(moved.digest(), Sha256Of("one"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "jit/cache_key.h"
 #include "jit/record.h"
 #include "jit/sha256.h"
 #include "tests/jit/fake_compiler.h"
@@ -57,7 +58,7 @@ TEST(EntryTest, RefusesAnEntryUnderAKeyThatIsNotItsOwn) {
 // Wraps `body` in a frame whose length and checksum are right.
 std::string Framed(const std::string& body) {
   std::string bytes = "GEMMDKRN";
-  AppendU32(bytes, 1);
+  AppendU32(bytes, kCacheFormat);
   AppendU32(bytes, 0);
   AppendU64(bytes, body.size());
   bytes += body;

@@ -97,9 +97,11 @@ TEST_F(GemmTemplateTest, TooLittleSharedMemoryIsAnError) {
       MakeInstance(TemplateLibrary::Embedded(), {}, {});
   ASSERT_TRUE(instance.ok());
   const std::string member = "kSharedMemoryBytes = ";
-  const size_t at = instance->source.find(member);
+  std::string source = instance->source.text();
+  const size_t at = source.find(member);
   ASSERT_NE(at, std::string::npos);
-  instance->source.insert(at + member.size(), "1000; // ");
+  source.insert(at + member.size(), "1000; // ");
+  instance->source = source;
   const absl::Status status = Resources(*instance).status();
   EXPECT_NE(status.message().find("planner reserved too little"),
             std::string::npos)

@@ -30,7 +30,7 @@ int Count(const std::string& text, const std::string& part) {
 }
 
 TEST(Instance, ExpandsEveryInclude) {
-  const std::string source = Make({}, {}).source;
+  const std::string source = Make({}, {}).source.text();
   EXPECT_EQ(Count(source, "#include"), 0);
   EXPECT_EQ(Count(source, "#pragma once"), 0);
   EXPECT_EQ(Count(source, "struct alignas(64) TensorMap"), 1);
@@ -40,16 +40,16 @@ TEST(Instance, ExpandsEveryInclude) {
 TEST(Instance, DiffersByConfigAndOnlyByConfig) {
   Config other;
   other.tile_n = 136;
-  EXPECT_EQ(Make({}, {}).source, Make({}, {}).source);
-  EXPECT_NE(Make({}, {}).source, Make({}, other).source);
+  EXPECT_EQ(Make({}, {}).source.text(), Make({}, {}).source.text());
+  EXPECT_NE(Make({}, {}).source.text(), Make({}, other).source.text());
 }
 
 TEST(Instance, HoldsTheReductionOfASplitProduct) {
   Config split;
   split.schedule = Schedule::kCooperative;
-  EXPECT_EQ(Count(Make({}, split).source, kReduceSymbol), 0);
+  EXPECT_EQ(Count(Make({}, split).source.text(), kReduceSymbol), 0);
   split.split_k = true;
-  EXPECT_EQ(Count(Make({}, split).source, kReduceSymbol), 1);
+  EXPECT_EQ(Count(Make({}, split).source.text(), kReduceSymbol), 1);
 }
 
 TEST(KernelName, NamesEveryDifference) {

@@ -31,7 +31,7 @@ class FakeCache : public jit::KernelCache {
     auto kernel = std::make_shared<jit::CompiledKernel>();
     kernel->key = absl::StrFormat("%064x", kernels_.size() + 1);
     kernel->name = instance.name;
-    kernel->source = instance.source;
+    kernel->source = instance.source.text();
     if (!damaged_ && !damage_next_) kernel->cubin = "cubin";
     damage_next_ = false;
     kernels_[kernel->key] = kernel;

@@ -83,6 +83,8 @@ absl::Status TimeHits(const std::string& nvrtc, const std::string& redis,
   absl::PrintF("%s: source %d bytes, cubin %d bytes, compiled in %d ms\n",
                kernel.name, kernel.source.size(), kernel.cubin.size(),
                kernel.compile_ms);
+  absl::PrintF("digest of a new source    %8.1f us\n",
+               MedianUs([&] { Source{kernel.source}; }));
   absl::PrintF("key of an instance        %8.1f us\n",
                MedianUs([&] { KeyOf(compiler, instance); }));
   absl::PrintF("memory, by instance       %8.1f us\n", MedianUs([&] {
