@@ -36,11 +36,19 @@ void Print(const v1::Statistics& s) {
       "up %d s; %d requests, %d failed, %d queued\n"
       "%d tensors, %d bytes; received %d bytes, sent %d bytes\n"
       "kernels: %d loaded hits, %d memory hits, %d disk hits, %d compiles, %d "
-      "compile errors, %d quarantined, %d write errors\n",
+      "compile errors, %d rejected at once, %d quarantined, %d write errors\n",
       s.uptime_s(), s.requests(), s.failed(), s.queued(), s.tensors(),
       s.tensor_bytes(), s.received_bytes(), s.sent_bytes(), cache.loaded_hits(),
       cache.memory_hits(), cache.disk_hits(), cache.compiles(),
-      cache.compile_errors(), cache.quarantined(), cache.write_errors());
+      cache.compile_errors(), cache.rejected_at_once(), cache.quarantined(),
+      cache.write_errors());
+  for (const v1::TierStatistics& tier : cache.tiers()) {
+    absl::PrintF(
+        "cache tier %s: %d hits, %d misses, %d errors; loaded %d bytes, stored "
+        "%d bytes; loads took %d us\n",
+        tier.name(), tier.hits(), tier.misses(), tier.errors(),
+        tier.bytes_loaded(), tier.bytes_stored(), tier.load_us());
+  }
 }
 
 int Info(client::Client& client, const Arguments& arguments) {

@@ -128,7 +128,7 @@ class GemmctlTest(unittest.TestCase):
             self.path("d.npy"), "--device", "cuda:9", code=SERVER_ERROR)
         self.assertIn("INVALID_ARGUMENT", error)
         self.assertIn("UNIMPLEMENTED",
-                      self.run_gemmctl("stats", code=SERVER_ERROR))
+                      self.run_gemmctl("kernel", "list", code=SERVER_ERROR))
 
     def test_unreachable_daemon(self):
         for words in (("info",), ("health",), ("tensor", "list")):
@@ -162,6 +162,16 @@ class GemmctlTest(unittest.TestCase):
         self.assertIn("device host", self.run_gemmctl("info"))
         info = json.loads(self.run_gemmctl("info", "--json"))
         self.assertEqual(info["version"], "fake")
+
+    def test_stats(self):
+        text = self.run_gemmctl("stats")
+        self.assertIn("3 rejected at once", text)
+        self.assertIn("cache tier disk: 11 hits, 12 misses, 13 errors; loaded "
+                      "14 bytes, stored 15 bytes; loads took 16 us\n", text)
+        self.assertIn("cache tier shared: 0 hits", text)
+        cache = json.loads(self.run_gemmctl("stats", "--json"))["cache"]
+        self.assertEqual([tier["name"] for tier in cache["tiers"]],
+                         ["disk", "shared"])
 
     def test_every_command_has_help(self):
         overview = self.run_gemmctl("--help")

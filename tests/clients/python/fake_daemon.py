@@ -94,6 +94,8 @@ class FakeDaemon:
             "MatmulService/Matmul": unary(self._matmul),
             "ServerService/GetServerInfo": unary(
                 self._info, api.GetServerInfoRequest),
+            "ServerService/GetStatistics": unary(
+                self._statistics, api.GetStatisticsRequest),
             "TensorService/CreateTensor": unary(
                 self._create, api.CreateTensorRequest),
             "TensorService/DescribeTensor": unary(
@@ -123,6 +125,15 @@ class FakeDaemon:
         info = api.ServerInfo(version="fake", compiler="none")
         info.devices.add(name="host", description="numpy")
         return info
+
+    def _statistics(self, _):
+        statistics = api.Statistics(requests=7)
+        statistics.cache.rejected_at_once = 3
+        statistics.cache.tiers.add(name="disk", hits=11, misses=12, errors=13,
+                                   bytes_loaded=14, bytes_stored=15,
+                                   load_us=16)
+        statistics.cache.tiers.add(name="shared")
+        return statistics
 
     def _find(self, handle):
         if handle not in self.tensors:

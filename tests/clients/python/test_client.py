@@ -158,7 +158,7 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(NotImplementedError):
             self.client.matmul(a, b)
         with self.assertRaises(gemmd.Unimplemented):
-            self.client.statistics()
+            self.client.kernels()
 
     def test_unreachable_and_late_daemons(self):
         with gemmd.Client("127.0.0.1:1") as client:
@@ -172,6 +172,16 @@ class ClientTest(unittest.TestCase):
 
     def test_info(self):
         self.assertEqual(self.client.info().devices[0].name, "host")
+
+    def test_statistics(self):
+        statistics = self.client.statistics()
+        self.assertEqual(statistics.requests, 7)
+        self.assertEqual(statistics.cache.rejected_at_once, 3)
+        disk, shared = statistics.cache.tiers
+        self.assertEqual((disk.name, shared.name), ("disk", "shared"))
+        self.assertEqual(
+            (disk.hits, disk.misses, disk.errors, disk.bytes_loaded,
+             disk.bytes_stored, disk.load_us), (11, 12, 13, 14, 15, 16))
 
 
 if __name__ == "__main__":

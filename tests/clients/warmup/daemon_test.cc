@@ -122,7 +122,19 @@ TEST_F(WarmupDaemonTest, ADaemonOnABundleCompilesNothingAndAnswersAtOnce) {
   EXPECT_EQ(result->execution.cubin_source(), v1::CUBIN_SOURCE_DISK);
   EXPECT_LT(took, absl::Seconds(1));
   const auto client = client::Client::Connect(daemon.address());
-  EXPECT_EQ((*client)->GetStatistics()->cache().compiles(), 0);
+  const auto statistics = (*client)->GetStatistics();
+  ASSERT_TRUE(statistics.ok()) << statistics.status();
+  const v1::CacheStatistics& cache = statistics->cache();
+  EXPECT_EQ(cache.compiles(), 0);
+  ASSERT_EQ(cache.tiers_size(), 1);
+  const v1::TierStatistics& disk = cache.tiers(0);
+  EXPECT_EQ(disk.name(), "disk");
+  EXPECT_EQ(disk.hits(), cache.disk_hits());
+  EXPECT_GE(disk.hits(), 1);
+  EXPECT_EQ(disk.errors(), 0);
+  EXPECT_GT(disk.bytes_loaded(), 1000);
+  EXPECT_EQ(disk.bytes_stored(), 0);
+  EXPECT_GT(disk.load_us(), 0);
   // What was not prepared is refused, by name.
   v1::Problem problem;
   problem.set_m(4096);
