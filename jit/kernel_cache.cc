@@ -77,12 +77,15 @@ class KernelCacheImpl final : public KernelCache {
 
   absl::StatusOr<CacheResult> Get(const Instance& instance,
                                   absl::Time deadline) override {
-    const std::string key = FindKey(instance);
-    if (key.empty()) return Missing(instance);
+    std::string key =
+        may_compile_ ? KeyOf(*compiler_, instance) : index_.FindKnown(instance);
     if (KernelPointer kernel = memory_.Find(key)) {
       Count(&CacheStatistics::memory_hits);
       return CacheResult{std::move(kernel), CubinSource::kMemory};
     }
+    // Without a compiler nothing tells the key but an entry of this source.
+    if (!may_compile_) key = index_.Find(instance);
+    if (key.empty()) return Missing(instance);
     if (absl::Status rejection = rejections_.Find(key); !rejection.ok()) {
       Count(&CacheStatistics::rejected_at_once);
       return rejection;
@@ -154,12 +157,6 @@ class KernelCacheImpl final : public KernelCache {
   }
 
  private:
-  // Empty when nothing can be there: no compiler tells the key, and no entry
-  // has this source.
-  std::string FindKey(const Instance& instance) {
-    return may_compile_ ? KeyOf(*compiler_, instance) : index_.Find(instance);
-  }
-
   absl::Status Missing(const Instance& instance) const {
     return absl::FailedPreconditionError(absl::StrCat(
         "kernel ", instance.name, " is not in the cache. ",

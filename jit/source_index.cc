@@ -32,21 +32,36 @@ void SourceIndex::Refresh() {
     }
   }
   known_ = std::move(known);
+  by_source_.clear();
+  for (const auto& [key, entry] : known_) {
+    by_source_[entry.source_digest].push_back(key);
+  }
+}
+
+std::string SourceIndex::Newest(const Instance& instance) const {
+  std::string newest, compiler;
+  const auto keys = by_source_.find(instance.source.digest());
+  if (keys == by_source_.end()) return newest;
+  for (const std::string& key : keys->second) {
+    const Known& known = known_.at(key);
+    if (StartsWith(known.options, instance.options) &&
+        known.compiler > compiler) {
+      newest = key;
+      compiler = known.compiler;
+    }
+  }
+  return newest;
 }
 
 std::string SourceIndex::Find(const Instance& instance) {
   std::lock_guard lock(mutex_);
   Refresh();
-  std::string key, compiler;
-  for (const auto& [candidate, known] : known_) {
-    if (known.source_digest == instance.source.digest() &&
-        StartsWith(known.options, instance.options) &&
-        known.compiler > compiler) {
-      key = candidate;
-      compiler = known.compiler;
-    }
-  }
-  return key;
+  return Newest(instance);
+}
+
+std::string SourceIndex::FindKnown(const Instance& instance) const {
+  std::lock_guard lock(mutex_);
+  return Newest(instance);
 }
 
 }  // namespace gemmd::jit

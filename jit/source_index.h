@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "jit/disk_store.h"
 #include "jit/instance.h"
 
@@ -22,8 +23,11 @@ class SourceIndex {
       : stores_(std::move(stores)) {}
 
   // Key of the entry of `instance` made by the newest compiler; empty when
-  // there is none. Reads each entry once.
+  // there is none. Lists the directories; reads each entry once.
   std::string Find(const Instance& instance);
+  // The same as of the last Find, whatever happened to the directories since:
+  // touches no disk.
+  std::string FindKnown(const Instance& instance) const;
 
  private:
   struct Known {
@@ -33,10 +37,15 @@ class SourceIndex {
   };
 
   void Refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Newest(const Instance& instance) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::vector<std::shared_ptr<DiskStore>> stores_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // By key.
+  // Keys of known_ by source digest.
+  absl::flat_hash_map<std::string, std::vector<std::string>> by_source_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gemmd::jit

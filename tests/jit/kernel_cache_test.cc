@@ -159,6 +159,43 @@ TEST_F(KernelCacheTest, WithoutACompilerServesWhatAnyCompilerMade) {
   EXPECT_TRUE(absl::StrContains(status.message(), "nvidia-cuda-nvrtc"));
 }
 
+// What is in memory needs no directory, and so no time to list one.
+TEST_F(KernelCacheTest, WithoutACompilerMemoryServesWithoutTheDisk) {
+  ASSERT_TRUE(Open()->Get(instance_, Soon()).ok());
+  auto cache = Open(false);
+  const std::string key = cache->Get(instance_, Soon())->kernel->key;
+  fs::remove_all(directory_.path());
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kMemory);
+  // Forgotten by memory, it is gone, though its key was known.
+  cache->Evict(key).IgnoreError();
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(cache->Get(instance_, Soon()).status()));
+}
+
+TEST_F(KernelCacheTest, MeasuresTheUseOfATier) {
+  const auto cubin_bytes = static_cast<int64_t>(FakeCubin().size());
+  auto cache = Open();
+  ASSERT_TRUE(cache->Get(instance_, Soon()).ok());
+  TierStatistics disk = cache->statistics().tiers.at(0);
+  EXPECT_EQ(disk.name, "disk");
+  EXPECT_EQ(disk.hits, 0);
+  EXPECT_GE(disk.misses, 1);
+  EXPECT_EQ(disk.bytes_loaded, 0);
+  EXPECT_EQ(disk.bytes_stored, cubin_bytes);
+  cache = Open();
+  const std::string key = cache->Get(instance_, Soon())->kernel->key;
+  disk = cache->statistics().tiers.at(0);
+  EXPECT_EQ(disk.hits, 1);
+  EXPECT_EQ(disk.misses, 0);
+  EXPECT_EQ(disk.errors, 0);
+  EXPECT_EQ(disk.bytes_loaded, cubin_bytes);
+  EXPECT_EQ(disk.bytes_stored, 0);
+  std::ofstream(EntryFile(key), std::ios::trunc) << "garbage";
+  cache = Open();
+  ASSERT_TRUE(cache->Get(instance_, Soon()).ok());
+  EXPECT_EQ(cache->statistics().tiers.at(0).errors, 1);
+}
+
 TEST_F(KernelCacheTest, RefusesWhatWasRejectedWithoutCompilingAgain) {
   control_->behave = [](const Instance&, absl::Time) {
     return absl::InternalError("nonsense");

@@ -90,6 +90,11 @@ absl::Status TimeHits(const std::string& nvrtc, const std::string& redis,
   absl::PrintF("memory, by instance       %8.1f us\n", MedianUs([&] {
                  CHECK(cache->Get(instance, absl::InfiniteFuture()).ok());
                }));
+  const auto complete = KernelCache::Create(
+      {.directory = directory.path(), .require_complete = true}, nullptr);
+  absl::PrintF("memory, no compiler       %8.1f us\n", MedianUs([&] {
+                 CHECK(complete->Get(instance, absl::InfiniteFuture()).ok());
+               }));
   absl::PrintF("memory, by key            %8.1f us\n",
                MedianUs([&] { CHECK(cache->Find(kernel.key).ok()); }));
   DiskStore disk({.directory = directory.path()});
