@@ -136,6 +136,22 @@ Plan ChoosePlan(const Problem& problem, const DeviceProperties& device) {
   return best;
 }
 
+std::optional<Plan> PlanWith(const Problem& problem,
+                             const DeviceProperties& device,
+                             const Family& family, const Config& config) {
+  if (config.split_k) return std::nullopt;
+  std::optional<Plan> best;
+  for (const bool exchanged : {false, true}) {
+    Plan plan = Orient(problem, exchanged);
+    if (plan.family != family) continue;
+    plan.config = config;
+    plan.predicted_cycles = PredictCycles(plan, device);
+    if (!best || Faster(plan, *best)) best = plan;
+  }
+  if (best) CompletePlan(problem, device, *best);
+  return best;
+}
+
 std::vector<Plan> RankPlans(const Problem& problem,
                             const DeviceProperties& device, int count) {
   std::vector<Plan> candidates = Candidates(problem, device);

@@ -3,6 +3,7 @@
 #ifndef GEMMD_JIT_PLANNER_H_
 #define GEMMD_JIT_PLANNER_H_
 
+#include <optional>
 #include <vector>
 
 #include "jit/plan.h"
@@ -18,6 +19,14 @@ struct DeviceProperties {
 
 // The plan of least predicted time. `problem` is valid and writes().
 Plan ChoosePlan(const Problem& problem, const DeviceProperties& device);
+
+// How `problem` runs with a given kernel, which need not be the best one.
+// Null when the kernel is of another family, or splits k: then its sums would
+// be rounded elsewhere than those of the other kernels of the family, all of
+// which give the same bits.
+std::optional<Plan> PlanWith(const Problem& problem,
+                             const DeviceProperties& device,
+                             const Family& family, const Config& config);
 
 // The `count` best plans in order of predicted time, for tuners and tests.
 std::vector<Plan> RankPlans(const Problem& problem,

@@ -11,6 +11,8 @@ namespace gemmd::engine {
 namespace {
 
 constexpr absl::Duration kExpiryInterval = absl::Seconds(1);
+// For a kernel that is prepared while a substitute serves.
+constexpr absl::Duration kBehindTimeout = absl::Minutes(10);
 
 }  // namespace
 
@@ -97,7 +99,12 @@ void Engine::Multiply(Product product, int device, RequestContext context,
       place, std::move(product), std::move(context), std::move(done),
       *std::move(ticket), absl::Now(), Preparation()});
   Preparation& preparation = running->preparation;
-  preparation.prepared = place.kernels->Find(running->product.problem);
+  const jit::Problem& problem = running->product.problem;
+  preparation.prepared = place.kernels->Find(problem);
+  if (preparation.prepared == nullptr) {
+    preparation.prepared = place.kernels->FindSubstitute(problem);
+    if (preparation.prepared != nullptr) PrepareBehind(place, problem);
+  }
   if (preparation.prepared != nullptr) {
     preparation.source = KernelSource::kLoaded;
     preparation.plan_time = absl::Now() - running->admitted;
@@ -113,6 +120,15 @@ void Engine::Multiply(Product product, int device, RequestContext context,
     if (!prepared.ok()) return running->done(prepared.status());
     running->preparation = *std::move(prepared);
     RunPrepared(std::move(running));
+  });
+}
+
+void Engine::PrepareBehind(Place& place, const jit::Problem& problem) {
+  if (!place.kernels->BeginPreparing(problem)) return;
+  prepare_->Submit([&place, problem] {
+    // The cache counts what goes wrong; requests keep their substitute.
+    place.kernels->Prepare(problem, absl::Now() + kBehindTimeout).IgnoreError();
+    place.kernels->EndPreparing(problem);
   });
 }
 

@@ -132,6 +132,8 @@ class Engine {
   static void OnLane(Place& place, RequestContext context, Work work,
                      Done<T> done);
   static void RunPrepared(std::unique_ptr<Running> running);
+  // Prepares the problem's own kernel while a substitute serves it.
+  void PrepareBehind(Place& place, const jit::Problem& problem);
 
   jit::KernelCache& cache_;
   std::vector<std::unique_ptr<Place>> places_;

@@ -1,5 +1,6 @@
 #include "service/engine/kernel_table.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -12,6 +13,10 @@ namespace {
 // A plan is a few hundred bytes and cheap to make again, so the table is
 // emptied when it is full instead of keeping an order of use on the hot path.
 constexpr size_t kMaxPlans = 16384;
+
+// A substitute may cost this many predicted cycles more than the kernel that
+// it stands in for: about the half second of a compile.
+constexpr double kMaxExcessCycles = 0.8e9;
 
 KernelSource FromCache(jit::CubinSource source) {
   switch (source) {
@@ -58,6 +63,35 @@ std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
   ++hits_;
   Remember(problem, prepared);
   return prepared;
+}
+
+std::shared_ptr<const Prepared> KernelTable::FindSubstitute(
+    const jit::Problem& problem) {
+  const jit::DeviceProperties& device = device_.description().properties;
+  const jit::Plan ideal = jit::ChoosePlan(problem, device);
+  if (ideal.config.split_k) return nullptr;
+  double limit = ideal.predicted_cycles + kMaxExcessCycles;
+  std::shared_ptr<Prepared> best;
+  std::lock_guard lock(mutex_);
+  for (const auto& kernel : kernels_) {
+    std::optional<jit::Plan> plan =
+        jit::PlanWith(problem, device, kernel->family, kernel->config);
+    if (!plan || plan->predicted_cycles >= limit) continue;
+    limit = plan->predicted_cycles;
+    best = std::make_shared<Prepared>(Prepared{*std::move(plan), kernel});
+  }
+  if (best != nullptr) ++hits_;
+  return best;
+}
+
+bool KernelTable::BeginPreparing(const jit::Problem& problem) {
+  std::lock_guard lock(mutex_);
+  return preparing_.insert(Shape(problem)).second;
+}
+
+void KernelTable::EndPreparing(const jit::Problem& problem) {
+  std::lock_guard lock(mutex_);
+  preparing_.erase(Shape(problem));
 }
 
 absl::StatusOr<Preparation> KernelTable::Prepare(const jit::Problem& problem,

@@ -2,7 +2,9 @@
 //
 // Find is the hot path: one hash for a known shape, a plan (tens of
 // microseconds) for a new shape of a loaded kernel. Prepare is for what has no
-// loaded kernel: it costs the cache or a compile. Thread-safe.
+// loaded kernel: it costs the cache or a compile. Meanwhile FindSubstitute may
+// know a loaded kernel of the family that gives the same bits, more slowly.
+// Thread-safe.
 #ifndef GEMMD_SERVICE_ENGINE_KERNEL_TABLE_H_
 #define GEMMD_SERVICE_ENGINE_KERNEL_TABLE_H_
 
@@ -15,6 +17,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "jit/instance.h"
@@ -66,6 +69,16 @@ class KernelTable {
   // valid and writes(). Counts a hit.
   std::shared_ptr<const Prepared> Find(const jit::Problem& problem);
 
+  // The fastest loaded kernel that can run `problem`, for use until its own is
+  // there. Null when there is none that beats waiting for a compile, or when
+  // its own splits k.
+  std::shared_ptr<const Prepared> FindSubstitute(const jit::Problem& problem);
+
+  // True when nobody prepares the problem's shape behind its requests: then
+  // the caller does, and calls EndPreparing.
+  bool BeginPreparing(const jit::Problem& problem);
+  void EndPreparing(const jit::Problem& problem);
+
   // Plans, compiles and loads as far as needed; may take seconds. Errors are
   // those of jit::KernelCache::Get and device::Device::Load.
   absl::StatusOr<Preparation> Prepare(const jit::Problem& problem,
@@ -112,6 +125,7 @@ class KernelTable {
   // Searched in line: there are dozens, and only new shapes search.
   std::vector<std::shared_ptr<const LoadedKernel>> kernels_
       ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<Shape> preparing_ ABSL_GUARDED_BY(mutex_);
   int64_t hits_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

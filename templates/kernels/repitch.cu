@@ -7,7 +7,8 @@
 // Unpacking (to_pitch equal to the width): each thread makes aligned words of
 // the gapless destination byte by byte; meant for narrow lines.
 //
-// Both matrices start at multiples of 16 bytes. Grid-stride: any grid will do.
+// Both matrices start at multiples of 16 bytes, and the source is readable up to
+// the next one. Grid-stride: any grid will do.
 #include "common/arguments.h"
 #include "common/types.h"
 #include "ptx/grid.h"

@@ -48,7 +48,9 @@ class Maker {
   }
 
  private:
+  // `bytes` and, for the repitch kernel, what completes the last 16.
   absl::StatusOr<gpu::DeviceBuffer> Poisoned(int64_t bytes) const {
+    bytes = (bytes + 15) / 16 * 16;
     ASSIGN_OR_RETURN(gpu::DeviceBuffer buffer, pool_.Allocate(stream_, bytes));
     RETURN_IF_CUDA_ERROR(
         stream_->driver(),

@@ -129,6 +129,20 @@ TEST(Planner, ChoosesTheBestRanked) {
   }
 }
 
+TEST(PlanWith, RunsAnyShapeOfTheFamily) {
+  const Plan large = ChoosePlan(Line("bf16 TN 8192 8192 8192"), {});
+  const Problem small = Line("bf16 TN 100 200 64");
+  const auto plan = PlanWith(small, {}, large.family, large.config);
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_TRUE(plan->config == large.config);
+  ExpectLaunchable(small, *plan);
+  EXPECT_FALSE(
+      PlanWith(Line("bf16 NT 100 200 64"), {}, large.family, large.config));
+  Config split = large.config;
+  split.split_k = true;
+  EXPECT_FALSE(PlanWith(small, {}, large.family, split));
+}
+
 TEST(Planner, FitsTilesToWaves) {
   // 64 x 41 tiles of 128 x 200 are 19.9 waves; 128 x 256 would be 15.5.
   const Plan large = ChoosePlan(Line("bf16 TN 8192 8192 8192"), {});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "service/host/host_device.h"
 #include "tests/service/answer.h"
 #include "tests/service/fake_cache.h"
@@ -110,6 +111,35 @@ TEST_F(EngineTest, ScalarsShareAPlanUnlessTheyAreZero) {
   problem.beta = 0;
   problem.b_order = jit::Order::kColumnMajor;
   EXPECT_EQ(engine_->kernels(0).Find(problem), nullptr);
+}
+
+// Another kernel of the family serves while the better one compiles, which
+// then takes over between requests.
+TEST_F(EngineTest, NoRequestWaitsForAKernelThatItCanDoWithout) {
+  KernelTable& kernels = engine_->kernels(0);
+  jit::Problem large = Problem(4096);
+  large.n = large.k = 4096;
+  const auto loaded = kernels.Prepare(large, absl::InfiniteFuture());
+  ASSERT_TRUE(loaded.ok());
+  const std::string key = loaded->prepared->kernel->key;
+  ASSERT_EQ(kernels.Find(Problem()), nullptr);
+
+  cache_.Hold(true);
+  for (int i = 0; i < 2; ++i) {
+    const auto substituted = Multiply(OnesTimesTwos());
+    ASSERT_TRUE(substituted.ok()) << substituted.status();
+    EXPECT_EQ(substituted->execution.cubin_key, key);
+    EXPECT_EQ(substituted->execution.source, KernelSource::kLoaded);
+  }
+  cache_.WaitForGets(2);
+  cache_.Hold(false);
+  while (kernels.Find(Problem()) == nullptr) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(cache_.gets(), 2) << "one compile for both requests";
+  const auto own = Multiply(OnesTimesTwos());
+  ASSERT_TRUE(own.ok());
+  EXPECT_NE(own->execution.cubin_key, key);
 }
 
 TEST_F(EngineTest, ANewShapeOfALoadedKernelWaitsForNoCompile) {
