@@ -40,8 +40,6 @@ absl::StatusOr<std::vector<jit::Instance>> InstancesOf(
   for (auto& [name, instance] : by_name) {
     instances.push_back(std::move(instance));
   }
-  ASSIGN_OR_RETURN(jit::Instance repitch, jit::MakeRepitchInstance(templates));
-  instances.push_back(std::move(repitch));
   return instances;
 }
 
