@@ -154,7 +154,8 @@ def multiply(image):
     _check(worst <= 1, f"an element is off by {worst} of its bound: {said}")
     print(f"       {said.splitlines()[0]}; worst error {worst:.1e} of bound")
     statistics = json.loads(image.run("gemmctl", "stats", "--json"))
-    return {name: int(value) for name, value in statistics["cache"].items()}
+    return {name: int(value) for name, value in statistics["cache"].items()
+            if name != "tiers"}
 
 
 def stop(image, daemon):
