@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/planner.h"
 #include "jit/status.h"
@@ -108,8 +109,14 @@ absl::StatusOr<Preparation> KernelTable::Prepare(const jit::Problem& problem,
   prepared->plan = jit::ChoosePlan(problem, device_.description().properties);
   const absl::Time planned = absl::Now();
   result.plan_time = planned - start;
-  ASSIGN_OR_RETURN(prepared->kernel,
-                   Load(prepared->plan, deadline, result.source));
+  auto kernel = Load(prepared->plan, deadline, result.source);
+  if (absl::IsFailedPrecondition(kernel.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(kernel.status().message(), " (needed for ",
+                     jit::DebugString(problem), ")"));
+  }
+  if (!kernel.ok()) return kernel.status();
+  prepared->kernel = *std::move(kernel);
   result.compile_time = absl::Now() - planned;
   result.prepared = prepared;
   std::lock_guard lock(mutex_);

@@ -146,6 +146,8 @@ TEST_F(WarmupDaemonTest, ADaemonOnABundleCompilesNothingAndAnswersAtOnce) {
       (*client)->PrepareKernels({&problem, 1}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(missing)) << missing;
   EXPECT_TRUE(absl::StrContains(missing.message(), "gemm_f16")) << missing;
+  EXPECT_TRUE(absl::StrContains(missing.message(), "f16 NN 4096x4096x4096"))
+      << missing;
 }
 
 TEST_F(WarmupDaemonTest, CompilesWhatADaemonRecorded) {
