@@ -33,6 +33,8 @@ constexpr int64_t kQuotaSlackBytes = 64 << 20;
 // Probes that fail in a row before the daemon gives up: a CUDA context that
 // has seen a fault never works again, a new process has a new one.
 constexpr int kMaxFailedProbes = 3;
+// For the last answers to reach their clients.
+constexpr absl::Duration kDeliveryTime = absl::Milliseconds(200);
 
 // Calls that are waited for or not over. Completion queues may be shut down
 // once there are none and there can be no more.
@@ -46,22 +48,29 @@ class LiveCalls {
   }
   void Remove() {
     std::lock_guard lock(mutex_);
-    if (--count_ == 0) none_.notify_all();
+    --count_;
+    fewer_.notify_all();
   }
   int64_t count() {
     std::lock_guard lock(mutex_);
     return count_;
   }
+  // Returns when no more than `count` are left, at the latest at `deadline`.
+  void WaitForAtMost(int64_t count, absl::Time deadline) {
+    std::unique_lock lock(mutex_);
+    fewer_.wait_until(lock, absl::ToChronoTime(deadline),
+                      [&] { return count_ <= count; });
+  }
   // After the server has been shut down, which ends the waiting.
   void CloseAndWait() {
     std::unique_lock lock(mutex_);
     closed_ = true;
-    none_.wait(lock, [this] { return count_ == 0; });
+    fewer_.wait(lock, [this] { return count_ == 0; });
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable none_;
+  std::condition_variable fewer_;
   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -209,6 +218,9 @@ Task Server::Impl::Serve(EventLoop& loop) {
 }
 
 Async<absl::Status> Server::Impl::Answer(Call& call) {
+  if (runtime_.health.shutting_down) {
+    co_return absl::UnavailableError("the daemon is shutting down");
+  }
   if (live_.count() > kMaxCalls) {
     co_return absl::ResourceExhaustedError(
         absl::StrCat("the daemon serves ", kMaxCalls,
@@ -229,7 +241,13 @@ void Server::Impl::Drain() {
   runtime_.health.serving = false;
   absl::SleepFor(options_.drain_grace);
   runtime_.health.shutting_down = true;
-  server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.drain_timeout));
+  // A socket that is closed before it has read everything takes with it what
+  // its client has not read: answers get time to arrive before connections
+  // are closed. Each loop always has one call that it waits for.
+  const absl::Time deadline = absl::Now() + options_.drain_timeout;
+  live_.WaitForAtMost(static_cast<int64_t>(loops_.size()), deadline);
+  absl::SleepFor(kDeliveryTime);
+  server_->Shutdown(absl::ToChronoTime(deadline));
   live_.CloseAndWait();
   loops_.clear();
   server_.reset();
