@@ -1,9 +1,7 @@
 // gemm-warmup and a running daemon: what one prepares, the other uses.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "clients/cpp/client.h"
+#include "tests/clients/warmup/run_warmup.h"
 #include "tests/integration/daemon_process.h"
 
 namespace gemmd::warmup {
@@ -23,23 +22,6 @@ using testing::TemporaryFolder;
 constexpr char kNvrtc[] = "--nvrtc=" GEMMD_TEST_NVRTC;
 constexpr char kProblems[] =
     "bf16 TN 64 64 64 order=row\nbf16 NN 64 64 64 d=f32 beta=1\n";
-
-struct Outcome {
-  int code;
-  std::string output;  // Both streams.
-};
-
-Outcome Warmup(const std::string& arguments) {
-  std::FILE* const pipe = popen(
-      absl::StrCat(GEMMD_TEST_WARMUP, " ", arguments, " 2>&1").c_str(), "r");
-  Outcome outcome;
-  char buffer[4096];
-  for (size_t got; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) {
-    outcome.output.append(buffer, got);
-  }
-  outcome.code = WEXITSTATUS(pclose(pipe));
-  return outcome;
-}
 
 class WarmupDaemonTest : public ::testing::Test {
  protected:

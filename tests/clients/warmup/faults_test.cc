@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdio>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "clients/cpp/client.h"
 #include "jit/nvrtc_compiler.h"
+#include "tests/clients/warmup/run_warmup.h"
 #include "tests/integration/daemon_process.h"
 
 namespace gemmd::warmup {
@@ -23,19 +24,13 @@ using testing::TemporaryFolder;
 
 // Whether `gemm-warmup compile` of one problem compiled it itself.
 bool CompiledIt(const std::string& cache) {
-  const std::string command = absl::StrCat(
-      "echo bf16 TN 512 512 512 order=row | ", GEMMD_TEST_WARMUP,
-      " compile --cache_dir ", cache, " --nvrtc ", GEMMD_TEST_NVRTC, " - 2>&1");
-  std::FILE* const pipe = popen(command.c_str(), "r");
-  std::string output;
-  char buffer[4096];
-  for (size_t got; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) {
-    output.append(buffer, got);
-  }
-  EXPECT_EQ(pclose(pipe), 0) << output;
-  const bool compiled = absl::StrContains(output, "1 compiled");
-  EXPECT_TRUE(compiled || absl::StrContains(output, "1 there already"))
-      << output;
+  const Outcome outcome =
+      Warmup(absl::StrCat("compile --cache_dir ", cache, " --nvrtc ",
+                          GEMMD_TEST_NVRTC, " ", cache, ".problems"));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  const bool compiled = absl::StrContains(outcome.output, "1 compiled");
+  EXPECT_TRUE(compiled || absl::StrContains(outcome.output, "1 there already"))
+      << outcome.output;
   return compiled;
 }
 
@@ -59,6 +54,7 @@ bool CompiledIt(const DaemonProcess& daemon) {
 TEST(SharedCacheTest, TwoDaemonsAndEightProcessesCompileOnce) {
   const TemporaryFolder folder;
   const std::string cache = folder.path() + "/cache";
+  std::ofstream(cache + ".problems") << "bf16 TN 512 512 512 order=row\n";
   const std::vector<std::string> flags = {
       "--device=host", "--nvrtc=" GEMMD_TEST_NVRTC, "--cache_dir=" + cache};
   DaemonProcess first(flags), second(flags);

@@ -1,8 +1,6 @@
 // gemm-warmup as an operator uses it: the program itself, with real NVRTC.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -10,29 +8,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "jit/disk_store.h"
+#include "tests/clients/warmup/run_warmup.h"
 #include "tests/jit/fake_compiler.h"
 
 namespace gemmd::warmup {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Outcome {
-  int code;
-  std::string output;  // Both streams.
-};
-
-Outcome Warmup(const std::string& arguments) {
-  std::FILE* const pipe = popen(
-      absl::StrCat(GEMMD_TEST_WARMUP, " ", arguments, " 2>&1").c_str(), "r");
-  Outcome outcome;
-  char buffer[4096];
-  for (size_t got; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) {
-    outcome.output.append(buffer, got);
-  }
-  outcome.code = WEXITSTATUS(pclose(pipe));
-  return outcome;
-}
 
 class WarmupTest : public testing::Test {
  protected:
