@@ -1,7 +1,7 @@
 # Writes OUTPUT: a table of the files NAMES (comma-separated, below ROOT) as
-# raw string literals, declared in jit/embedded_templates.h.
+# raw string literals, declared in jit/source/embedded_templates.h.
 string(REPLACE "," ";" names "${NAMES}")
-set(text "#include \"jit/embedded_templates.h\"\n\nnamespace gemmd::jit {\n\n")
+set(text "#include \"jit/source/embedded_templates.h\"\n\nnamespace gemmd::jit {\n\n")
 string(APPEND text "const EmbeddedFile kEmbeddedTemplates[] = {\n")
 foreach(name ${names})
   file(READ ${ROOT}/${name} content)

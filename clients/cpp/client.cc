@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/status.h"
 #include "clients/cpp/unary.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::client {
 

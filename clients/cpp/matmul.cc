@@ -9,7 +9,7 @@
 #include "clients/cpp/loan.h"
 #include "clients/cpp/slice_reader.h"
 #include "clients/cpp/unary.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::client {
 namespace {

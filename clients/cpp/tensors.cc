@@ -8,7 +8,7 @@
 #include "clients/cpp/slice_reader.h"
 #include "clients/cpp/status.h"
 #include "clients/cpp/stream.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::client {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "clients/cpp/client.h"
 #include "clients/gemmctl/arguments.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
 namespace {

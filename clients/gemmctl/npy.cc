@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
 namespace {

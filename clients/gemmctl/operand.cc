@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "clients/gemmctl/convert.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "clients/gemmctl/command.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
 namespace {

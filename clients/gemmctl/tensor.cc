@@ -10,7 +10,7 @@
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
 #include "clients/gemmctl/npy.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
 namespace {

@@ -9,13 +9,13 @@
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/kernels.h"
-#include "jit/bundle.h"
-#include "jit/cubin.h"
-#include "jit/disk_store.h"
-#include "jit/entry.h"
-#include "jit/status.h"
-#include "jit/tuning_record.h"
-#include "jit/tuning_store.h"
+#include "jit/base/status.h"
+#include "jit/cache/bundle.h"
+#include "jit/cache/disk_store.h"
+#include "jit/cache/entry.h"
+#include "jit/cache/tuning_store.h"
+#include "jit/compile/cubin.h"
+#include "jit/plan/tuning_record.h"
 
 namespace gemmd::warmup {
 namespace {

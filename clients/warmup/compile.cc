@@ -11,12 +11,12 @@
 #include "clients/warmup/command.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
-#include "jit/instance.h"
-#include "jit/kernel_cache.h"
-#include "jit/nvrtc_compiler.h"
-#include "jit/planner.h"
-#include "jit/status.h"
-#include "jit/template_library.h"
+#include "jit/base/status.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/compile/nvrtc_compiler.h"
+#include "jit/plan/planner.h"
+#include "jit/source/instance.h"
+#include "jit/source/template_library.h"
 
 namespace gemmd::warmup {
 namespace {

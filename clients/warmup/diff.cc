@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/kernels.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::warmup {
 namespace {

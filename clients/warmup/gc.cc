@@ -4,11 +4,11 @@
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/kernels.h"
-#include "jit/disk_store.h"
-#include "jit/nvrtc_compiler.h"
-#include "jit/status.h"
-#include "jit/template_library.h"
-#include "jit/tuning_store.h"
+#include "jit/base/status.h"
+#include "jit/cache/disk_store.h"
+#include "jit/cache/tuning_store.h"
+#include "jit/compile/nvrtc_compiler.h"
+#include "jit/source/template_library.h"
 
 namespace gemmd::warmup {
 namespace {

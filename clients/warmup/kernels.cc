@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "jit/disk_store.h"
+#include "jit/cache/disk_store.h"
 
 namespace gemmd::warmup {
 

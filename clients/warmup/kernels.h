@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "jit/kernel_cache.h"
+#include "jit/cache/kernel_cache.h"
 
 namespace gemmd::warmup {
 

@@ -12,8 +12,8 @@
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
 #include "clients/warmup/wire.h"
-#include "jit/problem_line.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
+#include "jit/problem/problem_line.h"
 
 namespace gemmd::warmup {
 namespace {

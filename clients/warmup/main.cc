@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
-#include "jit/compile_worker.h"
+#include "jit/compile/compile_worker.h"
 
 namespace gemmd::warmup {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 
 namespace gemmd::warmup {
 

@@ -12,8 +12,8 @@
 #include "clients/warmup/presets.h"
 #include "clients/warmup/wire.h"
 #include "gemmd/v1/kernels.pb.h"
-#include "jit/problem_line.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
+#include "jit/problem/problem_line.h"
 
 namespace gemmd::warmup {
 

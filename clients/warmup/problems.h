@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "clients/warmup/flags.h"
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 
 namespace gemmd::warmup {
 

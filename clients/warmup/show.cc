@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/kernels.h"
-#include "jit/file.h"
-#include "jit/status.h"
+#include "jit/base/file.h"
+#include "jit/base/status.h"
 
 namespace gemmd::warmup {
 namespace {

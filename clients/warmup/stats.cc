@@ -6,10 +6,10 @@
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/kernels.h"
-#include "jit/disk_store.h"
-#include "jit/folder.h"
-#include "jit/status.h"
-#include "jit/tuning_store.h"
+#include "jit/base/folder.h"
+#include "jit/base/status.h"
+#include "jit/cache/disk_store.h"
+#include "jit/cache/tuning_store.h"
 
 namespace gemmd::warmup {
 namespace {

@@ -11,8 +11,8 @@
 #include "clients/warmup/command.h"
 #include "clients/warmup/kernels.h"
 #include "clients/warmup/progress.h"
-#include "jit/nvrtc_compiler.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
+#include "jit/compile/nvrtc_compiler.h"
 
 namespace gemmd::warmup {
 namespace {

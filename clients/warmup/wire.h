@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "gemmd/v1/types.pb.h"
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 
 namespace gemmd::warmup {
 

@@ -9,8 +9,8 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "jit/redis_tier.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
+#include "jit/cache/redis_tier.h"
 #include "service/log/log.h"
 
 ABSL_FLAG(int64_t, cache_limit_bytes, int64_t{4} << 30,

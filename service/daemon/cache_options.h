@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "jit/kernel_cache.h"
+#include "jit/cache/kernel_cache.h"
 
 namespace gemmd::daemon {
 

@@ -1,7 +1,7 @@
 #include "service/daemon/devices.h"
 
 #include "absl/strings/str_cat.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "service/gpu/cuda_device.h"
 #include "service/host/host_device.h"
 

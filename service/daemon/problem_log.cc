@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "jit/problem_line.h"
+#include "jit/problem/problem_line.h"
 
 namespace gemmd::daemon {
 namespace {

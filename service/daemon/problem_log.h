@@ -11,9 +11,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "jit/file.h"
-#include "jit/problem.h"
-#include "jit/task_queue.h"
+#include "jit/base/file.h"
+#include "jit/base/task_queue.h"
+#include "jit/problem/problem.h"
 
 namespace gemmd::daemon {
 

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cerrno>
 
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::daemon {
 namespace {

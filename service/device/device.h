@@ -14,11 +14,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "jit/kernel_cache.h"
-#include "jit/layout.h"
-#include "jit/plan.h"
-#include "jit/planner.h"
-#include "jit/problem.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/plan/plan.h"
+#include "jit/plan/planner.h"
+#include "jit/problem/layout.h"
+#include "jit/problem/problem.h"
 
 namespace gemmd::device {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::engine {
 namespace {

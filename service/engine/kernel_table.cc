@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "jit/planner.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
+#include "jit/plan/planner.h"
 
 namespace gemmd::engine {
 namespace {

@@ -20,10 +20,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "jit/instance.h"
-#include "jit/kernel_cache.h"
-#include "jit/plan.h"
-#include "jit/problem.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/plan/plan.h"
+#include "jit/problem/problem.h"
+#include "jit/source/instance.h"
 #include "service/device/device.h"
 
 namespace gemmd::engine {

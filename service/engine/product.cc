@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::engine {
 namespace {

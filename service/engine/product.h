@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 #include "service/device/device.h"
 #include "service/engine/kernel_table.h"
 #include "service/engine/request_context.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "jit/instance.h"
+#include "jit/source/instance.h"
 #include "service/gpu/cuda_lane.h"
 #include "service/gpu/status.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "service/gpu/event.h"
 
 namespace gemmd::gpu {

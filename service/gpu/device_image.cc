@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::gpu {
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "jit/layout.h"
+#include "jit/problem/layout.h"
 #include "service/device/device.h"
 
 namespace gemmd::gpu {

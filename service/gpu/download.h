@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "jit/layout.h"
+#include "jit/problem/layout.h"
 #include "service/device/device.h"
 #include "service/gpu/pinned_memory.h"
 #include "service/gpu/stream.h"

@@ -5,8 +5,8 @@
 #define GEMMD_SERVICE_GPU_LAUNCH_H_
 
 #include "absl/status/statusor.h"
-#include "jit/plan.h"
-#include "jit/problem.h"
+#include "jit/plan/plan.h"
+#include "jit/problem/problem.h"
 #include "service/gpu/stream.h"
 #include "templates/common/arguments.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "service/gpu/driver_table.h"
 
 // RETURN_IF_CUDA_ERROR(driver, cuStreamSynchronize(stream)): calls through the

@@ -4,7 +4,7 @@
 #define GEMMD_SERVICE_GPU_TENSOR_MAP_H_
 
 #include "absl/status/statusor.h"
-#include "jit/plan.h"
+#include "jit/plan/plan.h"
 #include "service/gpu/driver_table.h"
 #include "templates/common/arguments.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "service/host/numbers.h"
 
 namespace gemmd::host {

@@ -3,12 +3,12 @@
 #ifndef GEMMD_SERVICE_HOST_GEMM_H_
 #define GEMMD_SERVICE_HOST_GEMM_H_
 
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 
 namespace gemmd::host {
 
-// First bytes of the matrices in the padded layout of jit/layout.h; null where
-// the problem does not read them. `d` may be `c`.
+// First bytes of the matrices in the padded layout of jit/problem/layout.h;
+// null where the problem does not read them. `d` may be `c`.
 struct GemmOperands {
   const char* a = nullptr;
   const char* b = nullptr;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "service/host/gemm.h"
 #include "service/host/piece_reader.h"
 

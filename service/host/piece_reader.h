@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "absl/types/span.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::host {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 // RETURN_IF_ERROR and ASSIGN_OR_RETURN for coroutines.
 #define CO_RETURN_IF_ERROR(expr)                        \

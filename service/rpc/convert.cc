@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::rpc {
 namespace {

@@ -7,8 +7,8 @@
 #include "absl/strings/string_view.h"
 #include "gemmd/v1/tensors.pb.h"
 #include "gemmd/v1/types.pb.h"
-#include "jit/data_type.h"
-#include "jit/problem.h"
+#include "jit/problem/data_type.h"
+#include "jit/problem/problem.h"
 #include "service/engine/engine.h"
 
 namespace gemmd::rpc {

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 #include "service/rpc/convert.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/methods.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "service/engine/engine.h"
 #include "service/rpc/event_loop.h"
 

@@ -1,7 +1,7 @@
 #include <string>
 #include <utility>
 
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/methods.h"
 

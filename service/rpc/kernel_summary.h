@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "gemmd/v1/kernels.pb.h"
-#include "jit/kernel_cache.h"
+#include "jit/cache/kernel_cache.h"
 #include "service/engine/engine.h"
 
 namespace gemmd::rpc {

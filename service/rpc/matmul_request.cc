@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "service/rpc/convert.h"
 #include "service/rpc/tensor_info.h"
 #include "service/rpc/wire_layout.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::rpc {
 

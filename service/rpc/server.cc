@@ -13,7 +13,7 @@
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "service/engine/periodic.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"

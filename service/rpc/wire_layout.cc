@@ -5,8 +5,8 @@
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
-#include "jit/problem.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
+#include "jit/problem/problem.h"
 #include "service/rpc/convert.h"
 
 namespace gemmd::rpc {

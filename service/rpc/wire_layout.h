@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "gemmd/v1/types.pb.h"
-#include "jit/layout.h"
+#include "jit/problem/layout.h"
 
 namespace gemmd::rpc {
 

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::rpc {
 namespace {

@@ -1,5 +1,5 @@
 // What a config implies: sizes of tiles, stages, slabs and shared memory. The
-// host's planner does the same arithmetic (jit/tiling.h); a kernel refuses to
+// host's planner does the same arithmetic (jit/plan/tiling.h); a kernel refuses to
 // compile when the two disagree.
 #pragma once
 

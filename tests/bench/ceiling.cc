@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "service/gpu/module.h"
 #include "tests/bench/device_code.h"
 #include "tests/bench/kernel_texts.h"

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "jit/instance.h"
-#include "jit/kernel_cache.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/source/instance.h"
 #include "service/gpu/cuda_device.h"
 #include "tests/bench/timer.h"
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 #include "service/gpu/stream.h"
 #include "tests/bench/cublaslt_api.h"
 

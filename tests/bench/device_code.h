@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "jit/instance.h"
-#include "jit/kernel_cache.h"
-#include "jit/problem.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/problem/problem.h"
+#include "jit/source/instance.h"
 #include "service/gpu/module.h"
 #include "service/gpu/stream.h"
 #include "templates/common/arguments.h"

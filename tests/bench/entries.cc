@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "tests/bench/ceiling.h"
 #include "tests/bench/device_code.h"
 

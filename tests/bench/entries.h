@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "jit/kernel_cache.h"
-#include "jit/planner.h"
-#include "jit/template_library.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/plan/planner.h"
+#include "jit/source/template_library.h"
 #include "tests/bench/options.h"
 #include "tests/bench/our_product.h"
 

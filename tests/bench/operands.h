@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 #include "service/gpu/cuda_device.h"
 #include "tests/bench/device_code.h"
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "jit/problem_line.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
+#include "jit/problem/problem_line.h"
 
 namespace gemmd::bench {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 
 namespace gemmd::bench {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::bench {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "jit/instance.h"
-#include "jit/kernel_cache.h"
-#include "jit/planner.h"
-#include "jit/problem.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/plan/planner.h"
+#include "jit/problem/problem.h"
+#include "jit/source/instance.h"
 #include "service/gpu/cuda_device.h"
 #include "service/gpu/launch.h"
 #include "service/gpu/module.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::bench {
 namespace {

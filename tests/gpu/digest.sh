@@ -11,8 +11,8 @@ shaping=(
 {
   find templates -type f \( -name '*.h' -o -name '*.cu' \)
   for name in "${shaping[@]}"; do
-    find jit -maxdepth 1 -type f \( -name "$name.h" -o -name "$name.cc" \) |
-      grep . || { echo "no jit/$name.*: update ${BASH_SOURCE[0]}" >&2; exit 1; }
+    find jit -type f \( -name "$name.h" -o -name "$name.cc" \) |
+      grep . || { echo "no $name.* in jit: update ${BASH_SOURCE[0]}" >&2; exit 1; }
   done
 } | LC_ALL=C sort | tr '\n' '\0' | xargs -0 sha256sum | sha256sum |
   cut -d ' ' -f 1

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "absl/time/clock.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::testing {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "service/host/host_device.h"
 #include "service/host/numbers.h"
 

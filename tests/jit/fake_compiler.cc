@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "jit/cache_key.h"
-#include "jit/record.h"
-#include "jit/status.h"
+#include "jit/base/record.h"
+#include "jit/base/status.h"
+#include "jit/cache/cache_key.h"
 
 namespace gemmd::jit {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "jit/compiler.h"
-#include "jit/kernel_cache.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/compile/compiler.h"
 
 namespace gemmd::jit {
 

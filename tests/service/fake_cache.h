@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "jit/kernel_cache.h"
+#include "jit/cache/kernel_cache.h"
 
 namespace gemmd::testing {
 

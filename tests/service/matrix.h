@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "jit/layout.h"
+#include "jit/problem/layout.h"
 #include "service/host/numbers.h"
 
 namespace gemmd::testing {

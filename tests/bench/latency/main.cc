@@ -11,7 +11,7 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 #include "tests/bench/latency/measure.h"
 
 ABSL_FLAG(std::string, target, "localhost:50051", "Address of the daemon.");

@@ -7,7 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
 
 namespace gemmd::latency {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "clients/cpp/client.h"
-#include "jit/nvrtc_compiler.h"
+#include "jit/compile/nvrtc_compiler.h"
 #include "tests/clients/warmup/run_warmup.h"
 #include "tests/integration/daemon_process.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "jit/disk_store.h"
+#include "jit/cache/disk_store.h"
 #include "tests/clients/warmup/run_warmup.h"
 #include "tests/jit/fake_compiler.h"
 

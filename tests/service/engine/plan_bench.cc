@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "jit/planner.h"
-#include "jit/status.h"
+#include "jit/base/status.h"
+#include "jit/plan/planner.h"
 #include "service/engine/kernel_table.h"
 #include "service/host/host_device.h"
 #include "tests/service/fake_cache.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "jit/kernel_cache.h"
+#include "jit/cache/kernel_cache.h"
 #include "tests/service/gpu/fake_driver.h"
 
 namespace gemmd::gpu {

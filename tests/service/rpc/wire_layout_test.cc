@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "jit/problem.h"
+#include "jit/problem/problem.h"
 
 namespace gemmd::rpc {
 namespace {

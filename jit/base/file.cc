@@ -1,0 +1,66 @@
+#include "jit/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "jit/base/status.h"
+
+namespace gemmd::jit {
+
+void UniqueFd::Reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+absl::Status ErrnoStatus(int error, absl::string_view what) {
+  return absl::Status(absl::ErrnoToStatusCode(error),
+                      absl::StrCat("cannot ", what, ": ",
+                                   std::generic_category().message(error)));
+}
+
+absl::StatusOr<std::string> ReadFileAt(int folder, const std::string& name,
+                                       int64_t limit_bytes) {
+  // O_NONBLOCK: opening a FIFO that someone put there must not wait.
+  const UniqueFd file(openat(folder, name.c_str(),
+                             O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file.ok()) {
+    if (errno == ELOOP) return absl::DataLossError("file is a link");
+    return ErrnoStatus(errno, "open a file");
+  }
+  struct stat facts;
+  if (fstat(file.get(), &facts) != 0) return ErrnoStatus(errno, "stat a file");
+  if (!S_ISREG(facts.st_mode)) return absl::DataLossError("not a regular file");
+  if (facts.st_size > limit_bytes) {
+    return absl::DataLossError(absl::StrCat("file has ", facts.st_size,
+                                            " bytes; limit: ", limit_bytes));
+  }
+  std::string bytes(static_cast<size_t>(facts.st_size), '\0');
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got =
+        read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, "read a file");
+    if (got == 0) break;  // Cut off meanwhile; a checksum will tell.
+    done += static_cast<size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+absl::Status WriteAll(int fd, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return ErrnoStatus(errno, "write a file");
+    bytes.remove_prefix(static_cast<size_t>(put));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gemmd::jit

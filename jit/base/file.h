@@ -1,0 +1,50 @@
+// Files as the cache uses them: descriptors that close themselves, and errno
+// as a Status. Texts never contain a path, because they may reach clients.
+#ifndef GEMMD_JIT_BASE_FILE_H_
+#define GEMMD_JIT_BASE_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace gemmd::jit {
+
+// Owns a file descriptor; negative means none. Thread-compatible.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~UniqueFd() { Reset(); }
+
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+  void Reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// The Status of `error`, an errno: "cannot <what>: No space left on device".
+absl::Status ErrnoStatus(int error, absl::string_view what);
+
+// All bytes of the regular file `name` in `folder`, which is not followed when
+// it is a link. NOT_FOUND when there is none, DATA_LOSS when it is longer than
+// `limit_bytes` or not a regular file.
+absl::StatusOr<std::string> ReadFileAt(int folder, const std::string& name,
+                                       int64_t limit_bytes);
+
+// Writes all of `bytes`.
+absl::Status WriteAll(int fd, absl::string_view bytes);
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_BASE_FILE_H_

@@ -1,0 +1,90 @@
+#include "jit/base/folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace gemmd::jit {
+namespace {
+
+constexpr int64_t kBlockBytes = 4096;
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> OpenFolder(const std::string& directory,
+                                    const char* name, FolderAccess access) {
+  const std::string path = absl::StrCat(directory, "/", name);
+  if (access == FolderAccess::kCreate) {
+    std::error_code error;
+    std::filesystem::create_directories(directory, error);
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+      return ErrnoStatus(errno, "create a cache folder");
+    }
+  }
+  UniqueFd folder(
+      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.ok()) return ErrnoStatus(errno, "open a cache folder");
+  struct stat facts;
+  if (fstat(folder.get(), &facts) != 0) {
+    return ErrnoStatus(errno, "stat a cache folder");
+  }
+  const bool foreign =
+      access != FolderAccess::kRead && facts.st_uid != geteuid();
+  if (foreign || (facts.st_mode & 022) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("cache folder ", name,
+                     " belongs to another user or can be written by others"));
+  }
+  return folder;
+}
+
+std::vector<std::string> NamesIn(const UniqueFd& folder) {
+  // The stream owns the descriptor that it is given.
+  const int copy =
+      openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) return {};
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(copy), closedir);
+  std::vector<std::string> names;
+  while (stream != nullptr) {
+    const dirent* const entry = readdir(stream.get());
+    if (entry == nullptr) break;
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<FileUse> UsesIn(const UniqueFd& folder) {
+  std::vector<FileUse> uses;
+  for (std::string& name : NamesIn(folder)) {
+    struct stat facts;
+    if (fstatat(folder.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) {
+      continue;  // Gone meanwhile.
+    }
+    uses.push_back({.name = std::move(name),
+                    .bytes = BytesOnDisk(facts.st_size),
+                    .used = absl::TimeFromTimespec(facts.st_mtim)});
+  }
+  std::sort(uses.begin(), uses.end(), [](const FileUse& a, const FileUse& b) {
+    return std::tie(a.used, a.name) < std::tie(b.used, b.name);
+  });
+  return uses;
+}
+
+int64_t BytesOnDisk(int64_t bytes) {
+  return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+}
+
+}  // namespace gemmd::jit

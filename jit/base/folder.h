@@ -1,0 +1,43 @@
+// Folders of a cache directory, opened for one operation each: the directory
+// may vanish and come back at any time.
+#ifndef GEMMD_JIT_BASE_FOLDER_H_
+#define GEMMD_JIT_BASE_FOLDER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "jit/base/file.h"
+
+namespace gemmd::jit {
+
+enum class FolderAccess {
+  kRead,    // Of any owner, but nobody else's to write.
+  kOwn,     // Belongs to this user, and is nobody else's to write.
+  kCreate,  // kOwn, made with mode 0700 when it is not there.
+};
+
+// The folder `name` in `directory`, which is never a link. NOT_FOUND when it is
+// not there, PERMISSION_DENIED when others could put files into it.
+absl::StatusOr<UniqueFd> OpenFolder(const std::string& directory,
+                                    const char* name, FolderAccess access);
+
+// Names in `folder` but "." and ".."; empty when it cannot be read.
+std::vector<std::string> NamesIn(const UniqueFd& folder);
+
+struct FileUse {
+  std::string name;
+  int64_t bytes = 0;  // On disk: whole blocks.
+  absl::Time used;    // When it was last written or marked as used.
+};
+
+// The files of `folder`, least recently used first.
+std::vector<FileUse> UsesIn(const UniqueFd& folder);
+
+// The bytes of whole blocks that a file of `bytes` occupies.
+int64_t BytesOnDisk(int64_t bytes);
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_BASE_FOLDER_H_

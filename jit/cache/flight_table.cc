@@ -1,0 +1,48 @@
+#include "jit/cache/flight_table.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "jit/base/status.h"
+
+namespace gemmd::jit {
+
+absl::StatusOr<CacheResult> Flight::Wait(absl::Time deadline) {
+  // A duration is waited by a clock that nobody sets; it may not overflow.
+  const absl::Duration left =
+      std::min(deadline - absl::Now(), absl::Hours(24 * 365));
+  std::unique_lock lock(mutex_);
+  if (!change_.wait_for(lock, absl::ToChronoNanoseconds(left),
+                        [this] { return landed_; })) {
+    return absl::DeadlineExceededError(
+        "the kernel was still being compiled; it will be there later");
+  }
+  return result_;
+}
+
+std::pair<std::shared_ptr<Flight>, bool> FlightTable::Join(
+    const std::string& key) {
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<Flight>& flight = flights_[key];
+  const bool starts = flight == nullptr;
+  if (starts) flight = std::make_shared<Flight>();
+  return {flight, starts};
+}
+
+void FlightTable::Land(const std::string& key,
+                       absl::StatusOr<CacheResult> result) {
+  std::shared_ptr<Flight> flight;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = flights_.find(key);
+    CHECK(found != flights_.end());
+    flight = std::move(found->second);
+    flights_.erase(found);
+  }
+  std::lock_guard lock(flight->mutex_);
+  flight->result_ = std::move(result);
+  flight->landed_ = true;
+  flight->change_.notify_all();
+}
+
+}  // namespace gemmd::jit

@@ -1,0 +1,110 @@
+// Instance -> compiled kernel, through memory, disk and NVRTC.
+//
+// Cache trouble never fails a request: a damaged entry is quarantined and
+// recompiled, an unwritable directory is counted. Thread-safe; one compile per
+// key at a time, other callers of the same key wait for it.
+#ifndef GEMMD_JIT_CACHE_KERNEL_CACHE_H_
+#define GEMMD_JIT_CACHE_KERNEL_CACHE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "jit/compile/compiled_kernel.h"
+#include "jit/compile/compiler.h"
+#include "jit/source/instance.h"
+
+namespace gemmd::jit {
+
+enum class CubinSource {
+  kMemory,
+  kDisk,  // A directory or the shared tier: anywhere below memory.
+  kCompiled,
+};
+
+struct CacheResult {
+  std::shared_ptr<const CompiledKernel> kernel;
+  CubinSource source;
+};
+
+// Use of one tier below memory since the cache was created.
+struct TierStatistics {
+  std::string name;  // "layer 0", "disk", "shared".
+  int64_t hits = 0;
+  int64_t misses = 0;
+  int64_t errors = 0;        // Damaged entries, and trouble of the tier.
+  int64_t bytes_loaded = 0;  // Of cubins.
+  int64_t bytes_stored = 0;
+  int64_t load_us = 0;  // Of all loads, misses too.
+};
+
+struct CacheStatistics {
+  int64_t memory_hits = 0;
+  int64_t disk_hits = 0;  // In any tier below memory.
+  int64_t compiles = 0;
+  int64_t compile_errors = 0;
+  int64_t rejected_at_once = 0;  // Known not to compile.
+  int64_t quarantined = 0;
+  int64_t write_errors = 0;
+  std::vector<TierStatistics> tiers;  // In the order they are asked.
+};
+
+class Tier;
+
+class KernelCache {
+ public:
+  struct Options {
+    std::string directory;                             // Empty: memory only.
+    int64_t directory_limit_bytes = int64_t{4} << 30;  // 0: none.
+    // Cache directories that are only read, asked before `directory`.
+    std::vector<std::string> layers;
+    // A cache that machines share (jit/cache/redis_tier.h); may be null.
+    std::shared_ptr<Tier> shared;
+    int64_t memory_bytes = int64_t{256} << 20;
+    // What is not there is an error, not a compile: for production, where
+    // everything was prepared.
+    bool require_complete = false;
+    int compile_jobs = 0;  // Compiles at a time; 0: one per core, at most 16.
+    absl::Duration compile_timeout = absl::Minutes(2);
+    // How long a rejected instance is refused without another compile.
+    absl::Duration rejection_lifetime = absl::Minutes(10);
+    // Told of trouble that no caller of Get sees. May name host paths; called
+    // from any thread; null: nobody is told.
+    std::function<void(const std::string&)> warn;
+  };
+
+  // `compiler` may be null: then a miss is FAILED_PRECONDITION with a text
+  // that says how to get NVRTC.
+  static std::unique_ptr<KernelCache> Create(
+      Options options, std::unique_ptr<Compiler> compiler);
+  virtual ~KernelCache() = default;
+
+  // The compiled kernel of `instance`. Errors: DEADLINE_EXCEEDED when it is
+  // not there by `deadline` (the compile goes on for later callers);
+  // FAILED_PRECONDITION on a miss without a compiler or with
+  // `require_complete`; INTERNAL with the compiler's words when the instance
+  // does not compile, spills or has its wgmma serialised; UNAVAILABLE or
+  // RESOURCE_EXHAUSTED when the compiler crashed, hung or lacked memory.
+  virtual absl::StatusOr<CacheResult> Get(const Instance& instance,
+                                          absl::Time deadline) = 0;
+
+  // Kernels in memory and in directories.
+  virtual std::vector<std::shared_ptr<const CompiledKernel>> List() = 0;
+  // NOT_FOUND when neither memory nor a directory has it.
+  virtual absl::StatusOr<std::shared_ptr<const CompiledKernel>> Find(
+      const std::string& key) = 0;
+  // FAILED_PRECONDITION when it lies in a layer too, which is only read.
+  virtual absl::Status Evict(const std::string& key) = 0;
+  // For a kernel that a device refused: forgets it and keeps its entry aside.
+  virtual void Quarantine(const std::string& key) = 0;
+
+  virtual CacheStatistics statistics() const = 0;
+};
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_CACHE_KERNEL_CACHE_H_

@@ -1,0 +1,40 @@
+#include "jit/cache/measured_tier.h"
+
+#include "absl/time/clock.h"
+
+namespace gemmd::jit {
+
+absl::StatusOr<CompiledKernel> MeasuredTier::Load(const std::string& key) {
+  const absl::Time start = absl::Now();
+  absl::StatusOr<CompiledKernel> kernel = tier_->Load(key);
+  const absl::Duration took = absl::Now() - start;
+  std::lock_guard lock(mutex_);
+  statistics_.load_us += absl::ToInt64Microseconds(took);
+  if (kernel.ok()) {
+    ++statistics_.hits;
+    statistics_.bytes_loaded += static_cast<int64_t>(kernel->cubin.size());
+  } else if (absl::IsNotFound(kernel.status())) {
+    ++statistics_.misses;
+  } else {
+    ++statistics_.errors;
+  }
+  return kernel;
+}
+
+absl::Status MeasuredTier::Store(const CompiledKernel& kernel) {
+  absl::Status status = tier_->Store(kernel);
+  std::lock_guard lock(mutex_);
+  if (status.ok()) {
+    statistics_.bytes_stored += static_cast<int64_t>(kernel.cubin.size());
+  } else {
+    ++statistics_.errors;
+  }
+  return status;
+}
+
+TierStatistics MeasuredTier::statistics() const {
+  std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+}  // namespace gemmd::jit

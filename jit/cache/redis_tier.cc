@@ -1,0 +1,117 @@
+#include "jit/cache/redis_tier.h"
+
+#include <mutex>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "jit/base/status.h"
+#include "jit/cache/entry.h"
+#include "jit/cache/signature.h"
+#include "jit/compile/cubin.h"
+
+namespace gemmd::jit {
+namespace {
+
+constexpr int64_t kMaxEntryBytes = int64_t{64} << 20;
+
+// Opens after some failures in a row, closes again after a pause.
+class CircuitBreaker {
+ public:
+  CircuitBreaker(int failures, absl::Duration pause)
+      : limit_(failures), pause_(pause) {}
+
+  bool open() {
+    std::lock_guard lock(mutex_);
+    const absl::Duration left = until_ - absl::Now();
+    // A clock that was set back must not make a pause longer.
+    return left > absl::ZeroDuration() && left <= pause_;
+  }
+
+  void Note(const absl::Status& status) {
+    const bool failed =
+        absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    std::lock_guard lock(mutex_);
+    failures_ = failed ? failures_ + 1 : 0;
+    if (failures_ >= limit_) until_ = absl::Now() + pause_;
+  }
+
+ private:
+  const int limit_;
+  const absl::Duration pause_;
+  std::mutex mutex_;
+  int failures_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
+// One connection, used by one thread at a time.
+class Line {
+ public:
+  explicit Line(RedisServer server) : connection_(std::move(server)) {}
+
+  absl::StatusOr<std::string> Command(const std::vector<std::string>& arguments,
+                                      absl::Duration timeout) {
+    std::lock_guard lock(mutex_);
+    return connection_.Command(arguments, kMaxEntryBytes,
+                               absl::Now() + timeout);
+  }
+
+ private:
+  std::mutex mutex_;
+  RedisConnection connection_ ABSL_GUARDED_BY(mutex_);
+};
+
+class RedisTier final : public Tier {
+ public:
+  explicit RedisTier(RedisTierOptions options)
+      : options_(std::move(options)),
+        breaker_(options_.failures_until_pause, options_.pause),
+        loads_(options_.server),
+        stores_(options_.server) {}
+
+  absl::StatusOr<CompiledKernel> Load(const std::string& key) override {
+    if (breaker_.open()) return absl::NotFoundError("the server is left alone");
+    const absl::StatusOr<std::string> bytes =
+        loads_.Command({"GET", options_.prefix + key}, options_.load_timeout);
+    breaker_.Note(bytes.status());
+    if (!bytes.ok()) return bytes.status();
+    ASSIGN_OR_RETURN(const absl::string_view entry,
+                     CheckSignature(options_.signing_key, *bytes));
+    ASSIGN_OR_RETURN(CompiledKernel kernel, DecodeEntry(entry));
+    if (kernel.key != key) {
+      return absl::DataLossError("entry lies under another key");
+    }
+    RETURN_IF_ERROR(CheckCubin(kernel));
+    return kernel;
+  }
+
+  absl::Status Store(const CompiledKernel& kernel) override {
+    if (breaker_.open()) {
+      return absl::UnavailableError("the server is left alone");
+    }
+    const absl::Status status =
+        stores_
+            .Command({"SET", options_.prefix + kernel.key,
+                      Sign(options_.signing_key, EncodeEntry(kernel))},
+                     options_.store_timeout)
+            .status();
+    breaker_.Note(status);
+    return status;
+  }
+
+ private:
+  const RedisTierOptions options_;
+  CircuitBreaker breaker_;
+  // Two, so that no load waits behind a store.
+  Line loads_;
+  Line stores_;
+};
+
+}  // namespace
+
+std::shared_ptr<Tier> CreateRedisTier(RedisTierOptions options) {
+  return std::make_shared<RedisTier>(std::move(options));
+}
+
+}  // namespace gemmd::jit

@@ -1,0 +1,89 @@
+#include "jit/cache/tuning_store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "jit/base/file.h"
+#include "jit/base/sha256.h"
+#include "jit/base/status.h"
+#include "jit/cache/publish.h"
+
+namespace gemmd::jit {
+namespace {
+
+constexpr char kTuning[] = "tuning";
+constexpr int64_t kMaxRecordBytes = 65536;
+
+std::string KeyOf(const TuningRecord& record) {
+  return TuningKey(record.problem_class, record.device, record.template_digest);
+}
+
+}  // namespace
+
+absl::StatusOr<TuningRecord> TuningStore::Load(const std::string& key) const {
+  ASSIGN_OR_RETURN(const UniqueFd folder,
+                   OpenFolder(directory_, kTuning, access()));
+  const auto read = [&]() -> absl::StatusOr<TuningRecord> {
+    ASSIGN_OR_RETURN(const std::string bytes,
+                     ReadFileAt(folder.get(), key, kMaxRecordBytes));
+    ASSIGN_OR_RETURN(TuningRecord record, DecodeTuningRecord(bytes));
+    if (KeyOf(record) != key) {
+      return absl::DataLossError("tuning record lies under another key");
+    }
+    return record;
+  };
+  absl::StatusOr<TuningRecord> record = read();
+  // It can be measured again: not worth keeping aside.
+  if (absl::IsDataLoss(record.status()) && !read_only_) {
+    unlinkat(folder.get(), key.c_str(), 0);
+  }
+  return record;
+}
+
+absl::StatusOr<TuningRecord> TuningStore::Find(
+    const Problem& problem, absl::string_view device,
+    absl::string_view template_digest) const {
+  return Load(TuningKey(ProblemClass(problem), device, template_digest));
+}
+
+absl::Status TuningStore::Put(const TuningRecord& record) const {
+  if (read_only_) {
+    return absl::PermissionDeniedError("this directory is only read");
+  }
+  RETURN_IF_ERROR(
+      OpenFolder(directory_, kTuning, FolderAccess::kCreate).status());
+  ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(directory_));
+  return PublishFile(directory_, kTuning, KeyOf(record),
+                     EncodeTuningRecord(record), nullptr);
+}
+
+std::vector<TuningRecord> TuningStore::All() const {
+  const absl::StatusOr<UniqueFd> folder =
+      OpenFolder(directory_, kTuning, access());
+  if (!folder.ok()) return {};
+  std::vector<std::string> keys = NamesIn(*folder);
+  std::sort(keys.begin(), keys.end());
+  std::vector<TuningRecord> records;
+  for (const std::string& key : keys) {
+    if (!IsSha256Hex(key)) continue;
+    absl::StatusOr<TuningRecord> record = Load(key);
+    if (record.ok()) records.push_back(*std::move(record));
+  }
+  return records;
+}
+
+int TuningStore::RemoveOthers(absl::string_view template_digest) const {
+  int removed = 0;
+  const absl::StatusOr<UniqueFd> folder =
+      OpenFolder(directory_, kTuning, FolderAccess::kOwn);
+  if (!folder.ok()) return 0;
+  for (const TuningRecord& record : All()) {
+    if (record.template_digest == template_digest) continue;
+    if (unlinkat(folder->get(), KeyOf(record).c_str(), 0) == 0) ++removed;
+  }
+  return removed;
+}
+
+}  // namespace gemmd::jit

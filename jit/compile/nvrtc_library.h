@@ -1,0 +1,72 @@
+// NVRTC, opened at run time: the whole of its surface that is used, and which
+// build of it this is. Never linked, so that a machine without it runs cached
+// kernels.
+#ifndef GEMMD_JIT_COMPILE_NVRTC_LIBRARY_H_
+#define GEMMD_JIT_COMPILE_NVRTC_LIBRARY_H_
+
+#include <nvrtc.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace gemmd::jit {
+
+struct NvrtcSymbols {
+  decltype(&::nvrtcVersion) version;
+  decltype(&::nvrtcGetErrorString) get_error_string;
+  decltype(&::nvrtcCreateProgram) create_program;
+  decltype(&::nvrtcDestroyProgram) destroy_program;
+  decltype(&::nvrtcCompileProgram) compile_program;
+  decltype(&::nvrtcGetProgramLogSize) get_program_log_size;
+  decltype(&::nvrtcGetProgramLog) get_program_log;
+  decltype(&::nvrtcGetCUBINSize) get_cubin_size;
+  decltype(&::nvrtcGetCUBIN) get_cubin;
+};
+
+struct NvrtcVersion {
+  int major = 0;
+  int minor = 0;
+  friend auto operator<=>(const NvrtcVersion&, const NvrtcVersion&) = default;
+};
+
+// Loaded once and never closed: NVRTC does not support being unloaded. Copies
+// are views of the same library. Thread-safe.
+class NvrtcLibrary {
+ public:
+  struct Options {
+    // File or folder of libnvrtc. Empty searches "../lib" beside the
+    // executable, then what the dynamic loader finds, then
+    // /usr/local/cuda/lib64.
+    std::string path;
+  };
+
+  // NOT_FOUND says how to get NVRTC; FAILED_PRECONDITION that what was found
+  // is not a usable one.
+  static absl::StatusOr<NvrtcLibrary> Open(const Options& options);
+
+  const NvrtcSymbols& symbols() const { return symbols_; }
+  NvrtcVersion version() const { return version_; }
+  // The library's file. A host path: not for texts that reach clients.
+  const std::string& file() const { return file_; }
+
+  // "NVRTC 13.0 sha256:<digest of the library and its builtins>". Reads about
+  // 110 MB: some 100 ms from the page cache. When they cannot be read, an
+  // identity that no other process has: nothing is then shared with others.
+  std::string ReadIdentity() const;
+
+ private:
+  NvrtcLibrary() = default;
+
+  NvrtcSymbols symbols_ = {};
+  NvrtcVersion version_;
+  std::string file_;
+};
+
+// What to tell someone who needs a compile and has no NVRTC.
+extern const char kHowToGetNvrtc[];
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_COMPILE_NVRTC_LIBRARY_H_

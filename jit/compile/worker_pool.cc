@@ -1,0 +1,84 @@
+#include "jit/compile/worker_pool.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "jit/base/status.h"
+
+namespace gemmd::jit {
+
+WorkerPool::WorkerPool(Options options) : options_(std::move(options)) {
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> first =
+      WorkerProcess::Start(options_.program, options_.arguments);
+  // When it does not start, the first compile will say so.
+  if (first.ok()) GiveBack({.process = *std::move(first), .compiles = -1});
+  keeper_ = std::thread([this] { EndIdleWorkers(); });
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  change_.notify_all();
+  keeper_.join();
+}
+
+absl::StatusOr<CompileOutput> WorkerPool::Compile(const CompileRequest& request,
+                                                  absl::Time deadline) {
+  if (std::optional<Worker> worker = TakeIdle()) {
+    absl::StatusOr<CompileOutput> output =
+        worker->process->Compile(request, deadline);
+    // It may have been killed while it was idle, which is not the fault of
+    // this request: a fresh worker decides.
+    const bool died = !worker->process->alive() && absl::Now() < deadline;
+    GiveBack(*std::move(worker));
+    if (!died) return output;
+  }
+  Worker fresh;
+  ASSIGN_OR_RETURN(fresh.process,
+                   WorkerProcess::Start(options_.program, options_.arguments));
+  absl::StatusOr<CompileOutput> output =
+      fresh.process->Compile(request, deadline);
+  GiveBack(std::move(fresh));
+  return output;
+}
+
+std::optional<WorkerPool::Worker> WorkerPool::TakeIdle() {
+  std::lock_guard lock(mutex_);
+  if (idle_.empty()) return {};
+  Worker worker = std::move(idle_.back());
+  idle_.pop_back();
+  return worker;
+}
+
+void WorkerPool::GiveBack(Worker worker) {
+  ++worker.compiles;
+  if (!worker.process->alive() ||
+      worker.compiles >= options_.compiles_per_worker) {
+    return;
+  }
+  worker.idle_since = absl::Now();
+  std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(worker));
+}
+
+void WorkerPool::EndIdleWorkers() {
+  std::list<Worker> ended;  // Destroyed, and so killed, without the lock.
+  while (true) {
+    ended.clear();
+    std::unique_lock lock(mutex_);
+    // The latest stays: it makes the next compile quick.
+    while (idle_.size() > 1 &&
+           absl::Now() - idle_.front().idle_since >= options_.idle_timeout) {
+      ended.splice(ended.end(), idle_, idle_.begin());
+    }
+    if (!ended.empty()) continue;
+    if (change_.wait_for(lock, absl::ToChronoNanoseconds(options_.idle_timeout),
+                         [this] { return stopping_; })) {
+      return;
+    }
+  }
+}
+
+}  // namespace gemmd::jit

@@ -1,0 +1,63 @@
+// Compiles in worker processes, one per compile at a time. A worker that
+// crashed, hung or used up its memory is replaced; idle ones are kept for the
+// next compile, for a while.
+#ifndef GEMMD_JIT_COMPILE_WORKER_POOL_H_
+#define GEMMD_JIT_COMPILE_WORKER_POOL_H_
+
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "jit/compile/worker_process.h"
+
+namespace gemmd::jit {
+
+// Thread-safe.
+class WorkerPool {
+ public:
+  struct Options {
+    std::string program;  // Of a worker; see WorkerProcess::Start.
+    std::vector<std::string> arguments;
+    absl::Duration idle_timeout = absl::Minutes(1);
+    // A worker is replaced after so many compiles, lest leaks add up.
+    int compiles_per_worker = 256;
+  };
+
+  // Starts a first worker, so that the first compile finds it ready.
+  explicit WorkerPool(Options options);
+  ~WorkerPool();
+
+  absl::StatusOr<CompileOutput> Compile(const CompileRequest& request,
+                                        absl::Time deadline);
+
+ private:
+  struct Worker {
+    std::unique_ptr<WorkerProcess> process;
+    int compiles = 0;
+    absl::Time idle_since;
+  };
+
+  std::optional<Worker> TakeIdle();
+  // After a compile. Ends a worker that is of no more use.
+  void GiveBack(Worker worker);
+  void EndIdleWorkers();
+
+  const Options options_;
+  std::mutex mutex_;
+  std::condition_variable change_;                  // Of stopping_.
+  std::list<Worker> idle_ ABSL_GUARDED_BY(mutex_);  // Latest used last.
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread keeper_;  // Runs EndIdleWorkers.
+};
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_COMPILE_WORKER_POOL_H_

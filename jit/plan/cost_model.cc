@@ -1,0 +1,105 @@
+// Constants are measurements on an H100 SXM, bf16; see tests/bench.
+#include "jit/plan/cost_model.h"
+
+#include <algorithm>
+
+#include "jit/plan/launch_arithmetic.h"
+#include "jit/plan/tiling.h"
+
+namespace gemmd::jit {
+namespace {
+
+// Dense 16-bit multiply-accumulates that the tensor cores of one SM retire
+// per cycle.
+constexpr double kMacsPerCycle = 2048;
+// Shared-memory bytes that wgmma reads per cycle.
+constexpr double kOperandBytesPerCycle = 128;
+// Bytes per cycle that one SM gets from L2 while all SMs load.
+constexpr double kLoadBytesPerCycle = 68;
+// Loads cost energy and thus clock, in proportion to the bytes per cycle that
+// exceed what the largest tiles need.
+constexpr double kFreeBytesPerCycle = 46;
+constexpr double kSlowdownPerByte = 0.004;
+// First load to first wgmma.
+constexpr double kFillCycles = 1000;
+// An epilogue that nothing overlaps, per slab of P and per byte of it.
+constexpr double kSlabCycles = 110;
+constexpr double kStoreBytesPerCycle = 40;
+// With fewer than four stages the tensor cores wait for loads; ping-pong
+// consumers more so, since a tile starts on stages that the other one frees.
+constexpr double kFewStagesCooperative = 1.05;
+constexpr double kFewStagesPingPong = 1.08;
+// Tiles of 256 rows against the same tile lying on its side.
+constexpr double kTallTile = 1.01;
+// Bytes per cycle that all SMs together read from device memory.
+constexpr double kMemoryBytesPerCycle = 1500;
+// What the shorter of reading and multiplying adds to the longer.
+constexpr double kOverlapCost = 0.2;
+// What ping-pong costs when there is nothing to overlap.
+constexpr double kPingPongCycles = 200;
+// Start of the dependent reduction, and bytes of partial sums per cycle of all
+// SMs together, written and read once.
+constexpr double kReduceCycles = 2500;
+constexpr double kReduceBytesPerCycle = 900;
+
+double CyclesPerStage(const Plan& plan) {
+  const Config& config = plan.config;
+  // One instruction: 64 x n x 16, both operands read from shared memory.
+  const double multiply = kInstructionM * config.tile_n * 16 / kMacsPerCycle;
+  const double read =
+      (kInstructionM + config.tile_n) * 32 / kOperandBytesPerCycle;
+  const double instructions = config.tile_m / kInstructionM * (kTileK / 16.0);
+  const double busy = instructions * std::max(multiply, read);
+  const double bytes = StageBytes(plan.family, config);
+  const double excess =
+      std::clamp(bytes / busy, kFreeBytesPerCycle, kLoadBytesPerCycle) -
+      kFreeBytesPerCycle;
+  const double few_stages = config.stages >= 4 ? 1.0
+                            : config.schedule == Schedule::kPingPong
+                                ? kFewStagesPingPong
+                                : kFewStagesCooperative;
+  return std::max(busy, bytes / kLoadBytesPerCycle) *
+         (1 + kSlowdownPerByte * excess) * few_stages *
+         (config.tile_m > 128 ? kTallTile : 1.0);
+}
+
+double EpilogueCycles(const Plan& plan) {
+  const Config& config = plan.config;
+  const int slabs = config.tile_m / kInstructionM * config.tile_n /
+                    SlabColumns(plan.family, config);
+  const double bytes = double{1} * config.tile_m * config.tile_n *
+                       BytesOf(StagedType(plan.family, config)) *
+                       (plan.family.reads_c && !config.split_k ? 2 : 1);
+  return slabs * kSlabCycles / config.consumers + bytes / kStoreBytesPerCycle;
+}
+
+}  // namespace
+
+double PredictCycles(const Plan& plan, const DeviceProperties& device) {
+  const Config& config = plan.config;
+  const auto waves = static_cast<double>(
+      DivideUp(Tiles(plan) * plan.splits, device.multiprocessors));
+  const auto stages = static_cast<double>(
+      DivideUp(DivideUp(plan.depth, config.tile_k), plan.splits));
+  const double multiply = stages * CyclesPerStage(plan);
+  // Operands come from device memory once; per wave.
+  const double read = static_cast<double>(plan.rows + plan.columns) *
+                      plan.depth * BytesOf(plan.family.input) /
+                      kMemoryBytesPerCycle / waves;
+  const double main_loop =
+      std::max(multiply, read) + kOverlapCost * std::min(multiply, read);
+  const double epilogue = EpilogueCycles(plan);
+  if (config.schedule == Schedule::kPingPong) {
+    // An epilogue overlaps the next main loop; the last one does not.
+    return kFillCycles + kPingPongCycles +
+           waves * std::max(main_loop, epilogue / 2) + epilogue;
+  }
+  double cycles = kFillCycles + waves * (main_loop + epilogue);
+  if (config.split_k) {
+    const double bytes = 4.0 * plan.rows * plan.columns * plan.splits;
+    cycles += kReduceCycles + bytes / kReduceBytesPerCycle;
+  }
+  return cycles;
+}
+
+}  // namespace gemmd::jit

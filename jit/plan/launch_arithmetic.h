@@ -1,0 +1,28 @@
+// What a plan's launch needs once its family and config are chosen: grid,
+// tensor maps, workspace. Pure functions.
+#ifndef GEMMD_JIT_PLAN_LAUNCH_ARITHMETIC_H_
+#define GEMMD_JIT_PLAN_LAUNCH_ARITHMETIC_H_
+
+#include "jit/plan/plan.h"
+#include "jit/plan/planner.h"
+#include "jit/problem/problem.h"
+
+namespace gemmd::jit {
+
+constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t RoundUp(int64_t a, int64_t b) { return DivideUp(a, b) * b; }
+
+// Tiles of P.
+inline int64_t Tiles(const Plan& plan) {
+  return DivideUp(plan.rows, plan.config.tile_m) *
+         DivideUp(plan.columns, plan.config.tile_n);
+}
+
+// Fills in everything of `plan` but its orientation, family, config, splits
+// and predicted time, which are given.
+void CompletePlan(const Problem& problem, const DeviceProperties& device,
+                  Plan& plan);
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_PLAN_LAUNCH_ARITHMETIC_H_

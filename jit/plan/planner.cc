@@ -1,0 +1,164 @@
+#include "jit/plan/planner.h"
+
+#include <algorithm>
+
+#include "jit/base/status.h"
+#include "jit/plan/cost_model.h"
+#include "jit/plan/launch_arithmetic.h"
+#include "jit/plan/tiling.h"
+
+namespace gemmd::jit {
+namespace {
+
+constexpr int kMaxStages = 16;
+// Beyond this many accumulators per thread ptxas spills.
+constexpr int kMaxAccumulators = 208;
+// A part of k shorter than this many stages is not worth its reduction.
+constexpr int64_t kMinStagesPerPart = 8;
+constexpr int64_t kMaxPartialsBytes = int64_t{256} << 20;
+
+struct Shape {
+  int tile_m;
+  int consumers;
+  Schedule schedule;
+};
+
+// How consumer warpgroups may share rows.
+constexpr Shape kShapes[] = {
+    {64, 1, Schedule::kCooperative},  {128, 2, Schedule::kCooperative},
+    {256, 2, Schedule::kCooperative}, {64, 2, Schedule::kPingPong},
+    {128, 2, Schedule::kPingPong},
+};
+
+// The problem seen from one orientation: which operand is X, what is
+// contiguous. Config and launch are still open.
+Plan Orient(const Problem& problem, bool exchanged) {
+  Plan plan;
+  plan.exchanged = exchanged;
+  plan.rows = exchanged ? problem.n : problem.m;
+  plan.columns = exchanged ? problem.m : problem.n;
+  plan.depth = problem.reads_ab() ? problem.k : 0;
+  const Major a_major =
+      problem.a_order == Order::kRowMajor ? Major::kK : Major::kMn;
+  const Major b_major =
+      problem.b_order == Order::kColumnMajor ? Major::kK : Major::kMn;
+  const bool rows_contiguous =
+      (problem.d_order == Order::kColumnMajor) != exchanged;
+  plan.family = {
+      .input = problem.a_type,
+      .output = problem.d_type,
+      .x_major = exchanged ? b_major : a_major,
+      .y_major = exchanged ? a_major : b_major,
+      .store = rows_contiguous ? Store::kTransposed : Store::kNormal,
+      .reads_c = problem.reads_c(),
+  };
+  return plan;
+}
+
+// Whether the epilogue moves a tile of this width in slabs of decent size.
+bool HasGoodSlabs(const Family& family, const Config& config) {
+  const int columns = SlabColumns(family, config);
+  const int bytes = columns * BytesOf(StagedType(family, config));
+  return family.store == Store::kTransposed
+             ? config.tile_n <= 24 || columns >= 24
+             : config.tile_n <= 32 || bytes >= 64;
+}
+
+// Most stages that fit, or 0 when not even two do.
+int Stages(const Family& family, Config config, int limit_bytes) {
+  config.stages = 0;
+  const int rest = limit_bytes - SharedMemoryBytes(family, config);
+  const int stages = rest / (StageBytes(family, config) + 16);
+  return stages < 2 ? 0 : std::min(stages, kMaxStages);
+}
+
+// Completes `plan` with the most stages that fit and its predicted time, and
+// appends it when it is usable.
+void Consider(Plan plan, const DeviceProperties& device,
+              std::vector<Plan>& candidates) {
+  if (!HasGoodSlabs(plan.family, plan.config)) return;
+  plan.config.stages =
+      Stages(plan.family, plan.config, device.shared_memory_bytes);
+  const bool ping_pong = plan.config.schedule == Schedule::kPingPong;
+  if (plan.config.stages < (ping_pong ? 3 : 2)) return;
+  plan.predicted_cycles = PredictCycles(plan, device);
+  candidates.push_back(plan);
+}
+
+// Splits k so that one wave of CTAs has work for all SMs.
+void ConsiderSplit(Plan plan, const DeviceProperties& device,
+                   std::vector<Plan>& candidates) {
+  const int64_t stages = DivideUp(plan.depth, plan.config.tile_k);
+  const int64_t wanted = std::min(device.multiprocessors / Tiles(plan),
+                                  stages / kMinStagesPerPart);
+  if (wanted < 2) return;
+  // Equal parts: as many as are not empty.
+  plan.splits = static_cast<int>(DivideUp(stages, DivideUp(stages, wanted)));
+  if (4 * plan.rows * plan.columns * plan.splits > kMaxPartialsBytes) return;
+  plan.config.split_k = true;
+  Consider(plan, device, candidates);
+}
+
+std::vector<Plan> Candidates(const Problem& problem,
+                             const DeviceProperties& device) {
+  std::vector<Plan> candidates;
+  for (const bool exchanged : {false, true}) {
+    Plan plan = Orient(problem, exchanged);
+    for (const Shape& shape : kShapes) {
+      for (int tile_n = 8; tile_n <= 256; tile_n += 8) {
+        plan.config = {.tile_m = shape.tile_m,
+                       .tile_n = tile_n,
+                       .tile_k = kTileK,
+                       .consumers = shape.consumers,
+                       .schedule = shape.schedule};
+        if (Accumulators(plan.config) > kMaxAccumulators) break;
+        Consider(plan, device, candidates);
+        if (shape.schedule == Schedule::kCooperative) {
+          ConsiderSplit(plan, device, candidates);
+        }
+      }
+    }
+  }
+  return candidates;
+}
+
+bool Faster(const Plan& a, const Plan& b) {
+  return a.predicted_cycles < b.predicted_cycles;
+}
+
+}  // namespace
+
+Plan ChoosePlan(const Problem& problem, const DeviceProperties& device) {
+  std::vector<Plan> candidates = Candidates(problem, device);
+  CHECK(!candidates.empty());
+  Plan best = *std::min_element(candidates.begin(), candidates.end(), Faster);
+  CompletePlan(problem, device, best);
+  return best;
+}
+
+std::optional<Plan> PlanWith(const Problem& problem,
+                             const DeviceProperties& device,
+                             const Family& family, const Config& config) {
+  if (config.split_k) return std::nullopt;
+  std::optional<Plan> best;
+  for (const bool exchanged : {false, true}) {
+    Plan plan = Orient(problem, exchanged);
+    if (plan.family != family) continue;
+    plan.config = config;
+    plan.predicted_cycles = PredictCycles(plan, device);
+    if (!best || Faster(plan, *best)) best = plan;
+  }
+  if (best) CompletePlan(problem, device, *best);
+  return best;
+}
+
+std::vector<Plan> RankPlans(const Problem& problem,
+                            const DeviceProperties& device, int count) {
+  std::vector<Plan> candidates = Candidates(problem, device);
+  std::stable_sort(candidates.begin(), candidates.end(), Faster);
+  if (static_cast<int>(candidates.size()) > count) candidates.resize(count);
+  for (Plan& plan : candidates) CompletePlan(problem, device, plan);
+  return candidates;
+}
+
+}  // namespace gemmd::jit

@@ -1,0 +1,34 @@
+#include "jit/problem/layout.h"
+
+namespace gemmd::jit {
+namespace {
+
+// Strides of a tensor map are multiples of 16 bytes (CUDA driver API,
+// cuTensorMapEncodeTiled).
+constexpr int64_t kMinAlignmentBytes = 16;
+// Lines that are long enough to afford it start at cache lines.
+constexpr int64_t kCacheLineBytes = 128;
+constexpr int64_t kLongLineBytes = 512;
+
+}  // namespace
+
+int64_t MatrixLayout::width() const {
+  return order == Order::kRowMajor ? columns : rows;
+}
+
+int64_t MatrixLayout::lines() const {
+  return order == Order::kRowMajor ? rows : columns;
+}
+
+int64_t MatrixLayout::width_bytes() const {
+  return (width() * BitsOf(type) + 7) / 8;
+}
+
+int64_t MatrixLayout::pitch_bytes() const {
+  const int64_t bytes = width_bytes();
+  const int64_t alignment =
+      bytes < kLongLineBytes ? kMinAlignmentBytes : kCacheLineBytes;
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace gemmd::jit

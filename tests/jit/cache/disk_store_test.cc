@@ -1,0 +1,285 @@
+// What may go wrong on a disk, and what must hold all the same.
+#include "jit/cache/disk_store.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "jit/cache/entry.h"
+#include "tests/jit/fake_compiler.h"
+
+namespace gemmd::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr PublishStep kSteps[] = {
+    PublishStep::kBeforeWrite, PublishStep::kHalfWritten,
+    PublishStep::kBeforeSync, PublishStep::kBeforeRename,
+    PublishStep::kAfterRename};
+
+class DiskStoreTest : public testing::Test {
+ protected:
+  DiskStore Open(std::function<absl::Status(PublishStep)> at_step = nullptr) {
+    return DiskStore({.directory = directory_.path(), .at_step = at_step});
+  }
+
+  fs::path Path(const std::string& name) const {
+    return fs::path(directory_.path()) / name;
+  }
+
+  // A later writer and reader are unaffected by what happened before.
+  void ExpectUnaffected() {
+    DiskStore store = Open();
+    EXPECT_TRUE(store.Store(kernel_).ok());
+    const absl::StatusOr<CompiledKernel> read = store.Load(kernel_.key);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->cubin, kernel_.cubin);
+    EXPECT_TRUE(fs::is_empty(Path("temporary")));
+  }
+
+  TemporaryDirectory directory_;
+  const CompiledKernel kernel_ = FakeKernel("source");
+};
+
+TEST_F(DiskStoreTest, ReturnsWhatWasStored) {
+  EXPECT_TRUE(absl::IsNotFound(Open().Load(kernel_.key).status()));
+  ExpectUnaffected();
+}
+
+TEST_F(DiskStoreTest, AKillAtAnyStepLeavesAllOrNothing) {
+  for (const PublishStep step : kSteps) {
+    fs::remove_all(directory_.path());
+    const pid_t child = fork();
+    if (child == 0) {
+      Open([step](PublishStep at) {
+        if (at == step) kill(getpid(), SIGKILL);
+        return absl::OkStatus();
+      })
+          .Store(kernel_)
+          .IgnoreError();
+      _exit(1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << static_cast<int>(step);
+    const absl::Status read = Open().Load(kernel_.key).status();
+    EXPECT_EQ(read.code(), step == PublishStep::kAfterRename
+                               ? absl::StatusCode::kOk
+                               : absl::StatusCode::kNotFound)
+        << static_cast<int>(step);
+    ExpectUnaffected();
+  }
+}
+
+TEST_F(DiskStoreTest, AnErrorAtAnyStepIsReportedAndLeavesNothingHalf) {
+  for (const int error : {ENOSPC, EROFS, EIO}) {
+    for (const PublishStep step : kSteps) {
+      fs::remove_all(directory_.path());
+      const absl::Status status =
+          Open([&](PublishStep at) {
+            return at == step ? ErrnoStatus(error, "write") : absl::OkStatus();
+          }).Store(kernel_);
+      EXPECT_FALSE(status.ok());
+      const absl::Status read = Open().Load(kernel_.key).status();
+      EXPECT_TRUE(read.ok() || absl::IsNotFound(read)) << read;
+      EXPECT_TRUE(fs::is_empty(Path("temporary")));
+      ExpectUnaffected();
+    }
+  }
+}
+
+TEST_F(DiskStoreTest, AFlippedBitAnywhereIsQuarantined) {
+  const std::string bytes = EncodeEntry(kernel_);
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    ExpectUnaffected();
+    std::string damaged = bytes;
+    const size_t at = random() % damaged.size();
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << random() % 8));
+    std::ofstream(Path("entries/" + kernel_.key), std::ios::trunc) << damaged;
+    DiskStore store = Open();
+    EXPECT_TRUE(absl::IsDataLoss(store.Load(kernel_.key).status())) << at;
+    EXPECT_TRUE(absl::IsNotFound(store.Load(kernel_.key).status())) << at;
+    EXPECT_TRUE(fs::exists(Path("quarantine/" + kernel_.key)));
+  }
+}
+
+TEST_F(DiskStoreTest, ATruncatedEntryIsQuarantined) {
+  const std::string bytes = EncodeEntry(kernel_);
+  for (const size_t length : {size_t{0}, size_t{1}, bytes.size() - 1}) {
+    ExpectUnaffected();
+    fs::resize_file(Path("entries/" + kernel_.key), length);
+    EXPECT_TRUE(absl::IsDataLoss(Open().Load(kernel_.key).status()));
+  }
+  ExpectUnaffected();
+}
+
+TEST_F(DiskStoreTest, AnEntryOfAnotherKeyIsQuarantined) {
+  ExpectUnaffected();
+  const CompiledKernel other = FakeKernel("other");
+  fs::rename(Path("entries/" + kernel_.key), Path("entries/" + other.key));
+  EXPECT_TRUE(absl::IsDataLoss(Open().Load(other.key).status()));
+  EXPECT_TRUE(absl::IsNotFound(Open().Load(other.key).status()));
+}
+
+TEST_F(DiskStoreTest, ACubinThatContradictsItsEntryIsQuarantined) {
+  CompiledKernel kernel = kernel_;
+  for (const std::string& cubin :
+       {FakeCubin(43), FakeCubin(42, 80), FakeCubin(42, 90, "other"),
+        std::string("not a cubin")}) {
+    kernel.cubin = cubin;
+    ASSERT_TRUE(Open().Store(kernel).ok());
+    EXPECT_TRUE(absl::IsDataLoss(Open().Load(kernel.key).status()));
+  }
+}
+
+TEST_F(DiskStoreTest, QuarantineIsBounded) {
+  for (int i = 0; i < 40; ++i) {
+    const CompiledKernel kernel = FakeKernel(std::to_string(i));
+    ASSERT_TRUE(Open().Store(kernel).ok());
+    ASSERT_TRUE(Open().Quarantine(kernel.key).ok());
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(Path("quarantine")), {}), 16);
+}
+
+TEST_F(DiskStoreTest, DoesNotFollowLinks) {
+  ExpectUnaffected();
+  const fs::path entry = Path("entries/" + kernel_.key);
+  fs::rename(entry, Path("elsewhere"));
+  fs::create_symlink(Path("elsewhere"), entry);
+  EXPECT_TRUE(absl::IsDataLoss(Open().Load(kernel_.key).status()));
+  EXPECT_TRUE(fs::exists(Path("elsewhere")));
+  ExpectUnaffected();
+
+  fs::rename(Path("entries"), Path("other_entries"));
+  fs::create_directory_symlink(Path("other_entries"), Path("entries"));
+  EXPECT_FALSE(Open().Load(kernel_.key).ok());
+  EXPECT_FALSE(Open().Store(kernel_).ok());
+}
+
+TEST_F(DiskStoreTest, RefusesAFolderThatOthersCanWrite) {
+  ExpectUnaffected();
+  chmod(Path("entries").c_str(), 0777);
+  EXPECT_TRUE(absl::IsPermissionDenied(Open().Load(kernel_.key).status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(Open().Store(kernel_)));
+  chmod(Path("entries").c_str(), 0700);
+  ExpectUnaffected();
+}
+
+TEST_F(DiskStoreTest, AFifoInPlaceOfAnEntryDoesNotHangAReader) {
+  ExpectUnaffected();
+  fs::remove(Path("entries/" + kernel_.key));
+  ASSERT_EQ(mkfifo(Path("entries/" + kernel_.key).c_str(), 0600), 0);
+  EXPECT_TRUE(absl::IsDataLoss(Open().Load(kernel_.key).status()));
+  ExpectUnaffected();
+}
+
+TEST_F(DiskStoreTest, SweepsWhatACrashLeft) {
+  ExpectUnaffected();
+  std::ofstream(Path("temporary/left")) << "half an entry";
+  ExpectUnaffected();
+}
+
+TEST_F(DiskStoreTest, AReadOnlyStoreChangesNothing) {
+  ExpectUnaffected();
+  std::ofstream(Path("entries/" + kernel_.key), std::ios::trunc) << "garbage";
+  DiskStore layer({.directory = directory_.path(), .read_only = true});
+  EXPECT_TRUE(absl::IsDataLoss(layer.Load(kernel_.key).status()));
+  EXPECT_TRUE(fs::exists(Path("entries/" + kernel_.key)));
+  EXPECT_TRUE(absl::IsPermissionDenied(layer.Store(kernel_)));
+  EXPECT_TRUE(absl::IsPermissionDenied(layer.Remove(kernel_.key)));
+}
+
+TEST_F(DiskStoreTest, EvictsTheLeastRecentlyUsed) {
+  std::vector<CompiledKernel> kernels;
+  for (int i = 0; i < 5; ++i) kernels.push_back(FakeKernel(std::to_string(i)));
+  // Each entry takes one block of 4096 bytes.
+  DiskStore store({.directory = directory_.path(), .limit_bytes = 4 * 4096});
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(store.Store(kernels[i]).ok());
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  ASSERT_TRUE(store.Load(kernels[0].key).ok());
+  ASSERT_TRUE(store.Store(kernels[4]).ok());
+  EXPECT_TRUE(store.Load(kernels[0].key).ok());
+  EXPECT_TRUE(absl::IsNotFound(store.Load(kernels[1].key).status()));
+  EXPECT_EQ(store.BytesUsed(), 4 * 4096);
+  ASSERT_TRUE(store.Collect(4096).ok());
+  EXPECT_EQ(store.Keys().size(), 1u);
+}
+
+TEST_F(DiskStoreTest, RefusesAnEntryLargerThanItsLimit) {
+  DiskStore store({.directory = directory_.path(), .limit_bytes = 4096});
+  ASSERT_TRUE(store.Store(kernel_).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      store.Store(FakeKernel(std::string(10000, 'x')))));
+  EXPECT_TRUE(store.Load(kernel_.key).ok());
+}
+
+// Entries from a time when the clock was ahead are evicted late, no more.
+TEST_F(DiskStoreTest, WorksWhenTheClockWasSetBack) {
+  DiskStore store({.directory = directory_.path(), .limit_bytes = 2 * 4096});
+  ASSERT_TRUE(store.Store(kernel_).ok());
+  fs::last_write_time(
+      Path("entries/" + kernel_.key),
+      fs::file_time_type::clock::now() + std::chrono::hours(24 * 365));
+  for (int i = 0; i < 3; ++i) {
+    const CompiledKernel kernel = FakeKernel(std::to_string(i));
+    ASSERT_TRUE(store.Store(kernel).ok());
+    EXPECT_TRUE(store.Load(kernel.key).ok());
+  }
+  EXPECT_LE(store.BytesUsed(), 2 * 4096);
+}
+
+int64_t BytesBelow(const fs::path& directory) {
+  int64_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    struct stat facts;
+    if (lstat(entry.path().c_str(), &facts) == 0 && S_ISREG(facts.st_mode)) {
+      bytes += std::max<int64_t>(facts.st_blocks * 512, facts.st_size);
+    }
+  }
+  return bytes;
+}
+
+TEST(DiskStoreBoundTest, HoldsItsLimitUnderARandomLoad) {
+  constexpr int64_t kLimit = 20'000'000;
+  constexpr int kKeys = 10000;
+  // In memory where there is such a place: a disk would flush 20,000 times.
+  const TemporaryDirectory directory(fs::exists("/dev/shm") ? "/dev/shm" : "");
+  std::mt19937 random(3);
+  const auto kernel_of = [](int i) {
+    CompiledKernel kernel =
+        FakeKernel(std::string(1000 + i % 97 * 500, 'x') + std::to_string(i));
+    return kernel;
+  };
+  DiskStore store({.directory = directory.path(), .limit_bytes = kLimit});
+  int hits = 0;
+  for (int round = 0; round < kKeys; ++round) {
+    // Half of the load goes to a tenth of the keys.
+    const int i = random() % (random() % 2 == 0 ? kKeys : kKeys / 10);
+    const CompiledKernel kernel = kernel_of(i);
+    const absl::StatusOr<CompiledKernel> read = store.Load(kernel.key);
+    if (read.ok()) {
+      ++hits;
+      ASSERT_EQ(read->source, kernel.source);
+    } else {
+      ASSERT_TRUE(absl::IsNotFound(read.status())) << read.status();
+      ASSERT_TRUE(store.Store(kernel).ok());
+    }
+    if (round % 10 != 0) continue;
+    ASSERT_LE(BytesBelow(directory.path()), kLimit);
+  }
+  EXPECT_GT(hits, 1000);
+  EXPECT_GT(BytesBelow(directory.path()), kLimit * 9 / 10);
+}
+
+}  // namespace
+}  // namespace gemmd::jit

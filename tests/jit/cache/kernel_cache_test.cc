@@ -1,0 +1,303 @@
+#include "jit/cache/kernel_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "tests/jit/fake_compiler.h"
+
+namespace gemmd::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Time Soon() { return absl::Now() + absl::Seconds(30); }
+
+class KernelCacheTest : public testing::Test {
+ protected:
+  std::unique_ptr<KernelCache> Open(bool with_compiler = true) {
+    return KernelCache::Create(
+        {.directory = directory_.path(),
+         .compile_jobs = 2,
+         .warn = [this](const std::string& text) { warnings_ = text; }},
+        with_compiler ? std::make_unique<FakeCompiler>(control_) : nullptr);
+  }
+
+  fs::path EntryFile(const std::string& key) const {
+    return fs::path(directory_.path()) / "entries" / key;
+  }
+
+  TemporaryDirectory directory_;
+  std::shared_ptr<FakeCompiler::Control> control_ =
+      std::make_shared<FakeCompiler::Control>();
+  std::string warnings_;
+  const Instance instance_ = {.name = "one", .source = "one"};
+};
+
+TEST_F(KernelCacheTest, AnswersFromMemoryThenFromDisk) {
+  auto cache = Open();
+  const absl::StatusOr<CacheResult> first = cache->Get(instance_, Soon());
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->source, CubinSource::kCompiled);
+  EXPECT_EQ(first->kernel->registers, 42);
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kMemory);
+  EXPECT_EQ(cache->statistics().compiles, 1);
+  EXPECT_EQ(cache->statistics().memory_hits, 1);
+
+  cache = Open();
+  const absl::StatusOr<CacheResult> again = cache->Get(instance_, Soon());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->source, CubinSource::kDisk);
+  EXPECT_EQ(again->kernel->cubin, first->kernel->cubin);
+  EXPECT_EQ(cache->statistics().disk_hits, 1);
+  EXPECT_EQ(control_->compiles, 1);
+}
+
+TEST_F(KernelCacheTest, CompilesOnceForManyCallers) {
+  absl::Notification go;
+  control_->behave = [&](const Instance&, absl::Time) {
+    go.WaitForNotification();
+    return CompileOutput{.cubin = FakeCubin(), .log = FakeLog()};
+  };
+  auto cache = Open();
+  std::vector<std::thread> callers;
+  std::atomic<int> served = 0;
+  for (int i = 0; i < 16; ++i) {
+    callers.emplace_back([&] { served += cache->Get(instance_, Soon()).ok(); });
+  }
+  while (control_->running == 0) absl::SleepFor(absl::Milliseconds(1));
+  go.Notify();
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(served, 16);
+  EXPECT_EQ(control_->compiles, 1);
+}
+
+TEST_F(KernelCacheTest, HoldsACallersDeadlineAndGoesOnCompiling) {
+  absl::Notification go;
+  control_->behave = [&](const Instance&, absl::Time) {
+    go.WaitForNotification();
+    return CompileOutput{.cubin = FakeCubin(), .log = FakeLog()};
+  };
+  auto cache = Open();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      cache->Get(instance_, absl::Now() + absl::Milliseconds(20)).status()));
+  go.Notify();
+  EXPECT_TRUE(cache->Get(instance_, Soon()).ok());
+  EXPECT_EQ(control_->compiles, 1);
+}
+
+TEST_F(KernelCacheTest, ReportsWhatTheCompilerSaid) {
+  control_->behave = [](const Instance&, absl::Time) {
+    return absl::InternalError("line 7: nonsense");
+  };
+  auto cache = Open();
+  const absl::Status status = cache->Get(instance_, Soon()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(absl::StrContains(status.message(), "line 7: nonsense"));
+  EXPECT_EQ(cache->statistics().compile_errors, 1);
+  EXPECT_TRUE(cache->List().empty());
+}
+
+TEST_F(KernelCacheTest, RefusesAKernelWithoutTheEntryPoint) {
+  control_->behave = [](const Instance&, absl::Time) {
+    return CompileOutput{.cubin = FakeCubin(42, 90, "other"), .log = FakeLog()};
+  };
+  EXPECT_EQ(Open()->Get(instance_, Soon()).status().code(),
+            absl::StatusCode::kInternal);
+}
+
+TEST_F(KernelCacheTest, QuarantinesADamagedEntryAndCompilesAgain) {
+  const std::string key = Open()->Get(instance_, Soon())->kernel->key;
+  for (const std::string damage : {"", "garbage"}) {
+    std::ofstream(EntryFile(key), std::ios::trunc) << damage;
+    auto cache = Open();
+    const absl::StatusOr<CacheResult> result = cache->Get(instance_, Soon());
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->source, CubinSource::kCompiled);
+    EXPECT_EQ(cache->statistics().quarantined, 1);
+    EXPECT_TRUE(fs::exists(fs::path(directory_.path()) / "quarantine" / key));
+    EXPECT_TRUE(absl::StrContains(warnings_, key)) << warnings_;
+    EXPECT_EQ(Open()->Get(instance_, Soon())->source, CubinSource::kDisk);
+  }
+}
+
+TEST_F(KernelCacheTest, WorksWhenTheDirectoryCannotBeWritten) {
+  // A file in place of the folder stops even root.
+  std::ofstream(fs::path(directory_.path()) / "entries") << "in the way";
+  auto cache = Open();
+  const absl::StatusOr<CacheResult> result = cache->Get(instance_, Soon());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(cache->statistics().write_errors, 1);
+  EXPECT_TRUE(absl::StrContains(warnings_, directory_.path())) << warnings_;
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kMemory);
+}
+
+TEST_F(KernelCacheTest, SurvivesTheLossOfItsDirectory) {
+  auto cache = Open();
+  ASSERT_TRUE(cache->Get(instance_, Soon()).ok());
+  fs::remove_all(directory_.path());
+  ASSERT_TRUE(cache->Get({.name = "two", .source = "two"}, Soon()).ok());
+  EXPECT_EQ(cache->statistics().write_errors, 0);
+  EXPECT_EQ(Open()->List().size(), 1u);
+}
+
+TEST_F(KernelCacheTest, WithoutACompilerServesWhatAnyCompilerMade) {
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(Open(false)->Get(instance_, Soon()).status()));
+  ASSERT_TRUE(Open()->Get(instance_, Soon()).ok());
+  auto cache = Open(false);
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kDisk);
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kMemory);
+  const absl::Status status =
+      cache->Get({.name = "two", .source = "two"}, Soon()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_TRUE(absl::StrContains(status.message(), "nvidia-cuda-nvrtc"));
+}
+
+// What is in memory needs no directory, and so no time to list one.
+TEST_F(KernelCacheTest, WithoutACompilerMemoryServesWithoutTheDisk) {
+  ASSERT_TRUE(Open()->Get(instance_, Soon()).ok());
+  auto cache = Open(false);
+  const std::string key = cache->Get(instance_, Soon())->kernel->key;
+  fs::remove_all(directory_.path());
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kMemory);
+  // Forgotten by memory, it is gone, though its key was known.
+  cache->Evict(key).IgnoreError();
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(cache->Get(instance_, Soon()).status()));
+}
+
+TEST_F(KernelCacheTest, MeasuresTheUseOfATier) {
+  const auto cubin_bytes = static_cast<int64_t>(FakeCubin().size());
+  auto cache = Open();
+  ASSERT_TRUE(cache->Get(instance_, Soon()).ok());
+  TierStatistics disk = cache->statistics().tiers.at(0);
+  EXPECT_EQ(disk.name, "disk");
+  EXPECT_EQ(disk.hits, 0);
+  EXPECT_GE(disk.misses, 1);
+  EXPECT_EQ(disk.bytes_loaded, 0);
+  EXPECT_EQ(disk.bytes_stored, cubin_bytes);
+  cache = Open();
+  const std::string key = cache->Get(instance_, Soon())->kernel->key;
+  disk = cache->statistics().tiers.at(0);
+  EXPECT_EQ(disk.hits, 1);
+  EXPECT_EQ(disk.misses, 0);
+  EXPECT_EQ(disk.errors, 0);
+  EXPECT_EQ(disk.bytes_loaded, cubin_bytes);
+  EXPECT_EQ(disk.bytes_stored, 0);
+  std::ofstream(EntryFile(key), std::ios::trunc) << "garbage";
+  cache = Open();
+  ASSERT_TRUE(cache->Get(instance_, Soon()).ok());
+  EXPECT_EQ(cache->statistics().tiers.at(0).errors, 1);
+}
+
+TEST_F(KernelCacheTest, RefusesWhatWasRejectedWithoutCompilingAgain) {
+  control_->behave = [](const Instance&, absl::Time) {
+    return absl::InternalError("nonsense");
+  };
+  auto cache = Open();
+  const absl::Status first = cache->Get(instance_, Soon()).status();
+  EXPECT_EQ(cache->Get(instance_, Soon()).status(), first);
+  EXPECT_EQ(control_->compiles, 1);
+  EXPECT_EQ(cache->statistics().rejected_at_once, 1);
+  // Another source is another matter.
+  cache->Get({.name = "one", .source = "two"}, Soon()).status().IgnoreError();
+  EXPECT_EQ(control_->compiles, 2);
+}
+
+TEST_F(KernelCacheTest, TriesAgainWhenTheCompilerWasInTrouble) {
+  for (const absl::Status& trouble : {absl::UnavailableError("killed"),
+                                      absl::ResourceExhaustedError("no memory"),
+                                      absl::DeadlineExceededError("no time")}) {
+    control_->behave = [&](const Instance&, absl::Time) { return trouble; };
+    auto cache = Open();
+    const int before = control_->compiles;
+    EXPECT_EQ(cache->Get(instance_, Soon()).status().code(), trouble.code());
+    EXPECT_EQ(cache->Get(instance_, Soon()).status().code(), trouble.code());
+    EXPECT_EQ(control_->compiles, before + 2);
+  }
+}
+
+TEST_F(KernelCacheTest, ForgetsARejectionAfterItsLifetime) {
+  control_->behave = [](const Instance&, absl::Time) {
+    return absl::InternalError("nonsense");
+  };
+  auto cache =
+      KernelCache::Create({.rejection_lifetime = absl::Milliseconds(1)},
+                          std::make_unique<FakeCompiler>(control_));
+  EXPECT_FALSE(cache->Get(instance_, Soon()).ok());
+  absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_FALSE(cache->Get(instance_, Soon()).ok());
+  EXPECT_EQ(control_->compiles, 2);
+}
+
+TEST_F(KernelCacheTest, ReadsLayersAndNeverWritesThem) {
+  const std::string key = Open()->Get(instance_, Soon())->kernel->key;
+  TemporaryDirectory own;
+  const auto open = [&] {
+    return KernelCache::Create({.directory = own.path(),
+                                .layers = {"/nonexistent", directory_.path()}},
+                               std::make_unique<FakeCompiler>(control_));
+  };
+  auto cache = open();
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kDisk);
+  EXPECT_EQ(control_->compiles, 1);
+  EXPECT_EQ(cache->statistics().tiers[1].hits, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(cache->Evict(key)));
+  // Damage in a layer is passed over; the layer stays as it is.
+  std::ofstream(EntryFile(key), std::ios::trunc) << "garbage";
+  cache = open();
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kCompiled);
+  EXPECT_TRUE(fs::exists(EntryFile(key)));
+  EXPECT_EQ(open()->Get(instance_, Soon())->source, CubinSource::kDisk);
+}
+
+TEST_F(KernelCacheTest, RequiredToBeCompleteItCompilesNothing) {
+  ASSERT_TRUE(Open()->Get(instance_, Soon()).ok());
+  auto cache = KernelCache::Create(
+      {.directory = directory_.path(), .require_complete = true},
+      std::make_unique<FakeCompiler>(control_));
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kDisk);
+  const absl::Status status =
+      cache->Get({.name = "gemm_two", .source = "two"}, Soon()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_TRUE(absl::StrContains(status.message(), "gemm_two")) << status;
+  EXPECT_EQ(control_->compiles, 1);
+}
+
+TEST_F(KernelCacheTest, PutsAsideWhatADeviceRefused) {
+  auto cache = Open();
+  const std::string key = cache->Get(instance_, Soon())->kernel->key;
+  cache->Quarantine(key);
+  EXPECT_TRUE(fs::exists(fs::path(directory_.path()) / "quarantine" / key));
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kCompiled);
+}
+
+TEST_F(KernelCacheTest, ListsFindsAndEvicts) {
+  auto cache = Open();
+  const std::string key = cache->Get(instance_, Soon())->kernel->key;
+  cache = Open();
+  ASSERT_EQ(cache->List().size(), 1u);
+  EXPECT_EQ((*cache->Find(key))->name, "one");
+  EXPECT_TRUE(cache->Evict(key).ok());
+  EXPECT_TRUE(absl::IsNotFound(cache->Evict(key)));
+  EXPECT_TRUE(absl::IsNotFound(cache->Find(key).status()));
+  EXPECT_TRUE(absl::IsNotFound(cache->Find("../../etc/passwd").status()));
+  EXPECT_TRUE(cache->List().empty());
+}
+
+TEST_F(KernelCacheTest, NamesOnlyItsOwnFiles) {
+  Open()->Get(instance_, Soon()).status().IgnoreError();
+  const fs::perms mode =
+      fs::status(fs::path(directory_.path()) / "entries").permissions();
+  EXPECT_EQ(mode, fs::perms::owner_all);
+  EXPECT_TRUE(fs::is_empty(fs::path(directory_.path()) / "temporary"));
+}
+
+}  // namespace
+}  // namespace gemmd::jit

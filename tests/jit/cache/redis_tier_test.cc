@@ -1,0 +1,204 @@
+// The shared tier against a real Redis and against servers that misbehave.
+#include "jit/cache/redis_tier.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "jit/cache/entry.h"
+#include "jit/cache/signature.h"
+#include "tests/jit/cache/redis_server.h"
+#include "tests/jit/fake_compiler.h"
+
+namespace gemmd::jit {
+namespace {
+
+absl::Time Soon() { return absl::Now() + absl::Seconds(30); }
+
+std::shared_ptr<Tier> Open(const std::string& address,
+                           const std::string& signing_key = "") {
+  return CreateRedisTier({.server = {.address = address},
+                          .signing_key = signing_key,
+                          .load_timeout = absl::Milliseconds(300)});
+}
+
+absl::Status Put(const std::string& address, const std::string& key,
+                 const std::string& value) {
+  RedisConnection connection({.address = address});
+  return connection.Command({"SET", "gemmd:1:" + key, value}, 100, Soon())
+      .status();
+}
+
+const CompiledKernel kKernel = FakeKernel("source");
+
+TEST(RedisTierTest, ReturnsWhatWasStored) {
+  const RedisServerProcess server;
+  const auto tier = Open(server.address());
+  EXPECT_TRUE(absl::IsNotFound(tier->Load(kKernel.key).status()));
+  ASSERT_TRUE(tier->Store(kKernel).ok());
+  const auto kernel = Open(server.address())->Load(kKernel.key);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_EQ(kernel->cubin, kKernel.cubin);
+}
+
+TEST(RedisTierTest, UsesAPassword) {
+  const RedisServerProcess server("secret");
+  EXPECT_FALSE(Open(server.address())->Store(kKernel).ok());
+  EXPECT_TRUE(CreateRedisTier({.server = {.address = server.address(),
+                                          .password = "secret"}})
+                  ->Store(kKernel)
+                  .ok());
+}
+
+TEST(RedisTierTest, IgnoresWhatIsNotSignedWithItsKey) {
+  const RedisServerProcess server;
+  const auto signing = Open(server.address(), "one key");
+  for (const std::string& value :
+       {EncodeEntry(kKernel), Sign("", EncodeEntry(kKernel)),
+        Sign("another key", EncodeEntry(kKernel)), std::string("garbage"),
+        std::string()}) {
+    ASSERT_TRUE(Put(server.address(), kKernel.key, value).ok());
+    EXPECT_TRUE(absl::IsDataLoss(signing->Load(kKernel.key).status()));
+  }
+  ASSERT_TRUE(signing->Store(kKernel).ok());
+  EXPECT_TRUE(signing->Load(kKernel.key).ok());
+  EXPECT_TRUE(Open(server.address())->Load(kKernel.key).ok());
+}
+
+TEST(RedisTierTest, IgnoresAnEntryThatIsDamagedOrAnothers) {
+  const RedisServerProcess server;
+  const auto tier = Open(server.address());
+  std::string damaged = Sign("", EncodeEntry(kKernel));
+  damaged[damaged.size() / 2] ^= 1;
+  ASSERT_TRUE(Put(server.address(), kKernel.key, damaged).ok());
+  EXPECT_TRUE(absl::IsDataLoss(tier->Load(kKernel.key).status()));
+  ASSERT_TRUE(Put(server.address(), kKernel.key,
+                  Sign("", EncodeEntry(FakeKernel("other"))))
+                  .ok());
+  EXPECT_TRUE(absl::IsDataLoss(tier->Load(kKernel.key).status()));
+}
+
+TEST(RedisTierTest, ComesBackAfterTheServerDid) {
+  auto server = std::make_unique<RedisServerProcess>();
+  const auto tier = CreateRedisTier({.server = {.address = server->address()},
+                                     .pause = absl::Milliseconds(50)});
+  ASSERT_TRUE(tier->Store(kKernel).ok());
+  server->Kill();
+  EXPECT_TRUE(absl::IsUnavailable(tier->Load(kKernel.key).status()));
+  for (int i = 0; i < 3; ++i) tier->Load(kKernel.key).status().IgnoreError();
+  // Paused: a miss, and nobody is asked.
+  EXPECT_TRUE(absl::IsNotFound(tier->Load(kKernel.key).status()));
+  absl::SleepFor(absl::Milliseconds(60));
+  EXPECT_TRUE(absl::IsUnavailable(tier->Load(kKernel.key).status()));
+}
+
+TEST(RedisTierTest, ErrorsNameNoAddress) {
+  const absl::Status status =
+      Open("unix:/nonexistent/socket")->Load(kKernel.key).status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_FALSE(absl::StrContains(status.message(), "nonexistent")) << status;
+}
+
+// Each of these is a server that takes the request and then does this.
+struct Misbehaviour {
+  const char* name;
+  std::function<void(int socket)> talk;
+  absl::StatusCode code;
+};
+
+void SendText(int socket, absl::string_view text) {
+  char request[4096];
+  if (recv(socket, request, sizeof(request), 0) <= 0) return;
+  if (send(socket, text.data(), text.size(), MSG_NOSIGNAL) < 0) return;
+}
+
+class MisbehavingServerTest : public testing::TestWithParam<Misbehaviour> {};
+
+// The cache above answers as if there were no such tier.
+TEST_P(MisbehavingServerTest, CostsARequestNothingButTime) {
+  const FakeServer server(GetParam().talk);
+  const auto tier = Open(server.address());
+  const absl::Time start = absl::Now();
+  EXPECT_EQ(tier->Load(kKernel.key).status().code(), GetParam().code);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+
+  const auto control = std::make_shared<FakeCompiler::Control>();
+  auto cache = KernelCache::Create({.shared = Open(server.address())},
+                                   std::make_unique<FakeCompiler>(control));
+  const auto result = cache->Get({.name = "one", .source = "one"}, Soon());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->source, CubinSource::kCompiled);
+  EXPECT_GE(cache->statistics().tiers[0].errors, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, MisbehavingServerTest,
+    testing::Values(
+        Misbehaviour{"ClosesAtOnce", [](int) {},
+                     absl::StatusCode::kUnavailable},
+        Misbehaviour{"SaysNothing",
+                     [](int socket) {
+                       char bytes[4096];
+                       while (recv(socket, bytes, sizeof(bytes), 0) > 0) {
+                       }
+                     },
+                     absl::StatusCode::kDeadlineExceeded},
+        Misbehaviour{"DripsForever",
+                     [](int socket) {
+                       SendText(socket, "$1000000\r\n");
+                       while (send(socket, "x", 1, MSG_NOSIGNAL) > 0) {
+                         absl::SleepFor(absl::Milliseconds(20));
+                       }
+                     },
+                     absl::StatusCode::kDeadlineExceeded},
+        Misbehaviour{"DiesInMidReply",
+                     [](int socket) { SendText(socket, "$1000\r\nhalf of"); },
+                     absl::StatusCode::kUnavailable},
+        Misbehaviour{"SpeaksHttp",
+                     [](int socket) {
+                       SendText(socket, "HTTP/1.1 400 Bad Request\r\n\r\n");
+                     },
+                     absl::StatusCode::kDataLoss},
+        Misbehaviour{
+            "PromisesTooMuch",
+            [](int socket) { SendText(socket, "$99999999999999\r\n"); },
+            absl::StatusCode::kDataLoss},
+        Misbehaviour{"ReportsAnError",
+                     [](int socket) { SendText(socket, "-ERR no\r\n"); },
+                     absl::StatusCode::kDataLoss},
+        Misbehaviour{
+            "NeverEndsItsLine",
+            [](int socket) { SendText(socket, std::string(100000, 'x')); },
+            absl::StatusCode::kDataLoss}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(SharedTierTest, ServesAnotherMachineAndIsFilledBehindACompile) {
+  const RedisServerProcess server;
+  const Instance instance = {.name = "one", .source = "one"};
+  const auto control = std::make_shared<FakeCompiler::Control>();
+  const auto open = [&](const std::string& directory) {
+    return KernelCache::Create(
+        {.directory = directory, .shared = Open(server.address(), "key")},
+        std::make_unique<FakeCompiler>(control));
+  };
+  const TemporaryDirectory one, other;
+  auto first = open(one.path());
+  ASSERT_EQ(first->Get(instance, Soon())->source, CubinSource::kCompiled);
+  const absl::Time end = Soon();
+  while (first->statistics().tiers[1].bytes_stored == 0) {
+    ASSERT_LT(absl::Now(), end);
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  auto second = open(other.path());
+  EXPECT_EQ(second->Get(instance, Soon())->source, CubinSource::kDisk);
+  EXPECT_EQ(second->statistics().tiers[1].hits, 1);
+  EXPECT_EQ(control->compiles, 1);
+  // It lies on the other machine's disk now.
+  EXPECT_EQ(second->statistics().tiers[0].bytes_stored,
+            static_cast<int64_t>(FakeCubin().size()));
+}
+
+}  // namespace
+}  // namespace gemmd::jit

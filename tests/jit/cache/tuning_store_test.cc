@@ -1,0 +1,106 @@
+#include "jit/cache/tuning_store.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "jit/plan/planner.h"
+#include "jit/problem/problem_line.h"
+#include "tests/jit/fake_compiler.h"
+
+namespace gemmd::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+Problem Parse(const std::string& line) { return *ParseProblemLine(line); }
+
+TuningRecord RecordOf(const std::string& line) {
+  return {.problem_class = ProblemClass(Parse(line)),
+          .device = "H100",
+          .template_digest = "digest",
+          .kernel = "gemm_x",
+          .exchanged = true,
+          .splits = 3,
+          .raster_group = 8,
+          .nanoseconds = 1359000,
+          .provenance = "test"};
+}
+
+TEST(ProblemClassTest, RoundsUpToFourStepsPerPowerOfTwo) {
+  const auto class_of = [](const std::string& line) {
+    return ProblemClass(Parse(line));
+  };
+  EXPECT_EQ(class_of("bf16 TN 4096 7168 2304"), "bf16 TN 4096 7168 2560");
+  EXPECT_EQ(class_of("bf16 TN 4097 1 8"), "bf16 TN 5120 1 8");
+  EXPECT_EQ(class_of("bf16 TN 9 10 15"), "bf16 TN 10 10 16");
+  EXPECT_EQ(class_of("bf16 TN 0 7 3000"), "bf16 TN 0 7 3072");
+  EXPECT_EQ(class_of("f16 NT 64 64 64 d=f32 alpha=3 beta=-2 order=row"),
+            "f16 NT 64 64 64 d=f32 beta=1 order=row");
+}
+
+TEST(TuningRecordTest, MatchesThePlanThatItWasMadeOf) {
+  const std::vector<Plan> plans =
+      RankPlans(Parse("bf16 TN 4096 4096 4096"), {}, 2);
+  ASSERT_EQ(plans.size(), 2u);
+  const TuningRecord record = {
+      .kernel = KernelName(plans[1].family, plans[1].config),
+      .exchanged = plans[1].exchanged,
+      .splits = plans[1].splits,
+      .raster_group = plans[1].raster_group};
+  EXPECT_TRUE(Matches(record, plans[1]));
+  EXPECT_FALSE(Matches(record, plans[0]));
+}
+
+TEST(TuningRecordTest, DetectsEveryTruncationAndEveryFlippedBit) {
+  const std::string bytes = EncodeTuningRecord(RecordOf("bf16 TN 1 2 3"));
+  ASSERT_TRUE(DecodeTuningRecord(bytes).ok());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    EXPECT_FALSE(DecodeTuningRecord(bytes.substr(0, i)).ok());
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
+    EXPECT_FALSE(DecodeTuningRecord(damaged).ok()) << i;
+  }
+}
+
+TEST(TuningStoreTest, FindsByClassDeviceAndTemplates) {
+  const TemporaryDirectory directory;
+  const TuningStore store(directory.path());
+  const Problem problem = Parse("bf16 TN 4096 7168 2304");
+  EXPECT_TRUE(absl::IsNotFound(store.Find(problem, "H100", "digest").status()));
+  TuningRecord record = RecordOf("bf16 TN 4096 7168 2304");
+  ASSERT_TRUE(store.Put(record).ok());
+  EXPECT_EQ(*store.Find(problem, "H100", "digest"), record);
+  EXPECT_EQ(*store.Find(Parse("bf16 TN 4000 7000 2400"), "H100", "digest"),
+            record);
+  EXPECT_FALSE(store.Find(problem, "H200", "digest").ok());
+  EXPECT_FALSE(store.Find(problem, "H100", "other").ok());
+  EXPECT_FALSE(
+      store.Find(Parse("bf16 NN 4096 7168 2304"), "H100", "digest").ok());
+  record.nanoseconds = 5;
+  ASSERT_TRUE(store.Put(record).ok());
+  EXPECT_EQ(store.Find(problem, "H100", "digest")->nanoseconds, 5);
+  EXPECT_EQ(store.All().size(), 1u);
+}
+
+TEST(TuningStoreTest, RemovesWhatIsDamagedOrOfOtherTemplates) {
+  const TemporaryDirectory directory;
+  const TuningStore store(directory.path());
+  const TuningRecord record = RecordOf("bf16 TN 1 2 3");
+  TuningRecord other = record;
+  other.template_digest = "other";
+  ASSERT_TRUE(store.Put(record).ok());
+  ASSERT_TRUE(store.Put(other).ok());
+  EXPECT_EQ(store.RemoveOthers("digest"), 1);
+  ASSERT_EQ(store.All().size(), 1u);
+  const fs::path file =
+      fs::directory_iterator(directory.path() + "/tuning")->path();
+  std::ofstream(file, std::ios::trunc) << "garbage";
+  EXPECT_TRUE(absl::IsDataLoss(
+      store.Find(Parse("bf16 TN 1 2 3"), "H100", "digest").status()));
+  EXPECT_FALSE(fs::exists(file));
+}
+
+}  // namespace
+}  // namespace gemmd::jit

@@ -1,0 +1,187 @@
+#include "jit/compile/worker_pool.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
+
+namespace gemmd::jit {
+namespace {
+
+absl::Time Soon() { return absl::Now() + absl::Seconds(30); }
+
+// False for a zombie too: it holds nothing but its entry.
+bool Lives(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string id, name, state;
+  return (file >> id >> name >> state) && state != "Z" && state != "X";
+}
+
+bool EndsSoon(pid_t pid) {
+  for (int i = 0; i < 1000 && Lives(pid); ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return !Lives(pid);
+}
+
+class WorkerPoolTest : public testing::Test {
+ protected:
+  absl::StatusOr<CompileOutput> Order(const std::string& order,
+                                      absl::Time deadline = Soon()) {
+    return pool_.Compile({.source = order}, deadline);
+  }
+
+  pid_t WorkerPid() {
+    int pid = 0;
+    EXPECT_TRUE(absl::SimpleAtoi(Order("pid")->cubin, &pid));
+    return pid;
+  }
+
+  WorkerPool pool_{{.program = GEMMD_TEST_FAKE_WORKER}};
+};
+
+TEST_F(WorkerPoolTest, KeepsItsWorker) { EXPECT_EQ(WorkerPid(), WorkerPid()); }
+
+TEST_F(WorkerPoolTest, PassesOnWhatTheCompilerSaid) {
+  const pid_t pid = WorkerPid();
+  EXPECT_EQ(Order("reject").status(), absl::InternalError("nonsense"));
+  EXPECT_EQ(WorkerPid(), pid);
+}
+
+TEST_F(WorkerPoolTest, ACrashFailsItsCompileOnly) {
+  const pid_t pid = WorkerPid();
+  const absl::Status status = Order("crash").status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "signal 6")) << status;
+  EXPECT_FALSE(Lives(pid));
+  EXPECT_NE(WorkerPid(), pid);
+}
+
+TEST_F(WorkerPoolTest, AnExitFailsItsCompileOnly) {
+  const absl::Status status = Order("exit").status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "code 7")) << status;
+  EXPECT_TRUE(Order("pid").ok());
+}
+
+TEST_F(WorkerPoolTest, AHangIsKilledAtItsDeadline) {
+  const pid_t pid = WorkerPid();
+  const absl::Time start = absl::Now();
+  const absl::Status status =
+      Order("hang", start + absl::Milliseconds(100)).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_FALSE(Lives(pid));
+  EXPECT_TRUE(Order("pid").ok());
+}
+
+TEST_F(WorkerPoolTest, GarbageIsAnError) {
+  EXPECT_TRUE(absl::IsUnavailable(Order("garbage").status()));
+  EXPECT_TRUE(Order("pid").ok());
+}
+
+TEST_F(WorkerPoolTest, ReplacesAWorkerThatWasKilledWhenIdle) {
+  const pid_t pid = WorkerPid();
+  kill(pid, SIGKILL);
+  ASSERT_TRUE(EndsSoon(pid));
+  EXPECT_NE(WorkerPid(), pid);
+}
+
+TEST_F(WorkerPoolTest, RunsCompilesSideBySide) {
+  std::string one, other;
+  std::thread first([&] { one = Order("doze")->cubin; });
+  std::thread second([&] { other = Order("doze")->cubin; });
+  first.join();
+  second.join();
+  EXPECT_NE(one, other);
+}
+
+TEST_F(WorkerPoolTest, GivesAWorkerNothingButItsSocket) {
+  const int file = open("/dev/null", O_RDONLY);  // Without O_CLOEXEC.
+  ASSERT_GT(file, 3);
+  // Its socket, the standard three, and the folder that it counts in.
+  EXPECT_EQ(WorkerPool({.program = GEMMD_TEST_FAKE_WORKER})
+                .Compile({.source = "count"}, Soon())
+                ->log,
+            "5");
+  close(file);
+}
+
+TEST(WorkerPoolLifeTest, EndsItsWorkersWithItself) {
+  pid_t pid = 0;
+  {
+    WorkerPool pool({.program = GEMMD_TEST_FAKE_WORKER});
+    ASSERT_TRUE(
+        absl::SimpleAtoi(pool.Compile({.source = "pid"}, Soon())->cubin, &pid));
+    EXPECT_TRUE(Lives(pid));
+  }
+  EXPECT_FALSE(Lives(pid));
+}
+
+TEST(WorkerPoolLifeTest, EndsIdleWorkersButTheLast) {
+  WorkerPool pool({.program = GEMMD_TEST_FAKE_WORKER,
+                   .idle_timeout = absl::Milliseconds(50)});
+  std::string pids[2];
+  std::thread first(
+      [&] { pids[0] = pool.Compile({.source = "doze"}, Soon())->cubin; });
+  pids[1] = pool.Compile({.source = "doze"}, Soon())->cubin;
+  first.join();
+  ASSERT_NE(pids[0], pids[1]);
+  int living = 2;
+  for (int i = 0; i < 500 && living != 1; ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+    living = Lives(std::stoi(pids[0])) + Lives(std::stoi(pids[1]));
+  }
+  EXPECT_EQ(living, 1);
+}
+
+TEST(WorkerPoolLifeTest, ReplacesAWorkerAfterSoManyCompiles) {
+  WorkerPool pool(
+      {.program = GEMMD_TEST_FAKE_WORKER, .compiles_per_worker = 2});
+  const auto pid = [&] {
+    return pool.Compile({.source = "pid"}, Soon())->cubin;
+  };
+  const std::string first = pid();
+  EXPECT_EQ(pid(), first);
+  EXPECT_NE(pid(), first);
+}
+
+TEST(WorkerPoolLifeTest, AProgramThatIsNotThereIsAnError) {
+  WorkerPool pool({.program = "/nonexistent"});
+  const absl::Status status = pool.Compile({.source = "pid"}, Soon()).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_FALSE(absl::StrContains(status.message(), "/nonexistent")) << status;
+}
+
+// The worker must go even though it is busy and nobody tells it.
+TEST(WorkerPoolLifeTest, AKilledParentLeavesNoWorker) {
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    dup2(pipe_fds[1], 1);
+    execl(GEMMD_TEST_FAKE_WORKER, GEMMD_TEST_FAKE_WORKER, "parent", nullptr);
+    _exit(127);
+  }
+  close(pipe_fds[1]);
+  std::FILE* const out = fdopen(pipe_fds[0], "r");
+  int worker = 0;
+  ASSERT_EQ(std::fscanf(out, "%d", &worker), 1);
+  std::fclose(out);
+  EXPECT_TRUE(Lives(worker));
+  kill(parent, SIGKILL);
+  EXPECT_TRUE(EndsSoon(worker));
+  waitpid(parent, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace gemmd::jit

@@ -1,0 +1,164 @@
+// Every plan is launchable, whatever the shape; the cost model ranks the
+// configs that measurements on an H100 found fastest first.
+#include "jit/plan/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "jit/plan/launch_arithmetic.h"
+#include "jit/plan/tiling.h"
+#include "jit/problem/problem_line.h"
+
+namespace gemmd::jit {
+namespace {
+
+Problem Line(const std::string& line) {
+  absl::StatusOr<Problem> problem = ParseProblemLine(line);
+  EXPECT_TRUE(problem.ok()) << problem.status();
+  return *problem;
+}
+
+void ExpectBox(const TensorMapSpec& map) {
+  EXPECT_GE(map.box_width, 1);
+  EXPECT_LE(map.box_width, 256);
+  EXPECT_LE(map.box_lines, 256);
+  EXPECT_EQ(map.pitch_bytes % 16, 0);
+  EXPECT_GE(map.pitch_bytes, map.width * BytesOf(map.type));
+  const int box_bytes = map.box_width * BytesOf(map.type);
+  EXPECT_EQ(box_bytes, map.swizzle_bytes == 0 ? 16 : map.swizzle_bytes);
+}
+
+void ExpectLaunchable(const Problem& problem, const Plan& plan) {
+  SCOPED_TRACE(DebugString(problem) + " " +
+               KernelName(plan.family, plan.config));
+  const DeviceProperties device;
+  EXPECT_LE(plan.shared_memory_bytes, device.shared_memory_bytes);
+  EXPECT_GE(plan.config.stages, 2);
+  EXPECT_EQ(plan.config.tile_n % 8, 0);
+  EXPECT_LE(Accumulators(plan.config), 208);
+  EXPECT_GE(plan.grid, 1);
+  EXPECT_LE(plan.grid, device.multiprocessors);
+  EXPECT_GE(plan.raster_group, 1);
+  EXPECT_EQ(plan.rows, plan.exchanged ? problem.n : problem.m);
+  EXPECT_EQ(plan.depth, problem.reads_ab() ? problem.k : 0);
+  EXPECT_EQ(plan.config.split_k, plan.splits > 1);
+  if (problem.reads_ab()) {
+    ExpectBox(plan.x);
+    ExpectBox(plan.y);
+  }
+  ExpectBox(plan.d);
+  if (!plan.config.split_k && plan.family.reads_c) ExpectBox(plan.c);
+  if (plan.config.split_k) {
+    // No part is empty and parts do not overlap in the workspace.
+    const int64_t stages = DivideUp(plan.depth, plan.config.tile_k);
+    const int64_t length = DivideUp(stages, plan.splits);
+    EXPECT_LT((plan.splits - 1) * length, stages);
+    EXPECT_GE(plan.partial_lines, problem.d().lines());
+    EXPECT_EQ(plan.d.lines, int64_t{plan.splits} * plan.partial_lines);
+    EXPECT_GE(plan.partials_bytes, plan.d.lines * plan.d.pitch_bytes);
+    EXPECT_GE(plan.reduce_grid, 1);
+  }
+}
+
+TEST(Planner, EveryShapeHasLaunchablePlans) {
+  const int64_t sizes[] = {1, 7, 8, 63, 64, 65, 129, 1000, 4097, 100003};
+  const int64_t depths[] = {0, 1, 24, 65, 4096, 65536};
+  for (const int64_t m : sizes) {
+    for (const int64_t n : sizes) {
+      for (const int64_t k : depths) {
+        for (const DataType d : {DataType::kBf16, DataType::kF32}) {
+          Problem problem{.m = m, .n = n, .k = k, .d_type = d};
+          problem.a_order = m % 2 ? Order::kRowMajor : Order::kColumnMajor;
+          problem.b_order = k % 3 ? Order::kRowMajor : Order::kColumnMajor;
+          problem.d_order = n % 2 ? Order::kRowMajor : Order::kColumnMajor;
+          problem.c_type = d;
+          problem.beta = k % 2 ? 1.0f : 0.0f;
+          for (const Plan& plan : RankPlans(problem, {}, 4)) {
+            ExpectLaunchable(problem, plan);
+          }
+        }
+      }
+    }
+  }
+}
+
+// D's contiguous dimension is the instruction's m or n side, depending on
+// which operand is X.
+TEST(Planner, StoreFollowsOrderAndExchange) {
+  for (const Order order : {Order::kRowMajor, Order::kColumnMajor}) {
+    const Problem problem{.m = 512, .n = 768, .k = 256, .d_order = order};
+    for (const Plan& plan : RankPlans(problem, {}, 100)) {
+      const bool contiguous_rows =
+          (order == Order::kRowMajor) == plan.exchanged;
+      EXPECT_EQ(plan.family.store,
+                contiguous_rows ? Store::kTransposed : Store::kNormal);
+    }
+  }
+}
+
+TEST(Planner, OperandsKeepTheirMajor) {
+  // Row-major A is k-major, row-major B is n-major.
+  const Problem problem{.m = 512, .n = 768, .k = 256};
+  for (const Plan& plan : RankPlans(problem, {}, 100)) {
+    const Family& family = plan.family;
+    EXPECT_EQ(plan.exchanged ? family.y_major : family.x_major, Major::kK);
+    EXPECT_EQ(plan.exchanged ? family.x_major : family.y_major, Major::kMn);
+  }
+}
+
+TEST(Planner, RanksByPredictedTime) {
+  const std::vector<Plan> plans =
+      RankPlans(Line("bf16 TN 3001 3001 3001"), {}, 50);
+  ASSERT_EQ(plans.size(), 50u);
+  for (size_t i = 1; i < plans.size(); ++i) {
+    EXPECT_LE(plans[i - 1].predicted_cycles, plans[i].predicted_cycles);
+  }
+}
+
+TEST(Planner, ChoosesTheBestRanked) {
+  for (const char* line : {"bf16 TN 8192 8192 8192", "f16 NT 300 200 100",
+                           "bf16 NN 512 512 8192"}) {
+    const Problem problem = Line(line);
+    const Plan best = RankPlans(problem, {}, 1)[0];
+    const Plan chosen = ChoosePlan(problem, {});
+    EXPECT_EQ(KernelName(chosen.family, chosen.config),
+              KernelName(best.family, best.config));
+    EXPECT_EQ(chosen.exchanged, best.exchanged);
+  }
+}
+
+TEST(PlanWith, RunsAnyShapeOfTheFamily) {
+  const Plan large = ChoosePlan(Line("bf16 TN 8192 8192 8192"), {});
+  const Problem small = Line("bf16 TN 100 200 64");
+  const auto plan = PlanWith(small, {}, large.family, large.config);
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_TRUE(plan->config == large.config);
+  ExpectLaunchable(small, *plan);
+  EXPECT_FALSE(
+      PlanWith(Line("bf16 NT 100 200 64"), {}, large.family, large.config));
+  Config split = large.config;
+  split.split_k = true;
+  EXPECT_FALSE(PlanWith(small, {}, large.family, split));
+}
+
+TEST(Planner, FitsTilesToWaves) {
+  // 64 x 41 tiles of 128 x 200 are 19.9 waves; 128 x 256 would be 15.5.
+  const Plan large = ChoosePlan(Line("bf16 TN 8192 8192 8192"), {});
+  EXPECT_EQ(large.config.tile_m, 128);
+  EXPECT_EQ(large.config.tile_n, 200);
+  EXPECT_EQ(large.config.schedule, Schedule::kPingPong);
+  // mn-major tiles come in slabs of 64.
+  const Plan slabs = ChoosePlan(Line("bf16 NT 8192 8192 8192"), {});
+  EXPECT_EQ(slabs.config.tile_n % 64, 0);
+}
+
+TEST(Planner, SplitsLongSumsOfFewTiles) {
+  EXPECT_GT(ChoosePlan(Line("bf16 TN 512 512 8192"), {}).splits, 1);
+  EXPECT_EQ(ChoosePlan(Line("bf16 TN 8192 8192 8192"), {}).splits, 1);
+  EXPECT_EQ(ChoosePlan(Line("bf16 TN 512 512 64"), {}).splits, 1);
+}
+
+}  // namespace
+}  // namespace gemmd::jit
