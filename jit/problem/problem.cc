@@ -44,6 +44,14 @@ absl::Status Validate(const Problem& problem) {
     return Unserved("c_type", problem.c_type,
                     absl::StrCat(Name(problem.d_type), " (that of d_type)"));
   }
+  if (problem.accumulator != DataType::kF32 ||
+      problem.precision != Precision::kDefault || problem.clamps ||
+      problem.bit_operation != BitOperation::kAnd ||
+      problem.epilogue != Epilogue() || problem.batch != 1) {
+    return absl::UnimplementedError(
+        "problem asks for an accumulator, precision, epilogue or batch that is "
+        "not served; served: their defaults");
+  }
   return absl::OkStatus();
 }
 

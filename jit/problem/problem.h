@@ -16,6 +16,43 @@ namespace gemmd::jit {
 // Largest m, n, k and leading dimension: kernels hold coordinates in 32 bits.
 inline constexpr int64_t kMaxDimension = (int64_t{1} << 31) - 1;
 
+// Where speed may be bought with accuracy, or the other way round.
+enum class Precision : uint8_t {
+  // f32: accurate, by six products of bf16 terms. fp8: partial sums are
+  // promoted to f32 every 128 k.
+  kDefault,
+  kTf32,  // f32 only: inputs are rounded to nearest tf32.
+  kFast,  // f32: inputs are truncated to tf32. fp8: no promotion.
+};
+
+enum class BitOperation : uint8_t { kAnd, kXor };  // b1 only.
+
+enum class Activation : uint8_t { kNone, kRelu, kGeluErf, kGeluTanh, kSilu };
+
+// What one value of a bias or a scale belongs to.
+enum class Extent : uint8_t {
+  kNone,    // There is none.
+  kTensor,  // One value.
+  kRow,     // One value a row of D (m of them).
+  kColumn,  // One value a column of D (n of them).
+  kBlock,   // Of A, 1 x 128 elements (m x k/128 values, row-major); of B,
+            // 128 x 128 (k/128 x n/128 values, row-major). fp8 only.
+};
+
+// D = d_scale * activation(alpha * scales * A B + beta * C + bias), in f32 (in
+// s32 where D is s32), rounded once to D's type.
+struct Epilogue {
+  Extent bias = Extent::kNone;     // kRow or kColumn; f32 values.
+  Extent a_scale = Extent::kNone;  // kTensor, kRow or kBlock; f32 values.
+  Extent b_scale = Extent::kNone;  // kTensor, kColumn or kBlock; f32 values.
+  bool d_scale = false;            // One f32 value, before rounding.
+  Activation activation = Activation::kNone;
+  bool writes_auxiliary = false;  // What the activation is applied to, as D.
+  bool measures_amax = false;     // Greatest |D| before d_scale.
+
+  friend bool operator==(const Epilogue&, const Epilogue&) = default;
+};
+
 struct Problem {
   int64_t m = 0;
   int64_t n = 0;
@@ -29,6 +66,18 @@ struct Problem {
   Order d_order = Order::kRowMajor;  // C has the order of D.
   float alpha = 1.0f;
   float beta = 0.0f;
+  DataType accumulator = DataType::kF32;  // kF32, kF16 or kS32.
+  Precision precision = Precision::kDefault;
+  bool clamps = false;  // Integer sums clamp at the ends of s32; else wrap.
+  BitOperation bit_operation = BitOperation::kAnd;
+  // A row of D depends on nothing but its row of A, B and the scalars.
+  bool invariant = false;
+  Epilogue epilogue;
+  // Independent products; operands lie one behind the other. An operand that
+  // is broadcast is there once.
+  int64_t batch = 1;
+  bool a_broadcast = false;
+  bool b_broadcast = false;
 
   MatrixLayout a() const { return {a_type, a_order, m, k}; }
   MatrixLayout b() const { return {b_type, b_order, k, n}; }
