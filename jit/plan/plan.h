@@ -29,6 +29,14 @@ enum class Store : uint8_t {
   kTransposed,  // Rows: D's lines run along the instruction's m.
 };
 
+// How an operand lies on the device when the kernel reads it. Whatever is not
+// stored is derived from what is by a preparation (templates/kernels/prepare).
+enum class Form : uint8_t {
+  kStored,
+  kTransposed,  // The same matrix in the opposite order.
+  kSplit,       // f32 as three planes of bf16: high, middle and low parts.
+};
+
 struct Family {
   DataType input = DataType::kBf16;
   DataType output = DataType::kBf16;
@@ -69,6 +77,9 @@ struct Plan {
   Family family;
   Config config;
   bool exchanged = false;
+  // Of the problem's A and B, whichever of X and Y they are.
+  Form a_form = Form::kStored;
+  Form b_form = Form::kStored;
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t depth = 0;
