@@ -110,7 +110,7 @@ def check_libraries(image):
         for library in _FORBIDDEN:
             _check(not re.search(rf"\b{library}\.so", lines),
                    f"{name} links {library}:\n{lines}")
-    shipped = sorted(p.name for p in image.path("/opt/gemmd/lib").iterdir())
+    shipped = sorted(p.name for p in image.path("/opt/gemmd/lib/gemmd").iterdir())
     _check([name.split(".so")[0] for name in shipped]
            == ["libnvrtc-builtins", "libnvrtc"], f"lib holds {shipped}")
     print(f"       ldd: no {', '.join(_FORBIDDEN)}; lib: {', '.join(shipped)}")

@@ -60,6 +60,8 @@ suite() {
     local good=${BASH_REMATCH[1]} bad=${BASH_REMATCH[2]}
     # An exit code that disagrees with the line is a failure of its own.
     ((code != 0 && bad == 0)) && bad=1
+    # What a test leaves out, and why, is not kept in a file.
+    grep -E "skipped '|skipped \"" "$logs/$name.log"
     ((bad)) && grep -v '^repeat' "$logs/$name.log" | tail -n 80
     count "$name" "$good" "$bad" $((SECONDS - start))
   else

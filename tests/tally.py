@@ -53,7 +53,7 @@ def run_unittest(folder, *paths):
              + [(test, "") for test in result.unexpectedSuccesses])
     # Subtests of one test count as one.
     failed = len({getattr(test, "test_case", test).id() for test, _ in wrong})
-    return result.testsRun - failed, failed
+    return result.testsRun - failed - len(result.skipped), failed
 
 
 def main():

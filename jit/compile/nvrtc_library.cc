@@ -57,10 +57,9 @@ std::vector<std::string> Candidates(const std::string& path) {
     if (!std::filesystem::is_directory(path, error)) return {absolute};
     folders = {absolute};
   } else {
-    const std::filesystem::path executable =
-        std::filesystem::read_symlink("/proc/self/exe", error);
-    folders = {executable.parent_path().parent_path() / "lib", "",
-               "/usr/local/cuda/lib64"};
+    // A bare name is searched by the dynamic loader, first where the program's
+    // RPATH says: CMakeLists.txt sets it.
+    folders = {"", "/usr/local/cuda/lib64"};
   }
   for (const std::string& folder : folders) {
     for (const char* name : kFileNames) {

@@ -36,8 +36,9 @@ struct NvrtcVersion {
 class NvrtcLibrary {
  public:
   struct Options {
-    // File or folder of libnvrtc. Empty searches "../lib" beside the
-    // executable, then what the dynamic loader finds, then
+    // File or folder of libnvrtc. Empty searches the folder that the build
+    // recorded (that of deploy/setup.sh, or ../lib/gemmd beside an installed
+    // program), then what the dynamic loader finds, then
     // /usr/local/cuda/lib64.
     std::string path;
   };

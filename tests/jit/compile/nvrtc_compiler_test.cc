@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "jit/cache/cache_key.h"
@@ -162,6 +164,13 @@ TEST(NvrtcWorkerTest, OneThatUsesUpItsMemoryFailsItsCompileOnly) {
   EXPECT_TRUE(next.ok()) << next.status();
 }
 #endif
+
+TEST(NvrtcLibraryTest, FindsTheOneOfTheBuildWithoutBeingTold) {
+  const absl::StatusOr<NvrtcLibrary> library = NvrtcLibrary::Open({});
+  ASSERT_TRUE(library.ok()) << library.status();
+  EXPECT_EQ(std::filesystem::path(library->file()).parent_path(),
+            std::filesystem::canonical(GEMMD_TEST_NVRTC));
+}
 
 TEST(NvrtcLibraryTest, SaysHowToGetIt) {
   const absl::Status status =
