@@ -30,7 +30,8 @@ absl::StatusOr<Entries> Entries::Prepare(const Options& options,
       add(ceiling);
     }
     ASSIGN_OR_RETURN(std::vector<Choice> choices,
-                     Choices(problem, device, templates, options.candidates));
+                     Choices(problem, device, templates, options.candidates,
+                             options.explore));
     for (const Choice& choice : choices) add(choice.instance);
     entries.choices_.push_back(std::move(choices));
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "jit/problem/problem_line.h"
+#include "tests/bench/sample.h"
 
 namespace gemmd::bench {
 
@@ -17,9 +18,14 @@ Times gemmd's kernels against cuBLASLt on the same GPU, in the same run.
 Shapes (at least one of):
   --shapes FILE       problems, one a line: "bf16 TN 4096 7168 2304"
   --problem LINE      one problem; may be given several times
+  --sample N          N problems that nobody chose: see tests/bench/sample.h
+  --seed S            of the sample (1)
+  --type TYPE         of the sample's matrices (bf16)
 
 Ours:
   --candidates N      time the N best plans of each problem (1: the daemon's)
+  --explore N         and N more, spread over those of up to four times the
+                      predicted time of the best: for fitting the cost model
   --overlap           programmatic dependent launch of all kernels, not only
                       of those that the planner finds short
   --cache_dir DIR     cache of compiled kernels (default: none)
@@ -32,7 +38,8 @@ The library:
   --heuristics N      take the best of its first N heuristics (8)
 
 Method:
-  --mode MODE         burst (default), sustained, or both
+  --mode MODE         burst (default), sustained, both, or quick: two short
+                      samples of everybody
   --samples N         bursts of each contender (5)
   --no_ceiling        do not measure the tensor cores' own speed
   --device N          ordinal of the GPU (0)
@@ -86,13 +93,41 @@ bool TakeSwitch(const std::string& flag, Options& options) {
 }
 
 absl::Status TakeMode(const std::string& mode, Options& options) {
-  if (mode != "burst" && mode != "sustained" && mode != "both") {
+  if (mode != "burst" && mode != "sustained" && mode != "both" &&
+      mode != "quick") {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--mode is '", mode, "'; allowed: burst, sustained, both"));
+        "--mode is '", mode, "'; allowed: burst, sustained, both, quick"));
   }
-  options.burst = mode != "sustained";
-  options.sustained = mode != "burst";
+  options.burst = mode == "burst" || mode == "both";
+  options.sustained = mode == "sustained" || mode == "both";
   return absl::OkStatus();
+}
+
+// Of --sample, --seed and --type, in any order.
+struct SampleOptions {
+  int count = 0;
+  int seed = 1;
+  jit::DataType type = jit::DataType::kBf16;
+};
+
+// Takes flags of the sample. False when `flag` is none of them.
+absl::StatusOr<bool> TakeSample(const std::string& flag,
+                                const std::string& value,
+                                SampleOptions& sample) {
+  if (flag == "--sample") {
+    ASSIGN_OR_RETURN(sample.count, PositiveInteger(flag, value, 1));
+  } else if (flag == "--seed") {
+    ASSIGN_OR_RETURN(sample.seed, PositiveInteger(flag, value, 0));
+  } else if (flag == "--type") {
+    // A line knows the names of types.
+    ASSIGN_OR_RETURN(
+        const jit::Problem line,
+        jit::ParseProblemLine(absl::StrCat(value, " TN 16 16 16")));
+    sample.type = line.a_type;
+  } else {
+    return false;
+  }
+  return true;
 }
 
 absl::Status TakeValue(const std::string& flag, const std::string& value,
@@ -104,6 +139,8 @@ absl::Status TakeValue(const std::string& flag, const std::string& value,
     options.problems.push_back(problem);
   } else if (flag == "--candidates") {
     ASSIGN_OR_RETURN(options.candidates, PositiveInteger(flag, value, 1));
+  } else if (flag == "--explore") {
+    ASSIGN_OR_RETURN(options.explore, PositiveInteger(flag, value, 0));
   } else if (flag == "--heuristics") {
     ASSIGN_OR_RETURN(options.heuristics, PositiveInteger(flag, value, 1));
   } else if (flag == "--samples") {
@@ -131,6 +168,7 @@ absl::Status TakeValue(const std::string& flag, const std::string& value,
 absl::StatusOr<Options> ParseOptions(
     const std::vector<std::string>& arguments) {
   Options options;
+  SampleOptions sample;
   for (size_t i = 0; i < arguments.size(); ++i) {
     // "--flag value" and "--flag=value" are the same.
     const size_t equals = arguments[i].find('=');
@@ -144,11 +182,16 @@ absl::StatusOr<Options> ParseOptions(
     } else {
       return absl::InvalidArgumentError(absl::StrCat(flag, " lacks a value"));
     }
-    RETURN_IF_ERROR(TakeValue(flag, value, options));
+    ASSIGN_OR_RETURN(const bool taken, TakeSample(flag, value, sample));
+    if (!taken) RETURN_IF_ERROR(TakeValue(flag, value, options));
+  }
+  for (const jit::Problem& problem : SampleProblems(
+           sample.count, static_cast<uint64_t>(sample.seed), sample.type)) {
+    options.problems.push_back(problem);
   }
   if (options.problems.empty()) {
     return absl::InvalidArgumentError(
-        "No problems: --shapes or --problem is needed");
+        "No problems: --shapes, --problem or --sample is needed");
   }
   for (const jit::Problem& problem : options.problems) {
     if (!problem.writes()) {

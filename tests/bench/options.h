@@ -15,6 +15,7 @@ struct Options {
   std::string peer;  // Empty: search; "none": without the library.
   int heuristics = 8;
   int candidates = 1;
+  int explore = 0;
   int samples = 5;
   bool burst = true;
   bool sustained = false;

@@ -13,19 +13,37 @@ namespace {
 
 absl::Time CompileDeadline() { return absl::Now() + absl::Minutes(10); }
 
+constexpr int kAllPlans = 1 << 20;
+constexpr double kMostExcess = 4;
+
+std::vector<jit::Plan> Plans(const jit::Problem& problem,
+                             const jit::DeviceProperties& device, int count,
+                             int explore) {
+  if (count <= 1 && explore == 0) return {jit::ChoosePlan(problem, device)};
+  std::vector<jit::Plan> plans = jit::RankPlans(problem, device, kAllPlans);
+  const double most = kMostExcess * plans.front().predicted_cycles;
+  std::erase_if(plans, [most](const jit::Plan& plan) {
+    return plan.predicted_cycles > most;
+  });
+  const size_t best =
+      std::min<size_t>(static_cast<size_t>(count), plans.size());
+  std::vector<jit::Plan> chosen(plans.begin(),
+                                plans.begin() + static_cast<ptrdiff_t>(best));
+  const size_t rest = plans.size() - best;
+  const size_t more = std::min<size_t>(static_cast<size_t>(explore), rest);
+  for (size_t i = 0; i < more; ++i) {
+    chosen.push_back(plans[best + i * rest / more]);
+  }
+  return chosen;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Choice>> Choices(
     const jit::Problem& problem, const jit::DeviceProperties& device,
-    const jit::TemplateLibrary& templates, int count) {
-  std::vector<jit::Plan> plans;
-  if (count <= 1) {
-    plans.push_back(jit::ChoosePlan(problem, device));
-  } else {
-    plans = jit::RankPlans(problem, device, count);
-  }
+    const jit::TemplateLibrary& templates, int count, int explore) {
   std::vector<Choice> choices;
-  for (const jit::Plan& plan : plans) {
+  for (const jit::Plan& plan : Plans(problem, device, count, explore)) {
     ASSIGN_OR_RETURN(jit::Instance instance,
                      jit::MakeInstance(templates, plan.family, plan.config));
     choices.push_back({plan, std::move(instance)});

@@ -23,10 +23,12 @@ struct Choice {
   jit::Instance instance;
 };
 
-// With `count` 1 the plan that the daemon would use, else the `count` best.
+// With `count` 1 the plan that the daemon would use, else the `count` best;
+// and `explore` further ones, spread over the ranks of those whose predicted
+// time is at most four times the best.
 absl::StatusOr<std::vector<Choice>> Choices(
     const jit::Problem& problem, const jit::DeviceProperties& device,
-    const jit::TemplateLibrary& templates, int count);
+    const jit::TemplateLibrary& templates, int count, int explore);
 
 // Compiles all at once, as many in parallel as there are cores. Afterwards
 // `cache` holds those that compiled. One status for each, in their order.

@@ -1,11 +1,13 @@
 #include "tests/bench/report.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "tests/bench/sample.h"
 
 namespace gemmd::bench {
 namespace {
@@ -72,6 +74,16 @@ class GeometricMean {
   double log_sum_ = 0;
   int count_ = 0;
 };
+
+// Geometric mean, the value that a tenth falls below, and the least.
+std::string SpreadText(std::vector<double> ratios) {
+  std::ranges::sort(ratios);
+  double log_sum = 0;
+  for (const double ratio : ratios) log_sum += std::log(ratio);
+  return absl::StrFormat("%6.3f %6.3f %6.3f",
+                         std::exp(log_sum / static_cast<double>(ratios.size())),
+                         ratios[ratios.size() / 10], ratios[0]);
+}
 
 std::string Quoted(const std::string& text) {
   std::string quoted = "\"";
@@ -172,6 +184,7 @@ std::string ResultJson(const RaceResult& result,
              Ratio(best.resident.burst_us, library.best_times.burst_us))
         .Add("resident_tflops", Tflops(result.problem, best.resident.burst_us));
   }
+  json.Add("stratum", Quoted(std::string(Name(StratumOf(result.problem)))));
   json.Add("kernel", Quoted(best.kernel));
   std::string kernels;
   for (const OurResult& ours : result.ours) {
@@ -226,6 +239,28 @@ std::string TableRows(const RaceResult& result,
   return rows;
 }
 
+// One line a stratum: how our plan of rank 0, and the fastest one timed,
+// compare with the best heuristic on operands as we store them.
+std::string StrataTable(const std::vector<RaceResult>& results) {
+  std::string table =
+      absl::StrFormat("%-8s %6s | %-24s | %-24s\n", "stratum", "shapes",
+                      "rank 0: mean p10 worst", "fastest: mean p10 worst");
+  for (const Stratum stratum : kStrata) {
+    std::vector<double> chosen, best;
+    for (const RaceResult& result : results) {
+      if (!result.library.has_value()) continue;
+      if (StratumOf(result.problem) != stratum) continue;
+      const double theirs = result.library->best_times.burst_us;
+      chosen.push_back(Ratio(result.ours[0].resident.burst_us, theirs));
+      best.push_back(Ratio(Best(result).resident.burst_us, theirs));
+    }
+    if (chosen.empty()) continue;
+    absl::StrAppendFormat(&table, "%-8s %6d | %-24s | %-24s\n", Name(stratum),
+                          chosen.size(), SpreadText(chosen), SpreadText(best));
+  }
+  return table;
+}
+
 std::string Summary(const std::vector<RaceResult>& results) {
   GeometricMean ratio, first, sustained;
   for (const RaceResult& result : results) {
@@ -238,7 +273,8 @@ std::string Summary(const std::vector<RaceResult>& results) {
   }
   return absl::StrCat("Geometric means, packing counted: ", ratio.Text(),
                       " to the best heuristic, ", first.Text(),
-                      " to the first, ", sustained.Text(), " sustained\n");
+                      " to the first, ", sustained.Text(), " sustained\n",
+                      StrataTable(results));
 }
 
 std::string Json(const std::vector<RaceResult>& results,
