@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <thread>
 
 #include "jit/cache/kernel_cache.h"
 #include "tests/service/gpu/fake_driver.h"
@@ -97,6 +99,76 @@ TEST_F(CudaDeviceTest, LinesMoveInRanges) {
   EXPECT_EQ(Download(*matrix, {8, 1}, kWidth), bytes.substr(8 * kWidth));
 }
 
+// Every chunk of the ring carries several parts of the matrix.
+TEST_F(CudaDeviceTest, StagingMemoryIsRefilledOnlyWhenItsCopyIsDone) {
+  constexpr int64_t kLines = 100;  // 1600 bytes by two chunks of 100.
+  auto matrix = *lane_->Allocate({kLayout.type, kLayout.order, kLines, 5});
+  const std::string bytes = Letters(kLines * kWidth);
+  ASSERT_TRUE(Upload(bytes, kWidth, {0, kLines}, *matrix).ok());
+  EXPECT_EQ(Download(*matrix, {0, kLines}, kWidth), bytes)
+      << "a chunk was filled while the device still read it";
+}
+
+TEST_F(CudaDeviceTest, UploadsFollowEachOtherThroughTheSameStaging) {
+  auto first = *lane_->Allocate(kLayout);
+  auto second = *lane_->Allocate(kLayout);
+  const std::string bytes = Letters(9 * kWidth);
+  const std::string reversed(bytes.rbegin(), bytes.rend());
+  ASSERT_TRUE(Upload(bytes, kWidth, {0, 9}, *first).ok());
+  ASSERT_TRUE(Upload(reversed, kWidth, {0, 9}, *second).ok());
+  EXPECT_EQ(Download(*first, {0, 9}, kWidth), bytes)
+      << "a chunk was filled while the device still read it";
+  EXPECT_EQ(Download(*second, {0, 9}, kWidth), reversed);
+}
+
+TEST_F(CudaDeviceTest, ALaneKeepsItsStagingUntilTheDeviceHasReadIt) {
+  Options options;
+  options.staging = {.chunks = 2, .chunk_bytes = 100};
+  options.pinned.idle_bytes = 0;  // What is given back is freed at once.
+  const auto device = *CudaDevice::Open(fake_.table(), 4, options);
+  auto lane = *device->CreateLane();
+  auto matrix = *lane->Allocate(kLayout);
+  const std::string bytes = Letters(9 * kWidth);
+  const absl::Span<const char> piece = bytes;
+  ASSERT_TRUE(lane->Upload({{&piece, 1}, kWidth}, {0, 9}, *matrix).ok());
+  lane.reset();
+  // The fake fails the test when copies find their source gone.
+  fake_.Finish();
+}
+
+TEST_F(CudaDeviceTest, ADownloadHoldsWhatTheDeviceWroteNotWhatWasThere) {
+  auto matrix = *lane_->Allocate(kLayout);
+  ASSERT_TRUE(lane_->Clear(*matrix).ok());
+  for (const int64_t pitch : {kWidth, int64_t{16}}) {
+    const std::string got = Download(*matrix, {0, 9}, pitch);
+    EXPECT_EQ(got, std::string(got.size(), '\0'))
+        << "the copy was not waited for, pitch " << pitch;
+  }
+  EXPECT_EQ(Download(*matrix, {3, 1}, kWidth), std::string(kWidth, '\0'))
+      << "the copy of one line was not waited for";
+}
+
+TEST_F(CudaDeviceTest, EveryCallBindsTheContextToItsThread) {
+  auto matrix = *lane_->Allocate(kLayout);
+  // The fake fails the test when it is called without a context.
+  const auto in_another_thread = [](const std::function<void()>& work) {
+    std::thread(work).join();
+  };
+  in_another_thread([&] { EXPECT_TRUE(lane_->Clear(*matrix).ok()); });
+  in_another_thread([&] {
+    EXPECT_TRUE(Upload(Letters(90), kWidth, {0, 9}, *matrix).ok());
+  });
+  in_another_thread([&] { Download(*matrix, {0, 9}, kWidth); });
+  in_another_thread([&] { EXPECT_TRUE(lane_->Synchronize().ok()); });
+  in_another_thread([&] { EXPECT_TRUE(device_->Load({}, {}).ok()); });
+  in_another_thread([&] { EXPECT_TRUE(device_->CreateLane().ok()); });
+  in_another_thread([&] { EXPECT_TRUE(device_->Probe().ok()); });
+  in_another_thread([&] { EXPECT_GT(device_->FreeBytes(), 0); });
+  in_another_thread([&] { EXPECT_TRUE(lane_->Allocate(kLayout).ok()); });
+  in_another_thread([&] { matrix.reset(); });
+  in_another_thread([&] { lane_.reset(); });
+}
+
 TEST_F(CudaDeviceTest, ClearLeavesZeros) {
   auto matrix = *lane_->Allocate(kLayout);
   ASSERT_TRUE(lane_->Clear(*matrix).ok());
@@ -121,14 +193,33 @@ TEST_F(CudaDeviceTest, SaysHowMuchMemoryWasAskedFor) {
 TEST_F(CudaDeviceTest, FreeingWaitsForOtherLanesThatUsedTheMatrix) {
   auto other = *device_->CreateLane();
   auto matrix = *lane_->Allocate(kLayout);
+  ASSERT_TRUE(lane_->Synchronize().ok());
   ASSERT_TRUE(other->Clear(*matrix).ok());
   ASSERT_TRUE(other->Clear(*matrix).ok());
+  const uintptr_t guest = fake_.calls().back().stream;
   fake_.Forget();
   matrix.reset();
   const std::vector<std::string> expected = {
       "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy",
       "cuMemFreeAsync"};
-  EXPECT_EQ(fake_.calls(), expected);
+  ASSERT_EQ(fake_.names(), expected);
+  const auto& calls = fake_.calls();
+  EXPECT_EQ(calls[1].stream, guest);
+  EXPECT_EQ(calls[2].stream, calls[4].stream) << "the stream that frees waits";
+  EXPECT_NE(calls[4].stream, guest);
+  EXPECT_EQ(calls[2].object, calls[1].object) << "for what was recorded";
+  // Before the other lane has cleared anything: the fake fails the test when
+  // it clears memory that is gone.
+  ASSERT_TRUE(lane_->Synchronize().ok());
+}
+
+TEST_F(CudaDeviceTest, MemoryIsFreedInTheOrderOfTheStreamThatAllocatedIt) {
+  auto matrix = *lane_->Allocate(kLayout);
+  const uintptr_t home = fake_.calls().back().stream;
+  ASSERT_NE(home, 0u);
+  matrix.reset();
+  ASSERT_EQ(fake_.calls().back().function, "cuMemFreeAsync");
+  EXPECT_EQ(fake_.calls().back().stream, home);
 }
 
 TEST_F(CudaDeviceTest, FreeingDoesNotWaitForItsOwnLane) {
@@ -136,32 +227,7 @@ TEST_F(CudaDeviceTest, FreeingDoesNotWaitForItsOwnLane) {
   ASSERT_TRUE(lane_->Clear(*matrix).ok());
   fake_.Forget();
   matrix.reset();
-  EXPECT_EQ(fake_.calls(), std::vector<std::string>{"cuMemFreeAsync"});
-}
-
-TEST_F(CudaDeviceTest, MultipliesWithWhatItLoaded) {
-  jit::CompiledKernel compiled;
-  compiled.cubin = "cubin";
-  jit::Problem problem;
-  problem.m = 9;
-  problem.n = problem.k = 5;
-  jit::Plan plan;
-  plan.depth = 5;
-  plan.threads = 128;
-  plan.grid = 2;
-  plan.x = plan.y = plan.d = {.width = 5, .lines = 9, .pitch_bytes = 16};
-  const auto kernel = device_->Load(compiled, plan);
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  auto a = *lane_->Allocate(problem.a());
-  auto b = *lane_->Allocate(problem.b());
-  auto d = *lane_->Allocate(problem.d());
-  ASSERT_TRUE(lane_
-                  ->Multiply(problem, plan, **kernel,
-                             {.a = a.get(), .b = b.get(), .d = d.get()})
-                  .ok());
-  ASSERT_EQ(fake_.launches.size(), 1u);
-  EXPECT_EQ(fake_.launches[0].config.gridDimX, 2u);
-  EXPECT_TRUE(lane_->Synchronize().ok());
+  EXPECT_EQ(fake_.names(), std::vector<std::string>{"cuMemFreeAsync"});
 }
 
 TEST_F(CudaDeviceTest, ReportsWorkThatFailedLater) {

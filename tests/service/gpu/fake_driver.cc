@@ -1,7 +1,11 @@
 #include "tests/service/gpu/fake_driver.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
+
+#include "templates/common/arguments.h"
 
 namespace gemmd::gpu {
 
@@ -11,9 +15,21 @@ namespace {
 
 FakeDriver& Fake() { return *FakeDriver::current; }
 
-#define ENTER(name)                                                   \
-  if (CUresult result = Fake().Enter(name); result != CUDA_SUCCESS) { \
-    return result;                                                    \
+// The context that is bound to this thread.
+thread_local CUcontext bound = nullptr;
+
+// A tensor map is this and its number, so that maps are found in arguments.
+constexpr uint64_t kMapTag = 0x7e50'a11a'0000'0000;
+constexpr uint64_t kTagBits = 0xffff'ffff'0000'0000;
+
+template <typename Handle>
+uintptr_t Id(Handle handle) {
+  return reinterpret_cast<uintptr_t>(handle);
+}
+
+#define ENTER(...)                                                           \
+  if (CUresult result = Fake().Enter(__VA_ARGS__); result != CUDA_SUCCESS) { \
+    return result;                                                           \
   }
 
 template <typename Handle>
@@ -28,16 +44,6 @@ CUresult Drop(const char* name, Handle handle) {
   ENTER(name);
   Fake().DropHandle(handle);
   return CUDA_SUCCESS;
-}
-
-char* NewMemory(size_t bytes) {
-  // Aligned as the driver aligns, filled with what looks like old contents.
-  auto memory = std::make_unique<char[]>(bytes + 256);
-  std::memset(memory.get(), 0x5a, bytes + 256);
-  const uintptr_t at = reinterpret_cast<uintptr_t>(memory.get());
-  char* aligned = reinterpret_cast<char*>((at + 255) / 256 * 256);
-  Fake().memory[aligned] = std::move(memory);
-  return aligned;
 }
 
 char* Host(CUdeviceptr pointer) { return reinterpret_cast<char*>(pointer); }
@@ -62,81 +68,174 @@ CUresult PoolAttribute(CUmemoryPool, CUmemPool_attribute attribute,
   return CUDA_SUCCESS;
 }
 
-CUresult Allocate(CUdeviceptr* pointer, size_t bytes, CUmemoryPool, CUstream) {
-  ENTER("cuMemAllocFromPoolAsync");
-  *pointer = reinterpret_cast<CUdeviceptr>(NewMemory(bytes));
+// Name of a call for messages: "cuMemFreeAsync on stream 3".
+std::string On(const char* function, CUstream stream) {
+  return std::string(function) + " on stream " + std::to_string(Id(stream));
+}
+
+void Enqueue(CUstream stream, std::function<void()> work) {
+  Fake().timeline.Enqueue(Id(stream), std::move(work));
+}
+
+CUresult Allocate(CUdeviceptr* pointer, size_t bytes, CUmemoryPool,
+                  CUstream stream) {
+  ENTER("cuMemAllocFromPoolAsync", stream);
+  char* block = Fake().memory.New(FakeMemory::Kind::kDevice, bytes);
+  *pointer = reinterpret_cast<CUdeviceptr>(block);
+  Enqueue(stream, [block] { Fake().memory.Begin(block); });
   return CUDA_SUCCESS;
 }
 
-CUresult Free(CUdeviceptr pointer, CUstream) {
-  ENTER("cuMemFreeAsync");
-  Fake().memory.erase(Host(pointer));
+CUresult Free(CUdeviceptr pointer, CUstream stream) {
+  ENTER("cuMemFreeAsync", stream, pointer);
+  const std::string user = On("cuMemFreeAsync", stream);
+  Fake().memory.Release(user, Host(pointer));
+  Enqueue(stream, [user, pointer] { Fake().memory.End(user, Host(pointer)); });
   return CUDA_SUCCESS;
 }
 
 CUresult HostAllocate(void** pointer, size_t bytes, unsigned) {
   ENTER("cuMemHostAlloc");
-  *pointer = NewMemory(bytes);
+  *pointer = Fake().memory.New(FakeMemory::Kind::kPinned, bytes);
+  Fake().memory.Begin(*pointer);
   return CUDA_SUCCESS;
 }
 
 CUresult HostFree(void* pointer) {
   ENTER("cuMemFreeHost");
-  Fake().memory.erase(pointer);
+  Fake().memory.Release("cuMemFreeHost", pointer);
+  Fake().memory.End("cuMemFreeHost", pointer);
   return CUDA_SUCCESS;
 }
 
-CUresult Memset(CUdeviceptr to, unsigned char value, size_t bytes, CUstream) {
-  ENTER("cuMemsetD8Async");
-  if (!Fake().memory_is_broken) std::memset(Host(to), value, bytes);
+bool Usable(const std::string& user, CUdeviceptr at, size_t bytes) {
+  return Fake().memory.ExpectUsable(user, FakeMemory::Kind::kDevice, Host(at),
+                                    bytes);
+}
+
+bool UsablePinned(const std::string& user, const void* at, size_t bytes) {
+  return Fake().memory.ExpectUsable(user, FakeMemory::Kind::kPinned, at, bytes);
+}
+
+CUresult Memset(CUdeviceptr to, unsigned char value, size_t bytes,
+                CUstream stream) {
+  ENTER("cuMemsetD8Async", stream, to);
+  const std::string user = On("cuMemsetD8Async", stream);
+  Enqueue(stream, [=] {
+    if (!Usable(user, to, bytes) || Fake().memory_is_broken) return;
+    std::memset(Host(to), value, bytes);
+  });
   return CUDA_SUCCESS;
 }
 
-CUresult ToDevice(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
-  ENTER("cuMemcpyHtoDAsync");
-  std::memcpy(Host(to), from, bytes);
+CUresult ToDevice(CUdeviceptr to, const void* from, size_t bytes,
+                  CUstream stream) {
+  ENTER("cuMemcpyHtoDAsync", stream, to);
+  const std::string user = On("cuMemcpyHtoDAsync", stream);
+  Enqueue(stream, [=] {
+    if (!Usable(user, to, bytes) || !UsablePinned(user, from, bytes)) return;
+    std::memcpy(Host(to), from, bytes);
+  });
   return CUDA_SUCCESS;
 }
 
-CUresult ToHost(void* to, CUdeviceptr from, size_t bytes, CUstream) {
-  ENTER("cuMemcpyDtoHAsync");
-  std::memcpy(to, Host(from), bytes);
+CUresult ToHost(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  ENTER("cuMemcpyDtoHAsync", stream, from);
+  const std::string user = On("cuMemcpyDtoHAsync", stream);
+  Enqueue(stream, [=] {
+    if (!Usable(user, from, bytes) || !UsablePinned(user, to, bytes)) return;
+    std::memcpy(to, Host(from), bytes);
+  });
   return CUDA_SUCCESS;
 }
 
-CUresult Copy2D(const CUDA_MEMCPY2D* copy, CUstream) {
-  ENTER("cuMemcpy2DAsync");
-  // Touches whole lines of the destination, as the driver is allowed to.
-  for (size_t line = 0; line < copy->Height; ++line) {
-    std::memcpy(static_cast<char*>(copy->dstHost) + line * copy->dstPitch,
-                Host(copy->srcDevice) + line * copy->srcPitch,
-                copy->WidthInBytes);
-  }
+CUresult Copy2D(const CUDA_MEMCPY2D* parameters, CUstream stream) {
+  ENTER("cuMemcpy2DAsync", stream, parameters->srcDevice);
+  const std::string user = On("cuMemcpy2DAsync", stream);
+  Enqueue(stream, [user, copy = *parameters] {
+    const size_t from_bytes =
+        (copy.Height - 1) * copy.srcPitch + copy.WidthInBytes;
+    // The driver may want whole lines of the destination.
+    if (!Usable(user, copy.srcDevice, from_bytes) ||
+        !UsablePinned(user, copy.dstHost, copy.Height * copy.dstPitch)) {
+      return;
+    }
+    for (size_t line = 0; line < copy.Height; ++line) {
+      std::memcpy(static_cast<char*>(copy.dstHost) + line * copy.dstPitch,
+                  Host(copy.srcDevice) + line * copy.srcPitch,
+                  copy.WidthInBytes);
+    }
+  });
   return CUDA_SUCCESS;
 }
 
 CUresult GetFunction(CUfunction* function, CUmodule module,
                      const char* symbol) {
-  ENTER("cuModuleGetFunction");
+  ENTER("cuModuleGetFunction", nullptr, Id(module));
   if (Fake().symbols.count(symbol) == 0) return CUDA_ERROR_NOT_FOUND;
-  *function = reinterpret_cast<CUfunction>(module);
+  CUfunction& known = Fake().module_functions[{module, symbol}];
+  if (known == nullptr) known = Fake().NewFunction(symbol);
+  *function = known;
   return CUDA_SUCCESS;
+}
+
+CUresult SetFunctionAttribute(CUfunction function,
+                              CUfunction_attribute attribute, int value) {
+  ENTER("cuFuncSetAttribute", nullptr, Id(function));
+  const int most =
+      Fake().attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN] -
+      Fake().static_shared_bytes;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
+      value > most) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  Fake().functions.at(function).dynamic_limit_bytes = value;
+  return CUDA_SUCCESS;
+}
+
+// All that an argument points to has to be there while its kernel runs. Words
+// that look like neither maps nor pointers into our memory are left alone.
+void CheckPointers(const std::string& user, const std::string& bytes) {
+  for (size_t at = 0; at + sizeof(uint64_t) <= bytes.size();
+       at += sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + at, sizeof(word));
+    if ((word & kTagBits) == kMapTag) {
+      word = Fake().MapOf(bytes.data() + at).pointer;
+    }
+    Fake().memory.ExpectNotDangling(user, Host(word));
+  }
 }
 
 CUresult LaunchKernel(const CUlaunchConfig* config, CUfunction function,
                       void** parameters, void**) {
-  ENTER("cuLaunchKernelEx");
-  FakeDriver::Launch launch = {function, *config, false, parameters[0]};
+  ENTER("cuLaunchKernelEx", config->hStream, Id(function));
+  const auto known = Fake().functions.find(function);
+  if (known == Fake().functions.end()) {
+    ADD_FAILURE() << "cuLaunchKernelEx of a function that no module gave";
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (config->sharedMemBytes >
+      static_cast<unsigned>(known->second.dynamic_limit_bytes)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::string& symbol = known->second.symbol;
+  FakeDriver::Launch launch = {function, symbol, *config, false,
+                               std::string(static_cast<char*>(parameters[0]),
+                                           Fake().argument_bytes[symbol])};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     launch.overlaps |=
         config->attrs[i].id ==
             CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
         config->attrs[i].value.programmaticStreamSerializationAllowed != 0;
   }
-  if (Fake().on_launch != nullptr) Fake().on_launch(launch);
-  launch.argument = nullptr;
   launch.config.attrs = nullptr;
   Fake().launches.push_back(launch);
+  Enqueue(config->hStream, [launch] {
+    CheckPointers(On(launch.symbol.c_str(), launch.config.hStream),
+                  launch.bytes);
+    if (Fake().run_kernel) Fake().run_kernel(launch);
+  });
   return CUDA_SUCCESS;
 }
 
@@ -153,11 +252,11 @@ CUresult EncodeTiled(CUtensorMap* map, CUtensorMapDataType type,
                      reinterpret_cast<uintptr_t>(pointer) % 16 == 0 &&
                      fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
   if (!legal) return CUDA_ERROR_INVALID_VALUE;
-  const uint64_t number = Fake().maps.size() + 1;
+  const uint64_t number = kMapTag | Fake().maps.size();
   std::memset(map, 0, sizeof(*map));
   std::memcpy(map, &number, sizeof(number));
   Fake().maps.push_back({type, reinterpret_cast<uint64_t>(pointer), size[0],
-                         size[1], strides[0], box[0], box[1], swizzle, number});
+                         size[1], strides[0], box[0], box[1], swizzle});
   return CUDA_SUCCESS;
 }
 
@@ -165,6 +264,9 @@ CUresult EncodeTiled(CUtensorMap* map, CUtensorMapDataType type,
 
 FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   current = this;
+  bound = nullptr;
+  argument_bytes = {{"gemmd_kernel", sizeof(Arguments)},
+                    {"gemmd_reduce", sizeof(ReduceArguments)}};
   attributes = {
       {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
       {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
@@ -196,19 +298,24 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
     ENTER("cuDevicePrimaryCtxRelease");
     return CUDA_SUCCESS;
   };
-  t.cuCtxSetCurrent = [](CUcontext) { return CUDA_SUCCESS; };
+  t.cuCtxSetCurrent = [](CUcontext context) {
+    bound = context;
+    return CUDA_SUCCESS;
+  };
   t.cuStreamCreate = [](CUstream* stream, unsigned) {
     return Make("cuStreamCreate", stream);
   };
   t.cuStreamDestroy = [](CUstream stream) {
     return Drop("cuStreamDestroy", stream);
   };
-  t.cuStreamSynchronize = [](CUstream) {
-    ENTER("cuStreamSynchronize");
+  t.cuStreamSynchronize = [](CUstream stream) {
+    ENTER("cuStreamSynchronize", stream);
+    Fake().timeline.RunTo(Fake().timeline.End(Id(stream)));
     return CUDA_SUCCESS;
   };
-  t.cuStreamWaitEvent = [](CUstream, CUevent, unsigned) {
-    ENTER("cuStreamWaitEvent");
+  t.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) {
+    ENTER("cuStreamWaitEvent", stream, Id(event));
+    Fake().timeline.Delay(Id(stream), Fake().events[event]);
     return CUDA_SUCCESS;
   };
   t.cuEventCreate = [](CUevent* event, unsigned) {
@@ -217,12 +324,14 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   t.cuEventDestroy = [](CUevent event) {
     return Drop("cuEventDestroy", event);
   };
-  t.cuEventRecord = [](CUevent, CUstream) {
-    ENTER("cuEventRecord");
+  t.cuEventRecord = [](CUevent event, CUstream stream) {
+    ENTER("cuEventRecord", stream, Id(event));
+    Fake().events[event] = Fake().timeline.End(Id(stream));
     return CUDA_SUCCESS;
   };
-  t.cuEventSynchronize = [](CUevent) {
-    ENTER("cuEventSynchronize");
+  t.cuEventSynchronize = [](CUevent event) {
+    ENTER("cuEventSynchronize", nullptr, Id(event));
+    Fake().timeline.RunTo(Fake().events[event]);
     return CUDA_SUCCESS;
   };
   t.cuModuleLoadData = [](CUmodule* module, const void*) {
@@ -233,13 +342,10 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   };
   t.cuModuleGetFunction = GetFunction;
   t.cuFuncGetAttribute = [](int* value, CUfunction_attribute, CUfunction) {
-    *value = 0;
+    *value = Fake().static_shared_bytes;
     return CUDA_SUCCESS;
   };
-  t.cuFuncSetAttribute = [](CUfunction, CUfunction_attribute, int) {
-    ENTER("cuFuncSetAttribute");
-    return CUDA_SUCCESS;
-  };
+  t.cuFuncSetAttribute = SetFunctionAttribute;
   t.cuLaunchKernelEx = LaunchKernel;
   t.cuTensorMapEncodeTiled = EncodeTiled;
   t.cuMemGetInfo = [](size_t* free_bytes, size_t* total_bytes) {
@@ -273,25 +379,53 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   t.cuMemcpy2DAsync = Copy2D;
 }
 
-FakeDriver::~FakeDriver() { current = nullptr; }
+FakeDriver::~FakeDriver() {
+  Finish();
+  current = nullptr;
+}
 
 void FakeDriver::Fail(const std::string& function, CUresult result, int times) {
   failures_[function] = {result, times};
 }
 
+std::vector<std::string> FakeDriver::names() const {
+  std::vector<std::string> names;
+  for (const Call& call : calls_) names.push_back(call.function);
+  return names;
+}
+
 int FakeDriver::CountOf(const std::string& function) const {
-  return static_cast<int>(std::count(calls_.begin(), calls_.end(), function));
+  return static_cast<int>(std::count_if(
+      calls_.begin(), calls_.end(),
+      [&](const Call& call) { return call.function == function; }));
 }
 
 size_t FakeDriver::live() const {
   // The primary context is retained and released by count, not by handle.
   const size_t contexts =
       static_cast<size_t>(CountOf("cuDevicePrimaryCtxRelease"));
-  return handles_.size() - contexts + memory.size();
+  return handles_.size() - contexts + memory.live();
 }
 
-CUresult FakeDriver::Enter(const char* function) {
-  calls_.push_back(function);
+const FakeDriver::EncodedMap& FakeDriver::MapOf(const void* map) const {
+  uint64_t word;
+  std::memcpy(&word, map, sizeof(word));
+  return maps.at(word & ~kTagBits);
+}
+
+CUfunction FakeDriver::NewFunction(const std::string& symbol) {
+  // Not a handle to release: functions live as long as their module.
+  const auto function = reinterpret_cast<CUfunction>(++next_);
+  functions[function] = {.symbol = symbol};
+  return function;
+}
+
+CUresult FakeDriver::Enter(const char* function, CUstream stream,
+                           uintptr_t object) {
+  EXPECT_TRUE(bound != nullptr || std::strncmp(function, "cuDevice", 8) == 0 ||
+              std::strncmp(function, "cuTensorMap", 11) == 0)
+      << function << " on a thread without a context";
+  calls_.push_back({function, Id(stream), object});
   const auto failure = failures_.find(function);
   if (failure == failures_.end() || failure->second.times == 0) {
     return CUDA_SUCCESS;

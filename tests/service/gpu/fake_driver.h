@@ -1,17 +1,26 @@
-// A CUDA driver for tests: device memory is host memory, streams run at once,
-// and every call is counted. One at a time per process, because the driver's
-// functions know no context but this.
+// A CUDA driver for tests. Device memory is host memory; work runs in the order
+// of its stream and of events, as late as somebody waits for it; every call is
+// noted with its stream and object. Misuse fails the test and says what it is:
+// memory used before or after its life, a call without a context, more shared
+// memory than a function may have. One at a time per process, because the
+// driver's functions know no context but this; used by one thread at a time.
 #ifndef GEMMD_TESTS_SERVICE_GPU_FAKE_DRIVER_H_
 #define GEMMD_TESTS_SERVICE_GPU_FAKE_DRIVER_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "service/gpu/driver_table.h"
+#include "tests/service/gpu/fake_memory.h"
+#include "tests/service/gpu/fake_timeline.h"
 
 namespace gemmd::gpu {
 
@@ -25,13 +34,23 @@ class FakeDriver {
   // Makes the named function return `result` `times` times.
   void Fail(const std::string& function, CUresult result, int times = 1);
 
-  // Names of functions in the order of their calls, queries left out.
-  const std::vector<std::string>& calls() const { return calls_; }
+  // Functions in the order of their calls, queries left out.
+  struct Call {
+    std::string function;
+    uintptr_t stream = 0;  // Handle; 0 where none is given.
+    uintptr_t object = 0;  // Event, function or device memory; 0 without.
+
+    friend bool operator==(const Call&, const Call&) = default;
+  };
+  const std::vector<Call>& calls() const { return calls_; }
+  std::vector<std::string> names() const;
   int CountOf(const std::string& function) const;
   void Forget() { calls_.clear(); }
 
   // Handles and allocations not yet released.
   size_t live() const;
+  // Lets the device do all that it was given.
+  void Finish() { timeline.RunAll(); }
 
   // What tests look at.
   struct EncodedMap {
@@ -40,20 +59,38 @@ class FakeDriver {
     uint64_t width, lines, stride_bytes;
     uint32_t box_width, box_lines;
     CUtensorMapSwizzle swizzle;
-    uint64_t number;  // The first 8 bytes of the map, unique.
   };
   std::vector<EncodedMap> maps;
+  // The one whose encoding starts at `map`. Encodings are numbers.
+  const EncodedMap& MapOf(const void* map) const;
+
   struct Launch {
     CUfunction function;
-    CUlaunchConfig config;
-    bool overlaps;         // Programmatic stream serialisation allowed.
-    const void* argument;  // Valid during on_launch only.
+    std::string symbol;
+    CUlaunchConfig config;  // Without its attributes.
+    bool overlaps;          // Programmatic stream serialisation allowed.
+    std::string bytes;      // Of the one argument, as long as argument_bytes.
+
+    template <typename T>
+    T argument() const {
+      T value;
+      std::memcpy(&value, bytes.data(), std::min(sizeof(T), bytes.size()));
+      return value;
+    }
   };
-  std::vector<Launch> launches;
-  void (*on_launch)(const Launch&) = nullptr;
+  std::vector<Launch> launches;  // In the order of their calls.
+  // What kernels do, when the device comes to them. May be null.
+  std::function<void(const Launch&)> run_kernel;
+
+  // A function as a module would give it, with the shared memory that a launch
+  // may have without asking.
+  CUfunction NewFunction(const std::string& symbol);
 
   std::set<std::string> symbols = {"gemmd_kernel"};  // In every module.
+  // By symbol; a fake can not read it from an image.
+  std::map<std::string, size_t> argument_bytes;
   std::map<CUdevice_attribute, int> attributes;
+  int static_shared_bytes = 0;    // Of every function.
   bool memory_is_broken = false;  // Writes to the device are lost.
   size_t free_bytes = size_t{1} << 30;
   uint64_t pool_reserved = 0;
@@ -62,7 +99,8 @@ class FakeDriver {
   // The running fake. Functions of the table use it.
   static FakeDriver* current;
   // Notes the call; what the function is to return.
-  CUresult Enter(const char* function);
+  CUresult Enter(const char* function, CUstream stream = nullptr,
+                 uintptr_t object = 0);
   template <typename Handle>
   Handle NewHandle() {
     handles_.insert(++next_);
@@ -72,11 +110,20 @@ class FakeDriver {
   void DropHandle(Handle handle) {
     handles_.erase(reinterpret_cast<uintptr_t>(handle));
   }
-  std::map<void*, std::unique_ptr<char[]>> memory;  // Device and pinned.
+  struct Function {
+    std::string symbol;
+    int dynamic_limit_bytes = 48 << 10;
+  };
+  std::map<CUfunction, Function> functions;
+  // Each symbol of a module has one handle.
+  std::map<std::pair<CUmodule, std::string>, CUfunction> module_functions;
+  std::map<CUevent, FakeTimeline::Point> events;  // Where last recorded.
+  FakeTimeline timeline;
+  FakeMemory memory;
 
  private:
   std::shared_ptr<DriverTable> table_;
-  std::vector<std::string> calls_;
+  std::vector<Call> calls_;
   struct Failure {
     CUresult result;
     int times;

@@ -31,7 +31,7 @@ jit::Plan MakePlan() {
   plan.raster_group = 3;
   plan.grid = 5;
   plan.threads = 384;
-  plan.shared_memory_bytes = 200000;
+  plan.shared_memory_bytes = 40000;
   plan.x = Spec(21);
   plan.y = Spec(22);
   plan.c = Spec(23);
@@ -49,29 +49,31 @@ jit::Problem MakeProblem() {
   return problem;
 }
 
-KernelFunctions Functions() {
-  return {.multiply = reinterpret_cast<CUfunction>(1),
-          .reduce = reinterpret_cast<CUfunction>(2)};
-}
-
-uint64_t NumberOf(const TensorMap& map) {
-  uint64_t number;
-  std::memcpy(&number, map.bytes, sizeof(number));
-  return number;
-}
-
 class LaunchTest : public testing::Test {
  protected:
   absl::StatusOr<PreparedLaunch> Prepare(const jit::Plan& plan) {
-    return PrepareLaunch(*fake_.table(), MakeProblem(), plan, Functions(),
+    return PrepareLaunch(*fake_.table(), MakeProblem(), plan, functions_,
                          kMemory);
   }
   // The map that was encoded as the given argument.
   const FakeDriver::EncodedMap& MapOf(const TensorMap& map) {
-    return fake_.maps.at(NumberOf(map) - 1);
+    return fake_.MapOf(map.bytes);
+  }
+  // What the driver received, enqueued as a daemon does.
+  const std::vector<FakeDriver::Launch>& Launch(const jit::Plan& plan) {
+    const auto launch = Prepare(plan);
+    EXPECT_TRUE(launch.ok()) << launch.status();
+    const absl::Status enqueued = Enqueue(*launch, *stream_);
+    EXPECT_TRUE(enqueued.ok()) << enqueued;
+    return fake_.launches;
   }
 
   FakeDriver fake_;
+  const std::unique_ptr<Context> context_ = *Context::Create(fake_.table(), 0);
+  const std::shared_ptr<Stream> stream_ = *Stream::Create(context_.get());
+  const KernelFunctions functions_ = {
+      .multiply = fake_.NewFunction("gemmd_kernel"),
+      .reduce = fake_.NewFunction("gemmd_reduce")};
 };
 
 TEST_F(LaunchTest, GivesAToXAndBToY) {
@@ -130,50 +132,98 @@ TEST_F(LaunchTest, NamesTheSpecThatTheDriverRefuses) {
       << launch.status();
 }
 
-TEST_F(LaunchTest, EnqueuesOneGrid) {
-  const auto context = *Context::Create(fake_.table(), 0);
-  const auto stream = *Stream::Create(context.get());
-  const auto launch = Prepare(MakePlan());
-  ASSERT_TRUE(launch.ok());
-  static Arguments received;
-  fake_.on_launch = [](const FakeDriver::Launch& l) {
-    received = *static_cast<const Arguments*>(l.argument);
-  };
-  ASSERT_TRUE(Enqueue(*launch, *stream).ok());
-  ASSERT_EQ(fake_.launches.size(), 1u);
-  const FakeDriver::Launch& done = fake_.launches[0];
-  EXPECT_EQ(done.function, Functions().multiply);
-  EXPECT_EQ(done.config.gridDimX, 5u);
-  EXPECT_EQ(done.config.blockDimX, 384u);
-  EXPECT_EQ(done.config.sharedMemBytes, 200000u);
-  EXPECT_EQ(done.config.hStream, stream->get());
-  EXPECT_FALSE(done.overlaps);
-  EXPECT_EQ(NumberOf(received.x), NumberOf(launch->arguments.x));
-  EXPECT_EQ(received.rows, 11);
+TEST_F(LaunchTest, EnqueuesOneGridWithAllItsArguments) {
+  const auto& launches = Launch(MakePlan());
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0].function, functions_.multiply);
+  EXPECT_EQ(launches[0].config.gridDimX, 5u);
+  EXPECT_EQ(launches[0].config.gridDimY, 1u);
+  EXPECT_EQ(launches[0].config.gridDimZ, 1u);
+  EXPECT_EQ(launches[0].config.blockDimX, 384u);
+  EXPECT_EQ(launches[0].config.blockDimY, 1u);
+  EXPECT_EQ(launches[0].config.blockDimZ, 1u);
+  EXPECT_EQ(launches[0].config.sharedMemBytes, 40000u);
+  EXPECT_EQ(launches[0].config.hStream, stream_->get());
+  const auto arguments = launches[0].argument<Arguments>();
+  EXPECT_EQ(MapOf(arguments.x).pointer, kMemory.a);
+  EXPECT_EQ(MapOf(arguments.y).pointer, kMemory.b);
+  EXPECT_EQ(MapOf(arguments.d).pointer, kMemory.d);
+  EXPECT_EQ(arguments.rows, 11);
+  EXPECT_EQ(arguments.columns, 12);
+  EXPECT_EQ(arguments.depth, 13);
+  EXPECT_EQ(arguments.raster_group, 3);
+  EXPECT_EQ(arguments.alpha, 2.0f);
+  EXPECT_EQ(arguments.beta, 0.5f);
+  EXPECT_EQ(arguments.splits, 1);
 }
 
-TEST_F(LaunchTest, ASplitProductIsReducedFromTheWorkspaceIntoD) {
-  const auto context = *Context::Create(fake_.table(), 0);
-  const auto stream = *Stream::Create(context.get());
+TEST_F(LaunchTest, OverlapsItsPredecessorOnlyWhenThePlanSaysSo) {
   jit::Plan plan = MakePlan();
-  plan.config.split_k = true;
+  EXPECT_FALSE(Launch(plan).back().overlaps);
+  plan.overlaps_predecessor = true;
+  EXPECT_TRUE(Launch(plan).back().overlaps);
+}
+
+class SplitLaunchTest : public LaunchTest {
+ protected:
+  static jit::Plan SplitPlan() {
+    jit::Plan plan = MakePlan();
+    plan.config.split_k = true;
+    plan.splits = 4;
+    plan.partial_lines = 16;
+    plan.reduce_grid = 9;
+    plan.d.type = jit::DataType::kF32;
+    plan.d.pitch_bytes = 96;  // Of the workspace, not of D.
+    return plan;
+  }
+};
+
+TEST_F(SplitLaunchTest, WritesPartialProductsToTheWorkspace) {
+  const auto& launches = Launch(SplitPlan());
+  ASSERT_EQ(launches.size(), 2u);
+  const auto arguments = launches[0].argument<Arguments>();
+  EXPECT_EQ(MapOf(arguments.d).pointer, kMemory.partials);
+  EXPECT_EQ(arguments.splits, 4);
+  EXPECT_EQ(arguments.partial_lines, 16);
+}
+
+TEST_F(SplitLaunchTest, LeavesCToTheReduction) {
+  jit::Plan plan = SplitPlan();
   plan.family.reads_c = true;
-  plan.splits = 4;
-  plan.partial_lines = 16;
-  plan.reduce_grid = 9;
-  const auto launch = Prepare(plan);
+  Launch(plan);
+  EXPECT_EQ(fake_.maps.size(), 3u);
+}
+
+TEST_F(SplitLaunchTest, ReducesTheWorkspaceIntoDWithAllItsArguments) {
+  jit::Problem problem = MakeProblem();
+  problem.d_type = problem.c_type = jit::DataType::kF32;
+  const auto launch =
+      PrepareLaunch(*fake_.table(), problem, SplitPlan(), functions_, kMemory);
   ASSERT_TRUE(launch.ok()) << launch.status();
-  EXPECT_EQ(MapOf(launch->arguments.d).pointer, kMemory.partials);
-  EXPECT_EQ(fake_.maps.size(), 3u);  // C is read by the reduction.
-  EXPECT_EQ(launch->arguments.splits, 4);
-  EXPECT_EQ(launch->reduce_arguments.d, reinterpret_cast<void*>(kMemory.d));
-  EXPECT_EQ(launch->reduce_arguments.c,
-            reinterpret_cast<const void*>(kMemory.c));
-  EXPECT_EQ(launch->reduce_arguments.beta, 0.5f);
-  ASSERT_TRUE(Enqueue(*launch, *stream).ok());
+  ASSERT_TRUE(Enqueue(*launch, *stream_).ok());
   ASSERT_EQ(fake_.launches.size(), 2u);
-  EXPECT_EQ(fake_.launches[1].function, Functions().reduce);
-  EXPECT_EQ(fake_.launches[1].config.gridDimX, 9u);
+  const FakeDriver::Launch& reduction = fake_.launches[1];
+  EXPECT_EQ(reduction.function, functions_.reduce);
+  EXPECT_EQ(reduction.config.gridDimX, 9u);
+  EXPECT_EQ(reduction.config.blockDimX, unsigned{kReduceThreads});
+  EXPECT_EQ(reduction.config.sharedMemBytes, 0u);
+  EXPECT_EQ(reduction.config.hStream, stream_->get());
+  // It waits for the product by griddepcontrol.
+  EXPECT_TRUE(reduction.overlaps);
+  const auto arguments = reduction.argument<ReduceArguments>();
+  EXPECT_EQ(arguments.partials,
+            reinterpret_cast<const float*>(kMemory.partials));
+  EXPECT_EQ(arguments.c, reinterpret_cast<const void*>(kMemory.c));
+  EXPECT_EQ(arguments.d, reinterpret_cast<void*>(kMemory.d));
+  // 96 bytes of the workspace; D has lines of 12 f32, 48 bytes apart.
+  EXPECT_EQ(arguments.partials_pitch, 24) << "pitch of the workspace";
+  EXPECT_EQ(arguments.pitch, 12) << "pitch of D";
+  EXPECT_EQ(arguments.width, 12);
+  EXPECT_EQ(arguments.lines, 11);
+  EXPECT_EQ(arguments.splits, 4);
+  EXPECT_EQ(arguments.partial_lines, 16);
+  EXPECT_EQ(arguments.alpha, 2.0f);
+  EXPECT_EQ(arguments.beta, 0.5f);
 }
 
 TEST(TensorMapTest, MapsTypesAndSwizzles) {

@@ -1,0 +1,166 @@
+// Products on a lane: which kernel runs, with which memory, in which order.
+#include "service/gpu/cuda_lane.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "service/gpu/cuda_device.h"
+#include "tests/service/gpu/fake_driver.h"
+
+namespace gemmd::gpu {
+namespace {
+
+constexpr int kProductBytes = 200000;  // Of shared memory, of each CTA.
+
+uint64_t AddressOf(const device::Matrix& matrix) {
+  return static_cast<const CudaMatrix&>(matrix).pointer();
+}
+
+class CudaLaneTest : public testing::Test {
+ protected:
+  CudaLaneTest() {
+    fake_.symbols = {"gemmd_kernel", "gemmd_reduce"};
+    problem_.m = 9;
+    problem_.n = 7;
+    problem_.k = 5;
+    problem_.alpha = 3.0f;
+    problem_.beta = 0.25f;
+    a_ = *lane_->Allocate(problem_.a());
+    b_ = *lane_->Allocate(problem_.b());
+    c_ = *lane_->Allocate(problem_.c());
+    d_ = *lane_->Allocate(problem_.d());
+  }
+
+  static jit::Plan MakePlan() {
+    jit::Plan plan;
+    plan.family.reads_c = true;
+    plan.depth = 5;
+    plan.threads = 128;
+    plan.grid = 2;
+    plan.shared_memory_bytes = kProductBytes;
+    plan.x = plan.y = plan.c =
+        plan.d = {.width = 5, .lines = 9, .pitch_bytes = 16};
+    return plan;
+  }
+
+  static jit::Plan SplitPlan(int64_t partials_bytes) {
+    jit::Plan plan = MakePlan();
+    plan.config.split_k = true;
+    plan.splits = 4;
+    plan.reduce_grid = 3;
+    plan.partials_bytes = partials_bytes;
+    plan.d.type = jit::DataType::kF32;
+    return plan;
+  }
+
+  absl::Status Multiply(const jit::Plan& plan) {
+    jit::CompiledKernel compiled;
+    compiled.cubin = "cubin";
+    auto kernel = device_->Load(compiled, plan);
+    if (!kernel.ok()) return kernel.status();
+    kernels_.push_back(*std::move(kernel));
+    return lane_->Multiply(
+        problem_, plan, *kernels_.back(),
+        {.a = a_.get(), .b = b_.get(), .c = c_.get(), .d = d_.get()});
+  }
+
+  const FakeDriver::EncodedMap& MapOf(const TensorMap& map) {
+    return fake_.MapOf(map.bytes);
+  }
+
+  FakeDriver fake_;
+  const std::unique_ptr<CudaDevice> device_ =
+      *CudaDevice::Open(fake_.table(), 0, {});
+  std::unique_ptr<device::Lane> lane_ = *device_->CreateLane();
+  jit::Problem problem_;
+  std::vector<std::unique_ptr<device::Kernel>> kernels_;
+  std::unique_ptr<device::Matrix> a_, b_, c_, d_;
+};
+
+TEST_F(CudaLaneTest, MultipliesTheMatricesThatItWasGiven) {
+  ASSERT_TRUE(Multiply(MakePlan()).ok());
+  ASSERT_EQ(fake_.launches.size(), 1u);
+  EXPECT_EQ(fake_.launches[0].symbol, "gemmd_kernel");
+  EXPECT_EQ(fake_.launches[0].config.gridDimX, 2u);
+  const auto arguments = fake_.launches[0].argument<Arguments>();
+  EXPECT_EQ(MapOf(arguments.x).pointer, AddressOf(*a_)) << "X is A";
+  EXPECT_EQ(MapOf(arguments.y).pointer, AddressOf(*b_)) << "Y is B";
+  EXPECT_EQ(MapOf(arguments.c).pointer, AddressOf(*c_));
+  EXPECT_EQ(MapOf(arguments.d).pointer, AddressOf(*d_));
+  EXPECT_EQ(arguments.alpha, 3.0f);
+  EXPECT_EQ(arguments.beta, 0.25f);
+}
+
+TEST_F(CudaLaneTest, WorkOfALaneRunsInItsOrder) {
+  fake_.run_kernel = [this](const FakeDriver::Launch& launch) {
+    const auto arguments = launch.argument<Arguments>();
+    std::memset(reinterpret_cast<void*>(MapOf(arguments.d).pointer), 'd',
+                static_cast<size_t>(problem_.d().device_bytes()));
+  };
+  ASSERT_TRUE(lane_->Clear(*d_).ok());
+  ASSERT_TRUE(Multiply(MakePlan()).ok());
+  const auto got = lane_->Download(*d_, {0, 9}, 14);
+  ASSERT_TRUE(got.ok()) << got.status();
+  const absl::Span<char> bytes = (*got)->bytes();
+  EXPECT_EQ(std::string(bytes.data(), bytes.size()), std::string(9 * 14, 'd'));
+}
+
+TEST_F(CudaLaneTest, KernelsMayUseAllSharedMemoryThatIsLeft) {
+  fake_.static_shared_bytes = 1024;
+  jit::Plan plan = MakePlan();
+  plan.shared_memory_bytes =
+      device_->description().properties.shared_memory_bytes - 1024;
+  const absl::Status launched = Multiply(plan);
+  EXPECT_TRUE(launched.ok())
+      << "the function's limit was not raised: " << launched;
+}
+
+TEST_F(CudaLaneTest, ASplitProductIsReducedByItsOwnCubin) {
+  ASSERT_TRUE(Multiply(SplitPlan(4096)).ok());
+  ASSERT_EQ(fake_.launches.size(), 2u);
+  EXPECT_EQ(fake_.launches[0].symbol, "gemmd_kernel");
+  EXPECT_EQ(fake_.launches[1].symbol, "gemmd_reduce");
+  EXPECT_EQ(fake_.launches[0].config.hStream, fake_.launches[1].config.hStream);
+  const auto product = fake_.launches[0].argument<Arguments>();
+  const auto reduction = fake_.launches[1].argument<ReduceArguments>();
+  EXPECT_EQ(MapOf(product.d).pointer,
+            reinterpret_cast<uint64_t>(reduction.partials));
+  EXPECT_EQ(reinterpret_cast<uint64_t>(reduction.d), AddressOf(*d_));
+  EXPECT_EQ(reinterpret_cast<uint64_t>(reduction.c), AddressOf(*c_));
+  EXPECT_EQ(reduction.alpha, 3.0f);
+  EXPECT_EQ(reduction.beta, 0.25f);
+}
+
+TEST_F(CudaLaneTest, TheWorkspaceGrowsWithTheProducts) {
+  for (const int64_t bytes : {1000, 5000, 3000, 5001}) {
+    ASSERT_TRUE(Multiply(SplitPlan(bytes)).ok());
+    const auto reduction = fake_.launches.back().argument<ReduceArguments>();
+    EXPECT_GE(fake_.memory.BytesAt(reduction.partials),
+              static_cast<size_t>(bytes))
+        << "the workspace did not grow";
+  }
+  // Earlier products still run in the workspaces that they were given: the
+  // fake fails the test when one is gone.
+  ASSERT_TRUE(lane_->Synchronize().ok());
+  EXPECT_EQ(fake_.CountOf("cuMemFreeAsync"), 2) << "3000 bytes fit into 5000";
+}
+
+TEST_F(CudaLaneTest, OperandsLiveUntilTheProductIsDone) {
+  auto other = *device_->CreateLane();
+  ASSERT_TRUE(lane_->Synchronize().ok());  // All operands are there.
+  std::swap(lane_, other);
+  ASSERT_TRUE(Multiply(MakePlan()).ok());
+  a_.reset();
+  b_.reset();
+  c_.reset();
+  d_.reset();
+  // The lane on which they were made comes to their end before the other one
+  // has begun: the fake fails the test when the product finds them gone.
+  ASSERT_TRUE(other->Synchronize().ok());
+  ASSERT_TRUE(lane_->Synchronize().ok());
+}
+
+}  // namespace
+}  // namespace gemmd::gpu
