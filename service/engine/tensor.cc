@@ -13,12 +13,12 @@ Tensor::Tensor(Identity identity, std::unique_ptr<device::Matrix> matrix,
     : identity_(std::move(identity)),
       quota_(std::move(quota)),
       matrix_(std::move(matrix)),
-      last_use_ns_(absl::GetCurrentTimeNanos()) {}
+      last_use_(Clock::now()) {}
 
-void Tensor::Touch() { last_use_ns_ = absl::GetCurrentTimeNanos(); }
+void Tensor::Touch() { last_use_ = Clock::now(); }
 
 absl::Duration Tensor::idle() const {
-  return absl::Nanoseconds(absl::GetCurrentTimeNanos() - last_use_ns_);
+  return absl::FromChrono(Clock::now() - last_use_.load());
 }
 
 absl::StatusOr<TensorLocks> TensorLocks::Acquire(

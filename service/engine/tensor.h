@@ -3,6 +3,7 @@
 #define GEMMD_SERVICE_ENGINE_TENSOR_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <shared_mutex>
@@ -56,11 +57,13 @@ class Tensor {
 
  private:
   friend class TensorLocks;
+  // Nobody sets this clock: a step of the time of day expires no tensor.
+  using Clock = std::chrono::steady_clock;
 
   const Identity identity_;
   const QuotaHold quota_;
   const std::unique_ptr<device::Matrix> matrix_;
-  std::atomic<int64_t> last_use_ns_;
+  std::atomic<Clock::time_point> last_use_;
   // Held from before the first to after the last use by a device. Threads
   // that lock several tensors do so in the order of their addresses.
   std::shared_timed_mutex mutex_;
