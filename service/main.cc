@@ -63,6 +63,9 @@ ABSL_FLAG(int32_t, queue, 256,
           "refused with RESOURCE_EXHAUSTED.");
 ABSL_FLAG(int32_t, compile_threads, 4,
           "Threads that plan, compile and load kernels (1 to 64).");
+ABSL_FLAG(int32_t, max_kernels, 1024,
+          "Kernels loaded on each device at a time (16 to 65536); the one that "
+          "was used least recently makes room for another.");
 ABSL_FLAG(int32_t, network_threads, 2, "Threads that move messages (1 to 64).");
 ABSL_FLAG(int64_t, max_message_bytes, int64_t{1} << 30,
           "Largest request or response (65536 to 2147483647).");
@@ -105,6 +108,8 @@ absl::Status SetLimits(rpc::Server::Options& server,
                    InRange(FLAGS_queue, "queue", 1, 65536));
   ASSIGN_OR_RETURN(engine.prepare_threads,
                    InRange(FLAGS_compile_threads, "compile_threads", 1, 64));
+  ASSIGN_OR_RETURN(engine.kernels.max_kernels,
+                   InRange(FLAGS_max_kernels, "max_kernels", 16, 65536));
   ASSIGN_OR_RETURN(server.loops,
                    InRange(FLAGS_network_threads, "network_threads", 1, 64));
   ASSIGN_OR_RETURN(server.limits.max_message_bytes,
@@ -216,7 +221,7 @@ absl::Status Run() {
   const std::string problem_file = absl::GetFlag(FLAGS_record_problems);
   if (!problem_file.empty()) {
     ASSIGN_OR_RETURN(problem_log, daemon::ProblemLog::Open(problem_file));
-    engine_options.new_shape =
+    engine_options.kernels.new_shape =
         [log = problem_log.get()](const jit::Problem& problem) {
           log->Note(problem);
         };

@@ -95,6 +95,20 @@ class KernelCacheImpl final : public KernelCache {
     return flight->Wait(deadline);
   }
 
+  absl::StatusOr<CacheResult> Lookup(const Instance& instance) override {
+    const std::string key =
+        may_compile_ ? KeyOf(*compiler_, instance) : index_.Find(instance);
+    if (KernelPointer kernel = memory_.Find(key)) {
+      Count(&CacheStatistics::memory_hits);
+      return CacheResult{std::move(kernel), CubinSource::kMemory};
+    }
+    if (key.empty()) return NoSuchKernel();
+    if (KernelPointer kernel = LoadFromDirectories(key)) {
+      return Hit(std::move(kernel));
+    }
+    return NoSuchKernel();
+  }
+
   std::vector<KernelPointer> List() override {
     std::vector<KernelPointer> kernels = memory_.List();
     std::set<std::string> keys;

@@ -92,6 +92,10 @@ class KernelCache {
   virtual absl::StatusOr<CacheResult> Get(const Instance& instance,
                                           absl::Time deadline) = 0;
 
+  // The same, without compiling, waiting, or asking another machine: NOT_FOUND
+  // when neither memory nor a directory has it.
+  virtual absl::StatusOr<CacheResult> Lookup(const Instance& instance) = 0;
+
   // Kernels in memory and in directories.
   virtual std::vector<std::shared_ptr<const CompiledKernel>> List() = 0;
   // NOT_FOUND when neither memory nor a directory has it.

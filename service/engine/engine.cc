@@ -46,8 +46,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
         description.driver.empty()
             ? description.name
             : absl::StrCat(description.name, " ", description.product);
-    place->kernels = std::make_unique<KernelTable>(
-        *place->device, cache, templates, options.new_shape);
+    place->kernels = std::make_unique<KernelTable>(*place->device, cache,
+                                                   templates, options.kernels);
     ASSIGN_OR_RETURN(place->executor,
                      Executor::Create(*place->device, options.executor));
     engine->places_.push_back(std::move(place));
@@ -102,8 +102,12 @@ void Engine::Multiply(Product product, int device, RequestContext context,
   const jit::Problem& problem = running->product.problem;
   preparation.prepared = place.kernels->Find(problem);
   if (preparation.prepared == nullptr) {
-    preparation.prepared = place.kernels->FindSubstitute(problem);
-    if (preparation.prepared != nullptr) PrepareBehind(place, problem);
+    auto choice = place.kernels->Choose(problem);
+    if (!choice.ok()) return running->done(choice.status());
+    preparation.prepared = std::move(choice->prepared);
+    if (preparation.prepared != nullptr && choice->wanted) {
+      PrepareBehind(place, problem);
+    }
   }
   if (preparation.prepared != nullptr) {
     preparation.source = KernelSource::kLoaded;
@@ -115,8 +119,9 @@ void Engine::Multiply(Product product, int device, RequestContext context,
         !status.ok()) {
       return running->done(status);
     }
-    auto prepared = running->place.kernels->Prepare(running->product.problem,
-                                                    running->context.deadline);
+    auto prepared =
+        engine::Prepare(*running->place.kernels, running->product.problem,
+                        running->context.deadline);
     if (!prepared.ok()) return running->done(prepared.status());
     running->preparation = *std::move(prepared);
     RunPrepared(std::move(running));
@@ -124,11 +129,10 @@ void Engine::Multiply(Product product, int device, RequestContext context,
 }
 
 void Engine::PrepareBehind(Place& place, const jit::Problem& problem) {
-  if (!place.kernels->BeginPreparing(problem)) return;
   prepare_->Submit([&place, problem] {
     // The cache counts what goes wrong; requests keep their substitute.
-    place.kernels->Prepare(problem, absl::Now() + kBehindTimeout).IgnoreError();
-    place.kernels->EndPreparing(problem);
+    engine::Prepare(*place.kernels, problem, absl::Now() + kBehindTimeout)
+        .IgnoreError();
   });
 }
 
@@ -171,7 +175,8 @@ void Engine::Prepare(jit::Problem problem, int device, RequestContext context,
     Execution execution;
     execution.device = place.title;
     if (problem.writes()) {
-      auto prepared = place.kernels->Prepare(problem, context.deadline);
+      auto prepared =
+          engine::Prepare(*place.kernels, problem, context.deadline);
       if (!prepared.ok()) return done(prepared.status());
       execution.kernel = prepared->prepared->kernel->name;
       execution.cubin_key = prepared->prepared->kernel->key;

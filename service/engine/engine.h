@@ -23,6 +23,7 @@
 #include "service/engine/executor.h"
 #include "service/engine/kernel_table.h"
 #include "service/engine/periodic.h"
+#include "service/engine/preparation.h"
 #include "service/engine/product.h"
 #include "service/engine/request_context.h"
 #include "service/engine/tensor_store.h"
@@ -66,9 +67,7 @@ class Engine {
     TensorStore::Options tensors;
     // Plans, compiles and loads run on these threads.
     int prepare_threads = 4;
-    // Told quickly of each problem of a new shape, from any thread; may be
-    // null.
-    KernelTable::NewShape new_shape;
+    KernelTable::Options kernels;  // Of each device.
   };
 
   // `cache` and `templates` outlive the engine. There is at least one device.

@@ -1,6 +1,6 @@
 #include "service/engine/kernel_table.h"
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +19,18 @@ constexpr size_t kMaxPlans = 16384;
 // it stands in for: about the half second of a compile.
 constexpr double kMaxExcessCycles = 0.8e9;
 
+// How long a substitute serves before its shape's own kernel, which could not
+// be had, is asked for again.
+constexpr absl::Duration kAskAgain = absl::Minutes(1);
+
+// How long a refused kernel is passed over: as long as the cache remembers
+// what the compiler rejected.
+constexpr absl::Duration kRefusalLifetime = absl::Minutes(10);
+constexpr size_t kMaxRefusals = 1024;
+// Plans that are tried, in order of predicted time, before a request fails
+// because its kernels are refused.
+constexpr int kMaxCandidates = 4;
+
 KernelSource FromCache(jit::CubinSource source) {
   switch (source) {
     case jit::CubinSource::kMemory:
@@ -31,167 +43,244 @@ KernelSource FromCache(jit::CubinSource source) {
   return KernelSource::kNone;
 }
 
-}  // namespace
-
-KernelTable::Shape::Shape(const jit::Problem& problem)
-    : m(problem.m), n(problem.n), k(problem.k), traits(0) {
-  for (jit::DataType type :
-       {problem.a_type, problem.b_type, problem.c_type, problem.d_type}) {
-    traits = traits << 8 | static_cast<uint8_t>(type);
-  }
-  for (jit::Order order : {problem.a_order, problem.b_order, problem.d_order}) {
-    traits = traits << 1 | static_cast<uint8_t>(order);
-  }
-  traits =
-      traits << 2 | (problem.reads_ab() ? 2 : 0) | (problem.reads_c() ? 1 : 0);
+std::string NameOf(const jit::Family& family) {
+  return jit::KernelName(family, jit::Config());
 }
+
+// The family of the same problem with its operands exchanged.
+jit::Family Exchanged(jit::Family family) {
+  std::swap(family.x_major, family.y_major);
+  family.store = family.store == jit::Store::kNormal ? jit::Store::kTransposed
+                                                     : jit::Store::kNormal;
+  return family;
+}
+
+}  // namespace
 
 std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
   const Shape shape(problem);
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = plans_.find(shape);
-    if (found != plans_.end()) {
-      ++hits_;
-      return found->second;
-    }
-  }
-  auto prepared = std::make_shared<Prepared>();
-  prepared->plan = jit::ChoosePlan(problem, device_.description().properties);
   std::lock_guard lock(mutex_);
-  prepared->kernel = FindLoaded(prepared->plan);
-  if (prepared->kernel == nullptr) return nullptr;
+  const auto found = plans_.find(shape);
+  if (found == plans_.end()) return nullptr;
+  const Known& known = found->second;
+  if (known.substitute &&
+      (known.generation != generation_ || absl::Now() >= known.ask_again)) {
+    return nullptr;
+  }
   ++hits_;
-  Remember(problem, prepared);
-  return prepared;
+  known.slot->last_use = ++uses_;
+  return known.prepared;
 }
 
-std::shared_ptr<const Prepared> KernelTable::FindSubstitute(
+absl::StatusOr<KernelTable::Choice> KernelTable::Choose(
     const jit::Problem& problem) {
-  const jit::DeviceProperties& device = device_.description().properties;
-  const jit::Plan ideal = jit::ChoosePlan(problem, device);
-  if (ideal.config.split_k) return nullptr;
-  double limit = ideal.predicted_cycles + kMaxExcessCycles;
-  std::shared_ptr<Prepared> best;
+  ASSIGN_OR_RETURN(jit::Plan best, BestPlan(problem));
+  Choice choice;
+  int64_t generation;
+  {
+    std::lock_guard lock(mutex_);
+    if (Slot* slot = FindSlot(best.family, best.config)) {
+      choice.prepared =
+          Remember(problem, {std::move(best), slot->kernel}, {.slot = slot});
+      return choice;
+    }
+    generation = generation_;
+  }
+  auto substitute = FindSubstitute(problem, best);
+  choice.wanted = std::move(best);
+  if (!substitute) return choice;
   std::lock_guard lock(mutex_);
-  for (const auto& kernel : kernels_) {
+  const LoadedKernel& kernel = *substitute->kernel;
+  if (Slot* slot = FindSlot(kernel.family, kernel.config)) {
+    choice.prepared = Remember(problem, *std::move(substitute),
+                               {.slot = slot,
+                                .substitute = true,
+                                .generation = generation,
+                                .ask_again = absl::Now() + kAskAgain});
+  }
+  return choice;
+}
+
+absl::StatusOr<jit::Plan> KernelTable::BestPlan(
+    const jit::Problem& problem) const {
+  const jit::DeviceProperties& device = device_.description().properties;
+  jit::Plan best = jit::ChoosePlan(problem, device);
+  const absl::Status refusal = RefusalOf(best);
+  if (refusal.ok()) return best;
+  for (jit::Plan& plan : jit::RankPlans(problem, device, kMaxCandidates)) {
+    if (RefusalOf(plan).ok()) return std::move(plan);
+  }
+  return absl::Status(refusal.code(),
+                      absl::StrCat(refusal.message(), " (needed for ",
+                                   jit::DebugString(problem), ")"));
+}
+
+std::optional<Prepared> KernelTable::FindSubstitute(
+    const jit::Problem& problem, const jit::Plan& ideal) const {
+  if (ideal.config.split_k) return std::nullopt;
+  std::vector<std::shared_ptr<const LoadedKernel>> candidates;
+  {
+    std::lock_guard lock(mutex_);
+    for (const jit::Family& family : {ideal.family, Exchanged(ideal.family)}) {
+      const auto found = families_.find(NameOf(family));
+      if (found == families_.end()) continue;
+      for (const Slot* slot : found->second) candidates.push_back(slot->kernel);
+    }
+  }
+  double limit = ideal.predicted_cycles + kMaxExcessCycles;
+  std::optional<Prepared> best;
+  for (auto& kernel : candidates) {
     std::optional<jit::Plan> plan =
-        jit::PlanWith(problem, device, kernel->family, kernel->config);
+        jit::PlanWith(problem, device_.description().properties, kernel->family,
+                      kernel->config);
     if (!plan || plan->predicted_cycles >= limit) continue;
     limit = plan->predicted_cycles;
-    best = std::make_shared<Prepared>(Prepared{*std::move(plan), kernel});
+    best = Prepared{*std::move(plan), std::move(kernel)};
   }
-  if (best != nullptr) ++hits_;
   return best;
 }
 
-bool KernelTable::BeginPreparing(const jit::Problem& problem) {
-  std::lock_guard lock(mutex_);
-  return preparing_.insert(Shape(problem)).second;
-}
-
-void KernelTable::EndPreparing(const jit::Problem& problem) {
-  std::lock_guard lock(mutex_);
-  preparing_.erase(Shape(problem));
-}
-
-absl::StatusOr<Preparation> KernelTable::Prepare(const jit::Problem& problem,
-                                                 absl::Time deadline) {
-  const absl::Time start = absl::Now();
-  Preparation result;
-  result.source = KernelSource::kLoaded;
-  result.prepared = Find(problem);
-  if (result.prepared != nullptr) {
-    result.plan_time = absl::Now() - start;
-    return result;
+std::shared_ptr<const Prepared> KernelTable::Remember(
+    const jit::Problem& problem, Prepared prepared, Known known) {
+  if (plans_.size() >= kMaxPlans) {
+    plans_.clear();
+    for (auto& [name, slot] : slots_) slot->shapes.clear();
   }
-  auto prepared = std::make_shared<Prepared>();
-  prepared->plan = jit::ChoosePlan(problem, device_.description().properties);
-  const absl::Time planned = absl::Now();
-  result.plan_time = planned - start;
-  auto kernel = Load(prepared->plan, deadline, result.source);
-  if (absl::IsFailedPrecondition(kernel.status())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(kernel.status().message(), " (needed for ",
-                     jit::DebugString(problem), ")"));
-  }
-  if (!kernel.ok()) return kernel.status();
-  prepared->kernel = *std::move(kernel);
-  result.compile_time = absl::Now() - planned;
-  result.prepared = prepared;
-  std::lock_guard lock(mutex_);
-  Remember(problem, std::move(prepared));
-  return result;
+  known.slot->last_use = ++uses_;
+  known.prepared = std::make_shared<const Prepared>(std::move(prepared));
+  const Shape shape(problem);
+  Known& entry = plans_[shape];
+  if (entry.slot == nullptr && options_.new_shape) options_.new_shape(problem);
+  if (entry.slot != nullptr) entry.slot->shapes.erase(shape);
+  known.slot->shapes.insert(shape);
+  entry = std::move(known);
+  return entry.prepared;
 }
 
-void KernelTable::Remember(const jit::Problem& problem,
-                           std::shared_ptr<const Prepared> prepared) {
-  if (plans_.size() >= kMaxPlans) plans_.clear();
-  plans_[Shape(problem)] = std::move(prepared);
-  if (new_shape_) new_shape_(problem);
-}
-
-std::shared_ptr<const LoadedKernel> KernelTable::FindLoaded(
-    const jit::Plan& plan) const {
-  for (const auto& kernel : kernels_) {
-    if (kernel->family == plan.family && kernel->config == plan.config) {
-      return kernel;
+absl::StatusOr<KernelTable::Loaded> KernelTable::Load(const jit::Plan& plan,
+                                                      Reach reach,
+                                                      absl::Time deadline) {
+  {
+    std::lock_guard lock(mutex_);
+    if (Slot* slot = FindSlot(plan.family, plan.config)) {
+      return Loaded{slot->kernel, KernelSource::kLoaded};
     }
   }
-  return nullptr;
-}
-
-absl::StatusOr<std::shared_ptr<const LoadedKernel>> KernelTable::Load(
-    const jit::Plan& plan, absl::Time deadline, KernelSource& source) {
   ASSIGN_OR_RETURN(const jit::Instance instance,
                    jit::MakeInstance(templates_, plan.family, plan.config));
-  auto loaded = std::make_shared<LoadedKernel>();
-  loaded->family = plan.family;
-  loaded->config = plan.config;
   // A cubin that the device refuses is put aside and made anew, once: what
   // the cache held may have been damaged or made elsewhere.
-  for (int attempt = 0; loaded->kernel == nullptr; ++attempt) {
-    ASSIGN_OR_RETURN(const jit::CacheResult cached,
-                     cache_.Get(instance, deadline));
-    source = FromCache(cached.source);
-    loaded->key = cached.kernel->key;
-    loaded->name = cached.kernel->name;
-    auto kernel = device_.Load(*cached.kernel, plan);
+  for (int attempt = 0;; ++attempt) {
+    auto cached = reach == Reach::kCache ? cache_.Lookup(instance)
+                                         : cache_.Get(instance, deadline);
+    if (absl::IsInternal(cached.status())) return Refuse(plan, cached.status());
+    if (!cached.ok()) return cached.status();
+    auto kernel = device_.Load(*cached->kernel, plan);
     if (kernel.ok()) {
-      loaded->kernel = *std::move(kernel);
-      break;
+      return Loaded{Insert(std::make_shared<LoadedKernel>(LoadedKernel{
+                        plan.family, plan.config, cached->kernel->key,
+                        cached->kernel->name, *std::move(kernel)})),
+                    FromCache(cached->source)};
     }
     if (!absl::IsFailedPrecondition(kernel.status())) return kernel.status();
-    cache_.Quarantine(cached.kernel->key);
-    if (attempt == 1) return kernel.status();
+    cache_.Quarantine(cached->kernel->key);
+    if (attempt == 1) return Refuse(plan, kernel.status());
   }
+}
 
+absl::Status KernelTable::Refuse(const jit::Plan& plan, absl::Status why) {
+  std::lock_guard lock(mutex_);
+  if (refused_.size() >= kMaxRefusals) refused_.clear();
+  refused_[jit::KernelName(plan.family, plan.config)] = {
+      why, absl::Now() + kRefusalLifetime};
+  // What a substitute stands in for is another kernel from here on.
+  ++generation_;
+  return why;
+}
+
+absl::Status KernelTable::RefusalOf(const jit::Plan& plan) const {
+  std::lock_guard lock(mutex_);
+  if (refused_.empty()) return absl::OkStatus();
+  const auto found = refused_.find(jit::KernelName(plan.family, plan.config));
+  const bool refused =
+      found != refused_.end() && absl::Now() < found->second.until;
+  return refused ? found->second.why : absl::OkStatus();
+}
+
+bool KernelTable::Refuses(const jit::Plan& plan) const {
+  return !RefusalOf(plan).ok();
+}
+
+std::shared_ptr<const LoadedKernel> KernelTable::Insert(
+    std::shared_ptr<const LoadedKernel> kernel) {
+  Kernels dropped;  // Unloaded after the lock.
   std::lock_guard lock(mutex_);
   // Another thread may have loaded the same instance meanwhile: one is enough.
-  if (auto other = FindLoaded(plan)) return other;
-  kernels_.push_back(loaded);
-  return loaded;
+  if (Slot* other = FindSlot(kernel->family, kernel->config)) {
+    return other->kernel;
+  }
+  MakeRoom(dropped);
+  auto slot = std::make_unique<Slot>();
+  slot->kernel = kernel;
+  slot->last_use = ++uses_;
+  families_[NameOf(kernel->family)].push_back(slot.get());
+  slots_[jit::KernelName(kernel->family, kernel->config)] = std::move(slot);
+  ++generation_;
+  return kernel;
+}
+
+void KernelTable::MakeRoom(Kernels& dropped) {
+  while (static_cast<int>(slots_.size()) >= options_.max_kernels) {
+    const auto oldest = std::ranges::min_element(
+        slots_, std::less<>(),
+        [](const auto& entry) { return entry.second->last_use; });
+    Drop(oldest->first, dropped);
+  }
+}
+
+void KernelTable::Drop(absl::string_view name, Kernels& dropped) {
+  const auto found = slots_.find(name);
+  Slot* const slot = found->second.get();
+  for (const Shape& shape : slot->shapes) plans_.erase(shape);
+  const auto family = families_.find(NameOf(slot->kernel->family));
+  std::erase(family->second, slot);
+  if (family->second.empty()) families_.erase(family);
+  dropped.push_back(std::move(slot->kernel));
+  slots_.erase(found);
+  ++generation_;
+}
+
+KernelTable::Slot* KernelTable::FindSlot(const jit::Family& family,
+                                         const jit::Config& config) const {
+  const auto found = slots_.find(jit::KernelName(family, config));
+  return found == slots_.end() ? nullptr : found->second.get();
 }
 
 void KernelTable::Evict(const std::string& key) {
+  Kernels dropped;  // Unloaded after the lock.
   std::lock_guard lock(mutex_);
-  absl::erase_if(plans_, [&](const auto& entry) {
-    return entry.second->kernel->key == key;
-  });
-  std::erase_if(kernels_,
-                [&](const auto& kernel) { return kernel->key == key; });
+  std::vector<std::string> names;
+  for (const auto& [name, slot] : slots_) {
+    if (slot->kernel->key == key) names.push_back(name);
+  }
+  for (const std::string& name : names) Drop(name, dropped);
 }
 
 std::vector<std::string> KernelTable::LoadedKeys() const {
   std::vector<std::string> keys;
   std::lock_guard lock(mutex_);
-  for (const auto& kernel : kernels_) keys.push_back(kernel->key);
+  for (const auto& [name, slot] : slots_) keys.push_back(slot->kernel->key);
   return keys;
 }
 
 int64_t KernelTable::hits() const {
   std::lock_guard lock(mutex_);
   return hits_;
+}
+
+size_t KernelTable::shapes() const {
+  std::lock_guard lock(mutex_);
+  return plans_.size();
 }
 
 }  // namespace gemmd::engine

@@ -1,10 +1,13 @@
 // The kernels loaded on one device, and the plans made for it.
 //
-// Find is the hot path: one hash for a known shape, a plan (tens of
-// microseconds) for a new shape of a loaded kernel. Prepare is for what has no
-// loaded kernel: it costs the cache or a compile. Meanwhile FindSubstitute may
-// know a loaded kernel of the family that gives the same bits, more slowly.
-// Thread-safe.
+// Find is the hot path: one hash for a known shape. What it does not know,
+// Choose plans (tens of microseconds): with the shape's own kernel when that is
+// loaded, or with a substitute, another kernel of the family that gives the
+// same bits, more slowly. Load gets a kernel from the cache or the compiler;
+// one that compiler or device refuse gives way to the next best.
+//
+// Bounded: the kernel that was used least recently makes room for another, and
+// is unloaded once no product uses it. Thread-safe.
 #ifndef GEMMD_SERVICE_ENGINE_KERNEL_TABLE_H_
 #define GEMMD_SERVICE_ENGINE_KERNEL_TABLE_H_
 
@@ -12,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,12 +23,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/plan/plan.h"
 #include "jit/problem/problem.h"
 #include "jit/source/instance.h"
 #include "service/device/device.h"
+#include "service/engine/shape.h"
 
 namespace gemmd::engine {
 
@@ -44,88 +50,127 @@ struct Prepared {
 
 enum class KernelSource { kNone, kLoaded, kMemory, kDisk, kCompiled };
 
-struct Preparation {
-  std::shared_ptr<const Prepared> prepared;
-  KernelSource source = KernelSource::kNone;
-  absl::Duration plan_time;
-  absl::Duration compile_time;  // Cache, compiler and module load.
-};
-
 class KernelTable {
  public:
   using NewShape = std::function<void(const jit::Problem&)>;
 
-  // All three outlive the table. `new_shape`, which may be null, is told
-  // quickly of each problem of a shape that the table did not know.
+  struct Options {
+    int max_kernels = 1024;  // Loaded at a time.
+    // Told quickly of each problem of a shape that the table did not know; may
+    // be null.
+    NewShape new_shape;
+  };
+
+  struct Choice {
+    // Null when no loaded kernel will do: none of the family is loaded, none
+    // beats waiting for a compile, or the sums would be split.
+    std::shared_ptr<const Prepared> prepared;
+    // The kernel to load: the problem's own, which is not loaded.
+    std::optional<jit::Plan> wanted;
+  };
+
+  struct Loaded {
+    std::shared_ptr<const LoadedKernel> kernel;
+    KernelSource source = KernelSource::kNone;
+  };
+  // Where Load looks for a cubin.
+  enum class Reach {
+    kCache,     // In memory and on disk; what is not there is NOT_FOUND.
+    kCompiler,  // Wherever it may be had; may take seconds.
+  };
+
+  // All three outlive the table.
   KernelTable(device::Device& device, jit::KernelCache& cache,
-              const jit::TemplateLibrary& templates,
-              NewShape new_shape = nullptr)
+              const jit::TemplateLibrary& templates)
+      : KernelTable(device, cache, templates, Options()) {}
+  KernelTable(device::Device& device, jit::KernelCache& cache,
+              const jit::TemplateLibrary& templates, Options options)
       : device_(device),
         cache_(cache),
         templates_(templates),
-        new_shape_(std::move(new_shape)) {}
+        options_(std::move(options)) {}
 
-  // Null when no loaded kernel is that of the problem's plan. `problem` is
-  // valid and writes(). Counts a hit.
+  // How `problem` runs, when that has been chosen before and nothing better
+  // may have come since; else null. `problem` is valid and writes().
   std::shared_ptr<const Prepared> Find(const jit::Problem& problem);
 
-  // The fastest loaded kernel that can run `problem`, for use until its own is
-  // there. Null when there is none that beats waiting for a compile, or when
-  // its own splits k.
-  std::shared_ptr<const Prepared> FindSubstitute(const jit::Problem& problem);
+  // Plans `problem` with what is loaded, and remembers that. The error is the
+  // refusal of its best kernel, when the next best ones are refused too.
+  absl::StatusOr<Choice> Choose(const jit::Problem& problem);
 
-  // True when nobody prepares the problem's shape behind its requests: then
-  // the caller does, and calls EndPreparing.
-  bool BeginPreparing(const jit::Problem& problem);
-  void EndPreparing(const jit::Problem& problem);
-
-  // Plans, compiles and loads as far as needed; may take seconds. Errors are
-  // those of jit::KernelCache::Get and device::Device::Load.
-  absl::StatusOr<Preparation> Prepare(const jit::Problem& problem,
-                                      absl::Time deadline);
+  // Loads the kernel of `plan`. Errors are those of jit::KernelCache::Get and
+  // device::Device::Load. A refusal by compiler or device is remembered for a
+  // while, so that Choose passes over this kernel.
+  absl::StatusOr<Loaded> Load(const jit::Plan& plan, Reach reach,
+                              absl::Time deadline);
+  bool Refuses(const jit::Plan& plan) const;
 
   // Forgets the kernel; products that use it finish.
   void Evict(const std::string& key);
 
   std::vector<std::string> LoadedKeys() const;
+  // Requests that Find answered.
   int64_t hits() const;
+  // Shapes that Find may know.
+  size_t shapes() const;
 
  private:
-  // What a plan depends on: not the values of alpha and beta, only whether
-  // they are zero.
-  struct Shape {
-    explicit Shape(const jit::Problem& problem);
-
-    template <typename H>
-    friend H AbslHashValue(H h, const Shape& shape) {
-      return H::combine(std::move(h), shape.m, shape.n, shape.k, shape.traits);
-    }
-    friend bool operator==(const Shape&, const Shape&) = default;
-
-    int64_t m, n, k;
-    uint64_t traits;  // Types, orders and zeros, packed.
+  // A loaded kernel and the shapes that are known to run with it.
+  struct Slot {
+    std::shared_ptr<const LoadedKernel> kernel;
+    int64_t last_use = 0;
+    absl::flat_hash_set<Shape> shapes;
+  };
+  using Kernels = std::vector<std::shared_ptr<const LoadedKernel>>;
+  struct Known {
+    std::shared_ptr<const Prepared> prepared;
+    Slot* slot = nullptr;
+    // A substitute stands in as long as the set of kernels is the one that it
+    // was chosen from, and until it is time to ask for the own kernel again.
+    bool substitute = false;
+    int64_t generation = 0;
+    absl::Time ask_again;
+  };
+  struct Refusal {
+    absl::Status why;
+    absl::Time until;
   };
 
-  std::shared_ptr<const LoadedKernel> FindLoaded(const jit::Plan& plan) const
+  absl::StatusOr<jit::Plan> BestPlan(const jit::Problem& problem) const;
+  absl::Status RefusalOf(const jit::Plan& plan) const;
+  absl::Status Refuse(const jit::Plan& plan, absl::Status why);
+  // A kernel that can run `problem` in less than `limit` predicted cycles.
+  std::optional<Prepared> FindSubstitute(const jit::Problem& problem,
+                                         const jit::Plan& ideal) const;
+  std::shared_ptr<const Prepared> Remember(const jit::Problem& problem,
+                                           Prepared prepared, Known known)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Remember(const jit::Problem& problem,
-                std::shared_ptr<const Prepared> prepared)
+  std::shared_ptr<const LoadedKernel> Insert(
+      std::shared_ptr<const LoadedKernel> kernel);
+  // What they forget is added to `dropped`: unloading takes long, so that is
+  // for the caller, after the lock.
+  void Drop(absl::string_view name, Kernels& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::shared_ptr<const LoadedKernel>> Load(
-      const jit::Plan& plan, absl::Time deadline, KernelSource& source);
+  void MakeRoom(Kernels& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Slot* FindSlot(const jit::Family& family, const jit::Config& config) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   device::Device& device_;
   jit::KernelCache& cache_;
   const jit::TemplateLibrary& templates_;
-  const NewShape new_shape_;
+  const Options options_;
 
   mutable std::mutex mutex_;
-  absl::flat_hash_map<Shape, std::shared_ptr<const Prepared>> plans_
+  absl::flat_hash_map<Shape, Known> plans_ ABSL_GUARDED_BY(mutex_);
+  // By name of kernel, which says its family and config.
+  absl::flat_hash_map<std::string, std::unique_ptr<Slot>> slots_
       ABSL_GUARDED_BY(mutex_);
-  // Searched in line: there are dozens, and only new shapes search.
-  std::vector<std::shared_ptr<const LoadedKernel>> kernels_
+  // The same by family.
+  absl::flat_hash_map<std::string, std::vector<Slot*>> families_
       ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_set<Shape> preparing_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Refusal> refused_ ABSL_GUARDED_BY(mutex_);
+  int64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // Of the set of kernels.
+  int64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t hits_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

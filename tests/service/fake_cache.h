@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class FakeCache : public jit::KernelCache {
     changed_.notify_all();
     changed_.wait(lock, [this] { return !held_; });
     if (!error_.ok()) return error_;
+    if (rejected_.contains(instance.name)) {
+      return absl::InternalError(instance.name + " does not compile");
+    }
     for (const auto& [key, kernel] : kernels_) {
       if (kernel->name == instance.name) {
         return jit::CacheResult{kernel, jit::CubinSource::kMemory};
@@ -36,6 +40,17 @@ class FakeCache : public jit::KernelCache {
     damage_next_ = false;
     kernels_[kernel->key] = kernel;
     return jit::CacheResult{kernel, jit::CubinSource::kCompiled};
+  }
+
+  absl::StatusOr<jit::CacheResult> Lookup(
+      const jit::Instance& instance) override {
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, kernel] : kernels_) {
+      if (kernel->name == instance.name) {
+        return jit::CacheResult{kernel, jit::CubinSource::kMemory};
+      }
+    }
+    return absl::NotFoundError("no such kernel");
   }
 
   std::vector<std::shared_ptr<const jit::CompiledKernel>> List() override {
@@ -90,6 +105,11 @@ class FakeCache : public jit::KernelCache {
     std::lock_guard lock(mutex_);
     damage_next_ = true;
   }
+  // From now on the compiler rejects the kernel called `name`.
+  void Reject(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    rejected_.insert(name);
+  }
   void Fail(absl::Status error) {
     std::lock_guard lock(mutex_);
     error_ = std::move(error);
@@ -99,6 +119,7 @@ class FakeCache : public jit::KernelCache {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<jit::CompiledKernel>> kernels_;
+  std::set<std::string> rejected_;
   absl::Status error_;
   int gets_ = 0;
   int quarantined_ = 0;

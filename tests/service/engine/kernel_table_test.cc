@@ -3,33 +3,104 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <set>
+#include <utility>
+
+#include "jit/plan/planner.h"
+#include "service/engine/preparation.h"
 #include "service/host/host_device.h"
 #include "tests/service/fake_cache.h"
 
 namespace gemmd::engine {
 namespace {
 
+using absl::StatusCode;
+
+// The host device, counting kernels that are loaded and refusing some.
+class CountingDevice : public device::Device {
+ public:
+  const device::Description& description() const override {
+    return host_->description();
+  }
+  int64_t FreeBytes() const override { return host_->FreeBytes(); }
+  absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override {
+    return host_->CreateLane();
+  }
+  absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
+      const jit::CompiledKernel& compiled, const jit::Plan&) override {
+    if (refused_.contains(compiled.name)) {
+      return absl::FailedPreconditionError("the device refuses it");
+    }
+    return std::make_unique<CountedKernel>(loaded_);
+  }
+  absl::Status Probe() override { return absl::OkStatus(); }
+
+  void Refuse(const std::string& name) { refused_.insert(name); }
+  int loaded() const { return loaded_; }
+
+ private:
+  class CountedKernel : public device::Kernel {
+   public:
+    explicit CountedKernel(std::atomic<int>& count) : count_(count) {
+      ++count_;
+    }
+    ~CountedKernel() override { --count_; }
+
+   private:
+    std::atomic<int>& count_;
+  };
+
+  const std::unique_ptr<device::Device> host_ = host::CreateHostDevice({});
+  std::set<std::string> refused_;
+  std::atomic<int> loaded_ = 0;
+};
+
 class KernelTableTest : public ::testing::Test {
  protected:
+  absl::StatusOr<Preparation> Prepare(const jit::Problem& problem) {
+    return engine::Prepare(table_, problem, absl::InfiniteFuture());
+  }
+  // What runs `problem` before its own kernel is there; may be null.
+  std::shared_ptr<const Prepared> Substitute(const jit::Problem& problem) {
+    auto choice = table_.Choose(problem);
+    EXPECT_TRUE(choice.ok()) << choice.status();
+    EXPECT_TRUE(choice->wanted) << "its own kernel is loaded";
+    return choice->prepared;
+  }
+
   const jit::TemplateLibrary templates_ = jit::TemplateLibrary::Embedded();
-  const std::unique_ptr<device::Device> device_ = host::CreateHostDevice({});
+  CountingDevice device_;
   testing::FakeCache cache_;
-  KernelTable table_{*device_, cache_, templates_};
+  KernelTable table_{device_, cache_, templates_, {.max_kernels = 8}};
 };
 
 jit::Problem Large() { return {.m = 4096, .n = 4096, .k = 4096}; }
 jit::Problem Small() { return {.m = 100, .n = 200, .k = 64}; }
 jit::Problem LongSum() { return {.m = 512, .n = 512, .k = 8192}; }
 
+std::string NameOf(const jit::Plan& plan) {
+  return jit::KernelName(plan.family, plan.config);
+}
+
+// The kernels of the best plans of `problem`, best first, each once.
+std::vector<std::string> BestKernels(const jit::Problem& problem, int count) {
+  std::vector<std::string> names;
+  for (const jit::Plan& plan : jit::RankPlans(problem, {}, count)) {
+    names.push_back(NameOf(plan));
+  }
+  return names;
+}
+
 TEST_F(KernelTableTest, ANewFamilyHasNoSubstitute) {
   EXPECT_EQ(table_.Find(Large()), nullptr);
-  EXPECT_EQ(table_.FindSubstitute(Large()), nullptr);
+  EXPECT_EQ(Substitute(Large()), nullptr);
+  EXPECT_EQ(table_.Find(Large()), nullptr);
 }
 
 TEST_F(KernelTableTest, AnotherKernelOfTheFamilyStandsIn) {
-  ASSERT_TRUE(table_.Prepare(Small(), absl::InfiniteFuture()).ok());
-  ASSERT_EQ(table_.Find(Large()), nullptr);
-  const auto substitute = table_.FindSubstitute(Large());
+  ASSERT_TRUE(Prepare(Small()).ok());
+  const auto substitute = Substitute(Large());
   ASSERT_NE(substitute, nullptr);
   EXPECT_EQ(substitute->kernel, table_.Find(Small())->kernel);
   // The launch is that of the large problem.
@@ -37,53 +108,240 @@ TEST_F(KernelTableTest, AnotherKernelOfTheFamilyStandsIn) {
   EXPECT_EQ(substitute->plan.depth, 4096);
 }
 
+// Whoever asks again pays one hash, not a plan, and nobody is told to prepare
+// the own kernel once more.
+TEST_F(KernelTableTest, ASubstituteIsRemembered) {
+  ASSERT_TRUE(Prepare(Small()).ok());
+  const auto substitute = Substitute(Large());
+  ASSERT_NE(substitute, nullptr);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(table_.Find(Large()), substitute);
+}
+
 TEST_F(KernelTableTest, TheOwnKernelTakesOver) {
-  ASSERT_TRUE(table_.Prepare(Small(), absl::InfiniteFuture()).ok());
-  const auto substitute = table_.FindSubstitute(Large());
-  ASSERT_TRUE(table_.Prepare(Large(), absl::InfiniteFuture()).ok());
+  ASSERT_TRUE(Prepare(Small()).ok());
+  const auto substitute = Substitute(Large());
+  ASSERT_TRUE(Prepare(Large()).ok());
   const auto own = table_.Find(Large());
   ASSERT_NE(own, nullptr);
   EXPECT_NE(own->kernel, substitute->kernel);
+  EXPECT_FALSE(table_.Choose(Large())->wanted);
+}
+
+TEST_F(KernelTableTest, ABetterSubstituteTakesOver) {
+  ASSERT_TRUE(Prepare(Small()).ok());
+  const auto first = Substitute(Large());
+  jit::Problem almost = Large();
+  almost.m = 2048;
+  ASSERT_TRUE(Prepare(almost).ok());
+  EXPECT_EQ(table_.Find(Large()), nullptr) << "it has to be chosen anew";
+  const auto choice = table_.Choose(Large());
+  ASSERT_TRUE(choice.ok());
+  EXPECT_LT(choice->prepared->plan.predicted_cycles,
+            first->plan.predicted_cycles);
 }
 
 TEST_F(KernelTableTest, OtherFamiliesDoNotStandIn) {
-  ASSERT_TRUE(table_.Prepare(Small(), absl::InfiniteFuture()).ok());
+  ASSERT_TRUE(Prepare(Small()).ok());
   jit::Problem other = Large();
   other.a_order = jit::Order::kColumnMajor;
-  EXPECT_EQ(table_.FindSubstitute(other), nullptr);
+  EXPECT_EQ(Substitute(other), nullptr);
   other = Large();
   other.c_type = other.d_type = jit::DataType::kF32;
-  EXPECT_EQ(table_.FindSubstitute(other), nullptr);
+  EXPECT_EQ(Substitute(other), nullptr);
   other = Large();
   other.beta = 1;
-  EXPECT_EQ(table_.FindSubstitute(other), nullptr);
+  EXPECT_EQ(Substitute(other), nullptr);
+}
+
+// The exchanged product of a problem is of another family of kernels, and
+// serves as well.
+TEST_F(KernelTableTest, AKernelOfTheExchangedProductStandsIn) {
+  // As many orders of A, B and D as there are; each with kernels of its own.
+  for (const int orders : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    jit::Problem problem = Large();
+    problem.a_order = static_cast<jit::Order>(orders & 1);
+    problem.b_order = static_cast<jit::Order>(orders >> 1 & 1);
+    problem.d_order = static_cast<jit::Order>(orders >> 2);
+    for (const jit::Plan& plan : jit::RankPlans(problem, {}, 200)) {
+      if (plan.config.split_k) continue;
+      KernelTable table(device_, cache_, templates_);
+      ASSERT_TRUE(
+          table
+              .Load(plan, KernelTable::Reach::kCompiler, absl::InfiniteFuture())
+              .ok());
+      const auto choice = table.Choose(problem);
+      ASSERT_TRUE(choice.ok());
+      EXPECT_NE(choice->prepared, nullptr) << NameOf(plan);
+    }
+  }
 }
 
 // The same request gives the same bits: sums split over CTAs are rounded
 // elsewhere than whole ones.
 TEST_F(KernelTableTest, SplitSumsNeitherStandInNorAreStoodInFor) {
-  ASSERT_TRUE(table_.Prepare(LongSum(), absl::InfiniteFuture()).ok());
+  ASSERT_TRUE(Prepare(LongSum()).ok());
   ASSERT_TRUE(table_.Find(LongSum())->plan.config.split_k);
-  EXPECT_EQ(table_.FindSubstitute(Large()), nullptr);
+  EXPECT_EQ(Substitute(Large()), nullptr);
   table_.Evict(table_.Find(LongSum())->kernel->key);
-  ASSERT_TRUE(table_.Prepare(Small(), absl::InfiniteFuture()).ok());
-  EXPECT_EQ(table_.FindSubstitute(LongSum()), nullptr);
+  ASSERT_TRUE(Prepare(Small()).ok());
+  EXPECT_EQ(Substitute(LongSum()), nullptr);
 }
 
 TEST_F(KernelTableTest, WaitingForACompileBeatsAVerySlowSubstitute) {
-  ASSERT_TRUE(
-      table_.Prepare({.m = 64, .n = 8, .k = 64}, absl::InfiniteFuture()).ok());
-  EXPECT_NE(table_.FindSubstitute({.m = 4096, .n = 64, .k = 256}), nullptr);
-  EXPECT_EQ(table_.FindSubstitute({.m = 65536, .n = 65536, .k = 65536}),
-            nullptr);
+  ASSERT_TRUE(Prepare({.m = 64, .n = 8, .k = 64}).ok());
+  EXPECT_NE(Substitute({.m = 4096, .n = 64, .k = 256}), nullptr);
+  EXPECT_EQ(Substitute({.m = 65536, .n = 65536, .k = 65536}), nullptr);
 }
 
-TEST_F(KernelTableTest, OneShapeIsPreparedBehindOnce) {
-  EXPECT_TRUE(table_.BeginPreparing(Large()));
-  EXPECT_FALSE(table_.BeginPreparing(Large()));
-  EXPECT_TRUE(table_.BeginPreparing(Small()));
-  table_.EndPreparing(Large());
-  EXPECT_TRUE(table_.BeginPreparing(Large()));
+TEST_F(KernelTableTest, EveryPropertyOfAProblemTellsShapesApart) {
+  const jit::Problem base = Small();
+  std::vector<jit::Problem> others;
+  const auto other = [&](auto change) {
+    others.push_back(base);
+    change(others.back());
+  };
+  other([](auto& p) { p.m = 101; });
+  other([](auto& p) { p.n = 201; });
+  other([](auto& p) { p.k = 65; });
+  other([](auto& p) { p.a_type = jit::DataType::kF16; });
+  other([](auto& p) { p.b_type = jit::DataType::kF16; });
+  other([](auto& p) { p.c_type = jit::DataType::kF16; });
+  other([](auto& p) { p.d_type = jit::DataType::kF16; });
+  other([](auto& p) { p.a_order = jit::Order::kColumnMajor; });
+  other([](auto& p) { p.b_order = jit::Order::kColumnMajor; });
+  other([](auto& p) { p.d_order = jit::Order::kColumnMajor; });
+  other([](auto& p) { p.alpha = 0; });
+  other([](auto& p) { p.beta = 1; });
+  other([](auto& p) { p.accumulator = jit::DataType::kF16; });
+  other([](auto& p) { p.precision = jit::Precision::kFast; });
+  other([](auto& p) { p.clamps = true; });
+  other([](auto& p) { p.bit_operation = jit::BitOperation::kXor; });
+  other([](auto& p) { p.invariant = true; });
+  other([](auto& p) { p.epilogue.activation = jit::Activation::kRelu; });
+  other([](auto& p) { p.batch = 2; });
+  other([](auto& p) { p.a_broadcast = true; });
+  other([](auto& p) { p.b_broadcast = true; });
+  for (size_t i = 0; i < others.size(); ++i) {
+    EXPECT_FALSE(Shape(base) == Shape(others[i])) << i;
+  }
+  jit::Problem scaled = base;
+  scaled.alpha = 3;
+  EXPECT_TRUE(Shape(base) == Shape(scaled));
+}
+
+// Found by running: a plan for the one D is no plan for the other.
+TEST_F(KernelTableTest, ResultsOfBothOrdersHavePlansOfTheirOwn) {
+  ASSERT_TRUE(Prepare(Small()).ok());
+  jit::Problem transposed = Small();
+  transposed.d_order = jit::Order::kColumnMajor;
+  EXPECT_EQ(table_.Find(transposed), nullptr);
+}
+
+TEST_F(KernelTableTest, PlansAreBounded) {
+  jit::Problem problem = Small();
+  problem.alpha = 0;
+  ASSERT_TRUE(Prepare(problem).ok());
+  size_t most = 0;
+  for (int64_t k = 1; k <= 17000; ++k) {
+    problem.k = k;  // Of no weight to the plan, but of the shape.
+    ASSERT_TRUE(table_.Choose(problem)->prepared != nullptr);
+    most = std::max(most, table_.shapes());
+  }
+  EXPECT_GT(most, 1000);
+  EXPECT_LE(most, 16384);
+}
+
+TEST_F(KernelTableTest, TheKernelUsedLeastRecentlyMakesRoom) {
+  const std::vector<jit::Plan> plans = jit::RankPlans(Large(), {}, 9);
+  const auto load = [&](int i) {
+    const auto loaded = table_.Load(plans[i], KernelTable::Reach::kCompiler,
+                                    absl::InfiniteFuture());
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return loaded.ok() ? loaded->kernel->key : "";
+  };
+  load(0);
+  const auto used = table_.Choose(Large());  // Its plan is the first.
+  ASSERT_FALSE(used->wanted);
+  const std::string second = load(1);
+  for (int i = 2; i < 8; ++i) load(i);
+  EXPECT_EQ(device_.loaded(), 8);
+  ASSERT_NE(table_.Find(Large()), nullptr);
+  load(8);
+  EXPECT_EQ(device_.loaded(), 8);
+  const auto keys = table_.LoadedKeys();
+  EXPECT_EQ(keys.size(), 8);
+  EXPECT_EQ(std::count(keys.begin(), keys.end(), second), 0);
+  EXPECT_EQ(table_.Find(Large()), used->prepared);
+}
+
+TEST_F(KernelTableTest, AKernelInUseIsUnloadedWhenItsProductEnds) {
+  auto used = Prepare(Small());
+  ASSERT_TRUE(used.ok());
+  for (const jit::Plan& plan : jit::RankPlans(Large(), {}, 8)) {
+    ASSERT_TRUE(
+        table_.Load(plan, KernelTable::Reach::kCompiler, absl::InfiniteFuture())
+            .ok());
+  }
+  EXPECT_EQ(table_.Find(Small()), nullptr);
+  EXPECT_EQ(device_.loaded(), 9);
+  used->prepared.reset();
+  EXPECT_EQ(device_.loaded(), 8);
+}
+
+TEST_F(KernelTableTest, AKernelThatTheCompilerRefusesGivesWayToTheNextBest) {
+  const std::vector<std::string> best = BestKernels(Large(), 2);
+  ASSERT_NE(best[0], best[1]);
+  cache_.Reject(best[0]);
+  auto prepared = Prepare(Large());
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ(prepared->prepared->kernel->name, best[1]);
+  const int gets = cache_.gets();
+  prepared = Prepare(Large());
+  ASSERT_TRUE(prepared.ok());
+  EXPECT_EQ(cache_.gets(), gets) << "the refusal is remembered";
+}
+
+TEST_F(KernelTableTest, AKernelThatTheDeviceRefusesGivesWayToTheNextBest) {
+  const std::vector<std::string> best = BestKernels(Large(), 2);
+  device_.Refuse(best[0]);
+  const auto prepared = Prepare(Large());
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ(prepared->prepared->kernel->name, best[1]);
+  EXPECT_EQ(cache_.quarantined(), 2);  // It was tried twice, not for ever.
+}
+
+TEST_F(KernelTableTest, FourRefusalsAreTheRequestsAnswer) {
+  for (const std::string& name : BestKernels(Large(), 4)) cache_.Reject(name);
+  EXPECT_EQ(Prepare(Large()).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(cache_.gets(), 4);
+  EXPECT_EQ(Prepare(Large()).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(cache_.gets(), 4);
+}
+
+// Trouble of the moment is nothing to hold against a kernel.
+TEST_F(KernelTableTest, ACrashedCompilerIsNoRefusal) {
+  cache_.Fail(absl::UnavailableError("the compiler crashed"));
+  EXPECT_EQ(Prepare(Large()).status().code(), StatusCode::kUnavailable);
+  cache_.Fail(absl::OkStatus());
+  const auto prepared = Prepare(Large());
+  ASSERT_TRUE(prepared.ok());
+  EXPECT_EQ(prepared->prepared->kernel->name, BestKernels(Large(), 1)[0]);
+}
+
+TEST_F(KernelTableTest, LooksIntoTheCacheWithoutCompiling) {
+  const jit::Plan plan = jit::ChoosePlan(Large(), {});
+  const auto look = [&] {
+    return table_.Load(plan, KernelTable::Reach::kCache,
+                       absl::InfiniteFuture());
+  };
+  EXPECT_EQ(look().status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(cache_.gets(), 0);
+  const auto compiled = Prepare(Large());
+  ASSERT_TRUE(compiled.ok());
+  table_.Evict(compiled->prepared->kernel->key);
+  const auto found = look();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->source, KernelSource::kMemory);
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+// What a plan depends on: a problem without the values of its scalars, of
+// which only zero or not zero matters. Key of the table of plans.
+#ifndef GEMMD_SERVICE_ENGINE_SHAPE_H_
+#define GEMMD_SERVICE_ENGINE_SHAPE_H_
+
+#include <tuple>
+#include <utility>
+
+#include "jit/problem/problem.h"
+
+namespace gemmd::engine {
+
+class Shape {
+  // Every member of the problem but its epilogue.
+  auto Key() const {
+    const jit::Problem& p = problem_;
+    return std::tie(p.m, p.n, p.k, p.a_type, p.b_type, p.c_type, p.d_type,
+                    p.a_order, p.b_order, p.d_order, p.alpha, p.beta,
+                    p.accumulator, p.precision, p.clamps, p.bit_operation,
+                    p.invariant, p.batch, p.a_broadcast, p.b_broadcast);
+  }
+
+ public:
+  explicit Shape(const jit::Problem& problem) : problem_(problem) {
+    problem_.alpha = problem.reads_ab() ? 1.0f : 0.0f;
+    problem_.beta = problem.reads_c() ? 1.0f : 0.0f;
+  }
+
+  template <typename H>
+  friend H AbslHashValue(H h, const Shape& shape) {
+    const jit::Problem& p = shape.problem_;
+    return H::combine(std::move(h), p.m, p.n, p.k, p.a_type, p.d_type,
+                      p.a_order, p.b_order);
+  }
+  friend bool operator==(const Shape& x, const Shape& y) {
+    return x.Key() == y.Key() && x.problem_.epilogue == y.problem_.epilogue;
+  }
+
+ private:
+  jit::Problem problem_;
+};
+
+}  // namespace gemmd::engine
+
+#endif  // GEMMD_SERVICE_ENGINE_SHAPE_H_
