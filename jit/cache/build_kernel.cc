@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/text.h"
 #include "jit/cache/cache_key.h"
 #include "jit/compile/compile_log.h"
 #include "jit/compile/cubin.h"
@@ -26,7 +27,7 @@ absl::StatusOr<CompiledKernel> Build(Compiler& compiler,
   kernel.source = instance.source.text();
   kernel.options = compiler.CommandLine(instance);
   kernel.compiler = compiler.identity();
-  kernel.log = std::move(output.log);
+  kernel.log = ToPlainText(std::move(output.log));
   kernel.cubin = std::move(output.cubin);
   kernel.registers = resources.registers;
   kernel.static_shared_memory_bytes = resources.static_shared_memory_bytes;

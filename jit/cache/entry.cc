@@ -3,11 +3,14 @@
 #include <cstdint>
 #include <limits>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "jit/base/frame.h"
 #include "jit/base/record.h"
 #include "jit/base/status.h"
+#include "jit/base/text.h"
 #include "jit/cache/cache_key.h"
 
 namespace gemmd::jit {
@@ -45,6 +48,24 @@ absl::Status GetCount(const Record& record, Tag tag, int& to) {
         absl::StrCat("field of tag ", tag, " is out of range"));
   }
   to = static_cast<int>(value);
+  return absl::OkStatus();
+}
+
+// What people are shown must not be able to move their terminal's cursor.
+absl::Status CheckTexts(const CompiledKernel& kernel) {
+  if (!IsName(kernel.name)) {
+    return absl::DataLossError(
+        absl::StrCat("entry's name is \"", absl::CHexEscape(kernel.name),
+                     "\"; allowed: letters, digits and _.:+-"));
+  }
+  std::vector<absl::string_view> texts = {kernel.source, kernel.compiler,
+                                          kernel.log, kernel.provenance};
+  texts.insert(texts.end(), kernel.options.begin(), kernel.options.end());
+  for (const absl::string_view text : texts) {
+    if (!IsPlainText(text)) {
+      return absl::DataLossError("entry has control characters in a text");
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -86,6 +107,7 @@ absl::StatusOr<CompiledKernel> DecodeEntry(absl::string_view bytes) {
   RETURN_IF_ERROR(GetCount(record, kSpillBytes, kernel.spill_bytes));
   ASSIGN_OR_RETURN(kernel.compile_ms, record.GetInt(kCompileMs));
   RETURN_IF_ERROR(GetString(record, kProvenance, kernel.provenance));
+  RETURN_IF_ERROR(CheckTexts(kernel));
   if (CacheKey(kernel.source, kernel.options, kernel.compiler) != kernel.key) {
     return absl::DataLossError("entry's key is not that of its source");
   }

@@ -15,7 +15,8 @@ namespace gemmd::jit {
 
 std::string EncodeEntry(const CompiledKernel& kernel);
 
-// The kernel in `bytes`, its checksum and key verified. DATA_LOSS says what is
+// The kernel in `bytes`, its checksum and key verified, its texts fit to be
+// printed. DATA_LOSS says what is
 // wrong; any bytes may be given. Does not look inside the cubin.
 absl::StatusOr<CompiledKernel> DecodeEntry(absl::string_view bytes);
 

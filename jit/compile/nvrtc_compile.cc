@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
+#include "jit/compile/compile_input.h"
 #include "jit/compile/compile_options.h"
 
 namespace gemmd::jit {
@@ -79,6 +80,7 @@ class Program {
 absl::StatusOr<CompileOutput> CompileWithNvrtc(
     const NvrtcLibrary& library, const std::string& source,
     const std::vector<std::string>& options) {
+  RETURN_IF_ERROR(CheckCompileInput(source, options));
   return Program(library).Compile(source, options);
 }
 

@@ -13,7 +13,8 @@
 namespace gemmd::jit {
 
 // Errors: INTERNAL with the compiler's words when the source or an option is
-// rejected, RESOURCE_EXHAUSTED when NVRTC ran out of memory.
+// rejected, by NVRTC or by CheckCompileInput before it gets there;
+// RESOURCE_EXHAUSTED when NVRTC ran out of memory.
 absl::StatusOr<CompileOutput> CompileWithNvrtc(
     const NvrtcLibrary& library, const std::string& source,
     const std::vector<std::string>& options);

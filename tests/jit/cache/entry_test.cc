@@ -55,6 +55,34 @@ TEST(EntryTest, RefusesAnEntryUnderAKeyThatIsNotItsOwn) {
   EXPECT_TRUE(absl::IsDataLoss(DecodeEntry(EncodeEntry(kernel)).status()));
 }
 
+// Terminals obey control characters, of ASCII and of Unicode.
+TEST(EntryTest, RefusesTextsThatAreNotFitToBePrinted) {
+  const auto refused = [](CompiledKernel kernel) {
+    kernel.key = CacheKey(kernel.source, kernel.options, kernel.compiler);
+    return absl::IsDataLoss(DecodeEntry(EncodeEntry(kernel)).status());
+  };
+  const CompiledKernel good = FakeKernel("line\n\tline \u00e9\n");
+  EXPECT_FALSE(refused(good));
+  for (const char* name : {"", "\033[2J", "two words", "a\nb", "../../name",
+                           "\u009b2J", "semi;colon"}) {
+    CompiledKernel kernel = good;
+    kernel.name = name;
+    EXPECT_TRUE(refused(kernel)) << name;
+  }
+  for (const char* text : {"\033[2J", "\r", "\u009b2J", "\a", "\x7f"}) {
+    for (std::string CompiledKernel::*field :
+         {&CompiledKernel::source, &CompiledKernel::compiler,
+          &CompiledKernel::log, &CompiledKernel::provenance}) {
+      CompiledKernel kernel = good;
+      kernel.*field += text;
+      EXPECT_TRUE(refused(kernel)) << text;
+    }
+    CompiledKernel kernel = good;
+    kernel.options.push_back(text);
+    EXPECT_TRUE(refused(kernel)) << text;
+  }
+}
+
 // Wraps `body` in a frame whose length and checksum are right.
 std::string Framed(const std::string& body) {
   std::string bytes = "GEMMDKRN";
