@@ -59,6 +59,11 @@ absl::Status DecodeReply(absl::string_view bytes,
   ASSIGN_OR_RETURN(const absl::string_view message, record.Get(kMessage));
   ASSIGN_OR_RETURN(const absl::string_view cubin, record.Get(kCubin));
   ASSIGN_OR_RETURN(const absl::string_view log, record.Get(kLog));
+  // Any other number would not survive the cast: 2^32 would become OK.
+  if (code < 0 ||
+      code > static_cast<int64_t>(absl::StatusCode::kUnauthenticated)) {
+    return absl::DataLossError(absl::StrCat("reply has the code ", code));
+  }
   if (code == 0) {
     output =
         CompileOutput{.cubin = std::string(cubin), .log = std::string(log)};
