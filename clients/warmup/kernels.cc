@@ -1,17 +1,17 @@
 #include "clients/warmup/kernels.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "jit/base/file.h"
 #include "jit/cache/disk_store.h"
 
 namespace gemmd::warmup {
@@ -23,6 +23,10 @@ absl::StatusOr<KernelSet> LoadKernels(const std::string& directory) {
         absl::StrCat(directory, " is not a cache directory"));
   }
   jit::DiskStore store({.directory = directory, .read_only = true});
+  if (const absl::Status status = store.CheckReadable(); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat("cannot read ", directory,
+                                                    ": ", status.message()));
+  }
   KernelSet set;
   for (const std::string& key : store.Keys()) {
     absl::StatusOr<jit::CompiledKernel> kernel = store.Load(key);
@@ -41,15 +45,14 @@ absl::StatusOr<KernelSet> LoadKernels(const std::string& directory) {
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& file) {
-  if (file == "-") {
-    return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  }
-  std::ifstream stream(file, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(stream), {});
-  if (!stream.good() && !stream.eof()) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", file));
-  }
-  return text;
+  constexpr int64_t kMaxBytes = int64_t{1} << 30;
+  absl::StatusOr<std::string> text = file == "-"
+                                         ? jit::ReadAll(STDIN_FILENO, kMaxBytes)
+                                         : jit::ReadFile(file, kMaxBytes);
+  if (text.ok()) return text;
+  return absl::Status(
+      text.status().code(),
+      absl::StrCat("cannot read ", file, ": ", text.status().message()));
 }
 
 }  // namespace gemmd::warmup

@@ -18,7 +18,7 @@ struct KernelSet {
 // NOT_FOUND when `directory` is no cache.
 absl::StatusOr<KernelSet> LoadKernels(const std::string& directory);
 
-// Bytes of `file`, "-" being standard input. NOT_FOUND when it cannot be read.
+// Bytes of `file`, "-" being standard input. The error names the file.
 absl::StatusOr<std::string> ReadFile(const std::string& file);
 
 }  // namespace gemmd::warmup

@@ -53,6 +53,31 @@ absl::StatusOr<std::string> ReadFileAt(int folder, const std::string& name,
   return bytes;
 }
 
+absl::StatusOr<std::string> ReadAll(int file, int64_t limit_bytes) {
+  constexpr size_t kChunk = 65536;
+  std::string bytes;
+  while (true) {
+    const size_t done = bytes.size();
+    bytes.resize(done + kChunk);
+    const ssize_t got = read(file, bytes.data() + done, kChunk);
+    bytes.resize(done + (got > 0 ? static_cast<size_t>(got) : 0));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, "read a file");
+    if (got == 0) return bytes;
+    if (static_cast<int64_t>(bytes.size()) > limit_bytes) {
+      return absl::DataLossError(
+          absl::StrCat("file has more than ", limit_bytes, " bytes"));
+    }
+  }
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path,
+                                     int64_t limit_bytes) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.ok()) return ErrnoStatus(errno, "open a file");
+  return ReadAll(file.get(), limit_bytes);
+}
+
 absl::Status WriteAll(int fd, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t put = write(fd, bytes.data(), bytes.size());

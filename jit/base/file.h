@@ -42,6 +42,13 @@ absl::Status ErrnoStatus(int error, absl::string_view what);
 absl::StatusOr<std::string> ReadFileAt(int folder, const std::string& name,
                                        int64_t limit_bytes);
 
+// All bytes of `file`, which may be a pipe. Errors as those of ReadFileAt.
+absl::StatusOr<std::string> ReadAll(int file, int64_t limit_bytes);
+
+// All bytes of what `path` names, links followed. A directory is an error.
+absl::StatusOr<std::string> ReadFile(const std::string& path,
+                                     int64_t limit_bytes);
+
 // Writes all of `bytes`.
 absl::Status WriteAll(int fd, absl::string_view bytes);
 

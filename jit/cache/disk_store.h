@@ -57,6 +57,10 @@ class DiskStore final : public Tier {
   // `limit_bytes` (0: the store's own limit).
   absl::Status Collect(int64_t limit_bytes);
 
+  // Why entries cannot be read: NOT_FOUND when there is no such directory,
+  // PERMISSION_DENIED when it is not to be trusted. Names no path.
+  absl::Status CheckReadable() const { return Open("entries").status(); }
+
   // Keys of all entries, sorted; empty when the directory cannot be read.
   std::vector<std::string> Keys() const;
 

@@ -28,11 +28,14 @@ namespace {
 
 constexpr size_t kMaxRejections = 1024;
 constexpr int kMaxDefaultJobs = 16;
+constexpr int kMaxJobs = 1024;  // Threads; more are of no use anywhere.
 
 using Stores = std::vector<std::shared_ptr<DiskStore>>;
 
 int Jobs(const KernelCache::Options& options) {
-  if (options.compile_jobs > 0) return options.compile_jobs;
+  if (options.compile_jobs > 0) {
+    return std::min(options.compile_jobs, kMaxJobs);
+  }
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
                     kMaxDefaultJobs);
 }
@@ -61,7 +64,8 @@ class KernelCacheImpl final : public KernelCache {
         stores_(OpenStores(options_)),
         writable_(options_.directory.empty() ? nullptr : stores_.back()),
         memory_(options_.memory_bytes),
-        rejections_(options_.rejection_lifetime, kMaxRejections),
+        rejections_(options_.rejection_lifetime, options_.crash_pause,
+                    kMaxRejections),
         index_(stores_),
         back_fill_(options_.shared == nullptr ? 0 : 1),
         compiles_(may_compile_ ? Jobs(options_) : 0) {
@@ -69,6 +73,9 @@ class KernelCacheImpl final : public KernelCache {
       const std::string name =
           stores_[i] == writable_ ? "disk" : absl::StrCat("layer ", i);
       directories_.push_back(std::make_unique<MeasuredTier>(name, stores_[i]));
+    }
+    if (const absl::Status status = CheckReadable(options_); !status.ok()) {
+      Warn(std::string(status.message()));
     }
     if (options_.shared != nullptr) {
       shared_ = std::make_unique<MeasuredTier>("shared", options_.shared);
@@ -216,7 +223,7 @@ class KernelCacheImpl final : public KernelCache {
     if (writable_ != nullptr) {
       lock.emplace(options_.directory, key, deadline);
       // Another process may have made the entry since this one looked.
-      if (KernelPointer kernel = LoadFromDirectories(key)) {
+      if (KernelPointer kernel = LoadFromDirectories(key, Look::kAgain)) {
         return Hit(std::move(kernel));
       }
     }
@@ -241,6 +248,7 @@ class KernelCacheImpl final : public KernelCache {
       rejections_.Add(key, built.status());
       return built.status();
     }
+    rejections_.Remove(key);
     StoreOnDisk(*built);
     auto kernel = std::make_shared<const CompiledKernel>(*std::move(built));
     memory_.Insert(kernel);
@@ -262,9 +270,10 @@ class KernelCacheImpl final : public KernelCache {
   }
 
   // Null when no directory has it.
-  KernelPointer LoadFromDirectories(const std::string& key) {
+  KernelPointer LoadFromDirectories(const std::string& key,
+                                    Look look = Look::kFirst) {
     for (const std::unique_ptr<MeasuredTier>& tier : directories_) {
-      absl::StatusOr<CompiledKernel> kernel = tier->Load(key);
+      absl::StatusOr<CompiledKernel> kernel = tier->Load(key, look);
       if (kernel.ok()) {
         return std::make_shared<const CompiledKernel>(*std::move(kernel));
       }
@@ -311,6 +320,21 @@ class KernelCacheImpl final : public KernelCache {
 };
 
 }  // namespace
+
+absl::Status KernelCache::CheckReadable(const Options& options) {
+  std::string text;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  for (const std::shared_ptr<DiskStore>& store : OpenStores(options)) {
+    const absl::Status status = store->CheckReadable();
+    const bool to_be_made =
+        absl::IsNotFound(status) && store->directory() == options.directory;
+    if (status.ok() || to_be_made) continue;
+    code = status.code();
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "cache directory ",
+                    store->directory(), ": ", status.message());
+  }
+  return absl::Status(code, text);
+}
 
 std::unique_ptr<KernelCache> KernelCache::Create(
     Options options, std::unique_ptr<Compiler> compiler) {

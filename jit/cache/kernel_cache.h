@@ -72,6 +72,9 @@ class KernelCache {
     absl::Duration compile_timeout = absl::Minutes(2);
     // How long a rejected instance is refused without another compile.
     absl::Duration rejection_lifetime = absl::Minutes(10);
+    // How long one whose compile crashed, hung or lacked memory is refused;
+    // each further failure in a row doubles it.
+    absl::Duration crash_pause = absl::Seconds(1);
     // Told of trouble that no caller of Get sees. May name host paths; called
     // from any thread; null: nobody is told.
     std::function<void(const std::string&)> warn;
@@ -82,6 +85,12 @@ class KernelCache {
   static std::unique_ptr<KernelCache> Create(
       Options options, std::unique_ptr<Compiler> compiler);
   virtual ~KernelCache() = default;
+
+  // Why the directories of `options` cannot be read, by their paths: one that
+  // is not there, or that others could have written to. A `directory` that is
+  // not there will be made. Create warns of it; who relies on what they hold
+  // asks before.
+  static absl::Status CheckReadable(const Options& options);
 
   // The compiled kernel of `instance`. Errors: DEADLINE_EXCEEDED when it is
   // not there by `deadline` (the compile goes on for later callers);

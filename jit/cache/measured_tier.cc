@@ -4,7 +4,8 @@
 
 namespace gemmd::jit {
 
-absl::StatusOr<CompiledKernel> MeasuredTier::Load(const std::string& key) {
+absl::StatusOr<CompiledKernel> MeasuredTier::Load(const std::string& key,
+                                                  Look look) {
   const absl::Time start = absl::Now();
   absl::StatusOr<CompiledKernel> kernel = tier_->Load(key);
   const absl::Duration took = absl::Now() - start;
@@ -14,7 +15,7 @@ absl::StatusOr<CompiledKernel> MeasuredTier::Load(const std::string& key) {
     ++statistics_.hits;
     statistics_.bytes_loaded += static_cast<int64_t>(kernel->cubin.size());
   } else if (absl::IsNotFound(kernel.status())) {
-    ++statistics_.misses;
+    statistics_.misses += look == Look::kFirst;
   } else {
     ++statistics_.errors;
   }

@@ -14,6 +14,10 @@
 
 namespace gemmd::jit {
 
+// Whether a look is the first of its request: when it is another, a miss was
+// counted before.
+enum class Look { kFirst, kAgain };
+
 class MeasuredTier {
  public:
   MeasuredTier(std::string name, std::shared_ptr<Tier> tier)
@@ -21,7 +25,8 @@ class MeasuredTier {
     statistics_.name = std::move(name);
   }
 
-  absl::StatusOr<CompiledKernel> Load(const std::string& key);
+  absl::StatusOr<CompiledKernel> Load(const std::string& key,
+                                      Look look = Look::kFirst);
   absl::Status Store(const CompiledKernel& kernel);
 
   std::string name() const { return statistics().name; }

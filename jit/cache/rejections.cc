@@ -1,12 +1,18 @@
 #include "jit/cache/rejections.h"
 
+#include <algorithm>
+
 namespace gemmd::jit {
 
 void Rejections::Add(const std::string& key, const absl::Status& status) {
-  if (!absl::IsInternal(status)) return;
-  Remove(key);
   std::lock_guard lock(mutex_);
-  order_.push_back({key, status, absl::Now() + lifetime_});
+  absl::Duration pause =
+      absl::IsInternal(status) ? lifetime_ : std::min(first_pause_, lifetime_);
+  if (const auto found = by_key_.find(key); found != by_key_.end()) {
+    pause = std::max(pause, std::min(2 * found->second->pause, lifetime_));
+    order_.erase(found->second);
+  }
+  order_.push_back({key, status, absl::Now() + pause, pause});
   by_key_[key] = std::prev(order_.end());
   if (order_.size() > limit_) {
     by_key_.erase(order_.front().key);
@@ -18,13 +24,12 @@ absl::Status Rejections::Find(const std::string& key) {
   std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return absl::OkStatus();
-  // A clock that was set back must not make a rejection last longer.
+  // A clock that was set back must not make a rejection last longer. What has
+  // ended stays known: the next pause is twice as long.
   const absl::Duration left = found->second->until - absl::Now();
-  if (left > absl::ZeroDuration() && left <= lifetime_) {
+  if (left > absl::ZeroDuration() && left <= found->second->pause) {
     return found->second->status;
   }
-  order_.erase(found->second);
-  by_key_.erase(found);
   return absl::OkStatus();
 }
 

@@ -1,11 +1,19 @@
 #include "jit/compile/worker_pool.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 
 namespace gemmd::jit {
+namespace {
+
+// How soon a worker that was killed while it was idle is waited for.
+constexpr absl::Duration kReapInterval = absl::Seconds(1);
+
+}  // namespace
 
 WorkerPool::WorkerPool(Options options) : options_(std::move(options)) {
   absl::StatusOr<std::unique_ptr<WorkerProcess>> first =
@@ -68,13 +76,22 @@ void WorkerPool::EndIdleWorkers() {
   while (true) {
     ended.clear();
     std::unique_lock lock(mutex_);
+    // One that was killed stays a zombie until it is waited for.
+    for (auto worker = idle_.begin(); worker != idle_.end();) {
+      const auto next = std::next(worker);
+      if (worker->process->HasEnded()) {
+        ended.splice(ended.end(), idle_, worker);
+      }
+      worker = next;
+    }
     // The latest stays: it makes the next compile quick.
     while (idle_.size() > 1 &&
            absl::Now() - idle_.front().idle_since >= options_.idle_timeout) {
       ended.splice(ended.end(), idle_, idle_.begin());
     }
     if (!ended.empty()) continue;
-    if (change_.wait_for(lock, absl::ToChronoNanoseconds(options_.idle_timeout),
+    const absl::Duration pause = std::min(options_.idle_timeout, kReapInterval);
+    if (change_.wait_for(lock, absl::ToChronoNanoseconds(pause),
                          [this] { return stopping_; })) {
       return;
     }

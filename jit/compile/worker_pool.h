@@ -48,6 +48,7 @@ class WorkerPool {
   std::optional<Worker> TakeIdle();
   // After a compile. Ends a worker that is of no more use.
   void GiveBack(Worker worker);
+  // Ends and reaps workers that have been idle for long or were killed.
   void EndIdleWorkers();
 
   const Options options_;

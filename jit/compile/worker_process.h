@@ -31,6 +31,9 @@ class WorkerProcess {
   absl::StatusOr<CompileOutput> Compile(const CompileRequest& request,
                                         absl::Time deadline);
 
+  // Whether the process closed its socket, which it does when it ends.
+  bool HasEnded() const;
+
   bool alive() const { return pid_ > 0; }
   pid_t pid() const { return pid_; }
 
@@ -38,8 +41,6 @@ class WorkerProcess {
   WorkerProcess(pid_t pid, UniqueFd socket)
       : pid_(pid), socket_(std::move(socket)) {}
 
-  // Whether it closed its socket, which it does when it ends.
-  bool HasEnded() const;
   // Kills, reaps, and says how the process ended.
   std::string End();
 

@@ -1,14 +1,13 @@
 #include "service/daemon/cache_options.h"
 
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "jit/base/file.h"
 #include "jit/base/status.h"
 #include "jit/cache/redis_tier.h"
 #include "service/log/log.h"
@@ -35,14 +34,16 @@ ABSL_FLAG(bool, require_complete, false,
 namespace gemmd::daemon {
 namespace {
 
+constexpr int64_t kMaxSecretBytes = 65536;
+
 // The content of the file that `flag` names, without the line end that editors
 // leave; empty when it names none.
 absl::StatusOr<std::string> ReadSecret(const absl::Flag<std::string>& flag,
                                        absl::string_view name) {
   const std::string path = absl::GetFlag(flag);
   if (path.empty()) return "";
-  std::ifstream file(path);
-  std::string secret(std::istreambuf_iterator<char>(file), {});
+  absl::StatusOr<std::string> file = jit::ReadFile(path, kMaxSecretBytes);
+  std::string secret = file.ok() ? *std::move(file) : "";
   absl::StripTrailingAsciiWhitespace(&secret);
   if (secret.empty()) {
     return absl::InvalidArgumentError(
@@ -77,6 +78,10 @@ absl::StatusOr<jit::KernelCache::Options> CacheOptions(
     options.shared = jit::CreateRedisTier(std::move(shared));
   }
   options.require_complete = absl::GetFlag(FLAGS_require_complete);
+  if (options.require_complete) {
+    // It could serve nothing of it, and would say so one request at a time.
+    RETURN_IF_ERROR(jit::KernelCache::CheckReadable(options));
+  }
   options.warn = [](const std::string& text) {
     log::Write(log::Level::kWarning, "cache_trouble", {{"message", text}});
   };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -94,6 +95,17 @@ TEST_F(WorkerPoolTest, ReplacesAWorkerThatWasKilledWhenIdle) {
   kill(pid, SIGKILL);
   ASSERT_TRUE(EndsSoon(pid));
   EXPECT_NE(WorkerPid(), pid);
+}
+
+// Nobody asks for a compile, so nobody takes the worker.
+TEST_F(WorkerPoolTest, AWorkerThatWasKilledWhenIdleDoesNotStayAZombie) {
+  const pid_t pid = WorkerPid();
+  kill(pid, SIGKILL);
+  const std::string entry = "/proc/" + std::to_string(pid);
+  for (int i = 0; i < 3000 && std::filesystem::exists(entry); ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_FALSE(std::filesystem::exists(entry));
 }
 
 TEST_F(WorkerPoolTest, RunsCompilesSideBySide) {
