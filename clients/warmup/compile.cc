@@ -1,4 +1,5 @@
 // gemm-warmup compile: the kernels of a list of problems, into a directory.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <map>
@@ -55,7 +56,7 @@ std::string Describe(const jit::CacheResult& result) {
 
 // Gets every instance, `jobs` at a time. The number of those that failed.
 int GetAll(jit::KernelCache& cache, const std::vector<jit::Instance>& instances,
-           int jobs, Progress& progress) {
+           int64_t jobs, Progress& progress) {
   std::atomic<size_t> next = 0;
   std::atomic<int> failed = 0;
   const auto work = [&] {
@@ -72,7 +73,8 @@ int GetAll(jit::KernelCache& cache, const std::vector<jit::Instance>& instances,
     }
   };
   std::vector<std::thread> threads;
-  for (int i = 0; i < jobs; ++i) threads.emplace_back(work);
+  const size_t useful = std::min<size_t>(jobs, instances.size());
+  while (threads.size() < useful) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   return failed;
 }
@@ -85,6 +87,13 @@ absl::StatusOr<int> Run(const Flags& flags) {
   jit::DeviceProperties device;
   ASSIGN_OR_RETURN(const int64_t multiprocessors,
                    flags.GetInt("multiprocessors", device.multiprocessors, 1));
+  // More than any GPU has, and few enough for the planner's arithmetic.
+  constexpr int64_t kMaxMultiprocessors = 4096;
+  if (multiprocessors > kMaxMultiprocessors) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--multiprocessors is ", multiprocessors,
+                     "; allowed: 1 to ", kMaxMultiprocessors));
+  }
   device.multiprocessors = static_cast<int>(multiprocessors);
   ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
                    ReadProblems(flags));
@@ -100,11 +109,10 @@ absl::StatusOr<int> Run(const Flags& flags) {
   Progress progress(stdout, static_cast<int>(instances.size()));
   const std::unique_ptr<jit::KernelCache> cache = jit::KernelCache::Create(
       {.directory = directory,
-       .compile_jobs = static_cast<int>(jobs),
+       .compile_jobs = static_cast<int>(std::min<int64_t>(jobs, 1024)),
        .warn = [&progress](const std::string& text) { progress.Note(text); }},
       std::move(compiler));
-  const int failed =
-      GetAll(*cache, instances, static_cast<int>(jobs), progress);
+  const int failed = GetAll(*cache, instances, jobs, progress);
   const jit::CacheStatistics statistics = cache->statistics();
   progress.Note(absl::StrFormat(
       "%d problems, %d kernels: %d compiled, %d there already, %d failed, %d "

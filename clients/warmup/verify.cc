@@ -76,7 +76,8 @@ absl::StatusOr<int> Run(const Flags& flags) {
     }
   };
   std::vector<std::thread> threads;
-  for (int64_t i = 0; i < jobs; ++i) threads.emplace_back(work);
+  const size_t useful = std::min<size_t>(jobs, set.kernels.size());
+  while (threads.size() < useful) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   progress.Note(absl::StrFormat(
       "%d kernels compiled again: %d identical, %d not; %d damaged, %d skipped "

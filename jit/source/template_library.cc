@@ -26,8 +26,15 @@ absl::string_view IncludedFile(absl::string_view line) {
   return line.substr(0, line.find('"'));
 }
 
-absl::Status Append(const Files& files, absl::string_view source,
+// A chain of includes is followed by recursion.
+constexpr size_t kMaxDepth = 64;
+
+absl::Status Append(const Files& files, absl::string_view source, size_t depth,
                     std::set<std::string>& seen, std::string& expanded) {
+  if (depth > kMaxDepth) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "templates include each other more than ", kMaxDepth, " deep"));
+  }
   for (absl::string_view line :
        absl::StrSplit(absl::StripSuffix(source, "\n"), '\n')) {
     if (absl::StartsWith(line, "#pragma once")) continue;
@@ -42,7 +49,7 @@ absl::Status Append(const Files& files, absl::string_view source,
       return absl::NotFoundError(
           absl::StrCat("template \"", name, "\" is included but missing"));
     }
-    RETURN_IF_ERROR(Append(files, file->second, seen, expanded));
+    RETURN_IF_ERROR(Append(files, file->second, depth + 1, seen, expanded));
   }
   return absl::OkStatus();
 }
@@ -83,7 +90,7 @@ absl::StatusOr<std::string> TemplateLibrary::Expand(
     absl::string_view source) const {
   std::string expanded;
   std::set<std::string> seen;
-  RETURN_IF_ERROR(Append(files_, source, seen, expanded));
+  RETURN_IF_ERROR(Append(files_, source, 0, seen, expanded));
   return expanded;
 }
 

@@ -81,6 +81,21 @@ TEST(TemplateLibrary, DirectoryOverridesEmbedded) {
   EXPECT_NE(missing.message().find("kernels/gemm.cu"), std::string::npos);
 }
 
+// Each level of a chain is a call.
+TEST(TemplateLibrary, RefusesAChainOfIncludesWithoutEnd) {
+  namespace fs = std::filesystem;
+  const fs::path directory = fs::path(testing::TempDir()) / "chain";
+  fs::create_directories(directory);
+  for (int i = 0; i < 200; ++i) {
+    std::ofstream(directory / ("link" + std::to_string(i) + ".h"))
+        << "#include \"link" << i + 1 << ".h\"\n";
+  }
+  const auto library = TemplateLibrary::FromDirectory(directory.string());
+  ASSERT_TRUE(library.ok()) << library.status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      library->Expand("#include \"link0.h\"\n").status()));
+}
+
 TEST(TemplateLibrary, RefusesADirectoryWithoutTemplates) {
   const absl::Status status =
       TemplateLibrary::FromDirectory("/nonexistent").status();
