@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -99,6 +101,58 @@ TEST(RedisTierTest, ErrorsNameNoAddress) {
       Open("unix:/nonexistent/socket")->Load(kKernel.key).status();
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_FALSE(absl::StrContains(status.message(), "nonexistent")) << status;
+}
+
+// A server that answers as `replies` say, one after the other, each on any
+// connection; then with nil.
+class ScriptedServer {
+ public:
+  explicit ScriptedServer(std::vector<std::string> replies)
+      : replies_(std::move(replies)), server_([this](int socket) {
+          char request[65536];
+          while (recv(socket, request, sizeof(request), 0) > 0) {
+            const size_t turn = turn_++;
+            const std::string reply =
+                turn < replies_.size() ? replies_[turn] : "$-1\r\n";
+            if (reply.empty()) return;  // Closes the connection.
+            if (send(socket, reply.data(), reply.size(), MSG_NOSIGNAL) < 0) {
+              return;
+            }
+          }
+        }) {}
+
+  std::string address() const { return server_.address(); }
+  size_t turns() const { return turn_; }
+
+ private:
+  const std::vector<std::string> replies_;
+  std::atomic<size_t> turn_ = 0;
+  const FakeServer server_;
+};
+
+// Two failures, a success, two failures: never three in a row.
+TEST(RedisTierTest, PausesAfterFailuresInARowOnly) {
+  const ScriptedServer server({"", "", "$-1\r\n", "", "", "$-1\r\n"});
+  const auto tier = CreateRedisTier({.server = {.address = server.address()},
+                                     .failures_until_pause = 3,
+                                     .pause = absl::Hours(1)});
+  for (int i = 0; i < 6; ++i) tier->Load(kKernel.key).status().IgnoreError();
+  // Were it paused, nobody would be asked.
+  const size_t before = server.turns();
+  EXPECT_TRUE(absl::IsNotFound(tier->Load(kKernel.key).status()));
+  EXPECT_GT(server.turns(), before);
+}
+
+// What is left of a bad reply must not be taken for the next one.
+TEST(RedisTierTest, AConnectionThatSpokeNonsenseIsGivenUp) {
+  const std::string good = Sign("", EncodeEntry(kKernel));
+  const std::string bulk = absl::StrCat("$", good.size(), "\r\n", good, "\r\n");
+  const ScriptedServer server(
+      {"nonsense\r\n" + absl::StrCat("$3\r\nold\r\n"), bulk});
+  const auto tier = Open(server.address());
+  EXPECT_TRUE(absl::IsDataLoss(tier->Load(kKernel.key).status()));
+  const auto kernel = tier->Load(kKernel.key);
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
 }
 
 // Each of these is a server that takes the request and then does this.

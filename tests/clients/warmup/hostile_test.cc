@@ -1,0 +1,160 @@
+// gemm-warmup on caches and files that somebody else made, and on arguments
+// that nobody should give.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "jit/cache/cache_key.h"
+#include "jit/cache/disk_store.h"
+#include "jit/compile/nvrtc_compiler.h"
+#include "tests/clients/warmup/run_warmup.h"
+#include "tests/jit/fake_compiler.h"
+
+namespace gemmd::warmup {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kNvrtc[] = "--nvrtc " GEMMD_TEST_NVRTC;
+constexpr char kFakeNvrtc[] = "--nvrtc " GEMMD_TEST_FAKE_NVRTC;
+
+class HostileTest : public testing::Test {
+ protected:
+  std::string Path(const std::string& name) const {
+    return absl::StrCat(directory_.path(), "/", name);
+  }
+
+  Outcome OnCache(const std::string& command, const std::string& rest = "") {
+    return Warmup(
+        absl::StrCat(command, " --cache_dir ", Path("cache"), " ", rest));
+  }
+
+  // Stores an entry that the real compiler is said to have made.
+  void Plant(const std::string& source,
+             const std::vector<std::string>& options) {
+    const auto compiler =
+        jit::CreateNvrtcCompiler({.nvrtc_path = GEMMD_TEST_NVRTC});
+    ASSERT_TRUE(compiler.ok()) << compiler.status();
+    jit::CompiledKernel kernel = jit::FakeKernel(source);
+    kernel.options = options;
+    kernel.compiler = (*compiler)->identity();
+    kernel.key = jit::CacheKey(kernel.source, kernel.options, kernel.compiler);
+    ASSERT_TRUE(
+        jit::DiskStore({.directory = Path("cache")}).Store(kernel).ok());
+  }
+
+  const jit::TemporaryDirectory directory_;
+};
+
+TEST_F(HostileTest, VerifyObeysNoOptionOfAnEntry) {
+  Plant("extern \"C\" __global__ void gemmd_kernel() {}",
+        {"--gpu-architecture=sm_90a", "--time=" + Path("written")});
+  const Outcome outcome = OnCache("verify", kNvrtc);
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+  EXPECT_FALSE(fs::exists(Path("written"))) << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "is refused"))
+      << outcome.output;
+}
+
+TEST_F(HostileTest, VerifyReadsNoFileThatAnEntryNames) {
+  std::ofstream(Path("secret")) << "a secret of the host\n";
+  Plant(absl::StrCat("#include \"", Path("secret"), "\"\n"),
+        {"--gpu-architecture=sm_90a", "--std=c++20"});
+  const Outcome outcome = OnCache("verify", kNvrtc);
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+  EXPECT_FALSE(absl::StrContains(outcome.output, "secret of the host"))
+      << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "is refused"))
+      << outcome.output;
+}
+
+TEST_F(HostileTest, NoEscapeCodeOfAnEntryReachesTheTerminal) {
+  jit::CompiledKernel kernel = jit::FakeKernel("source");
+  kernel.name = "\033[2Jname";
+  ASSERT_TRUE(jit::DiskStore({.directory = Path("cache")}).Store(kernel).ok());
+  for (const char* command : {"list", "stats", "verify"}) {
+    const Outcome outcome =
+        OnCache(command, command == std::string("verify") ? kFakeNvrtc : "");
+    EXPECT_EQ(outcome.code, 1) << outcome.output;
+    EXPECT_FALSE(absl::StrContains(outcome.output, "\033")) << outcome.output;
+  }
+}
+
+// Each of these was an exception that nobody caught, or a division by zero.
+TEST_F(HostileTest, OddArgumentsAreRefusedAndNoMore) {
+  ASSERT_TRUE(jit::DiskStore({.directory = Path("cache")})
+                  .Store(jit::FakeKernel("source"))
+                  .ok());
+  std::ofstream(Path("problems")) << "bf16 TN 64 64 64\n";
+  const std::string compile =
+      absl::StrCat("compile --cache_dir ", Path("other"), " ", kFakeNvrtc);
+  EXPECT_EQ(Warmup(absl::StrCat(compile, " ", directory_.path())).code, 1);
+  EXPECT_EQ(OnCache("import", directory_.path()).code, 1);
+  EXPECT_EQ(Warmup(absl::StrCat(compile, " --multiprocessors 4294967296 ",
+                                Path("problems")))
+                .code,
+            2);
+  for (const char* jobs : {"1000000", "4294967296"}) {
+    const int compile_code =
+        Warmup(absl::StrCat(compile, " --jobs ", jobs, " ", Path("problems")))
+            .code;
+    EXPECT_TRUE(compile_code == 0 || compile_code == 2) << compile_code;
+    const int verify_code =
+        OnCache("verify", absl::StrCat(kFakeNvrtc, " --jobs ", jobs)).code;
+    EXPECT_TRUE(verify_code == 0 || verify_code == 2) << verify_code;
+  }
+}
+
+TEST_F(HostileTest, FailedKernelsMakeAWarmUpIncomplete) {
+  std::ofstream(Path("problems")) << "bf16 TN 64 64 64\nf16 TN 64 64 64\n";
+  const std::string rest = absl::StrCat(kFakeNvrtc, " ", Path("problems"));
+  for (const char* order : {"reject", "crash"}) {
+    ASSERT_EQ(setenv("GEMMD_FAKE_NVRTC", order, 1), 0);
+    const Outcome outcome = OnCache("compile", rest);
+    EXPECT_EQ(outcome.code, 1) << outcome.output;
+    EXPECT_TRUE(absl::StrContains(outcome.output, "2 failed"))
+        << outcome.output;
+  }
+  ASSERT_EQ(unsetenv("GEMMD_FAKE_NVRTC"), 0);
+  const Outcome outcome = OnCache("compile", rest);
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+}
+
+TEST_F(HostileTest, DamagedEntriesMakeAVerificationFail) {
+  std::ofstream(Path("problems")) << "bf16 TN 64 64 64\nf16 TN 64 64 64\n";
+  ASSERT_EQ(
+      OnCache("compile", absl::StrCat(kFakeNvrtc, " ", Path("problems"))).code,
+      0);
+  ASSERT_EQ(OnCache("verify", kFakeNvrtc).code, 0);
+  const fs::path entry = *fs::directory_iterator(Path("cache/entries"));
+  fs::resize_file(entry, fs::file_size(entry) - 1);
+  const Outcome outcome = OnCache("verify", kFakeNvrtc);
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "1 damaged")) << outcome.output;
+}
+
+// Zero kernels would be a lie.
+TEST_F(HostileTest, ACacheThatCannotBeTrustedIsAnError) {
+  ASSERT_TRUE(jit::DiskStore({.directory = Path("cache")})
+                  .Store(jit::FakeKernel("source"))
+                  .ok());
+  fs::permissions(Path("cache/entries"), fs::perms::all);
+  for (const std::string command :
+       {"list", "stats", "verify", "export", "show", "gc"}) {
+    const Outcome outcome = OnCache(
+        command, command == "export" || command == "show" ? Path("bundle")
+                 : command == "verify"                    ? kFakeNvrtc
+                                                          : "");
+    EXPECT_EQ(outcome.code, 1) << command << ": " << outcome.output;
+    EXPECT_TRUE(absl::StrContains(outcome.output, "written by others"))
+        << command << ": " << outcome.output;
+  }
+  EXPECT_FALSE(fs::exists(Path("bundle")));
+}
+
+}  // namespace
+}  // namespace gemmd::warmup
