@@ -14,6 +14,9 @@
 namespace gemmd::engine {
 
 struct RequestContext {
+  // Who asks: the connection that the request came by. Equal identities share
+  // and own together; it means nothing else, and no client is shown it.
+  std::string identity;
   absl::Time deadline = absl::InfiniteFuture();
   // Set when the client has gone; null when that cannot happen.
   std::shared_ptr<const std::atomic<bool>> cancelled;

@@ -17,6 +17,7 @@ Call::Call(EventLoop& loop, std::string id)
 
 engine::RequestContext Call::request_context() const {
   engine::RequestContext context;
+  context.identity = peer();
   const auto deadline = context_.deadline();
   if (deadline != std::chrono::system_clock::time_point::max()) {
     context.deadline = absl::FromChrono(deadline);
