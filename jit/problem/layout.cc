@@ -16,7 +16,7 @@ int64_t MatrixLayout::width() const {
   return order == Order::kRowMajor ? columns : rows;
 }
 
-int64_t MatrixLayout::lines() const {
+int64_t MatrixLayout::matrix_lines() const {
   return order == Order::kRowMajor ? rows : columns;
 }
 

@@ -20,17 +20,20 @@ struct MatrixLayout {
   Order order = Order::kRowMajor;
   int64_t rows = 0;
   int64_t columns = 0;
+  int64_t count = 1;  // Matrices, one behind the other.
 
-  // Elements along the contiguous dimension, and how many such lines.
+  // Elements along the contiguous dimension, and how many such lines there
+  // are in one matrix and in all.
   int64_t width() const;
-  int64_t lines() const;
+  int64_t matrix_lines() const;
+  int64_t lines() const { return count * matrix_lines(); }
 
   int64_t width_bytes() const;
   // Distance between lines in device memory: width_bytes() rounded up.
   int64_t pitch_bytes() const;
   // Bytes of device memory.
   int64_t device_bytes() const { return lines() * pitch_bytes(); }
-  bool empty() const { return rows == 0 || columns == 0; }
+  bool empty() const { return rows == 0 || columns == 0 || count == 0; }
 
   friend bool operator==(const MatrixLayout&, const MatrixLayout&) = default;
 };

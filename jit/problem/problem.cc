@@ -1,58 +1,81 @@
 #include "jit/problem/problem.h"
 
 #include "absl/strings/str_cat.h"
-#include "jit/base/status.h"
 
 namespace gemmd::jit {
 namespace {
 
-absl::Status ValidateDimension(absl::string_view field, int64_t value) {
-  if (value >= 0 && value <= kMaxDimension) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "problem.", field, " is ", value, "; allowed: 0 to ", kMaxDimension));
+MatrixLayout Values(int64_t rows, int64_t columns) {
+  return {DataType::kF32, Order::kRowMajor, rows, columns};
 }
 
-bool IsInput(DataType type) {
-  return type == DataType::kBf16 || type == DataType::kF16;
+int64_t Blocks(int64_t elements) {
+  return (elements + kScaleBlock - 1) / kScaleBlock;
 }
 
-bool IsOutput(DataType type) { return IsInput(type) || type == DataType::kF32; }
-
-absl::Status Unserved(absl::string_view field, DataType type,
-                      absl::string_view served) {
-  return absl::UnimplementedError(absl::StrCat(
-      "problem.", field, " is ", Name(type), "; served: ", served));
+// Values of a scale of an operand whose lines along k number `lines`.
+MatrixLayout Scale(Extent extent, int64_t lines) {
+  switch (extent) {
+    case Extent::kTensor:
+      return Values(1, 1);
+    case Extent::kRow:
+    case Extent::kColumn:
+      return Values(1, lines);
+    default:
+      return Values(0, 0);
+  }
 }
 
 }  // namespace
 
-absl::Status Validate(const Problem& problem) {
-  RETURN_IF_ERROR(ValidateDimension("m", problem.m));
-  RETURN_IF_ERROR(ValidateDimension("n", problem.n));
-  RETURN_IF_ERROR(ValidateDimension("k", problem.k));
-  if (!IsInput(problem.a_type)) {
-    return Unserved("a_type", problem.a_type, "bf16, f16");
+absl::string_view Name(Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+      return "none";
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kGeluErf:
+      return "gelu";
+    case Activation::kGeluTanh:
+      return "gelu_tanh";
+    case Activation::kSilu:
+      return "silu";
   }
-  if (problem.b_type != problem.a_type) {
-    return Unserved("b_type", problem.b_type,
-                    absl::StrCat(Name(problem.a_type), " (that of a_type)"));
+  return "invalid";
+}
+
+absl::string_view Name(Extent extent) {
+  switch (extent) {
+    case Extent::kNone:
+      return "none";
+    case Extent::kTensor:
+      return "tensor";
+    case Extent::kRow:
+      return "row";
+    case Extent::kColumn:
+      return "column";
+    case Extent::kBlock:
+      return "block";
   }
-  if (!IsOutput(problem.d_type)) {
-    return Unserved("d_type", problem.d_type, "bf16, f16, f32");
-  }
-  if (problem.reads_c() && problem.c_type != problem.d_type) {
-    return Unserved("c_type", problem.c_type,
-                    absl::StrCat(Name(problem.d_type), " (that of d_type)"));
-  }
-  if (problem.accumulator != DataType::kF32 ||
-      problem.precision != Precision::kDefault || problem.clamps ||
-      problem.bit_operation != BitOperation::kAnd ||
-      problem.epilogue != Epilogue() || problem.batch != 1) {
-    return absl::UnimplementedError(
-        "problem asks for an accumulator, precision, epilogue or batch that is "
-        "not served; served: their defaults");
-  }
-  return absl::OkStatus();
+  return "invalid";
+}
+
+MatrixLayout Problem::bias() const {
+  return Scale(epilogue.bias, epilogue.bias == Extent::kRow ? m : n);
+}
+
+MatrixLayout Problem::a_scale() const {
+  if (epilogue.a_scale == Extent::kBlock) return Values(m, Blocks(k));
+  return Scale(epilogue.a_scale, m);
+}
+
+MatrixLayout Problem::b_scale() const {
+  if (epilogue.b_scale == Extent::kBlock) return Values(Blocks(k), Blocks(n));
+  return Scale(epilogue.b_scale, n);
+}
+
+MatrixLayout Problem::d_scale() const {
+  return epilogue.d_scale ? Values(1, 1) : Values(0, 0);
 }
 
 std::string DebugString(const Problem& problem) {
@@ -63,9 +86,11 @@ std::string DebugString(const Problem& problem) {
   const auto letter = [](Order order) {
     return order == Order::kColumnMajor ? "N" : "T";
   };
-  return absl::StrCat(Name(problem.a_type), " ", letter(first), letter(second),
-                      " ", row ? problem.n : problem.m, "x",
-                      row ? problem.m : problem.n, "x", problem.k, " -> ",
+  const std::string batch =
+      problem.batch == 1 ? "" : absl::StrCat(problem.batch, "x");
+  return absl::StrCat(Name(problem.arithmetic()), " ", letter(first),
+                      letter(second), " ", batch, row ? problem.n : problem.m,
+                      "x", row ? problem.m : problem.n, "x", problem.k, " -> ",
                       Name(problem.d_type));
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "jit/problem/arithmetic.h"
 #include "jit/problem/data_type.h"
 #include "jit/problem/layout.h"
 
@@ -16,18 +17,10 @@ namespace gemmd::jit {
 // Largest m, n, k and leading dimension: kernels hold coordinates in 32 bits.
 inline constexpr int64_t kMaxDimension = (int64_t{1} << 31) - 1;
 
-// Where speed may be bought with accuracy, or the other way round.
-enum class Precision : uint8_t {
-  // f32: accurate, by six products of bf16 terms. fp8: partial sums are
-  // promoted to f32 every 128 k.
-  kDefault,
-  kTf32,  // f32 only: inputs are rounded to nearest tf32.
-  kFast,  // f32: inputs are truncated to tf32. fp8: no promotion.
-};
-
-enum class BitOperation : uint8_t { kAnd, kXor };  // b1 only.
-
 enum class Activation : uint8_t { kNone, kRelu, kGeluErf, kGeluTanh, kSilu };
+
+// "none", "relu", "gelu", "gelu_tanh", "silu".
+absl::string_view Name(Activation activation);
 
 // What one value of a bias or a scale belongs to.
 enum class Extent : uint8_t {
@@ -38,6 +31,12 @@ enum class Extent : uint8_t {
   kBlock,   // Of A, 1 x 128 elements (m x k/128 values, row-major); of B,
             // 128 x 128 (k/128 x n/128 values, row-major). fp8 only.
 };
+
+// "none", "tensor", "row", "column", "block".
+absl::string_view Name(Extent extent);
+
+// Lines of A and B that share one value of a block scale.
+inline constexpr int64_t kScaleBlock = 128;
 
 // D = d_scale * activation(alpha * scales * A B + beta * C + bias), in f32 (in
 // s32 where D is s32), rounded once to D's type.
@@ -74,25 +73,42 @@ struct Problem {
   bool invariant = false;
   Epilogue epilogue;
   // Independent products; operands lie one behind the other. An operand that
-  // is broadcast is there once.
+  // is broadcast is there once. Scales and bias are those of every product.
   int64_t batch = 1;
   bool a_broadcast = false;
   bool b_broadcast = false;
 
-  MatrixLayout a() const { return {a_type, a_order, m, k}; }
-  MatrixLayout b() const { return {b_type, b_order, k, n}; }
-  MatrixLayout c() const { return {c_type, d_order, m, n}; }
-  MatrixLayout d() const { return {d_type, d_order, m, n}; }
+  Arithmetic arithmetic() const {
+    return {a_type, b_type, accumulator, precision, clamps, bit_operation};
+  }
+
+  MatrixLayout a() const {
+    return {a_type, a_order, m, k, a_broadcast ? 1 : batch};
+  }
+  MatrixLayout b() const {
+    return {b_type, b_order, k, n, b_broadcast ? 1 : batch};
+  }
+  MatrixLayout c() const { return {c_type, d_order, m, n, batch}; }
+  MatrixLayout d() const { return {d_type, d_order, m, n, batch}; }
+  // The values of the epilogue: f32, row-major, one row unless by block; empty
+  // where there are none.
+  MatrixLayout bias() const;
+  MatrixLayout a_scale() const;
+  MatrixLayout b_scale() const;
+  MatrixLayout d_scale() const;
 
   // False for products that are beta * C by definition (alpha or k is 0).
   bool reads_ab() const { return alpha != 0.0f && k != 0; }
   bool reads_c() const { return beta != 0.0f; }
-  bool writes() const { return m != 0 && n != 0; }
+  bool writes() const { return m != 0 && n != 0 && batch != 0; }
 };
 
 // OK, or INVALID_ARGUMENT / UNIMPLEMENTED naming the field, its value and
 // what is allowed. Everything below the service assumes a valid problem.
 absl::Status Validate(const Problem& problem);
+
+// As Validate, but lets through what this build has no kernels for (served.h).
+absl::Status ValidateContract(const Problem& problem);
 
 // "bf16 TN 8192x8192x8192 -> f32": for logs and tables. The letters are
 // those of column-major BLAS for a column-major D; a row-major D is the

@@ -1,12 +1,23 @@
 // Problems as lines of text, for gemm-warmup and the benchmarks:
 //
-//   bf16 TN 4096 7168 2304 [d=f32] [alpha=2] [beta=1] [order=row]
+//   bf16 TN 4096 7168 2304 [OPTION]...
 //
-// Element type of A and B, the letters of column-major BLAS, m, n, k. First
-// letter: A is stored m x k column-major (N) or row-major (T); second: B is
-// stored k x n column-major (N) or row-major (T). D is column-major unless
-// order=row; C and D have the type of A unless d= says otherwise. Defaults:
-// alpha=1, beta=0. `#` starts a comment. Pure functions, thread-safe.
+// Arithmetic (arithmetic.h: bf16, e5m2-e4m3, tf32, s8-clamp, ...), the letters
+// of column-major BLAS, m, n, k. First letter: A is stored m x k column-major
+// (N) or row-major (T); second: B is stored k x n column-major (N) or row-major
+// (T). D is column-major unless order=row. Options, with their defaults:
+//
+//   d=TYPE            of D (that of A; s32 for integers and bits)
+//   c=TYPE            of C (that of D)
+//   alpha=1 beta=0 order=column batch=1
+//   broadcast=a|b|ab  one matrix for every product of the batch
+//   precision=default|tf32|fast  acc=f32|f16|s32  saturate  op=and|xor
+//                     as the name of the arithmetic says
+//   bias=row|column  a_scale=tensor|row|block  b_scale=tensor|column|block
+//   act=relu|gelu|gelu_tanh|silu
+//   d_scale  aux  amax  invariant
+//
+// `#` starts a comment. Pure functions, thread-safe.
 #ifndef GEMMD_JIT_PROBLEM_PROBLEM_LINE_H_
 #define GEMMD_JIT_PROBLEM_PROBLEM_LINE_H_
 

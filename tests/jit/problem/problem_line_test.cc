@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "jit/problem/problem_option.h"
 
 namespace gemmd::jit {
 namespace {
@@ -42,6 +45,45 @@ TEST(ProblemLineTest, WritesWhatItReads) {
     ASSERT_TRUE(problem.ok()) << problem.status();
     EXPECT_EQ(ProblemLine(*problem), line);
   }
+}
+
+TEST(ProblemLineTest, EveryArithmeticIsAWord) {
+  for (const Arithmetic& arithmetic : Arithmetics()) {
+    const auto problem =
+        ParseProblemLine(absl::StrCat(Name(arithmetic), " TN 1 2 3"));
+    if (absl::IsUnimplemented(problem.status())) continue;  // No kernels.
+    ASSERT_TRUE(problem.ok()) << problem.status();
+    EXPECT_EQ(problem->arithmetic(), arithmetic);
+  }
+}
+
+TEST(ProblemLineTest, OptionsAreWrittenAsTheyAreRead) {
+  for (const char* text :
+       {" d=f32", " c=f32 beta=1", " batch=4 broadcast=b",
+        " bias=row a_scale=row b_scale=column act=gelu_tanh d_scale aux amax",
+        " a_scale=block b_scale=block invariant", " order=row bias=column"}) {
+    Problem problem = {.m = 1, .n = 2, .k = 3};
+    problem.d_order = Order::kColumnMajor;
+    for (absl::string_view word :
+         absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+      ASSERT_TRUE(ParseProblemOption(word, problem).ok()) << word;
+    }
+    EXPECT_EQ(ProblemOptions(problem), text);
+  }
+}
+
+TEST(ProblemLineTest, OptionsAndNamesSayTheSameArithmetic) {
+  Problem problem;
+  problem.a_type = problem.b_type = DataType::kE4m3;
+  ASSERT_TRUE(ParseProblemOption("precision=fast", problem).ok());
+  EXPECT_EQ(Name(problem.arithmetic()), "e4m3-fast");
+  EXPECT_EQ(ProblemOptions(problem), " d=bf16 order=row");
+  ASSERT_TRUE(ParseProblemOption("precision=default", problem).ok());
+  ASSERT_TRUE(ParseProblemOption("acc=f16", problem).ok());
+  EXPECT_EQ(Name(problem.arithmetic()), "e4m3-f16");
+  const absl::Status status = ParseProblemOption("act=tanh", problem);
+  EXPECT_EQ(status.message(),
+            "act is 'tanh'; allowed: none, relu, gelu, gelu_tanh, silu");
 }
 
 TEST(ProblemLineTest, NamesWhatIsWrong) {

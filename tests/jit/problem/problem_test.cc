@@ -2,63 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
 namespace gemmd::jit {
 namespace {
 
 Problem Valid() { return {.m = 3, .n = 4, .k = 5}; }
-
-void ExpectError(const Problem& problem, absl::StatusCode code,
-                 const std::string& text) {
-  const absl::Status status = Validate(problem);
-  EXPECT_EQ(status.code(), code) << status;
-  EXPECT_NE(status.message().find(text), std::string::npos) << status;
-}
-
-TEST(Validate, AcceptsWhatIsServed) {
-  for (const DataType input : {DataType::kBf16, DataType::kF16}) {
-    for (const DataType output :
-         {DataType::kBf16, DataType::kF16, DataType::kF32}) {
-      Problem problem = Valid();
-      problem.a_type = problem.b_type = input;
-      problem.c_type = problem.d_type = output;
-      problem.beta = 1;
-      EXPECT_TRUE(Validate(problem).ok());
-    }
-  }
-  EXPECT_TRUE(Validate({.m = 0, .n = 0, .k = 0}).ok());
-}
-
-TEST(Validate, NamesTheDimension) {
-  Problem problem = Valid();
-  problem.m = -1;
-  ExpectError(problem, absl::StatusCode::kInvalidArgument,
-              "problem.m is -1; allowed: 0 to 2147483647");
-  problem = Valid();
-  problem.k = kMaxDimension + 1;
-  ExpectError(problem, absl::StatusCode::kInvalidArgument, "problem.k");
-}
-
-TEST(Validate, NamesTheUnservedType) {
-  Problem problem = Valid();
-  problem.a_type = problem.b_type = DataType::kE4m3;
-  ExpectError(problem, absl::StatusCode::kUnimplemented, "a_type is e4m3");
-  problem = Valid();
-  problem.b_type = DataType::kF16;
-  ExpectError(problem, absl::StatusCode::kUnimplemented, "b_type is f16");
-  problem = Valid();
-  problem.d_type = DataType::kS32;
-  ExpectError(problem, absl::StatusCode::kUnimplemented, "d_type is s32");
-}
-
-TEST(Validate, IgnoresTheTypeOfAnUnreadC) {
-  Problem problem = Valid();
-  problem.c_type = DataType::kF32;
-  EXPECT_TRUE(Validate(problem).ok());
-  problem.beta = 2;
-  ExpectError(problem, absl::StatusCode::kUnimplemented, "c_type is f32");
-}
 
 TEST(Problem, KnowsWhatItReads) {
   Problem problem = Valid();
@@ -69,6 +16,37 @@ TEST(Problem, KnowsWhatItReads) {
   problem = Valid();
   problem.k = 0;
   EXPECT_FALSE(problem.reads_ab());
+  problem = Valid();
+  EXPECT_TRUE(problem.writes());
+  problem.batch = 0;
+  EXPECT_FALSE(problem.writes());
+}
+
+TEST(Problem, ABatchLiesOneMatrixBehindTheOther) {
+  Problem problem = Valid();
+  problem.batch = 7;
+  problem.b_broadcast = true;
+  EXPECT_EQ(problem.a().lines(), 7 * 3);
+  EXPECT_EQ(problem.a().matrix_lines(), 3);
+  EXPECT_EQ(problem.b().lines(), 5);
+  EXPECT_EQ(problem.d().device_bytes(), 7 * 3 * 16);
+}
+
+TEST(Problem, ScalesAreRowsOfF32OrBlocks) {
+  Problem problem = Valid();
+  problem.k = 129;
+  EXPECT_TRUE(problem.bias().empty());
+  EXPECT_TRUE(problem.d_scale().empty());
+  problem.epilogue = {.bias = Extent::kColumn,
+                      .a_scale = Extent::kBlock,
+                      .b_scale = Extent::kColumn};
+  EXPECT_EQ(problem.bias().columns, 4);
+  EXPECT_EQ(problem.a_scale().rows, 3);
+  EXPECT_EQ(problem.a_scale().columns, 2);
+  EXPECT_EQ(problem.b_scale().columns, 4);
+  problem.epilogue.b_scale = Extent::kBlock;
+  EXPECT_EQ(problem.b_scale().rows, 2);
+  EXPECT_EQ(problem.b_scale().columns, 1);
 }
 
 TEST(DebugString, SpeaksBlas) {
@@ -76,6 +54,10 @@ TEST(DebugString, SpeaksBlas) {
   problem.b_order = Order::kColumnMajor;
   problem.d_order = Order::kColumnMajor;
   EXPECT_EQ(DebugString(problem), "bf16 TN 3x4x5 -> bf16");
+  problem.batch = 2;
+  problem.a_type = DataType::kE5m2;
+  problem.b_type = DataType::kE4m3;
+  EXPECT_EQ(DebugString(problem), "e5m2-e4m3 TN 2x3x4x5 -> bf16");
   // numpy's a @ b is column-major BLAS with the operands exchanged.
   EXPECT_EQ(DebugString(Valid()), "bf16 NN 4x3x5 -> bf16");
 }

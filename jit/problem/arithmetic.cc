@@ -1,0 +1,118 @@
+#include "jit/problem/arithmetic.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace gemmd::jit {
+namespace {
+
+using enum DataType;
+
+// What requests make of one instruction.
+void AddVariants(const Instruction& instruction, std::vector<Arithmetic>& all) {
+  Arithmetic plain = {.a = instruction.x,
+                      .b = instruction.y,
+                      .accumulator = instruction.accumulator,
+                      .clamps = instruction.clamps};
+  all.push_back(plain);
+  if (instruction.accumulator != kF16 &&
+      (instruction.x == kF32 || IsFp8(instruction.x))) {
+    if (instruction.x == kF32) {
+      plain.precision = Precision::kTf32;
+      all.push_back(plain);
+    }
+    plain.precision = Precision::kFast;
+    all.push_back(plain);
+  }
+  if (instruction.x == kB1) {
+    plain.bit_operation = BitOperation::kXor;
+    all.push_back(plain);
+  }
+}
+
+std::vector<Arithmetic> MakeTable() {
+  std::vector<Arithmetic> all;
+  for (const Instruction& instruction : Instructions()) {
+    AddVariants(instruction, all);
+  }
+  return all;
+}
+
+constexpr DataType kFloatOutputs[] = {kF32, kF16, kBf16, kE4m3, kE5m2};
+constexpr DataType kIntegerOutputs[] = {kS32, kF32, kF16, kBf16, kS8, kU8};
+
+}  // namespace
+
+absl::string_view Name(Precision precision) {
+  switch (precision) {
+    case Precision::kDefault:
+      return "default";
+    case Precision::kTf32:
+      return "tf32";
+    case Precision::kFast:
+      return "fast";
+  }
+  return "invalid";
+}
+
+absl::string_view Name(BitOperation operation) {
+  return operation == BitOperation::kAnd ? "and" : "xor";
+}
+
+absl::Span<const Arithmetic> Arithmetics() {
+  static const std::vector<Arithmetic>& table =
+      *new std::vector<Arithmetic>(MakeTable());
+  return table;
+}
+
+std::string Name(const Arithmetic& arithmetic) {
+  const bool tf32 =
+      arithmetic.a == kF32 && arithmetic.precision != Precision::kDefault;
+  std::string name(tf32 ? "tf32" : Name(arithmetic.a));
+  if (arithmetic.b != arithmetic.a) {
+    absl::StrAppend(&name, "-", Name(arithmetic.b));
+  }
+  if (arithmetic.accumulator != DefaultAccumulator(arithmetic.a)) {
+    absl::StrAppend(&name, "-", Name(arithmetic.accumulator));
+  }
+  if (arithmetic.precision == Precision::kFast) absl::StrAppend(&name, "-fast");
+  if (arithmetic.clamps) absl::StrAppend(&name, "-clamp");
+  if (arithmetic.bit_operation == BitOperation::kXor) {
+    absl::StrAppend(&name, "-xor");
+  }
+  return name;
+}
+
+Instruction InstructionOf(const Arithmetic& arithmetic) {
+  if (arithmetic.a == kF32 && arithmetic.precision == Precision::kDefault) {
+    return {kBf16, kBf16, kF32};
+  }
+  return {arithmetic.a, arithmetic.b, arithmetic.accumulator,
+          arithmetic.clamps};
+}
+
+DataType DefaultAccumulator(DataType input) {
+  switch (input) {
+    case kS8:
+    case kU8:
+    case kB1:
+    case kS32:
+      return kS32;
+    default:
+      return kF32;
+  }
+}
+
+DataType DefaultOutput(DataType input) {
+  return DefaultAccumulator(input) == kS32 ? kS32 : input;
+}
+
+absl::Span<const DataType> OutputsOf(DataType accumulator) {
+  if (accumulator == kS32) return kIntegerOutputs;
+  return kFloatOutputs;
+}
+
+bool IsFp8(DataType type) { return type == kE4m3 || type == kE5m2; }
+
+}  // namespace gemmd::jit

@@ -1,0 +1,180 @@
+// Validate: whether a problem is one that can be asked.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+#include "jit/base/status.h"
+#include "jit/problem/problem.h"
+#include "jit/problem/served.h"
+
+namespace gemmd::jit {
+namespace {
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+// Well-defined products that no instruction computes.
+constexpr auto kUnserved = absl::StatusCode::kUnimplemented;
+
+absl::Status Refuse(absl::StatusCode code, absl::string_view field,
+                    absl::string_view value, absl::string_view allowed) {
+  return absl::Status(
+      code, absl::StrCat("problem.", field, " is ", value,
+                         code == kUnserved ? "; served" : "; allowed", ": ",
+                         allowed));
+}
+
+absl::Status ValidateDimension(absl::string_view field, int64_t value) {
+  if (value >= 0 && value <= kMaxDimension) return absl::OkStatus();
+  return Refuse(kInvalid, field, absl::StrCat(value),
+                absl::StrCat("0 to ", kMaxDimension));
+}
+
+// A field of the table of arithmetics, in the order in which they are judged:
+// each is held against the rows that agree in all before it.
+struct Field {
+  absl::string_view name;
+  absl::StatusCode code;
+  std::string (*value)(const Arithmetic&);
+};
+
+template <auto member>
+std::string NameOf(const Arithmetic& arithmetic) {
+  return std::string(Name(arithmetic.*member));
+}
+
+constexpr Field kFields[] = {
+    {"a_type", kUnserved, NameOf<&Arithmetic::a>},
+    {"b_type", kUnserved, NameOf<&Arithmetic::b>},
+    {"accumulator", kUnserved, NameOf<&Arithmetic::accumulator>},
+    {"precision", kInvalid, NameOf<&Arithmetic::precision>},
+    {"saturate", kInvalid,
+     [](const Arithmetic& arithmetic) {
+       return std::string(arithmetic.clamps ? "true" : "false");
+     }},
+    {"bit_operation", kInvalid, NameOf<&Arithmetic::bit_operation>},
+};
+
+absl::Status ValidateArithmetic(const Arithmetic& asked) {
+  std::vector<Arithmetic> rows(Arithmetics().begin(), Arithmetics().end());
+  std::vector<std::string> agreed;
+  for (const Field& field : kFields) {
+    const std::string value = field.value(asked);
+    const auto differs = [&](const Arithmetic& row) {
+      return field.value(row) != value;
+    };
+    if (!std::all_of(rows.begin(), rows.end(), differs)) {
+      std::erase_if(rows, differs);
+      agreed.push_back(absl::StrCat(field.name, " ", value));
+      continue;
+    }
+    std::vector<std::string> allowed;
+    for (const Arithmetic& row : rows) {
+      const std::string other = field.value(row);
+      if (std::find(allowed.begin(), allowed.end(), other) == allowed.end()) {
+        allowed.push_back(other);
+      }
+    }
+    std::string text = absl::StrJoin(allowed, ", ");
+    if (!agreed.empty()) {
+      absl::StrAppend(&text, " with ", absl::StrJoin(agreed, ", "));
+    }
+    absl::StrAppend(&text,
+                    ". The nearest that is served: ", Name(rows.front()));
+    return Refuse(field.code, field.name, value, text);
+  }
+  return absl::OkStatus();
+}
+
+template <typename Enum>
+absl::Status OneOf(absl::StatusCode code, absl::string_view field, Enum value,
+                   absl::Span<const Enum> allowed,
+                   absl::string_view condition = "") {
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) {
+    return absl::OkStatus();
+  }
+  const auto append = [](std::string* out, Enum one) {
+    absl::StrAppend(out, Name(one));
+  };
+  return Refuse(code, field, Name(value),
+                absl::StrCat(absl::StrJoin(allowed, ", ", append), condition));
+}
+
+absl::Status ValidateOutputs(const Problem& problem) {
+  const std::string sums =
+      absl::StrCat(" with sums in ", Name(problem.accumulator));
+  RETURN_IF_ERROR(OneOf<DataType>(kUnserved, "d_type", problem.d_type,
+                                  OutputsOf(problem.accumulator), sums));
+  if (!problem.reads_c()) return absl::OkStatus();
+  std::vector<DataType> c_types = {problem.d_type};
+  if (problem.d_type != DataType::kS32 && problem.d_type != DataType::kF32) {
+    c_types.push_back(DataType::kF32);
+  }
+  return OneOf<DataType>(kUnserved, "c_type", problem.c_type, c_types,
+                         absl::StrCat(" with d_type ", Name(problem.d_type)));
+}
+
+absl::Status ValidateExtents(const Problem& problem) {
+  using enum Extent;
+  const Epilogue& epilogue = problem.epilogue;
+  RETURN_IF_ERROR(OneOf<Extent>(kInvalid, "epilogue.bias", epilogue.bias,
+                                {kNone, kRow, kColumn}));
+  RETURN_IF_ERROR(OneOf<Extent>(kInvalid, "epilogue.a_scale", epilogue.a_scale,
+                                {kNone, kTensor, kRow, kBlock}));
+  RETURN_IF_ERROR(OneOf<Extent>(kInvalid, "epilogue.b_scale", epilogue.b_scale,
+                                {kNone, kTensor, kColumn, kBlock}));
+  const bool a = epilogue.a_scale == kBlock;
+  const bool b = epilogue.b_scale == kBlock;
+  if (a != b) {
+    return Refuse(kUnserved, a ? "epilogue.b_scale" : "epilogue.a_scale",
+                  Name(a ? epilogue.b_scale : epilogue.a_scale),
+                  "block, because the other scale is by block");
+  }
+  if (a && !(IsFp8(problem.a_type) && problem.accumulator == DataType::kF32 &&
+             problem.precision == Precision::kDefault)) {
+    return Refuse(
+        kUnserved, "epilogue.a_scale", "block",
+        absl::StrCat("none, tensor, row with ", Name(problem.arithmetic()),
+                     "; block with sums of e4m3 and e5m2 that are "
+                     "promoted"));
+  }
+  return absl::OkStatus();
+}
+
+// D in s32 is computed in s32: there are no f32 steps.
+absl::Status ValidateIntegerResult(const Problem& problem) {
+  for (const auto& [field, value] :
+       {std::pair{"alpha", problem.alpha}, {"beta", problem.beta}}) {
+    if (value != 0 && value != 1) {
+      return Refuse(kInvalid, field, absl::StrCat(value),
+                    "0 or 1 with d_type s32");
+    }
+  }
+  if (problem.epilogue == Epilogue()) return absl::OkStatus();
+  return Refuse(kUnserved, "epilogue", "given",
+                "none with d_type s32; any with d_type f32, f16, bf16, s8, u8");
+}
+
+}  // namespace
+
+absl::Status ValidateContract(const Problem& problem) {
+  RETURN_IF_ERROR(ValidateDimension("m", problem.m));
+  RETURN_IF_ERROR(ValidateDimension("n", problem.n));
+  RETURN_IF_ERROR(ValidateDimension("k", problem.k));
+  RETURN_IF_ERROR(ValidateDimension("batch", problem.batch));
+  RETURN_IF_ERROR(ValidateArithmetic(problem.arithmetic()));
+  RETURN_IF_ERROR(ValidateOutputs(problem));
+  RETURN_IF_ERROR(ValidateExtents(problem));
+  if (problem.d_type == DataType::kS32) {
+    RETURN_IF_ERROR(ValidateIntegerResult(problem));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Validate(const Problem& problem) {
+  RETURN_IF_ERROR(ValidateContract(problem));
+  return CheckServed(problem);
+}
+
+}  // namespace gemmd::jit

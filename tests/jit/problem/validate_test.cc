@@ -1,0 +1,157 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "jit/problem/problem.h"
+
+namespace gemmd::jit {
+namespace {
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kUnserved = absl::StatusCode::kUnimplemented;
+
+Problem Valid(DataType input = DataType::kBf16) {
+  Problem problem = {.m = 3, .n = 4, .k = 5};
+  problem.a_type = problem.b_type = input;
+  problem.accumulator = DefaultAccumulator(input);
+  problem.c_type = problem.d_type = DefaultOutput(input);
+  return problem;
+}
+
+void ExpectError(const Problem& problem, absl::StatusCode code,
+                 const std::string& text) {
+  const absl::Status status = ValidateContract(problem);
+  EXPECT_EQ(status.code(), code) << status;
+  EXPECT_NE(status.message().find(text), std::string::npos) << status;
+}
+
+TEST(Validate, AcceptsEveryArithmeticWithEachOfItsOutputs) {
+  for (const Arithmetic& arithmetic : Arithmetics()) {
+    for (const DataType output : OutputsOf(arithmetic.accumulator)) {
+      for (const DataType c : {output, DataType::kF32}) {
+        Problem problem = Valid(arithmetic.a);
+        problem.b_type = arithmetic.b;
+        problem.accumulator = arithmetic.accumulator;
+        problem.precision = arithmetic.precision;
+        problem.clamps = arithmetic.clamps;
+        problem.bit_operation = arithmetic.bit_operation;
+        problem.d_type = output;
+        problem.c_type = output == DataType::kS32 ? output : c;
+        problem.beta = 1;
+        EXPECT_TRUE(ValidateContract(problem).ok())
+            << Name(arithmetic) << ValidateContract(problem);
+      }
+    }
+  }
+  EXPECT_TRUE(Validate({.m = 0, .n = 0, .k = 0}).ok());
+}
+
+TEST(Validate, NamesTheDimension) {
+  Problem problem = Valid();
+  problem.m = -1;
+  ExpectError(problem, kInvalid,
+              absl::StrCat("problem.m is -1; allowed: 0 to ", kMaxDimension));
+  problem = Valid();
+  problem.k = kMaxDimension + 1;
+  ExpectError(problem, kInvalid, "problem.k");
+  problem = Valid();
+  problem.batch = -1;
+  ExpectError(problem, kInvalid, "problem.batch is -1");
+}
+
+TEST(Validate, NamesTheFieldWhatItMayBeAndTheNearestServed) {
+  Problem problem = Valid();
+  problem.b_type = DataType::kF16;
+  ExpectError(problem, kUnserved,
+              "problem.b_type is f16; served: bf16 with a_type bf16. The "
+              "nearest that is served: bf16");
+  problem = Valid(DataType::kS32);
+  ExpectError(problem, kUnserved, "problem.a_type is s32; served: bf16, f16, ");
+  problem = Valid();
+  problem.accumulator = DataType::kF16;
+  ExpectError(problem, kUnserved,
+              "problem.accumulator is f16; served: f32 with a_type bf16");
+  problem = Valid();
+  problem.precision = Precision::kTf32;
+  ExpectError(problem, kInvalid,
+              "problem.precision is tf32; allowed: default with a_type bf16");
+  problem = Valid(DataType::kE4m3);
+  problem.accumulator = DataType::kF16;
+  problem.precision = Precision::kFast;
+  ExpectError(problem, kInvalid, "problem.precision is fast; allowed: default");
+  problem = Valid();
+  problem.clamps = true;
+  ExpectError(problem, kInvalid, "problem.saturate is true; allowed: false");
+  problem = Valid(DataType::kS8);
+  problem.bit_operation = BitOperation::kXor;
+  ExpectError(problem, kInvalid, "problem.bit_operation is xor; allowed: and");
+}
+
+TEST(Validate, OutputsGoWithTheTypeOfTheSum) {
+  Problem problem = Valid();
+  problem.d_type = DataType::kS32;
+  ExpectError(problem, kUnserved,
+              "problem.d_type is s32; served: f32, f16, bf16, e4m3, e5m2 with "
+              "sums in f32");
+  problem = Valid(DataType::kU8);
+  problem.d_type = DataType::kE4m3;
+  ExpectError(problem, kUnserved, "s32, f32, f16, bf16, s8, u8 with sums in");
+}
+
+TEST(Validate, CHasTheTypeOfDOrF32AndIsIgnoredWhenUnread) {
+  Problem problem = Valid();
+  problem.c_type = DataType::kF16;
+  EXPECT_TRUE(ValidateContract(problem).ok());
+  problem.beta = 2;
+  ExpectError(problem, kUnserved,
+              "problem.c_type is f16; served: bf16, f32 with d_type bf16");
+  problem.c_type = DataType::kF32;
+  EXPECT_TRUE(ValidateContract(problem).ok());
+}
+
+TEST(Validate, AnS32ResultHasNoStepsInF32) {
+  Problem problem = Valid(DataType::kS8);
+  problem.beta = 1;
+  EXPECT_TRUE(ValidateContract(problem).ok());
+  problem.alpha = 0.5f;
+  ExpectError(problem, kInvalid, "problem.alpha is 0.5; allowed: 0 or 1");
+  problem = Valid(DataType::kS8);
+  problem.epilogue.activation = Activation::kRelu;
+  ExpectError(problem, kUnserved, "any with d_type f32, f16, bf16, s8, u8");
+  problem.d_type = DataType::kS8;
+  problem.alpha = 0.5f;
+  EXPECT_TRUE(ValidateContract(problem).ok());
+}
+
+TEST(Validate, ScalesBelongToTheirSide) {
+  Problem problem = Valid(DataType::kE4m3);
+  problem.epilogue.a_scale = Extent::kColumn;
+  ExpectError(problem, kInvalid,
+              "problem.epilogue.a_scale is column; allowed: none, tensor, row, "
+              "block");
+  problem.epilogue.a_scale = Extent::kBlock;
+  ExpectError(problem, kUnserved, "problem.epilogue.b_scale is none");
+  problem.epilogue.b_scale = Extent::kBlock;
+  EXPECT_TRUE(ValidateContract(problem).ok());
+  problem.precision = Precision::kFast;
+  ExpectError(problem, kUnserved, "block with sums of e4m3 and e5m2");
+  problem = Valid();
+  problem.epilogue.bias = Extent::kTensor;
+  ExpectError(problem, kInvalid, "problem.epilogue.bias is tensor");
+}
+
+// What this build has no kernels for is refused in the same words.
+TEST(Validate, RefusesWhatHasNoKernels) {
+  EXPECT_TRUE(Validate(Valid()).ok());
+  Problem problem = Valid(DataType::kE4m3);
+  if (const absl::Status status = Validate(problem); !status.ok()) {
+    EXPECT_EQ(status.code(), kUnserved);
+    EXPECT_NE(status.message().find("problem.a_type is e4m3; served: "),
+              std::string::npos)
+        << status;
+  }
+}
+
+}  // namespace
+}  // namespace gemmd::jit
