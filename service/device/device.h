@@ -71,6 +71,13 @@ struct Operands {
   const Matrix* b = nullptr;
   const Matrix* c = nullptr;
   Matrix* d = nullptr;  // May be the matrix given as c.
+  // Values of the epilogue, in the layouts that the problem gives.
+  const Matrix* bias = nullptr;
+  const Matrix* a_scale = nullptr;
+  const Matrix* b_scale = nullptr;
+  const Matrix* d_scale = nullptr;
+  Matrix* auxiliary = nullptr;  // In d's layout.
+  Matrix* amax = nullptr;       // One f32.
 };
 
 // A queue of work that runs in order, with its own staging memory. Destroyed
@@ -86,7 +93,8 @@ class Lane {
   // Sets all elements to zero.
   virtual absl::Status Clear(Matrix& matrix) = 0;
   // `from` holds exactly the lines `lines` of `to`, at least one. Returns when
-  // `from` may be released.
+  // `from` may be released. Of lines of bits the slack in the last byte may
+  // hold anything; it is zero on the device.
   virtual absl::Status Upload(const HostMatrix& from, LineRange lines,
                               Matrix& to) = 0;
   // The given lines, at least one, `pitch_bytes` apart; padding between them

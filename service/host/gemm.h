@@ -8,16 +8,24 @@
 namespace gemmd::host {
 
 // First bytes of the matrices in the padded layout of jit/problem/layout.h;
-// null where the problem does not read them. `d` may be `c`.
+// null where the problem does not read or write them. `d` may be `c`.
 struct GemmOperands {
   const char* a = nullptr;
   const char* b = nullptr;
   const char* c = nullptr;
   char* d = nullptr;
+  const char* bias = nullptr;
+  const char* a_scale = nullptr;
+  const char* b_scale = nullptr;
+  const char* d_scale = nullptr;
+  char* auxiliary = nullptr;
+  float* amax = nullptr;
 };
 
-// Products are summed in f64, the sum is rounded to f32, alpha and beta * C
-// are applied in f32, and the result is rounded once to D's type.
+// Products are summed in f64 and rounded to the type of the sum: at the end,
+// or where it shows on the way (sums in f16, clamping integers, block scales)
+// after as many products as the tensor core adds at once. The epilogue runs in
+// f32. The greatest magnitude is 0 where nothing is written.
 void Gemm(const jit::Problem& problem, const GemmOperands& operands);
 
 }  // namespace gemmd::host

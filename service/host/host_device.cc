@@ -62,6 +62,12 @@ char* Data(const device::Matrix* matrix) {
              : static_cast<const ResidentMatrix*>(matrix)->line(0);
 }
 
+// Zeroes the bits behind a line's last element in its last byte.
+void ClearSlack(const jit::MatrixLayout& layout, char* line) {
+  const int64_t used = layout.width() * jit::BitsOf(layout.type) % 8;
+  if (used != 0) line[layout.width_bytes() - 1] &= (1 << used) - 1;
+}
+
 // The host launches nothing; a kernel stands for the cubin that a GPU would.
 class CubinOnly : public device::Kernel {};
 
@@ -107,7 +113,9 @@ class HostLane : public device::Lane {
     const int64_t width_bytes = to.layout().width_bytes();
     PieceReader reader(from.pieces);
     for (int64_t i = 0; i < lines.count; ++i) {
-      reader.Read(matrix.line(lines.first + i), width_bytes);
+      char* const line = matrix.line(lines.first + i);
+      reader.Read(line, width_bytes);
+      ClearSlack(to.layout(), line);
       if (i + 1 < lines.count) reader.Skip(from.pitch_bytes - width_bytes);
     }
     return absl::OkStatus();
@@ -131,8 +139,16 @@ class HostLane : public device::Lane {
   absl::Status Multiply(const jit::Problem& problem, const jit::Plan&,
                         const device::Kernel&,
                         const device::Operands& operands) override {
-    Gemm(problem, {Data(operands.a), Data(operands.b), Data(operands.c),
-                   Data(operands.d)});
+    Gemm(problem, {.a = Data(operands.a),
+                   .b = Data(operands.b),
+                   .c = Data(operands.c),
+                   .d = Data(operands.d),
+                   .bias = Data(operands.bias),
+                   .a_scale = Data(operands.a_scale),
+                   .b_scale = Data(operands.b_scale),
+                   .d_scale = Data(operands.d_scale),
+                   .auxiliary = Data(operands.auxiliary),
+                   .amax = reinterpret_cast<float*>(Data(operands.amax))});
     return absl::OkStatus();
   }
 

@@ -1,10 +1,14 @@
-// Conversions between 16-bit floating types and f32, bit exact: rounding is to
-// nearest even, overflow goes to infinity, NaN stays NaN. Pure functions.
+// Conversions between f32 and narrower types, bit exact: rounding is to nearest
+// even, NaN stays NaN, overflow of floating types goes to infinity. FP8 has a
+// file of its own. Pure functions.
 #ifndef GEMMD_SERVICE_HOST_NUMBERS_H_
 #define GEMMD_SERVICE_HOST_NUMBERS_H_
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace gemmd::host {
 
@@ -46,6 +50,28 @@ inline uint16_t ToF16(float value) {
   }
   const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
   return sign | static_cast<uint16_t>((rounded - (112u << 23)) >> 13);
+}
+
+// The 13 bits of fraction that TF32 lacks are cut off. NaN stays NaN.
+inline float TruncateToTf32(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t quiet = (bits & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
+  return std::bit_cast<float>((bits & ~0x1fffu) | quiet);
+}
+
+inline float RoundToTf32(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7f800000) == 0x7f800000) return TruncateToTf32(value);
+  return std::bit_cast<float>((bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu);
+}
+
+// Clamped to the type; NaN becomes 0.
+template <typename Integer>
+Integer ToInteger(float value) {
+  if (std::isnan(value)) return 0;
+  using Limits = std::numeric_limits<Integer>;
+  return static_cast<Integer>(
+      std::nearbyint(std::clamp<float>(value, Limits::min(), Limits::max())));
 }
 
 }  // namespace gemmd::host

@@ -1,8 +1,10 @@
 #include "service/rpc/convert.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "jit/base/status.h"
 
 namespace gemmd::rpc {
@@ -20,39 +22,104 @@ constexpr std::pair<v1::DataType, jit::DataType> kDataTypes[] = {
     {v1::DATA_TYPE_S32, jit::DataType::kS32},
 };
 
-// An enum or count that is served only with its default.
-absl::Status OnlyDefault(absl::string_view field, int64_t value,
-                         bool is_default, bool is_known,
-                         absl::string_view served) {
-  if (is_default) return absl::OkStatus();
-  const std::string text =
-      absl::StrCat("problem.", field, " is ", value, "; ",
-                   is_known ? "served: " : "allowed: ", served);
-  return is_known ? absl::UnimplementedError(text)
-                  : absl::InvalidArgumentError(text);
+// Wire values of one enum and what they mean.
+template <typename T>
+using Meanings = absl::Span<const std::pair<int, T>>;
+
+template <typename T>
+absl::StatusOr<T> Translate(int wire, Meanings<T> meanings,
+                            absl::string_view field,
+                            const google::protobuf::EnumDescriptor& names) {
+  std::string allowed;
+  for (const auto& [theirs, ours] : meanings) {
+    if (theirs == wire) return ours;
+    absl::StrAppend(&allowed, allowed.empty() ? "" : ", ",
+                    names.FindValueByNumber(theirs)->name());
+  }
+  const auto* named = names.FindValueByNumber(wire);
+  return absl::InvalidArgumentError(
+      absl::StrCat("problem.", field, " is ",
+                   named != nullptr ? named->name() : absl::StrCat(wire),
+                   "; allowed: ", allowed));
 }
 
-absl::Status CheckServed(const v1::Problem& wire) {
-  RETURN_IF_ERROR(OnlyDefault("batch", wire.batch(),
-                              wire.batch() == 0 || wire.batch() == 1,
-                              wire.batch() > 0, "0 or 1"));
-  RETURN_IF_ERROR(
-      OnlyDefault("accumulator", wire.accumulator(),
-                  wire.accumulator() == v1::ACCUMULATOR_UNSPECIFIED ||
-                      wire.accumulator() == v1::ACCUMULATOR_F32,
-                  v1::Accumulator_IsValid(wire.accumulator()),
-                  "ACCUMULATOR_UNSPECIFIED or ACCUMULATOR_F32"));
-  RETURN_IF_ERROR(OnlyDefault("precision", wire.precision(),
-                              wire.precision() == v1::PRECISION_UNSPECIFIED,
-                              v1::Precision_IsValid(wire.precision()),
-                              "PRECISION_UNSPECIFIED"));
-  RETURN_IF_ERROR(OnlyDefault(
-      "sparsity", wire.sparsity(), wire.sparsity() == v1::SPARSITY_UNSPECIFIED,
-      v1::Sparsity_IsValid(wire.sparsity()), "SPARSITY_UNSPECIFIED"));
-  return OnlyDefault("activation", wire.activation(),
-                     wire.activation() == v1::ACTIVATION_UNSPECIFIED,
-                     v1::Activation_IsValid(wire.activation()),
-                     "ACTIVATION_UNSPECIFIED");
+constexpr std::pair<int, jit::Precision> kPrecisions[] = {
+    {v1::PRECISION_UNSPECIFIED, jit::Precision::kDefault},
+    {v1::PRECISION_FAST, jit::Precision::kFast},
+    {v1::PRECISION_TF32, jit::Precision::kTf32},
+};
+
+constexpr std::pair<int, jit::BitOperation> kBitOperations[] = {
+    {v1::BIT_OPERATION_UNSPECIFIED, jit::BitOperation::kAnd},
+    {v1::BIT_OPERATION_AND, jit::BitOperation::kAnd},
+    {v1::BIT_OPERATION_XOR, jit::BitOperation::kXor},
+};
+
+constexpr std::pair<int, jit::Activation> kActivations[] = {
+    {v1::ACTIVATION_UNSPECIFIED, jit::Activation::kNone},
+    {v1::ACTIVATION_RELU, jit::Activation::kRelu},
+    {v1::ACTIVATION_GELU_ERF, jit::Activation::kGeluErf},
+    {v1::ACTIVATION_GELU_TANH, jit::Activation::kGeluTanh},
+    {v1::ACTIVATION_SILU, jit::Activation::kSilu},
+};
+
+constexpr std::pair<int, jit::Extent> kExtents[] = {
+    {v1::EXTENT_UNSPECIFIED, jit::Extent::kNone},
+    {v1::EXTENT_TENSOR, jit::Extent::kTensor},
+    {v1::EXTENT_ROW, jit::Extent::kRow},
+    {v1::EXTENT_COLUMN, jit::Extent::kColumn},
+    {v1::EXTENT_BLOCK, jit::Extent::kBlock},
+};
+
+absl::Status SetArithmetic(const v1::Problem& wire, jit::Problem& problem) {
+  const std::pair<int, jit::DataType> accumulators[] = {
+      {v1::ACCUMULATOR_UNSPECIFIED, jit::DefaultAccumulator(problem.a_type)},
+      {v1::ACCUMULATOR_F32, jit::DataType::kF32},
+      {v1::ACCUMULATOR_F16, jit::DataType::kF16},
+      {v1::ACCUMULATOR_S32, jit::DataType::kS32},
+  };
+  ASSIGN_OR_RETURN(
+      problem.accumulator,
+      Translate<jit::DataType>(wire.accumulator(), accumulators, "accumulator",
+                               *v1::Accumulator_descriptor()));
+  ASSIGN_OR_RETURN(
+      problem.precision,
+      Translate<jit::Precision>(wire.precision(), kPrecisions, "precision",
+                                *v1::Precision_descriptor()));
+  problem.clamps = wire.saturate();
+  ASSIGN_OR_RETURN(problem.bit_operation,
+                   Translate<jit::BitOperation>(
+                       wire.bit_operation(), kBitOperations, "bit_operation",
+                       *v1::BitOperation_descriptor()));
+  if (wire.sparsity() == v1::SPARSITY_UNSPECIFIED) return absl::OkStatus();
+  const std::string text = absl::StrCat("problem.sparsity is ", wire.sparsity(),
+                                        "; served: SPARSITY_UNSPECIFIED");
+  return v1::Sparsity_IsValid(wire.sparsity())
+             ? absl::UnimplementedError(text)
+             : absl::InvalidArgumentError(text);
+}
+
+absl::StatusOr<jit::Extent> ToExtent(int wire, absl::string_view field) {
+  return Translate<jit::Extent>(wire, kExtents, field,
+                                *v1::Extent_descriptor());
+}
+
+absl::StatusOr<jit::Epilogue> ToEpilogue(const v1::Problem& wire) {
+  const v1::Epilogue& given = wire.epilogue();
+  jit::Epilogue epilogue;
+  ASSIGN_OR_RETURN(epilogue.bias, ToExtent(given.bias(), "epilogue.bias"));
+  ASSIGN_OR_RETURN(epilogue.a_scale,
+                   ToExtent(given.a_scale(), "epilogue.a_scale"));
+  ASSIGN_OR_RETURN(epilogue.b_scale,
+                   ToExtent(given.b_scale(), "epilogue.b_scale"));
+  epilogue.d_scale = given.d_scale();
+  ASSIGN_OR_RETURN(
+      epilogue.activation,
+      Translate<jit::Activation>(wire.activation(), kActivations, "activation",
+                                 *v1::Activation_descriptor()));
+  epilogue.writes_auxiliary = given.auxiliary();
+  epilogue.measures_amax = given.amax();
+  return epilogue;
 }
 
 v1::CubinSource ToWire(engine::KernelSource source) {
@@ -104,7 +171,8 @@ absl::StatusOr<jit::Problem> ToProblem(const v1::Problem& wire) {
   problem.k = wire.k();
   ASSIGN_OR_RETURN(problem.a_type, ToDataType(wire.a_type(), "problem.a_type"));
   ASSIGN_OR_RETURN(problem.b_type, ToDataType(wire.b_type(), "problem.b_type"));
-  problem.d_type = problem.a_type;
+  problem.batch = wire.has_batch() ? wire.batch() : 1;
+  problem.d_type = jit::DefaultOutput(problem.a_type);
   if (wire.d_type() != v1::DATA_TYPE_UNSPECIFIED) {
     ASSIGN_OR_RETURN(problem.d_type,
                      ToDataType(wire.d_type(), "problem.d_type"));
@@ -119,7 +187,9 @@ absl::StatusOr<jit::Problem> ToProblem(const v1::Problem& wire) {
   ASSIGN_OR_RETURN(problem.d_order, ToOrder(wire.d_order(), "problem.d_order"));
   problem.alpha = wire.has_alpha() ? wire.alpha() : 1.0f;
   problem.beta = wire.has_beta() ? wire.beta() : 0.0f;
-  RETURN_IF_ERROR(CheckServed(wire));
+  RETURN_IF_ERROR(SetArithmetic(wire, problem));
+  ASSIGN_OR_RETURN(problem.epilogue, ToEpilogue(wire));
+  problem.invariant = wire.invariant();
   RETURN_IF_ERROR(jit::Validate(problem));
   return problem;
 }

@@ -54,8 +54,6 @@ UNSUPPORTED = [
                 {"a_type": _TYPES["DATA_TYPE_F16"],
                  "b_type": _TYPES["DATA_TYPE_F16"],
                  "accumulator": api.enum("Accumulator")["ACCUMULATOR_F16"]}),
-    Unsupported("fast precision", _LATER,
-                {"precision": api.enum("Precision")["PRECISION_FAST"]}),
     Unsupported("2:4 sparse A", _LATER,
                 {"sparsity": api.enum("Sparsity")["SPARSITY_2_4"]}),
     Unsupported("batches", _LATER, {"batch": 2}),

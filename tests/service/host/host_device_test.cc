@@ -51,6 +51,16 @@ TEST_F(HostDeviceTest, DownloadPadsWithZerosBetweenLines) {
   EXPECT_EQ(Text(*padded), std::string("ABCDEFGHIJ\0\0abcdefghij", 22));
 }
 
+TEST_F(HostDeviceTest, SlackBitsBecomeZero) {
+  const MatrixLayout bits = {DataType::kB1, Order::kRowMajor, 2, 11};
+  auto matrix = lane_->Allocate(bits).value();
+  const std::string dirty = "\xff\xff\xff\xff";
+  const Piece piece(dirty);
+  ASSERT_TRUE(lane_->Upload({{&piece, 1}, 2}, {0, 2}, *matrix).ok());
+  auto clean = lane_->Download(*matrix, {0, 2}, 2).value();
+  EXPECT_EQ(Text(*clean), "\xff\x07\xff\x07");
+}
+
 TEST_F(HostDeviceTest, UploadsARangeOfLines) {
   auto matrix = lane_->Allocate(kLayout).value();
   ASSERT_TRUE(lane_->Clear(*matrix).ok());

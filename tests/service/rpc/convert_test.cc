@@ -70,18 +70,22 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"n is 2147483648", kInvalid,
             [](v1::Problem& p) { p.set_n(int64_t{1} << 31); }},
         Bad{"k", kInvalid, [](v1::Problem& p) { p.set_k(INT64_MIN); }},
-        Bad{"batch", kUnserved, [](v1::Problem& p) { p.set_batch(2); }},
         Bad{"batch", kInvalid, [](v1::Problem& p) { p.set_batch(-1); }},
         Bad{"a_type is unspecified", kInvalid,
             [](v1::Problem& p) { p.clear_a_type(); }},
         Bad{"b_type is 77", kInvalid,
             [](v1::Problem& p) { p.set_b_type(v1::DataType(77)); }},
         Bad{"a_type", kUnserved,
-            [](v1::Problem& p) { p.set_a_type(v1::DATA_TYPE_E4M3); }},
+            [](v1::Problem& p) {
+              p.set_a_type(v1::DATA_TYPE_S32);
+              p.set_b_type(v1::DATA_TYPE_S32);
+            }},
         Bad{"b_type", kUnserved,
             [](v1::Problem& p) { p.set_b_type(v1::DATA_TYPE_F16); }},
         Bad{"d_type", kUnserved,
             [](v1::Problem& p) { p.set_d_type(v1::DATA_TYPE_S8); }},
+        Bad{"sparsity", kInvalid,
+            [](v1::Problem& p) { p.set_sparsity(v1::Sparsity(7)); }},
         Bad{"a_order is 3", kInvalid,
             [](v1::Problem& p) { p.set_a_order(v1::Order(3)); }},
         Bad{"b_order", kInvalid,
@@ -92,12 +96,31 @@ INSTANTIATE_TEST_SUITE_P(
             [](v1::Problem& p) { p.set_accumulator(v1::ACCUMULATOR_F16); }},
         Bad{"accumulator", kInvalid,
             [](v1::Problem& p) { p.set_accumulator(v1::Accumulator(8)); }},
-        Bad{"precision", kUnserved,
+        Bad{"precision", kInvalid,
             [](v1::Problem& p) { p.set_precision(v1::PRECISION_FAST); }},
+        Bad{"precision is 9; allowed: PRECISION_UNSPECIFIED, PRECISION_FAST, "
+            "PRECISION_TF32",
+            kInvalid,
+            [](v1::Problem& p) { p.set_precision(v1::Precision(9)); }},
+        Bad{"saturate", kInvalid, [](v1::Problem& p) { p.set_saturate(true); }},
+        Bad{"bit_operation is xor", kInvalid,
+            [](v1::Problem& p) { p.set_bit_operation(v1::BIT_OPERATION_XOR); }},
+        Bad{"bit_operation is 3", kInvalid,
+            [](v1::Problem& p) { p.set_bit_operation(v1::BitOperation(3)); }},
+        Bad{"epilogue.bias is tensor", kInvalid,
+            [](v1::Problem& p) {
+              p.mutable_epilogue()->set_bias(v1::EXTENT_TENSOR);
+            }},
+        Bad{"epilogue.a_scale is 12", kInvalid,
+            [](v1::Problem& p) {
+              p.mutable_epilogue()->set_a_scale(v1::Extent(12));
+            }},
+        Bad{"epilogue.b_scale is row", kInvalid,
+            [](v1::Problem& p) {
+              p.mutable_epilogue()->set_b_scale(v1::EXTENT_ROW);
+            }},
         Bad{"sparsity", kUnserved,
             [](v1::Problem& p) { p.set_sparsity(v1::SPARSITY_2_4); }},
-        Bad{"activation", kUnserved,
-            [](v1::Problem& p) { p.set_activation(v1::ACTIVATION_RELU); }},
         Bad{"activation", kInvalid,
             [](v1::Problem& p) { p.set_activation(v1::Activation(99)); }}));
 

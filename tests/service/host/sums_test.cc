@@ -1,0 +1,148 @@
+#include "service/host/sums.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+
+#include "tests/service/host/product.h"
+
+namespace gemmd::host {
+namespace {
+
+using jit::Arithmetic;
+using jit::DataType;
+using jit::Extent;
+using jit::Order;
+using jit::Problem;
+
+Element Integers(int seed, int least, int most) {
+  auto engine = std::make_shared<std::mt19937>(seed);
+  return [=](int64_t, int64_t) {
+    return std::uniform_int_distribution<int>(least, most)(*engine);
+  };
+}
+
+int Least(DataType type) {
+  return type == DataType::kU8 || type == DataType::kB1 ? 0 : -1;
+}
+
+// Integers, the same whatever the arithmetic, the orders and the blocks.
+TEST(SumsTest, IntegersAreExactInEveryArithmeticAndOrder) {
+  for (const Arithmetic& arithmetic : jit::Arithmetics()) {
+    for (int orders = 0; orders < 8; ++orders) {
+      Problem problem = ProblemOf(Name(arithmetic), 13, 11, 147);
+      problem.a_order = Order(orders & 1);
+      problem.b_order = Order(orders >> 1 & 1);
+      problem.d_order = Order(orders >> 2);
+      if (problem.accumulator != DataType::kS32) {
+        problem.d_type = DataType::kF32;
+      }
+      const Product product(problem,
+                            {.a = Integers(1, Least(arithmetic.a), 1),
+                             .b = Integers(2, Least(arithmetic.b), 1)});
+      for (int i = 0; i < problem.m; ++i) {
+        for (int j = 0; j < problem.n; ++j) {
+          double want = 0;
+          for (int p = 0; p < problem.k; ++p) {
+            const double a = product.a(i, p), b = product.b(p, j);
+            want += arithmetic.bit_operation == jit::BitOperation::kXor ? a != b
+                                                                        : a * b;
+          }
+          ASSERT_EQ(product.d(i, j), want)
+              << Name(arithmetic) << " " << i << ", " << j;
+        }
+      }
+    }
+  }
+}
+
+// 2^17 products of 2^14 are 2^31, one more than s32 holds.
+TEST(SumsTest, IntegersWrapOrClampAtTheEndsOfS32) {
+  constexpr int64_t kK = 1 << 17;
+  const Values minimums = {.a = Constant(-128), .b = Constant(-128)};
+  EXPECT_EQ(Product(ProblemOf("s8", 1, 2, kK), minimums).d(0, 1), -0x1p31);
+  EXPECT_EQ(Product(ProblemOf("s8-clamp", 1, 2, kK), minimums).d(0, 1),
+            0x1p31 - 1);
+  // Once at the end, a sum goes on from there.
+  const Values turns = {.a = Constant(-128), .b = [](int64_t p, int64_t) {
+                          return p < kK ? -128 : 127;
+                        }};
+  EXPECT_EQ(Product(ProblemOf("s8-clamp", 1, 1, kK + 32), turns).d(0, 0),
+            0x1p31 - 1 - 32 * 128 * 127);
+  EXPECT_EQ(Product(ProblemOf("s8", 1, 1, kK + 32), turns).d(0, 0),
+            -0x1p31 - 32 * 128 * 127 + 0x1p32);
+  const Values bytes = {.a = Constant(255), .b = Constant(255)};
+  EXPECT_EQ(Product(ProblemOf("u8-clamp", 1, 1, 33100), bytes).d(0, 0),
+            0x1p31 - 1);
+}
+
+TEST(SumsTest, AddingCWrapsOrClampsToo) {
+  Problem problem = ProblemOf("s8", 1, 1, 1);
+  problem.beta = 1;
+  const Values values = {
+      .a = Constant(2), .b = Constant(3), .c = Constant(0x1p31 - 1)};
+  EXPECT_EQ(Product(problem, values).d(0, 0), -0x1p31 + 5);
+  problem.clamps = true;
+  EXPECT_EQ(Product(problem, values).d(0, 0), 0x1p31 - 1);
+}
+
+TEST(SumsTest, SumsInF16AreRoundedAsTheyGrow) {
+  // From 2048 on, f16 counts in twos: adding single ones 16 at a time works,
+  // and overflow on the way stays.
+  Problem problem = ProblemOf("f16-f16", 1, 1, 4096);
+  EXPECT_EQ(Product(problem, {.a = Constant(1), .b = Constant(1)}).d(0, 0),
+            4096);
+  const Values cancels = {.a = Constant(256), .b = [](int64_t p, int64_t) {
+                            return p < 2048 ? 256 : -256;
+                          }};
+  EXPECT_TRUE(std::isinf(Product(problem, cancels).d(0, 0)));
+  problem.accumulator = DataType::kF32;
+  EXPECT_EQ(Product(problem, cancels).d(0, 0), 0);
+}
+
+TEST(SumsTest, F32CountsInFullOrAsTf32) {
+  // 1 + 2^-11 is half-way between two tf32, 1 + 2^-10 is one.
+  const auto square = [](const std::string& name, double value) {
+    return Product(ProblemOf(name, 1, 1, 1),
+                   {.a = Constant(value), .b = Constant(1)})
+        .d(0, 0);
+  };
+  EXPECT_EQ(square("f32", 1 + 0x1p-23), 1 + 0x1p-23);
+  EXPECT_EQ(square("tf32", 1 + 0x1p-11 + 0x1p-23), 1 + 0x1p-10);
+  EXPECT_EQ(square("tf32", 1 + 0x1p-11 - 0x1p-23), 1);
+  EXPECT_EQ(square("tf32-fast", 1 + 0x1p-10 - 0x1p-23), 1);
+  EXPECT_EQ(square("tf32-fast", -1 - 0x1p-10 + 0x1p-23), -1);
+  EXPECT_TRUE(std::isnan(square("tf32", NAN)));
+  EXPECT_TRUE(std::isinf(square("tf32", INFINITY)));
+}
+
+TEST(SumsTest, BlockScalesBelongToOneHundredAndTwentyEightSteps) {
+  Problem problem = ProblemOf("e4m3", 2, 130, 257);
+  problem.d_type = DataType::kF32;
+  problem.epilogue.a_scale = problem.epilogue.b_scale = Extent::kBlock;
+  const Product product(
+      problem,
+      {.a = Constant(1),
+       .b = Constant(1),
+       .a_scale = [](int64_t i, int64_t block) { return i + block * 8; },
+       .b_scale = [](int64_t block, int64_t j) { return 1 + block + 4 * j; }});
+  EXPECT_EQ(product.d(1, 127), 128 * 1 * 1 + 128 * 9 * 2 + 1 * 17 * 3);
+  EXPECT_EQ(product.d(0, 128), 128 * 0 * 5 + 128 * 8 * 6 + 1 * 16 * 7);
+}
+
+TEST(SumsTest, EveryMatrixOfABatchHasItsProduct) {
+  Problem problem = ProblemOf("bf16", 3, 4, 5);
+  problem.batch = 6;
+  problem.b_broadcast = true;
+  int call = 0;
+  // Elements of A are drawn one matrix after the other.
+  const Product product(
+      problem, {.a = [&](int64_t, int64_t) { return 1 + call++ / (3 * 5); },
+                .b = Constant(2)});
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(product.d(2, 3, i), 10 * (i + 1));
+}
+
+}  // namespace
+}  // namespace gemmd::host
