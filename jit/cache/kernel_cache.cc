@@ -1,6 +1,7 @@
 #include "jit/cache/kernel_cache.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -164,6 +165,11 @@ class KernelCacheImpl final : public KernelCache {
     if (writable_ != nullptr) writable_->Quarantine(key).IgnoreError();
   }
 
+  void GiveUp() override {
+    giving_up_ = true;
+    if (compiler_ != nullptr) compiler_->GiveUp();
+  }
+
   CacheStatistics statistics() const override {
     CacheStatistics statistics;
     {
@@ -221,11 +227,14 @@ class KernelCacheImpl final : public KernelCache {
     const absl::Time deadline = absl::Now() + options_.compile_timeout;
     std::optional<KeyLock> lock;
     if (writable_ != nullptr) {
-      lock.emplace(options_.directory, key, deadline);
+      lock.emplace(options_.directory, key, deadline, &giving_up_);
       // Another process may have made the entry since this one looked.
       if (KernelPointer kernel = LoadFromDirectories(key, Look::kAgain)) {
         return Hit(std::move(kernel));
       }
+    }
+    if (giving_up_) {
+      return absl::UnavailableError("the kernel was not there at the end");
     }
     if (shared_ != nullptr) {
       absl::StatusOr<CompiledKernel> kernel = shared_->Load(key);
@@ -311,6 +320,7 @@ class KernelCacheImpl final : public KernelCache {
   Rejections rejections_;
   SourceIndex index_;
   FlightTable flights_;
+  std::atomic<bool> giving_up_ = false;
   mutable std::mutex mutex_;
   CacheStatistics statistics_ ABSL_GUARDED_BY(mutex_);  // Without tiers.
   // Last, so that their threads stop before what they use is destroyed;

@@ -115,6 +115,10 @@ class KernelCache {
   // For a kernel that a device refused: forgets it and keeps its entry aside.
   virtual void Quarantine(const std::string& key) = 0;
 
+  // For the end of the process: compiles that run are killed and waits for
+  // other processes end, both with UNAVAILABLE, as does every later miss.
+  virtual void GiveUp() = 0;
+
   virtual CacheStatistics statistics() const = 0;
 };
 

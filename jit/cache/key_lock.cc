@@ -49,7 +49,7 @@ bool IsLocalFileSystem(const std::string& directory) {
 }
 
 KeyLock::KeyLock(const std::string& directory, const std::string& key,
-                 absl::Time deadline) {
+                 absl::Time deadline, const std::atomic<bool>* give_up) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (!IsLocalFileSystem(directory)) return;
@@ -65,6 +65,7 @@ KeyLock::KeyLock(const std::string& directory, const std::string& key,
   while (fcntl(file.get(), F_OFD_SETLK, &range) != 0) {
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) return;
     if (absl::Now() >= deadline) return;
+    if (give_up != nullptr && *give_up) return;
     waited_ = true;
     absl::SleepFor(kPoll);
   }

@@ -7,6 +7,7 @@
 #ifndef GEMMD_JIT_CACHE_KEY_LOCK_H_
 #define GEMMD_JIT_CACHE_KEY_LOCK_H_
 
+#include <atomic>
 #include <string>
 
 #include "absl/time/time.h"
@@ -18,11 +19,11 @@ namespace gemmd::jit {
 // open file.
 class KeyLock {
  public:
-  // Waits for the lock of `key` in `directory` until `deadline`. When it
-  // cannot be had, the lock is not held(): compiling twice is better than not
-  // at all.
+  // Waits for the lock of `key` in `directory` until `deadline`, or until
+  // `give_up`, which may be null, is true. When it cannot be had, the lock is
+  // not held(): compiling twice is better than not at all.
   KeyLock(const std::string& directory, const std::string& key,
-          absl::Time deadline);
+          absl::Time deadline, const std::atomic<bool>* give_up = nullptr);
 
   bool held() const { return file_.ok(); }
   // Whether another process had it, which may since have made the entry.

@@ -34,6 +34,10 @@ class Compiler {
   virtual absl::StatusOr<CompileOutput> Compile(const Instance& instance,
                                                 absl::Time deadline) = 0;
 
+  // For the end of the process: compiles that run, and any that comes later,
+  // fail at once with UNAVAILABLE, where that can be done.
+  virtual void GiveUp() {}
+
   // Identifies the exact build, part of every cache key: version and digest
   // of the library files.
   virtual const std::string& identity() const = 0;

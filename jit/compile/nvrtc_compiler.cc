@@ -44,6 +44,10 @@ class NvrtcCompiler final : public Compiler {
                             CommandLine(instance));
   }
 
+  void GiveUp() override {
+    if (workers_ != nullptr) workers_->GiveUp();
+  }
+
   const std::string& identity() const override { return identity_.get(); }
 
  private:

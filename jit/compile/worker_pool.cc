@@ -1,5 +1,7 @@
 #include "jit/compile/worker_pool.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -35,8 +37,7 @@ WorkerPool::~WorkerPool() {
 absl::StatusOr<CompileOutput> WorkerPool::Compile(const CompileRequest& request,
                                                   absl::Time deadline) {
   if (std::optional<Worker> worker = TakeIdle()) {
-    absl::StatusOr<CompileOutput> output =
-        worker->process->Compile(request, deadline);
+    absl::StatusOr<CompileOutput> output = Run(*worker, request, deadline);
     // It may have been killed while it was idle, which is not the fault of
     // this request: a fresh worker decides.
     const bool died = !worker->process->alive() && absl::Now() < deadline;
@@ -46,10 +47,47 @@ absl::StatusOr<CompileOutput> WorkerPool::Compile(const CompileRequest& request,
   Worker fresh;
   ASSIGN_OR_RETURN(fresh.process,
                    WorkerProcess::Start(options_.program, options_.arguments));
-  absl::StatusOr<CompileOutput> output =
-      fresh.process->Compile(request, deadline);
+  absl::StatusOr<CompileOutput> output = Run(fresh, request, deadline);
   GiveBack(std::move(fresh));
   return output;
+}
+
+class WorkerPool::Busy {
+ public:
+  Busy(WorkerPool& pool, UniqueFd socket) : pool_(pool) {
+    std::lock_guard lock(pool_.mutex_);
+    gave_up_ = pool_.gave_up_;
+    place_ = pool_.busy_.insert(pool_.busy_.end(), std::move(socket));
+  }
+  ~Busy() {
+    std::lock_guard lock(pool_.mutex_);
+    pool_.busy_.erase(place_);
+  }
+  Busy(const Busy&) = delete;
+
+  bool gave_up() const { return gave_up_; }
+
+ private:
+  WorkerPool& pool_;
+  bool gave_up_;
+  std::list<UniqueFd>::iterator place_;
+};
+
+absl::StatusOr<CompileOutput> WorkerPool::Run(Worker& worker,
+                                              const CompileRequest& request,
+                                              absl::Time deadline) {
+  const Busy busy(*this, worker.process->CopySocket());
+  if (busy.gave_up()) {
+    return absl::UnavailableError("compiles have been given up");
+  }
+  return worker.process->Compile(request, deadline);
+}
+
+void WorkerPool::GiveUp() {
+  std::lock_guard lock(mutex_);
+  gave_up_ = true;
+  // To who waits for the answer the worker seems to have ended: it is killed.
+  for (const UniqueFd& socket : busy_) shutdown(socket.get(), SHUT_RDWR);
 }
 
 std::optional<WorkerPool::Worker> WorkerPool::TakeIdle() {

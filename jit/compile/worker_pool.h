@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "jit/base/file.h"
 #include "jit/compile/worker_process.h"
 
 namespace gemmd::jit {
@@ -38,6 +39,10 @@ class WorkerPool {
   absl::StatusOr<CompileOutput> Compile(const CompileRequest& request,
                                         absl::Time deadline);
 
+  // Kills the workers that compile; their compiles, and all later ones, end
+  // with UNAVAILABLE.
+  void GiveUp();
+
  private:
   struct Worker {
     std::unique_ptr<WorkerProcess> process;
@@ -45,7 +50,13 @@ class WorkerPool {
     absl::Time idle_since;
   };
 
+  // A worker's socket while it compiles, for GiveUp.
+  class Busy;
+
   std::optional<Worker> TakeIdle();
+  absl::StatusOr<CompileOutput> Run(Worker& worker,
+                                    const CompileRequest& request,
+                                    absl::Time deadline);
   // After a compile. Ends a worker that is of no more use.
   void GiveBack(Worker worker);
   // Ends and reaps workers that have been idle for long or were killed.
@@ -55,7 +66,9 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable change_;                  // Of stopping_.
   std::list<Worker> idle_ ABSL_GUARDED_BY(mutex_);  // Latest used last.
+  std::list<UniqueFd> busy_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool gave_up_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread keeper_;  // Runs EndIdleWorkers.
 };
 

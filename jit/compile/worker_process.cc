@@ -131,6 +131,10 @@ absl::StatusOr<CompileOutput> WorkerProcess::Compile(
   return absl::UnavailableError(absl::StrCat("the compile worker ", End()));
 }
 
+UniqueFd WorkerProcess::CopySocket() const {
+  return UniqueFd(fcntl(socket_.get(), F_DUPFD_CLOEXEC, 0));
+}
+
 bool WorkerProcess::HasEnded() const {
   pollfd poll_fd = {.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
   return poll(&poll_fd, 1, 0) > 0;

@@ -33,6 +33,8 @@ class WorkerProcess {
 
   // Whether the process closed its socket, which it does when it ends.
   bool HasEnded() const;
+  // Of the socket to the worker; shutting it down ends a compile.
+  UniqueFd CopySocket() const;
 
   bool alive() const { return pid_ > 0; }
   pid_t pid() const { return pid_; }

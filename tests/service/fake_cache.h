@@ -22,7 +22,8 @@ class FakeCache : public jit::KernelCache {
     std::unique_lock lock(mutex_);
     ++gets_;
     changed_.notify_all();
-    changed_.wait(lock, [this] { return !held_; });
+    changed_.wait(lock, [this] { return !held_ || gave_up_; });
+    if (held_) return absl::UnavailableError("given up");
     if (!error_.ok()) return error_;
     if (rejected_.contains(instance.name)) {
       return absl::InternalError(instance.name + " does not compile");
@@ -76,6 +77,11 @@ class FakeCache : public jit::KernelCache {
     kernels_.erase(key);
     ++quarantined_;
   }
+  void GiveUp() override {
+    std::lock_guard lock(mutex_);
+    gave_up_ = true;
+    changed_.notify_all();
+  }
   jit::CacheStatistics statistics() const override { return {}; }
 
   // While held, Get does not return.
@@ -124,6 +130,7 @@ class FakeCache : public jit::KernelCache {
   int gets_ = 0;
   int quarantined_ = 0;
   bool held_ = false;
+  bool gave_up_ = false;
   bool damaged_ = false;
   bool damage_next_ = false;
 };

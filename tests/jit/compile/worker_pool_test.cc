@@ -85,6 +85,21 @@ TEST_F(WorkerPoolTest, AHangIsKilledAtItsDeadline) {
   EXPECT_TRUE(Order("pid").ok());
 }
 
+TEST_F(WorkerPoolTest, GivingUpEndsCompilesAndRefusesMore) {
+  const pid_t pid = WorkerPid();
+  kill(pid, SIGSTOP);  // It cannot even end by itself.
+  absl::Status status;
+  std::thread compile([&] { status = Order("hang").status(); });
+  absl::SleepFor(absl::Milliseconds(50));
+  const absl::Time start = absl::Now();
+  pool_.GiveUp();
+  compile.join();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));  // Not its deadline.
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_FALSE(Lives(pid));
+  EXPECT_TRUE(absl::IsUnavailable(Order("pid").status()));
+}
+
 TEST_F(WorkerPoolTest, GarbageIsAnError) {
   EXPECT_TRUE(absl::IsUnavailable(Order("garbage").status()));
   EXPECT_TRUE(Order("pid").ok());
