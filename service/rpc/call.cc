@@ -26,6 +26,16 @@ engine::RequestContext Call::request_context() const {
   return context;
 }
 
+void Call::WhenGivenUp(std::function<void()> wake) {
+  wake_ = std::move(wake);
+  if (wake_ && *cancelled_) wake_();
+}
+
+void Call::GiveUp() {
+  *cancelled_ = true;
+  if (wake_) wake_();
+}
+
 void Call::Finish(const absl::Status& status, void* tag) {
   context_.AddTrailingMetadata("gemmd-request-id", id_);
   if (status.ok() && response_.has_value()) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <coroutine>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,13 +58,17 @@ class Call {
   const std::string& method() const { return context_.method(); }
   std::string peer() const { return context_.peer(); }
   engine::RequestContext request_context() const;
+  // Calls `wake`, on the loop, when nobody waits for an answer any more: the
+  // client has left or its deadline has passed. At once if that is so. Null
+  // takes it back.
+  void WhenGivenUp(std::function<void()> wake);
 
  private:
   // Completes when the call is over, which may be by the client's leaving.
   struct DoneEvent final : Event {
     explicit DoneEvent(Call& call) : call(call) {}
     void Complete(bool) override {
-      if (call.context_.IsCancelled()) *call.cancelled_ = true;
+      if (call.context_.IsCancelled()) call.GiveUp();
       over = true;
       if (awaiting) awaiting.resume();
     }
@@ -83,10 +88,12 @@ class Call {
   };
 
   void Finish(const absl::Status& status, void* tag);
+  void GiveUp();
 
   EventLoop& loop_;
   const std::string id_;
   const std::shared_ptr<std::atomic<bool>> cancelled_;
+  std::function<void()> wake_;  // May be null.
   DoneEvent done_;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "service/rpc/handler.h"
+#include "service/rpc/health_watch.h"
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
@@ -9,9 +10,6 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// How soon a watcher learns of a change.
-constexpr absl::Duration kWatchInterval = absl::Milliseconds(100);
-
 // All services are as well as the daemon is.
 HealthCheckResponse::ServingStatus StatusOf(Runtime& runtime,
                                             const std::string& service) {
@@ -19,8 +17,8 @@ HealthCheckResponse::ServingStatus StatusOf(Runtime& runtime,
   if (!service.empty() && !std::ranges::binary_search(names, service)) {
     return HealthCheckResponse::SERVICE_UNKNOWN;
   }
-  return runtime.health.serving ? HealthCheckResponse::SERVING
-                                : HealthCheckResponse::NOT_SERVING;
+  return runtime.health.serving() ? HealthCheckResponse::SERVING
+                                  : HealthCheckResponse::NOT_SERVING;
 }
 
 }  // namespace
@@ -41,9 +39,11 @@ Async<absl::Status> WatchHealth(Runtime& runtime, Call& call) {
   HealthCheckRequest request;
   absl::Status read = co_await ReadRequest(call, request);
   if (!read.ok()) co_return read;
+  HealthWatch watch(call, runtime.health);
+  CO_RETURN_IF_ERROR(watch.Open());
   HealthCheckResponse response;
   bool told = false;
-  while (!runtime.health.shutting_down) {
+  while (!runtime.health.shutting_down()) {
     CO_RETURN_IF_ERROR(call.request_context().Check("the next change"));
     const auto status = StatusOf(runtime, request.service());
     if (!told || response.status() != status) {
@@ -53,7 +53,7 @@ Async<absl::Status> WatchHealth(Runtime& runtime, Call& call) {
       if (!written) co_return absl::CancelledError("the client has gone");
       told = true;
     }
-    co_await Sleep(call.loop(), kWatchInterval);
+    co_await watch.Change();
   }
   co_return absl::UnavailableError("the daemon is shutting down");
 }

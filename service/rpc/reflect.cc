@@ -74,7 +74,7 @@ ServerReflectionResponse Answer(const ServerReflectionRequest& request) {
 
 Async<absl::Status> Reflect(Runtime& runtime, Call& call) {
   grpc::ByteBuffer buffer;
-  while (!runtime.health.shutting_down && co_await call.Read(buffer)) {
+  while (!runtime.health.shutting_down() && co_await call.Read(buffer)) {
     const Message message(buffer);
     ServerReflectionRequest request;
     if (!request.ParseFromString(Join(message.pieces()))) {

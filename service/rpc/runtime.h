@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/engine/engine.h"
+#include "service/rpc/health_state.h"
 #include "service/rpc/in_flight_bytes.h"
 
 namespace gemmd::rpc {
@@ -41,13 +42,6 @@ struct Counters {
   std::atomic<int64_t> failed = 0;
   std::atomic<int64_t> received_bytes = 0;
   std::atomic<int64_t> sent_bytes = 0;
-};
-
-// What grpc.health.v1 reports.
-struct Health {
-  std::atomic<bool> serving = false;
-  // Calls that would last for ever end: the server refuses new ones.
-  std::atomic<bool> shutting_down = false;
 };
 
 struct Runtime {

@@ -3,21 +3,19 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <limits>
-#include <mutex>
-#include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
+#include "absl/algorithm/container.h"
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "jit/base/status.h"
-#include "service/engine/periodic.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"
 #include "service/rpc/handler.h"
+#include "service/rpc/health_monitor.h"
+#include "service/rpc/live_calls.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -30,50 +28,10 @@ constexpr int kMaxCallsPerConnection = 1024;
 constexpr int64_t kMaxCalls = 8192;
 // Buffers of gRPC besides messages.
 constexpr int64_t kQuotaSlackBytes = 64 << 20;
-// Probes that fail in a row before the daemon gives up: a CUDA context that
-// has seen a fault never works again, a new process has a new one.
-constexpr int kMaxFailedProbes = 3;
 // For the last answers to reach their clients.
 constexpr absl::Duration kDeliveryTime = absl::Milliseconds(200);
-
-// Calls that are waited for or not over. Completion queues may be shut down
-// once there are none and there can be no more.
-class LiveCalls {
- public:
-  // False when there can be no more.
-  bool Add() {
-    std::lock_guard lock(mutex_);
-    if (!closed_) ++count_;
-    return !closed_;
-  }
-  void Remove() {
-    std::lock_guard lock(mutex_);
-    --count_;
-    fewer_.notify_all();
-  }
-  int64_t count() {
-    std::lock_guard lock(mutex_);
-    return count_;
-  }
-  // Returns when no more than `count` are left, at the latest at `deadline`.
-  void WaitForAtMost(int64_t count, absl::Time deadline) {
-    std::unique_lock lock(mutex_);
-    fewer_.wait_until(lock, absl::ToChronoTime(deadline),
-                      [&] { return count_ <= count; });
-  }
-  // After the server has been shut down, which ends the waiting.
-  void CloseAndWait() {
-    std::unique_lock lock(mutex_);
-    closed_ = true;
-    fewer_.wait(lock, [this] { return count_ == 0; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable fewer_;
-  int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-};
+// For clients to close connections that are told to end.
+constexpr absl::Duration kGoodbyeTime = absl::Milliseconds(500);
 
 void LogFailure(const Call& call, const absl::Status& status,
                 absl::Duration duration) {
@@ -99,12 +57,12 @@ class Server::Impl {
         boot_(absl::StrFormat("%08x", absl::Uniform<uint32_t>(bits_))) {}
 
   absl::Status Start();
-  void Drain();
+  bool Drain();
   const std::vector<std::string>& addresses() const { return addresses_; }
 
  private:
   absl::Status Bind();
-  void Probe();
+  void StartProbing();
   // Accepts one call, sees to the next one, and answers.
   Task Serve(EventLoop& loop);
   Async<absl::Status> Answer(Call& call);
@@ -121,16 +79,15 @@ class Server::Impl {
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
   LiveCalls live_;
-  int failed_probes_ = 0;  // In a row; of the probing thread.
-  std::unique_ptr<engine::Periodic> probe_;
+  bool probes_ended_ = true;
+  std::vector<bool> works_;  // By device; of the monitor's thread.
+  std::unique_ptr<HealthMonitor> monitor_;
 };
 
 absl::Status Server::Impl::Start() {
   CHECK(options_.limits.max_message_bytes <= kMaxReceiveBytes);
   RETURN_IF_ERROR(Bind());
-  Probe();
-  probe_ = std::make_unique<engine::Periodic>(options_.probe_interval,
-                                              [this] { Probe(); });
+  StartProbing();
   for (auto& loop : loops_) {
     loop->Start([this, loop = loop.get()] { Serve(*loop); });
   }
@@ -182,22 +139,30 @@ absl::Status Server::Impl::Bind() {
   return absl::OkStatus();
 }
 
-void Server::Impl::Probe() {
-  bool serving = true;
+void Server::Impl::StartProbing() {
+  std::vector<device::Device*> devices;
   for (int i = 0; i < runtime_.engine.device_count(); ++i) {
-    device::Device& device = runtime_.engine.device(i);
-    if (absl::Status status = device.Probe(); !status.ok()) {
-      serving = false;
+    devices.push_back(&runtime_.engine.device(i));
+  }
+  works_.resize(devices.size());
+  const auto on_change = [this](int device, const absl::Status& state) {
+    works_[device] = state.ok();
+    // One lost device of several does not end the daemon.
+    runtime_.health.SetServing(absl::c_linear_search(works_, true));
+    const std::string& name = runtime_.engine.device(device).description().name;
+    if (state.ok()) {
+      log::Write(log::Level::kInfo, "device_works", {{"device", name}});
+    } else {
       log::Write(log::Level::kError, "device_failed",
-                 {{"device", device.description().name},
-                  {"message", status.message()}});
+                 {{"device", name}, {"message", state.message()}});
     }
-  }
-  runtime_.health.serving = serving;
-  failed_probes_ = serving ? 0 : failed_probes_ + 1;
-  if (failed_probes_ == kMaxFailedProbes && options_.on_device_lost) {
-    options_.on_device_lost();
-  }
+  };
+  monitor_ = std::make_unique<HealthMonitor>(
+      HealthMonitor::Options{.interval = options_.probe_interval,
+                             .timeout = options_.probe_timeout,
+                             .on_change = on_change,
+                             .on_all_lost = options_.on_devices_lost},
+      devices);
 }
 
 Task Server::Impl::Serve(EventLoop& loop) {
@@ -218,7 +183,7 @@ Task Server::Impl::Serve(EventLoop& loop) {
 }
 
 Async<absl::Status> Server::Impl::Answer(Call& call) {
-  if (runtime_.health.shutting_down) {
+  if (runtime_.health.shutting_down()) {
     co_return absl::UnavailableError("the daemon is shutting down");
   }
   if (live_.count() > kMaxCalls) {
@@ -235,22 +200,29 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
   co_return status;
 }
 
-void Server::Impl::Drain() {
-  if (server_ == nullptr) return;
-  probe_.reset();
-  runtime_.health.serving = false;
+bool Server::Impl::Drain() {
+  if (server_ == nullptr) return probes_ended_;
+  probes_ended_ = monitor_->Stop();
+  runtime_.health.SetServing(false);
   absl::SleepFor(options_.drain_grace);
-  runtime_.health.shutting_down = true;
+  runtime_.health.BeginShutdown();
   // A socket that is closed before it has read everything takes with it what
   // its client has not read: answers get time to arrive before connections
   // are closed. Each loop always has one call that it waits for.
-  const absl::Time deadline = absl::Now() + options_.drain_timeout;
-  live_.WaitForAtMost(static_cast<int64_t>(loops_.size()), deadline);
-  absl::SleepFor(kDeliveryTime);
-  server_->Shutdown(absl::ToChronoTime(deadline));
+  const bool answered = live_.WaitForAtMost(static_cast<int64_t>(loops_.size()),
+                                            options_.drain_timeout);
+  if (answered) absl::SleepFor(kDeliveryTime);
+  // Nobody waits for a kernel any more, or may wait any longer.
+  runtime_.engine.cache().GiveUp();
+  // Cancels what runs, at once, and ends connections that idle, soon: gRPC
+  // would ask each first and wait for its answer.
+  const absl::Time last =
+      absl::Now() + (answered ? kGoodbyeTime : absl::ZeroDuration());
+  server_->Shutdown(absl::ToChronoTime(last));
   live_.CloseAndWait();
   loops_.clear();
   server_.reset();
+  return probes_ended_;
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -268,6 +240,6 @@ const std::vector<std::string>& Server::addresses() const {
   return impl_->addresses();
 }
 
-void Server::Drain() { impl_->Drain(); }
+bool Server::Drain() { return impl_->Drain(); }
 
 }  // namespace gemmd::rpc

@@ -27,10 +27,12 @@ class Server {
     absl::Duration drain_grace = absl::Seconds(0);
     // Then calls that still run are cancelled after this long.
     absl::Duration drain_timeout = absl::Seconds(30);
+    // Between probes of a device, and for one; see HealthMonitor.
     absl::Duration probe_interval = absl::Seconds(10);
-    // Called, once, when a device has failed several probes in a row. Must
-    // not drain the server itself: it runs on the probing thread.
-    std::function<void()> on_device_lost;
+    absl::Duration probe_timeout = absl::Seconds(10);
+    // Called, once, when every device has failed several probes in a row.
+    // Must not drain the server itself: it runs on the probing thread.
+    std::function<void()> on_devices_lost;
     ServerFacts facts;
     Limits limits;
   };
@@ -46,8 +48,11 @@ class Server {
   const std::vector<std::string>& addresses() const;
 
   // NOT_SERVING, the grace period, then no new calls and the end of those
-  // that run. Returns when all is quiet.
-  void Drain();
+  // that run, by drain_timeout at the latest. Returns when the engine has
+  // answered all of them, which nothing can hasten once a device works on
+  // one: who cannot wait ends the process. False when a device hangs in a
+  // probe: the engine must then not be destroyed, and neither the server.
+  bool Drain();
 
  private:
   class Impl;

@@ -11,15 +11,12 @@
 #include <thread>
 #include <vector>
 
-#include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
 namespace {
 
-using grpc::health::v1::HealthCheckRequest;
-using grpc::health::v1::HealthCheckResponse;
 using ::testing::HasSubstr;
 using testing::OnesTimesTwos;
 using testing::TestServer;
@@ -33,43 +30,6 @@ grpc::Status Multiply(TestServer& server, const v1::MatmulRequest& request,
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   v1::MatmulResponse response;
   return stub->Matmul(&context, request, &response);
-}
-
-TEST(ServerTest, IsHealthy) {
-  TestServer server;
-  auto stub = grpc::health::v1::Health::NewStub(server.channel());
-  for (const char* service : {"", "gemmd.v1.MatmulService"}) {
-    grpc::ClientContext context;
-    HealthCheckRequest request;
-    request.set_service(service);
-    HealthCheckResponse response;
-    ASSERT_TRUE(stub->Check(&context, request, &response).ok());
-    EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
-  }
-  grpc::ClientContext context;
-  HealthCheckRequest request;
-  request.set_service("nobody");
-  HealthCheckResponse response;
-  EXPECT_EQ(stub->Check(&context, request, &response).error_code(),
-            grpc::NOT_FOUND);
-}
-
-TEST(ServerTest, TellsWatchersOfADrainAndLeavesThem) {
-  TestServer server({.drain_grace = absl::Milliseconds(300)});
-  auto stub = grpc::health::v1::Health::NewStub(server.channel());
-  grpc::ClientContext context;
-  auto watch = stub->Watch(&context, {});
-  HealthCheckResponse response;
-  ASSERT_TRUE(watch->Read(&response));
-  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
-  const absl::Time start = absl::Now();
-  std::thread drain([&] { server.server().Drain(); });
-  ASSERT_TRUE(watch->Read(&response));
-  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
-  EXPECT_FALSE(watch->Read(&response));
-  EXPECT_EQ(watch->Finish().error_code(), grpc::UNAVAILABLE);
-  drain.join();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));  // Not its timeout.
 }
 
 TEST(ServerTest, Reflects) {
@@ -323,33 +283,6 @@ TEST(ServerTest, DrainingEndsWithinItsTimeout) {
   EXPECT_FALSE(stuck.get().ok());  // Cancelled, though the compile hangs.
   server.cache().Hold(false);
   drain.join();
-}
-
-TEST(ServerTest, ReadinessFollowsTheDevice) {
-  std::atomic<bool> well = true;
-  std::atomic<int> lost = 0;
-  TestServer server({.probe =
-                         [&] {
-                           return well ? absl::OkStatus()
-                                       : absl::InternalError("sticky");
-                         },
-                     .on_device_lost = [&] { ++lost; }});
-  const auto wait_for = [&](HealthCheckResponse::ServingStatus wanted) {
-    auto stub = grpc::health::v1::Health::NewStub(server.channel());
-    HealthCheckResponse response;
-    do {
-      grpc::ClientContext context;
-      ASSERT_TRUE(stub->Check(&context, {}, &response).ok());
-    } while (response.status() != wanted);
-  };
-  wait_for(HealthCheckResponse::SERVING);
-  well = false;
-  wait_for(HealthCheckResponse::NOT_SERVING);
-  while (lost == 0) absl::SleepFor(absl::Milliseconds(5));
-  absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_EQ(lost, 1);
-  well = true;
-  wait_for(HealthCheckResponse::SERVING);
 }
 
 TEST(ServerTest, RefusesToListenWhereItMustNotOrCannot) {

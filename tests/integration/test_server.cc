@@ -81,7 +81,8 @@ TestServer::TestServer(Options options) {
   server.drain_grace = options.drain_grace;
   server.drain_timeout = options.drain_timeout;
   if (options.probe) server.probe_interval = absl::Milliseconds(10);
-  server.on_device_lost = options.on_device_lost;
+  server.probe_timeout = options.probe_timeout;
+  server.on_devices_lost = options.on_devices_lost;
   server.limits = options.limits;
   server.facts.version = "test";
   server_ = rpc::Server::Start(std::move(server), *engine_).value();

@@ -28,7 +28,8 @@ class TestServer {
     absl::Duration drain_timeout = absl::Seconds(30);
     // Answers the device's probes, every 10 ms, when it is set.
     std::function<absl::Status()> probe;
-    std::function<void()> on_device_lost;
+    absl::Duration probe_timeout = absl::Seconds(10);
+    std::function<void()> on_devices_lost;
   };
 
   TestServer() : TestServer(Options()) {}
