@@ -25,6 +25,7 @@
 #include "jit/source/template_library.h"
 #include "service/daemon/cache_options.h"
 #include "service/daemon/devices.h"
+#include "service/daemon/drain_limit.h"
 #include "service/daemon/port_file.h"
 #include "service/daemon/problem_log.h"
 #include "service/daemon/stop_signal.h"
@@ -84,7 +85,8 @@ ABSL_FLAG(int64_t, drain_grace_ms, 0,
           "NOT_SERVING but still serves, so that balancers notice.");
 ABSL_FLAG(int64_t, drain_timeout_ms, 30000,
           "After the grace period, milliseconds until calls that still run "
-          "are cancelled.");
+          "are cancelled and compiles killed. What has not stopped 2 seconds "
+          "later is given up, and the exit code is 3.");
 
 namespace gemmd {
 namespace {
@@ -97,6 +99,13 @@ absl::StatusOr<T> InRange(const absl::Flag<T>& flag, absl::string_view name,
   return absl::InvalidArgumentError(absl::StrCat(
       "--", name, " is ", value, "; allowed: ", least, " to ", most));
 }
+
+// Exit codes, besides 0 for a drain that ended by itself.
+constexpr int kFailed = 1;
+constexpr int kBadFlag = 2;
+constexpr int kGivenUp = 3;
+// After the drain, for what it has cancelled and for devices to be closed.
+constexpr absl::Duration kStopTime = absl::Seconds(2);
 
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
@@ -192,9 +201,12 @@ std::unique_ptr<jit::Compiler> OpenCompiler(rpc::ServerFacts& facts) {
 }
 
 absl::Status Run() {
+  daemon::DrainLimit drain_limit;  // First: all else ends within it.
   rpc::Server::Options server_options;
   engine::Engine::Options engine_options;
   RETURN_IF_ERROR(SetLimits(server_options, engine_options));
+  const absl::Duration drain_time =
+      server_options.drain_grace + server_options.drain_timeout;
   rpc::ServerFacts& facts = server_options.facts;
   facts.version = GEMMD_VERSION;
 
@@ -246,7 +258,7 @@ absl::Status Run() {
   server_options.allow_plaintext_nonloopback =
       absl::GetFlag(FLAGS_allow_plaintext_nonloopback);
   std::atomic<bool> device_lost = false;
-  server_options.on_device_lost = [&device_lost] {
+  server_options.on_devices_lost = [&device_lost] {
     device_lost = true;
     kill(getpid(), SIGTERM);
   };
@@ -263,9 +275,12 @@ absl::Status Run() {
 
   const int signal = daemon::WaitForStopSignal();
   log::Write(log::Level::kInfo, "draining", {{"signal", signal}});
-  server->Drain();
+  const int given_up = device_lost ? kFailed : kGivenUp;
+  drain_limit.Start(drain_time + kStopTime, given_up);
+  // What hangs in a device keeps it: nothing can be destroyed then.
+  if (!server->Drain()) _exit(given_up);
   if (device_lost) {
-    return absl::UnavailableError("a device failed its probes; see above");
+    return absl::UnavailableError("every device failed its probes; see above");
   }
   log::Write(log::Level::kInfo, "stopped");
   return absl::OkStatus();
@@ -293,5 +308,5 @@ int main(int argc, char** argv) {
   gemmd::log::Write(gemmd::log::Level::kError, "failed",
                     {{"code", absl::StatusCodeToString(status.code())},
                      {"message", status.message()}});
-  return absl::IsInvalidArgument(status) ? 2 : 1;
+  return absl::IsInvalidArgument(status) ? gemmd::kBadFlag : gemmd::kFailed;
 }

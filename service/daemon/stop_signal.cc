@@ -19,7 +19,7 @@ std::atomic<int> stops = 0;
 
 void OnStop(int signal) {
   const int error = errno;
-  if (stops++ > 0) _exit(1);
+  if (stops++ > 0) return;  // It stops already.
   const char byte = static_cast<char>(signal);
   // One byte into an empty pipe cannot fail.
   [[maybe_unused]] const ssize_t written = write(stop_pipe[1], &byte, 1);

@@ -4,8 +4,8 @@
 
 namespace gemmd::daemon {
 
-// From now on the first signal is kept for WaitForStopSignal, and a second
-// one ends the process at once with status 1. Call once.
+// From now on the first signal is kept for WaitForStopSignal, and further ones
+// change nothing: the drain has a limit of its own. Call once.
 void CatchStopSignals();
 
 // Returns the signal that came.

@@ -38,6 +38,7 @@ class DaemonProcess {
   std::string address() const;
 
   void Signal(int signal) const;
+  pid_t pid() const { return pid_; }
   // Its exit code, or minus the signal that killed it; nothing when it still
   // runs after `timeout`.
   std::optional<int> Wait(absl::Duration timeout = absl::Seconds(60));

@@ -140,15 +140,6 @@ TEST(DaemonTest, SigtermFinishesWhatRunsAndExitsZero) {
   EXPECT_THAT(daemon.Log(), HasSubstr("event=stopped"));
 }
 
-TEST(DaemonTest, ASecondSignalEndsItAtOnce) {
-  DaemonProcess daemon({"--device=host", kNoNvrtc, "--drain_grace_ms=600000"});
-  ASSERT_NE(daemon.Connect(), nullptr);
-  daemon.Signal(SIGINT);
-  EXPECT_EQ(daemon.Wait(absl::Milliseconds(300)), std::nullopt);
-  daemon.Signal(SIGTERM);
-  EXPECT_EQ(daemon.Wait(), 1);
-}
-
 TEST(DaemonTest, BadFlagsAreNamed) {
   for (const auto& [flag, says] : {
            std::pair{"--lanes=0", "--lanes is 0; allowed: 1 to 16"},

@@ -1,0 +1,34 @@
+// Ends the process when it does not stop by itself in time: threads that hang
+// in a device, a disk or a library cannot be stopped in any other way.
+#ifndef GEMMD_SERVICE_DAEMON_DRAIN_LIMIT_H_
+#define GEMMD_SERVICE_DAEMON_DRAIN_LIMIT_H_
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+
+namespace gemmd::daemon {
+
+class DrainLimit {
+ public:
+  DrainLimit() = default;
+  // Stopped in time.
+  ~DrainLimit();
+  DrainLimit(const DrainLimit&) = delete;
+
+  // After `limit` the process ends with `exit_code`, at once. Once.
+  void Start(absl::Duration limit, int exit_code);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace gemmd::daemon
+
+#endif  // GEMMD_SERVICE_DAEMON_DRAIN_LIMIT_H_

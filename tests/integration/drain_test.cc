@@ -1,0 +1,231 @@
+// How the daemon ends: within its limits, whatever hangs.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "jit/base/file.h"
+#include "tests/integration/daemon_process.h"
+#include "tests/integration/test_server.h"
+
+namespace gemmd {
+namespace {
+
+using testing::DaemonProcess;
+using ::testing::HasSubstr;
+using testing::OnesTimesTwos;
+
+constexpr char kNvrtc[] = "--nvrtc=" GEMMD_TEST_NVRTC;
+// More than a drain without a limit of its own would need on any machine, less
+// than what hangs for ever.
+constexpr absl::Duration kSoon = absl::Seconds(25);
+
+bool Eventually(const std::function<bool()>& condition,
+                absl::Duration limit = absl::Seconds(60)) {
+  const absl::Time end = absl::Now() + limit;
+  while (!condition()) {
+    if (absl::Now() > end) return false;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return true;
+}
+
+// The words of a process's line in /proc after its name; none when it is gone.
+std::vector<std::string> Stat(pid_t pid) {
+  std::string line;
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  if (!std::getline(file, line)) return {};
+  return absl::StrSplit(line.substr(line.rfind(')') + 2), ' ');
+}
+
+bool Lives(pid_t pid) {
+  const std::vector<std::string> stat = Stat(pid);
+  return !stat.empty() && stat[0] != "Z" && stat[0] != "X";
+}
+
+// In ticks of 10 ms.
+int64_t CpuTicks(pid_t pid) {
+  int64_t user = 0;
+  const std::vector<std::string> stat = Stat(pid);
+  EXPECT_TRUE(stat.size() > 11 && absl::SimpleAtoi(stat[11], &user));
+  return user;
+}
+
+// Its compile worker, which starts with the daemon.
+pid_t WorkerOf(pid_t daemon) {
+  pid_t child = 0;
+  EXPECT_TRUE(Eventually([&] {
+    std::error_code error;
+    for (const auto& entry :
+         std::filesystem::directory_iterator("/proc", error)) {
+      pid_t pid = 0;
+      if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
+      const std::vector<std::string> stat = Stat(pid);
+      if (stat.size() > 1 && stat[1] == absl::StrCat(daemon)) child = pid;
+    }
+    return child != 0;
+  })) << "no compile worker came";
+  return child;
+}
+
+// Calls in the background; the answers do not matter.
+class Caller {
+ public:
+  explicit Caller(std::shared_ptr<grpc::Channel> channel)
+      : channel_(std::move(channel)) {}
+
+  std::future<grpc::Status> Multiply(v1::MatmulRequest request) {
+    return std::async(std::launch::async, [this, request = std::move(request)] {
+      auto stub = v1::MatmulService::NewStub(channel_);
+      grpc::ClientContext context;
+      context.set_wait_for_ready(true);
+      v1::MatmulResponse response;
+      return stub->Matmul(&context, request, &response);
+    });
+  }
+
+  std::string CreateTensor(v1::DataType type, int64_t rows, int64_t columns) {
+    auto stub = v1::TensorService::NewStub(channel_);
+    grpc::ClientContext context;
+    v1::CreateTensorRequest request;
+    request.set_dtype(type);
+    request.set_rows(rows);
+    request.set_columns(columns);
+    v1::TensorInfo info;
+    const grpc::Status status = stub->CreateTensor(&context, request, &info);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return info.handle();
+  }
+
+ private:
+  const std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST(DrainTest, ASecondSignalIsHarmless) {
+  DaemonProcess daemon(
+      {"--device=host", "--nvrtc=/nonexistent", "--drain_grace_ms=2000"});
+  ASSERT_NE(daemon.Connect(), nullptr);
+  daemon.Signal(SIGINT);
+  EXPECT_EQ(daemon.Wait(absl::Milliseconds(300)), std::nullopt);
+  daemon.Signal(SIGTERM);
+  daemon.Signal(SIGINT);
+  EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+  EXPECT_THAT(daemon.Log(), HasSubstr("event=stopped"));
+}
+
+TEST(DrainTest, AProductThatDoesNotEndIsGivenUp) {
+  constexpr int64_t kSide = 6144;  // Seconds of one core.
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  DaemonProcess daemon({"--device=host", kNvrtc, "--drain_timeout_ms=0"});
+  unsetenv("OPENBLAS_NUM_THREADS");
+  Caller caller(daemon.Connect());
+  ASSERT_TRUE(caller.Multiply(OnesTimesTwos(256, 256, 256)).get().ok());
+  v1::MatmulRequest request = OnesTimesTwos(0, 0, 0);
+  v1::Problem& problem = *request.mutable_header()->mutable_problem();
+  problem.set_m(kSide);
+  problem.set_n(kSide);
+  problem.set_k(kSide);
+  v1::MatmulHeader& header = *request.mutable_header();
+  header.mutable_a()->set_tensor(
+      caller.CreateTensor(v1::DATA_TYPE_BF16, kSide, kSide));
+  header.mutable_b()->set_tensor(
+      caller.CreateTensor(v1::DATA_TYPE_BF16, kSide, kSide));
+  header.mutable_d()->set_tensor(
+      caller.CreateTensor(v1::DATA_TYPE_F32, kSide, kSide));
+  const int64_t before = CpuTicks(daemon.pid());
+  auto running = caller.Multiply(request);
+  ASSERT_TRUE(Eventually([&] { return CpuTicks(daemon.pid()) > before + 30; }))
+      << "the product does not begin";
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(kSoon), 3) << daemon.Log();
+  EXPECT_THAT(daemon.Log(), HasSubstr("event=given_up"));
+  EXPECT_FALSE(running.get().ok());
+}
+
+TEST(DrainTest, AStoppedCompileWorkerIsKilled) {
+  DaemonProcess daemon({"--device=host", kNvrtc, "--drain_timeout_ms=300"});
+  const auto channel = daemon.Connect();
+  const pid_t worker = WorkerOf(daemon.pid());
+  ASSERT_EQ(kill(worker, SIGSTOP), 0);
+  Caller caller(channel);
+  auto compiling = caller.Multiply(OnesTimesTwos(9, 9, 9));
+  const auto compiles = [&] {
+    auto stub = v1::ServerService::NewStub(channel);
+    grpc::ClientContext context;
+    v1::Statistics statistics;
+    return stub->GetStatistics(&context, {}, &statistics).ok() &&
+           statistics.cache().compiles() == 1;
+  };
+  ASSERT_TRUE(Eventually(compiles)) << "the compile does not begin";
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
+  EXPECT_FALSE(Lives(worker));
+  kill(worker, SIGKILL);
+  EXPECT_FALSE(compiling.get().ok());
+}
+
+TEST(DrainTest, AKeyThatAnotherProcessLocksIsAbandoned) {
+  const testing::TemporaryFolder folder;
+  const std::string cache = folder.path() + "/cache";
+  std::filesystem::create_directory(cache);
+  ASSERT_EQ(chmod(cache.c_str(), 0700), 0);
+  const jit::UniqueFd file(
+      open((cache + "/compiling").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  struct flock all = {};
+  all.l_type = F_WRLCK;
+  all.l_whence = SEEK_SET;
+  ASSERT_EQ(fcntl(file.get(), F_OFD_SETLK, &all), 0);
+
+  DaemonProcess daemon({"--device=host", kNvrtc, "--cache_dir=" + cache,
+                        "--drain_timeout_ms=300"});
+  Caller caller(daemon.Connect());
+  auto waiting = caller.Multiply(OnesTimesTwos(9, 9, 9));
+  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(500)),
+            std::future_status::timeout);
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
+  EXPECT_FALSE(waiting.get().ok());
+}
+
+TEST(DrainTest, AConnectionThatIdlesIsClosed) {
+  DaemonProcess daemon(
+      {"--device=host", "--nvrtc=/nonexistent", "--drain_timeout_ms=60000"});
+  ASSERT_NE(daemon.Connect(), nullptr);
+  int port = 0;
+  const std::string address = daemon.address();
+  ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+  const jit::UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&to), sizeof to),
+            0);
+  // HTTP/2's first words and empty settings; then it answers nothing.
+  const absl::string_view hello(
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 24 + 9);
+  ASSERT_EQ(write(client.get(), hello.data(), hello.size()),
+            static_cast<ssize_t>(hello.size()));
+  char byte;
+  ASSERT_EQ(read(client.get(), &byte, 1), 1);  // The daemon's settings.
+  daemon.Signal(SIGTERM);
+  // gRPC by itself waits 20 s for the client's answer to a ping.
+  EXPECT_EQ(daemon.Wait(absl::Seconds(15)), 0) << daemon.Log();
+}
+
+}  // namespace
+}  // namespace gemmd
