@@ -98,7 +98,7 @@ const Bad kBad[] = {
      }},
     {"CombinationNotServed", grpc::UNIMPLEMENTED, "problem.b_type is f16",
      [](auto& r) { ProblemOf(r).set_b_type(v1::DATA_TYPE_F16); }},
-    {"Batch", grpc::UNIMPLEMENTED, "problem.batch is 2; served: 0 or 1",
+    {"Batch", grpc::UNIMPLEMENTED, "problem.batch is 2; served: 1",
      [](auto& r) { ProblemOf(r).set_batch(2); }},
     {"Activation", grpc::UNIMPLEMENTED, "problem.activation",
      [](auto& r) { ProblemOf(r).set_activation(v1::ACTIVATION_RELU); }},
