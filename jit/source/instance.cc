@@ -83,4 +83,22 @@ absl::StatusOr<Instance> MakeRepitchInstance(const TemplateLibrary& templates) {
       .name = "repitch", .source = std::move(source), .options = Options()};
 }
 
+absl::StatusOr<Instance> MakePrepareInstance(const TemplateLibrary& templates,
+                                             Form form, DataType type) {
+  std::string name = "split";
+  std::string text = "#include \"kernels/prepare/split.cu\"\n";
+  if (form == Form::kTransposed) {
+    name = absl::StrCat("transpose_", BitsOf(type));
+    text = absl::StrCat(
+        "namespace gemmd {\n\nstruct Config {\n"
+        "  static constexpr int kBits = ",
+        BitsOf(type), ";\n};\n\n}  // namespace gemmd\n\n",
+        "#include \"kernels/prepare/transpose.cu\"\n");
+  }
+  ASSIGN_OR_RETURN(std::string source, templates.Expand(text));
+  return Instance{.name = std::move(name),
+                  .source = std::move(source),
+                  .options = Options()};
+}
+
 }  // namespace gemmd::jit

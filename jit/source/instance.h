@@ -34,6 +34,11 @@ absl::StatusOr<Instance> MakeInstance(const TemplateLibrary& templates,
 // templates/kernels/repitch.cu.
 absl::StatusOr<Instance> MakeRepitchInstance(const TemplateLibrary& templates);
 
+// The kernel that derives `form`, which is not kStored, of operands of `type`:
+// see templates/kernels/prepare and jit/plan/form.h.
+absl::StatusOr<Instance> MakePrepareInstance(const TemplateLibrary& templates,
+                                             Form form, DataType type);
+
 }  // namespace gemmd::jit
 
 #endif  // GEMMD_JIT_SOURCE_INSTANCE_H_

@@ -1,0 +1,71 @@
+#include "jit/plan/form.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "jit/base/status.h"
+
+namespace gemmd::jit {
+namespace {
+
+// Kernels stride over what a grid of this size leaves.
+constexpr int64_t kMaxGrid = int64_t{1} << 20;
+
+int64_t Ctas(const PrepareArguments& arguments, const MatrixLayout& stored,
+             Form form) {
+  if (form == Form::kSplit) {
+    const int64_t threads =
+        PiecesOf(arguments.width, kSplitElements) * arguments.lines;
+    return PiecesOf(threads, kPrepareThreads);
+  }
+  switch (BitsOf(stored.type)) {
+    case 1:
+      return TransposeShape<1>::CtaTiles(arguments);
+    case 8:
+      return TransposeShape<8>::CtaTiles(arguments);
+    default:
+      return TransposeShape<32>::CtaTiles(arguments);
+  }
+}
+
+}  // namespace
+
+MatrixLayout FormLayout(const MatrixLayout& stored, Form form) {
+  MatrixLayout layout = stored;
+  switch (form) {
+    case Form::kStored:
+      break;
+    case Form::kTransposed:
+      CHECK(BitsOf(stored.type) != 16);
+      layout.order = Opposite(stored.order);
+      break;
+    case Form::kSplit:
+      CHECK(stored.type == DataType::kF32);
+      layout.type = DataType::kBf16;
+      (stored.order == Order::kRowMajor ? layout.rows : layout.columns) *=
+          kSplitPlanes;
+      break;
+  }
+  return layout;
+}
+
+PrepareLaunch PrepareLaunchOf(const MatrixLayout& stored, Form form) {
+  const MatrixLayout to = FormLayout(stored, form);
+  PrepareLaunch launch;
+  launch.arguments = {.from = nullptr,
+                      .to = nullptr,
+                      .from_pitch = stored.pitch_bytes(),
+                      .to_pitch = to.pitch_bytes(),
+                      .from_matrix = stored.device_bytes(),
+                      .to_matrix = form == Form::kSplit
+                                       ? to.device_bytes() / kSplitPlanes
+                                       : to.device_bytes(),
+                      .width = stored.width(),
+                      .lines = stored.lines(),
+                      .matrices = 1};
+  launch.grid = static_cast<int>(
+      std::min(Ctas(launch.arguments, stored, form), kMaxGrid));
+  return launch;
+}
+
+}  // namespace gemmd::jit

@@ -1,0 +1,27 @@
+// Forms of operands: the layout of each, and the launch that derives it from
+// the stored operand (templates/kernels/prepare). Pure functions.
+#ifndef GEMMD_JIT_PLAN_FORM_H_
+#define GEMMD_JIT_PLAN_FORM_H_
+
+#include "jit/plan/plan.h"
+#include "jit/problem/layout.h"
+#include "templates/common/prepare.h"
+
+namespace gemmd::jit {
+
+// The layout of `form` of an operand that is stored as `stored`. Of a split
+// one, a matrix of three times as many lines: its planes, one behind the other.
+// `stored` has elements of 1, 8 or 32 bits to be transposed, f32 to be split.
+MatrixLayout FormLayout(const MatrixLayout& stored, Form form);
+
+struct PrepareLaunch {
+  PrepareArguments arguments;  // Null pointers: memory is the device's matter.
+  int grid = 0;                // CTAs of kPrepareThreads.
+};
+
+// What derives `form`, which is not kStored, of an operand that is not empty.
+PrepareLaunch PrepareLaunchOf(const MatrixLayout& stored, Form form);
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_PLAN_FORM_H_
