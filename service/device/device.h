@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "jit/cache/kernel_cache.h"
@@ -101,7 +102,14 @@ class Lane {
   // is zero, the last line has none. Waits for all work of the lane.
   virtual absl::StatusOr<std::unique_ptr<HostBuffer>> Download(
       const Matrix& from, LineRange lines, int64_t pitch_bytes) = 0;
-  // Enqueues the product that `plan` was made for.
+  // Enqueues the derivation of `form`, which is not kStored, of `from`.
+  // `kernel` is jit::MakePrepareInstance's, `to` has the layout
+  // jit::FormLayout. UNIMPLEMENTED on a device that reads operands as they are
+  // stored.
+  virtual absl::Status Prepare(jit::Form form, const Kernel& kernel,
+                               const Matrix& from, Matrix& to);
+  // Enqueues the product that `plan` was made for. A and B have the forms that
+  // it asks for, if the device derives_forms.
   virtual absl::Status Multiply(const jit::Problem& problem,
                                 const jit::Plan& plan, const Kernel& kernel,
                                 const Operands& operands) = 0;
@@ -109,10 +117,18 @@ class Lane {
   virtual absl::Status Synchronize() = 0;
 };
 
+inline absl::Status Lane::Prepare(jit::Form, const Kernel&, const Matrix&,
+                                  Matrix&) {
+  return absl::UnimplementedError(
+      "this device reads operands as they are stored");
+}
+
 struct Description {
   std::string name;     // "cuda:0" or "host".
   std::string product;  // "NVIDIA H100 80GB HBM3".
   std::string driver;   // "13.0"; empty for the host.
+  // Its kernels read operands in the forms that plans ask for.
+  bool derives_forms = false;
   int64_t memory_bytes = 0;
   jit::DeviceProperties properties;
 };

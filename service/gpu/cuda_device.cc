@@ -39,6 +39,7 @@ absl::StatusOr<device::Description> Describe(const Context& context,
   const DriverTable& driver = context.driver();
   device::Description description;
   description.name = absl::StrCat("cuda:", ordinal);
+  description.derives_forms = true;
   char product[256] = {};
   RETURN_IF_CUDA_ERROR(
       driver, cuDeviceGetName(product, sizeof(product) - 1, context.device()));

@@ -86,6 +86,17 @@ absl::StatusOr<std::unique_ptr<device::HostBuffer>> CudaLane::Download(
                        WithLines(from.layout(), lines.count), pitch_bytes);
 }
 
+absl::Status CudaLane::Prepare(jit::Form form, const device::Kernel& kernel,
+                               const device::Matrix& from, device::Matrix& to) {
+  RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  jit::PrepareLaunch launch = jit::PrepareLaunchOf(from.layout(), form);
+  launch.arguments.from = reinterpret_cast<const void*>(Use(&from));
+  launch.arguments.to = reinterpret_cast<void*>(Use(&to));
+  return EnqueuePrepare(
+      launch, static_cast<const CudaKernel&>(kernel).functions().multiply,
+      *stream_);
+}
+
 absl::Status CudaLane::Reserve(const jit::Plan& plan) {
   if (plan.partials_bytes > partials_.bytes()) {
     ASSIGN_OR_RETURN(partials_,

@@ -47,6 +47,8 @@ class CudaLane final : public device::Lane {
   absl::StatusOr<std::unique_ptr<device::HostBuffer>> Download(
       const device::Matrix& from, device::LineRange lines,
       int64_t pitch_bytes) override;
+  absl::Status Prepare(jit::Form form, const device::Kernel& kernel,
+                       const device::Matrix& from, device::Matrix& to) override;
   absl::Status Multiply(const jit::Problem& problem, const jit::Plan& plan,
                         const device::Kernel& kernel,
                         const device::Operands& operands) override;

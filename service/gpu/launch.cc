@@ -113,4 +113,10 @@ absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
                      launch.reduce_arguments);
 }
 
+absl::Status EnqueuePrepare(const jit::PrepareLaunch& launch,
+                            CUfunction function, const Stream& stream) {
+  return EnqueueGrid(stream, function, launch.grid, kPrepareThreads, 0,
+                     /*overlaps=*/true, launch.arguments);
+}
+
 }  // namespace gemmd::gpu

@@ -5,6 +5,7 @@
 #define GEMMD_SERVICE_GPU_LAUNCH_H_
 
 #include "absl/status/statusor.h"
+#include "jit/plan/form.h"
 #include "jit/plan/plan.h"
 #include "jit/problem/problem.h"
 #include "service/gpu/stream.h"
@@ -49,6 +50,11 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
 
 // The stream's context is current.
 absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream);
+
+// Derives a form: `function` is the kernel of jit::MakePrepareInstance,
+// `launch` holds its pointers. The stream's context is current.
+absl::Status EnqueuePrepare(const jit::PrepareLaunch& launch,
+                            CUfunction function, const Stream& stream);
 
 }  // namespace gemmd::gpu
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "jit/plan/form.h"
 #include "service/gpu/cuda_device.h"
 #include "tests/service/gpu/fake_driver.h"
 
@@ -91,6 +92,35 @@ TEST_F(CudaLaneTest, MultipliesTheMatricesThatItWasGiven) {
   EXPECT_EQ(MapOf(arguments.d).pointer, AddressOf(*d_));
   EXPECT_EQ(arguments.alpha, 3.0f);
   EXPECT_EQ(arguments.beta, 0.25f);
+}
+
+TEST_F(CudaLaneTest, DerivesAFormOnItsStreamBeforeTheProductReadsIt) {
+  const jit::MatrixLayout stored = {jit::DataType::kS8, jit::Order::kRowMajor,
+                                    300, 70};
+  auto from = *lane_->Allocate(stored);
+  auto to = *lane_->Allocate(jit::FormLayout(stored, jit::Form::kTransposed));
+  fake_.argument_bytes["gemmd_kernel"] = sizeof(PrepareArguments);
+  const auto kernel = *device_->Load({}, {});
+  ASSERT_TRUE(lane_->Prepare(jit::Form::kTransposed, *kernel, *from, *to).ok());
+  ASSERT_EQ(fake_.launches.size(), 1u);
+  const FakeDriver::Launch& launch = fake_.launches[0];
+  EXPECT_EQ(launch.config.hStream,
+            reinterpret_cast<CUstream>(fake_.calls().back().stream));
+  EXPECT_NE(launch.config.hStream, nullptr);
+  EXPECT_EQ(launch.config.blockDimX, unsigned{kPrepareThreads});
+  EXPECT_EQ(launch.config.gridDimX, 2u);  // 256 lines of 128 bytes each.
+  EXPECT_TRUE(launch.overlaps);           // It waits by griddepcontrol.
+  const auto arguments = launch.argument<PrepareArguments>();
+  EXPECT_EQ(reinterpret_cast<uint64_t>(arguments.from), AddressOf(*from));
+  EXPECT_EQ(reinterpret_cast<uint64_t>(arguments.to), AddressOf(*to));
+  EXPECT_EQ(arguments.from_pitch, 80);
+  EXPECT_EQ(arguments.to_pitch, 304);
+  EXPECT_EQ(arguments.width, 70);
+  EXPECT_EQ(arguments.lines, 300);
+  EXPECT_EQ(arguments.matrices, 1);
+  // The stored operand may go at once: it is freed behind its last reader.
+  from.reset();
+  ASSERT_TRUE(lane_->Synchronize().ok());
 }
 
 TEST_F(CudaLaneTest, WorkOfALaneRunsInItsOrder) {
