@@ -1,0 +1,73 @@
+#include "service/engine/forms.h"
+
+#include <utility>
+
+#include "jit/base/status.h"
+#include "jit/plan/form.h"
+#include "jit/source/instance.h"
+
+namespace gemmd::engine {
+
+absl::Status Forms::Load(const jit::Problem& problem, const jit::Plan& plan,
+                         absl::Time deadline) {
+  if (Derives(plan.a_form)) {
+    RETURN_IF_ERROR(KernelOf(plan.a_form, problem.a_type, deadline).status());
+  }
+  if (Derives(plan.b_form)) {
+    RETURN_IF_ERROR(KernelOf(plan.b_form, problem.b_type, deadline).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Forms::Kernel> Forms::KernelOf(jit::Form form,
+                                              jit::DataType type,
+                                              absl::Time deadline) {
+  const std::pair<jit::Form, int> name(form, jit::BitsOf(type));
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = kernels_.find(name);
+    if (found != kernels_.end()) return found->second;
+  }
+  ASSIGN_OR_RETURN(const jit::Instance instance,
+                   jit::MakePrepareInstance(templates_, form, type));
+  // Should the device refuse what the cache holds, it is made anew, once.
+  absl::StatusOr<std::unique_ptr<device::Kernel>> kernel;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    ASSIGN_OR_RETURN(const jit::CacheResult cached,
+                     cache_.Get(instance, deadline));
+    kernel = device_.Load(*cached.kernel, jit::Plan());
+    if (!absl::IsFailedPrecondition(kernel.status())) break;
+    cache_.Quarantine(cached.kernel->key);
+  }
+  if (!kernel.ok()) return kernel.status();
+  std::lock_guard lock(mutex_);
+  // Another thread may have loaded it meanwhile: one is enough.
+  return kernels_.try_emplace(name, *std::move(kernel)).first->second;
+}
+
+absl::StatusOr<std::unique_ptr<device::Matrix>> Forms::Derive(
+    device::Lane& lane, const device::Matrix& stored, jit::Form form,
+    absl::Time deadline) {
+  const jit::MatrixLayout& layout = stored.layout();
+  ASSIGN_OR_RETURN(const Kernel kernel, KernelOf(form, layout.type, deadline));
+  ASSIGN_OR_RETURN(auto derived, lane.Allocate(jit::FormLayout(layout, form)));
+  RETURN_IF_ERROR(lane.Prepare(form, *kernel, stored, *derived));
+  return derived;
+}
+
+absl::StatusOr<KeptForms::Shared> Forms::Of(device::Lane& lane, KeptForms& kept,
+                                            const device::Matrix& stored,
+                                            int64_t version, jit::Form form,
+                                            absl::Time deadline) {
+  return kept.Get(form, version, [&]() -> absl::StatusOr<KeptForms::Derived> {
+    KeptForms::Derived derived;
+    derived.quota =
+        reserve_(jit::FormLayout(stored.layout(), form).device_bytes());
+    ASSIGN_OR_RETURN(derived.matrix, Derive(lane, stored, form, deadline));
+    // Other lanes may read it as soon as they find it.
+    RETURN_IF_ERROR(lane.Synchronize());
+    return derived;
+  });
+}
+
+}  // namespace gemmd::engine

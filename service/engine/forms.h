@@ -1,0 +1,79 @@
+// Derives the forms of operands (jit::Form) that the plans of one device ask
+// for. Thread-safe; the lanes are not shared.
+#ifndef GEMMD_SERVICE_ENGINE_FORMS_H_
+#define GEMMD_SERVICE_ENGINE_FORMS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/plan/plan.h"
+#include "jit/problem/problem.h"
+#include "jit/source/template_library.h"
+#include "service/device/device.h"
+#include "service/engine/kept_forms.h"
+
+namespace gemmd::engine {
+
+class Forms {
+ public:
+  // A hold on that many bytes of the quota of tensors; null when it is used up.
+  using Reserve = std::function<std::shared_ptr<const void>(int64_t bytes)>;
+
+  // All outlive this object.
+  Forms(device::Device& device, jit::KernelCache& cache,
+        const jit::TemplateLibrary& templates, Reserve reserve)
+      : device_(device),
+        cache_(cache),
+        templates_(templates),
+        reserve_(std::move(reserve)) {}
+
+  // Whether an operand has to be derived to be read in `form`.
+  bool Derives(jit::Form form) const {
+    return form != jit::Form::kStored && device_.description().derives_forms;
+  }
+
+  // Loads the kernels that derive what `plan` asks for; may compile them, which
+  // takes a moment. Errors are those of jit::KernelCache::Get and
+  // device::Device::Load.
+  absl::Status Load(const jit::Problem& problem, const jit::Plan& plan,
+                    absl::Time deadline);
+
+  // Enqueues the derivation of `form`, which Derives, of `stored`.
+  absl::StatusOr<std::unique_ptr<device::Matrix>> Derive(
+      device::Lane& lane, const device::Matrix& stored, jit::Form form,
+      absl::Time deadline);
+
+  // The form of `version` of the tensor whose matrix is `stored` and whose
+  // forms are `kept`. Ready for every lane.
+  absl::StatusOr<KeptForms::Shared> Of(device::Lane& lane, KeptForms& kept,
+                                       const device::Matrix& stored,
+                                       int64_t version, jit::Form form,
+                                       absl::Time deadline);
+
+ private:
+  using Kernel = std::shared_ptr<const device::Kernel>;
+
+  absl::StatusOr<Kernel> KernelOf(jit::Form form, jit::DataType type,
+                                  absl::Time deadline);
+
+  device::Device& device_;
+  jit::KernelCache& cache_;
+  const jit::TemplateLibrary& templates_;
+  const Reserve reserve_;
+
+  std::mutex mutex_;
+  // By form and bits of an element: there are four.
+  std::map<std::pair<jit::Form, int>, Kernel> kernels_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gemmd::engine
+
+#endif  // GEMMD_SERVICE_ENGINE_FORMS_H_

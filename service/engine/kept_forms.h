@@ -1,0 +1,51 @@
+// Forms of one tensor (jit::Form), kept so that each is derived once for each
+// version of the tensor. Thread-safe.
+#ifndef GEMMD_SERVICE_ENGINE_KEPT_FORMS_H_
+#define GEMMD_SERVICE_ENGINE_KEPT_FORMS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "jit/plan/plan.h"
+#include "service/device/device.h"
+
+namespace gemmd::engine {
+
+class KeptForms {
+ public:
+  // Elements in a form, and a hold on the bytes that they count for. Those
+  // that could have none are not kept.
+  struct Derived {
+    std::shared_ptr<const void> quota;  // Given back after the memory.
+    std::unique_ptr<device::Matrix> matrix;
+  };
+  using Shared = std::shared_ptr<const Derived>;
+
+  // The form of `version` of the tensor, which nobody writes meanwhile.
+  // `derive`, if it is needed, returns when the device is done; those who ask
+  // at the same time wait for it.
+  absl::StatusOr<Shared> Get(
+      jit::Form form, int64_t version,
+      absl::FunctionRef<absl::StatusOr<Derived>()> derive);
+
+  // Forgets all. Products that use a form keep it until they end.
+  void Clear();
+
+ private:
+  struct Kept {
+    int64_t version = 0;
+    Shared derived;
+  };
+
+  std::mutex mutex_;
+  std::map<jit::Form, Kept> kept_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gemmd::engine
+
+#endif  // GEMMD_SERVICE_ENGINE_KEPT_FORMS_H_
