@@ -117,7 +117,7 @@ class Caller {
 
 TEST(DrainTest, ASecondSignalIsHarmless) {
   DaemonProcess daemon(
-      {"--device=host", "--nvrtc=/nonexistent", "--drain_grace_ms=2000"});
+      {"--device=host", kNvrtc, "--drain_grace_ms=2000"});
   ASSERT_NE(daemon.Connect(), nullptr);
   daemon.Signal(SIGINT);
   EXPECT_EQ(daemon.Wait(absl::Milliseconds(300)), std::nullopt);
@@ -203,7 +203,7 @@ TEST(DrainTest, AKeyThatAnotherProcessLocksIsAbandoned) {
 
 TEST(DrainTest, AConnectionThatIdlesIsClosed) {
   DaemonProcess daemon(
-      {"--device=host", "--nvrtc=/nonexistent", "--drain_timeout_ms=60000"});
+      {"--device=host", kNvrtc, "--drain_timeout_ms=60000"});
   ASSERT_NE(daemon.Connect(), nullptr);
   int port = 0;
   const std::string address = daemon.address();

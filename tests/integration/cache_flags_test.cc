@@ -1,0 +1,75 @@
+// The daemon's flags that decide where kernels come from, on a daemon that has
+// a compiler: without one they would change nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <string>
+
+#include "absl/time/clock.h"
+#include "tests/integration/daemon_process.h"
+#include "tests/integration/test_server.h"
+
+namespace gemmd {
+namespace {
+
+using testing::DaemonProcess;
+using ::testing::HasSubstr;
+using testing::OnesTimesTwos;
+
+constexpr char kHost[] = "--device=host";
+constexpr char kNvrtc[] = "--nvrtc=" GEMMD_TEST_NVRTC;
+
+struct Answer {
+  grpc::Status status;
+  v1::MatmulResponse response;
+};
+
+Answer Multiply(DaemonProcess& daemon, v1::DataType type) {
+  v1::MatmulRequest request = OnesTimesTwos(9, 9, 9);
+  request.mutable_header()->mutable_problem()->set_d_type(type);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(120)));
+  Answer answer;
+  answer.status = v1::MatmulService::NewStub(daemon.Connect())
+                      ->Matmul(&context, request, &answer.response);
+  return answer;
+}
+
+class CacheFlagsTest : public ::testing::Test {
+ protected:
+  // A directory with the kernel for f32 results.
+  CacheFlagsTest() {
+    DaemonProcess daemon({kHost, kNvrtc, "--cache_dir=" + prepared_});
+    const Answer answer = Multiply(daemon, v1::DATA_TYPE_F32);
+    EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+    EXPECT_EQ(answer.response.execution().cubin_source(),
+              v1::CUBIN_SOURCE_COMPILED);
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+  }
+
+  const testing::TemporaryFolder folder_;
+  const std::string prepared_ = folder_.path() + "/prepared";
+};
+
+TEST_F(CacheFlagsTest, ALayerIsAskedBeforeTheCompiler) {
+  DaemonProcess daemon({kHost, kNvrtc, "--cache_layers=" + prepared_});
+  const Answer answer = Multiply(daemon, v1::DATA_TYPE_F32);
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_EQ(answer.response.execution().cubin_source(), v1::CUBIN_SOURCE_DISK);
+}
+
+TEST_F(CacheFlagsTest, ACacheThatIsRequiredToBeCompleteCompilesNothing) {
+  DaemonProcess daemon(
+      {kHost, kNvrtc, "--require_complete", "--cache_dir=" + prepared_});
+  const Answer there = Multiply(daemon, v1::DATA_TYPE_F32);
+  EXPECT_TRUE(there.status.ok()) << there.status.error_message();
+  const Answer absent = Multiply(daemon, v1::DATA_TYPE_BF16);
+  EXPECT_EQ(absent.status.error_code(), grpc::FAILED_PRECONDITION);
+  EXPECT_THAT(absent.status.error_message(),
+              HasSubstr("required to be complete"));
+}
+
+}  // namespace
+}  // namespace gemmd
