@@ -14,7 +14,8 @@ output=${2:-$root/build/gpu-bundle}
 limit_mib=60
 
 # The digest below is that of the sources, so the binaries must be too.
-ninja -C "$build" gemmd gemmctl gemm-warmup gemm_bench latency gemmd_python
+ninja -C "$build" gemmd gemmctl gemm-warmup gemm_bench latency prepare_bench \
+  gemmd_python
 
 rm -rf "$output"
 mkdir -p "$output/bin" "$output/lib" "$output/python/gemmd" \
@@ -22,6 +23,7 @@ mkdir -p "$output/bin" "$output/lib" "$output/python/gemmd" \
 binaries=(
   service/gemmd clients/gemmctl/gemmctl clients/warmup/gemm-warmup
   tests/bench/gemm_bench tests/bench/latency/latency
+  tests/bench/prepare/prepare_bench
 )
 for binary in "${binaries[@]}"; do
   strip -s -o "$output/bin/$(basename "$binary")" "$build/$binary"
