@@ -78,6 +78,10 @@ MatrixLayout Problem::d_scale() const {
   return epilogue.d_scale ? Values(1, 1) : Values(0, 0);
 }
 
+MatrixLayout Problem::amax() const {
+  return epilogue.measures_amax ? Values(1, 1) : Values(0, 0);
+}
+
 std::string DebugString(const Problem& problem) {
   // A row-major D is the column-major transpose: D^T = B^T A^T.
   const bool row = problem.d_order == Order::kRowMajor;

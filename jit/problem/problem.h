@@ -96,6 +96,7 @@ struct Problem {
   MatrixLayout a_scale() const;
   MatrixLayout b_scale() const;
   MatrixLayout d_scale() const;
+  MatrixLayout amax() const;
 
   // False for products that are beta * C by definition (alpha or k is 0).
   bool reads_ab() const { return alpha != 0.0f && k != 0; }

@@ -156,10 +156,11 @@ void Engine::RunPrepared(std::unique_ptr<Running> running) {
         execution.phases.queue = absl::Now() - running->admitted -
                                  preparation.plan_time -
                                  preparation.compile_time;
-        auto d = RunProduct(**lane, *preparation.prepared, running->product,
-                            running->context, execution.phases);
-        if (!d.ok()) return running->done(d.status());
-        result.d = *std::move(d);
+        auto results =
+            RunProduct(**lane, *preparation.prepared, running->product,
+                       running->context, execution.phases);
+        if (!results.ok()) return running->done(results.status());
+        static_cast<Results&>(result) = *std::move(results);
         running->done(std::move(result));
       });
 }

@@ -42,8 +42,7 @@ struct Execution {
   Phases phases;
 };
 
-struct ProductResult {
-  std::unique_ptr<device::HostBuffer> d;  // Null: empty, or in a tensor.
+struct ProductResult : Results {
   Execution execution;
 };
 

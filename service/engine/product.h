@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,7 @@ struct Input {
   std::shared_ptr<Tensor> tensor;
   std::vector<absl::Span<const char>> pieces;
   int64_t pitch_bytes = 0;
+  int64_t matrix_bytes = 0;  // From one matrix of a batch to the next.
 };
 
 // Valid: lengths fit the problem, tensors have its layouts and one device.
@@ -33,6 +35,13 @@ struct Product {
   Input c;
   std::shared_ptr<Tensor> d;  // Null: D is returned,
   int64_t d_pitch_bytes = 0;  // with its lines this far apart.
+  // What the problem's epilogue takes and gives beside C and D.
+  Input bias;
+  Input a_scale;
+  Input b_scale;
+  Input d_scale;
+  std::shared_ptr<Tensor> auxiliary;  // Null: it is returned, as d would be,
+  int64_t auxiliary_pitch_bytes = 0;
 };
 
 struct Phases {
@@ -44,11 +53,19 @@ struct Phases {
   absl::Duration download;
 };
 
-// Uploads, multiplies, downloads. Returns D, or null when it went to a tensor.
+// What a product returns; null where it went to a tensor or is not asked for.
+struct Results {
+  std::unique_ptr<device::HostBuffer> d;
+  std::unique_ptr<device::HostBuffer> auxiliary;
+  std::optional<float> amax;
+};
+
+// Uploads, multiplies, downloads.
 // The problem writes().
-absl::StatusOr<std::unique_ptr<device::HostBuffer>> RunProduct(
-    device::Lane& lane, const Prepared& prepared, const Product& product,
-    const RequestContext& context, Phases& phases);
+absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
+                                   const Product& product,
+                                   const RequestContext& context,
+                                   Phases& phases);
 
 }  // namespace gemmd::engine
 

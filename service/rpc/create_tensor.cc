@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -26,19 +27,11 @@ absl::StatusOr<engine::TensorSpec> ToSpec(
     Runtime& runtime, const v1::CreateTensorRequest& request) {
   engine::TensorSpec spec;
   ASSIGN_OR_RETURN(spec.layout.type, ToDataType(request.dtype(), "dtype"));
-  switch (spec.layout.type) {
-    case jit::DataType::kBf16:
-    case jit::DataType::kF16:
-    case jit::DataType::kF32:
-      break;
-    default:
-      return absl::UnimplementedError(absl::StrCat("dtype is ",
-                                                   jit::Name(spec.layout.type),
-                                                   "; served: bf16, f16, f32"));
-  }
   RETURN_IF_ERROR(CheckRange("rows", request.rows(), 1, jit::kMaxDimension));
   RETURN_IF_ERROR(
       CheckRange("columns", request.columns(), 1, jit::kMaxDimension));
+  RETURN_IF_ERROR(CheckRange("count", request.count(), 0, jit::kMaxDimension));
+  spec.layout.count = std::max<int64_t>(request.count(), 1);
   spec.layout.rows = request.rows();
   spec.layout.columns = request.columns();
   ASSIGN_OR_RETURN(spec.layout.order, ToOrder(request.order(), "order"));

@@ -39,6 +39,8 @@ absl::StatusOr<Download> ToDownload(Runtime& runtime,
   ASSIGN_OR_RETURN(
       download.wire,
       ToWireLayout(request.layout(), download.tensor->layout(), "layout"));
+  RETURN_IF_ERROR(
+      CheckTight(download.wire, download.tensor->layout(), "layout"));
   return download;
 }
 

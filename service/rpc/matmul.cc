@@ -33,11 +33,20 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
   WireWriter writer;
   writer.AddMessage(v1::MatmulResponse::kExecutionFieldNumber,
                     ToWire(result->execution));
-  if (result->d != nullptr) {
-    std::vector<grpc::Slice> d;
-    d.push_back(Wrap(std::move(result->d)));
-    runtime.counters.sent_bytes += d.front().size();
-    writer.AddBytes(v1::MatmulResponse::kDFieldNumber, std::move(d));
+  const auto add = [&](uint32_t number,
+                       std::unique_ptr<device::HostBuffer> buffer) {
+    if (buffer == nullptr) return;
+    std::vector<grpc::Slice> slices;
+    slices.push_back(Wrap(std::move(buffer)));
+    runtime.counters.sent_bytes += slices.front().size();
+    writer.AddBytes(number, std::move(slices));
+  };
+  add(v1::MatmulResponse::kDFieldNumber, std::move(result->d));
+  add(v1::MatmulResponse::kAuxiliaryFieldNumber, std::move(result->auxiliary));
+  if (result->amax) {
+    v1::MatmulResponse rest;
+    rest.set_amax(*result->amax);
+    writer.AddFields(rest);
   }
   call.Respond(std::move(writer).Finish());
   co_return absl::OkStatus();

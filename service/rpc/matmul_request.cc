@@ -55,33 +55,130 @@ absl::StatusOr<engine::Input> ToInput(Runtime& runtime,
   RETURN_IF_ERROR(CheckLength(wire, SizeOf(pieces), field));
   input.pieces = std::move(pieces);
   input.pitch_bytes = wire.pitch_bytes;
+  input.matrix_bytes = wire.matrix_bytes;
   return input;
 }
 
-absl::Status SetDestination(Runtime& runtime,
-                            const v1::Destination& destination,
-                            engine::Product& product) {
+// A result: in a tensor, or returned with its lines `pitch_bytes` apart.
+struct Output {
+  std::shared_ptr<engine::Tensor> tensor;
+  int64_t pitch_bytes = 0;
+  int64_t bytes = 0;  // Of what is returned.
+};
+
+absl::StatusOr<Output> ToOutput(Runtime& runtime,
+                                const v1::Destination& destination,
+                                const engine::Product& product,
+                                absl::string_view field) {
   const jit::MatrixLayout layout = product.problem.d();
+  Output output;
   if (!destination.has_tensor()) {
     ASSIGN_OR_RETURN(const WireLayout wire,
-                     ToWireLayout(destination.inline_(), layout, "d.inline"));
-    const int64_t limit = runtime.limits.max_message_bytes;
-    // The execution record takes a few hundred bytes beside D.
-    if (wire.least_bytes > limit - kMaxHeaderBytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "d has ", wire.least_bytes, " bytes; a response is limited to ",
-          limit, " bytes. Let d be a tensor."));
+                     ToWireLayout(destination.inline_(), layout,
+                                  absl::StrCat(field, ".inline")));
+    RETURN_IF_ERROR(CheckTight(wire, layout, absl::StrCat(field, ".inline")));
+    output.pitch_bytes = wire.pitch_bytes;
+    output.bytes = wire.least_bytes;
+    return output;
+  }
+  ASSIGN_OR_RETURN(output.tensor,
+                   FindTensor(runtime, destination.tensor(), layout, field));
+  for (const engine::Input* input :
+       {&product.a, &product.b, &product.bias, &product.a_scale,
+        &product.b_scale, &product.d_scale}) {
+    if (output.tensor != input->tensor) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        field,
+        ".tensor is also an input; allowed: a tensor of its own, or "
+        "c's for d"));
+  }
+  return output;
+}
+
+// Where D and the auxiliary result go.
+absl::Status SetOutputs(Runtime& runtime, const v1::MatmulHeader& header,
+                        engine::Product& product) {
+  ASSIGN_OR_RETURN(Output d, ToOutput(runtime, header.d(), product, "d"));
+  Output auxiliary;
+  if (product.problem.epilogue.writes_auxiliary) {
+    ASSIGN_OR_RETURN(
+        auxiliary, ToOutput(runtime, header.auxiliary(), product, "auxiliary"));
+    if (auxiliary.tensor != nullptr) {
+      return absl::UnimplementedError("auxiliary is a tensor; served: inline");
     }
-    product.d_pitch_bytes = wire.pitch_bytes;
-    return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(product.d,
-                   FindTensor(runtime, destination.tensor(), layout, "d"));
-  if (product.d == product.a.tensor || product.d == product.b.tensor) {
-    return absl::InvalidArgumentError(
-        "d.tensor is also an input; allowed: a tensor of its own, or c's");
+  const int64_t limit = runtime.limits.max_message_bytes;
+  // The execution record takes a few hundred bytes beside them.
+  if (d.bytes > limit - kMaxHeaderBytes ||
+      auxiliary.bytes > limit - kMaxHeaderBytes - d.bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "d has ", d.bytes, " bytes",
+        auxiliary.bytes == 0 ? "" : absl::StrCat(", auxiliary as many"),
+        "; a response is limited to ", limit, " bytes. Let d be a tensor."));
   }
+  product.d = std::move(d.tensor);
+  product.d_pitch_bytes = d.pitch_bytes;
+  product.auxiliary = std::move(auxiliary.tensor);
+  product.auxiliary_pitch_bytes = auxiliary.pitch_bytes;
   return absl::OkStatus();
+}
+
+// Where the bytes of a field belong; null for fields that are not operands.
+Pieces* FieldOf(int number, MatmulFields& fields) {
+  switch (number) {
+    case v1::MatmulRequest::kAFieldNumber:
+      return &fields.a;
+    case v1::MatmulRequest::kBFieldNumber:
+      return &fields.b;
+    case v1::MatmulRequest::kCFieldNumber:
+      return &fields.c;
+    case v1::MatmulRequest::kBiasFieldNumber:
+      return &fields.bias;
+    case v1::MatmulRequest::kAScaleFieldNumber:
+      return &fields.a_scale;
+    case v1::MatmulRequest::kBScaleFieldNumber:
+      return &fields.b_scale;
+    case v1::MatmulRequest::kDScaleFieldNumber:
+      return &fields.d_scale;
+    default:
+      return nullptr;
+  }
+}
+
+// Whether one matrix is given for all products of a batch.
+bool IsBroadcast(Runtime& runtime, const v1::Source& source, int64_t batch) {
+  if (batch == 1) return false;
+  if (!source.has_tensor()) {
+    return source.inline_().has_batch_stride() &&
+           source.inline_().batch_stride() == 0;
+  }
+  // A handle that is unknown is refused where its field is named.
+  const auto tensor = runtime.engine.tensors().Find(source.tensor());
+  return tensor.ok() && (*tensor)->layout().count == 1;
+}
+
+// The values of the epilogue, as far as they are read.
+absl::Status SetEpilogue(Runtime& runtime, const v1::MatmulHeader& header,
+                         MatmulFields& fields, engine::Product& product) {
+  const jit::Problem& problem = product.problem;
+  const auto set = [&](const v1::Source& source, Pieces& pieces,
+                       const jit::MatrixLayout& layout, absl::string_view field,
+                       engine::Input& to) -> absl::Status {
+    if (layout.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(
+        to, ToInput(runtime, source, std::move(pieces), layout, field));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(
+      set(header.bias(), fields.bias, problem.bias(), "bias", product.bias));
+  if (problem.reads_ab()) {
+    RETURN_IF_ERROR(set(header.a_scale(), fields.a_scale, problem.a_scale(),
+                        "a_scale", product.a_scale));
+    RETURN_IF_ERROR(set(header.b_scale(), fields.b_scale, problem.b_scale(),
+                        "b_scale", product.b_scale));
+  }
+  return set(header.d_scale(), fields.d_scale, problem.d_scale(), "d_scale",
+             product.d_scale);
 }
 
 absl::StatusOr<int> ChooseDevice(Runtime& runtime, const std::string& name,
@@ -92,7 +189,9 @@ absl::StatusOr<int> ChooseDevice(Runtime& runtime, const std::string& name,
   }
   for (const engine::Tensor* tensor :
        {product.a.tensor.get(), product.b.tensor.get(), product.c.tensor.get(),
-        product.d.get()}) {
+        product.d.get(), product.bias.tensor.get(),
+        product.a_scale.tensor.get(), product.b_scale.tensor.get(),
+        product.d_scale.tensor.get(), product.auxiliary.get()}) {
     if (tensor == nullptr) continue;
     const int home = tensor->identity().device;
     if (device != -1 && device != home) {
@@ -131,17 +230,10 @@ absl::StatusOr<MatmulFields> ReadMatmulFields(absl::Span<const Piece> pieces) {
         }
         break;
       }
-      case v1::MatmulRequest::kAFieldNumber:
-        fields.a = reader.value();
-        break;
-      case v1::MatmulRequest::kBFieldNumber:
-        fields.b = reader.value();
-        break;
-      case v1::MatmulRequest::kCFieldNumber:
-        fields.c = reader.value();
-        break;
       default:
-        break;
+        if (Pieces* pieces = FieldOf(reader.number(), fields)) {
+          *pieces = reader.value();
+        }
     }
   }
 }
@@ -155,9 +247,13 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
     return absl::InvalidArgumentError("header.problem is missing");
   }
   ASSIGN_OR_RETURN(product.problem, ToProblem(header.problem()));
-  const jit::Problem& problem = product.problem;
-  request.operand_bytes =
-      SizeOf(fields.a) + SizeOf(fields.b) + SizeOf(fields.c);
+  jit::Problem& problem = product.problem;
+  problem.a_broadcast = IsBroadcast(runtime, header.a(), problem.batch);
+  problem.b_broadcast = IsBroadcast(runtime, header.b(), problem.batch);
+  request.operand_bytes = SizeOf(fields.a) + SizeOf(fields.b) +
+                          SizeOf(fields.c) + SizeOf(fields.bias) +
+                          SizeOf(fields.a_scale) + SizeOf(fields.b_scale) +
+                          SizeOf(fields.d_scale);
   if (problem.reads_ab()) {
     ASSIGN_OR_RETURN(product.a, ToInput(runtime, header.a(),
                                         std::move(fields.a), problem.a(), "a"));
@@ -168,7 +264,8 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
     ASSIGN_OR_RETURN(product.c, ToInput(runtime, header.c(),
                                         std::move(fields.c), problem.c(), "c"));
   }
-  RETURN_IF_ERROR(SetDestination(runtime, header.d(), product));
+  RETURN_IF_ERROR(SetEpilogue(runtime, header, fields, product));
+  RETURN_IF_ERROR(SetOutputs(runtime, header, product));
   ASSIGN_OR_RETURN(request.device,
                    ChooseDevice(runtime, header.device(), product));
   return request;

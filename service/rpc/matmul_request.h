@@ -20,6 +20,10 @@ struct MatmulFields {
   Pieces a;
   Pieces b;
   Pieces c;
+  Pieces bias;
+  Pieces a_scale;
+  Pieces b_scale;
+  Pieces d_scale;
 };
 
 // Points into the pieces. INVALID_ARGUMENT when they are malformed.

@@ -14,6 +14,7 @@ v1::TensorInfo ToWire(const engine::Tensor& tensor,
   info.set_dtype(ToWire(layout.type));
   info.set_rows(layout.rows);
   info.set_columns(layout.columns);
+  info.set_count(layout.count);
   info.set_order(ToWire(layout.order));
   info.set_device(engine.device(identity.device).description().name);
   info.set_label(identity.label);
@@ -24,8 +25,10 @@ v1::TensorInfo ToWire(const engine::Tensor& tensor,
 }
 
 std::string LayoutText(const jit::MatrixLayout& layout) {
-  return absl::StrCat(jit::Name(layout.type), " ", layout.rows, " x ",
-                      layout.columns, " ", jit::Name(layout.order));
+  return absl::StrCat(
+      jit::Name(layout.type), " ",
+      layout.count == 1 ? "" : absl::StrCat(layout.count, " x "), layout.rows,
+      " x ", layout.columns, " ", jit::Name(layout.order));
 }
 
 }  // namespace gemmd::rpc

@@ -57,6 +57,7 @@ absl::StatusOr<Upload> ReadHeader(Runtime& runtime, const Message& message) {
   ASSIGN_OR_RETURN(upload.wire,
                    ToWireLayout(request.header().layout(),
                                 upload.tensor->layout(), "header.layout"));
+  RETURN_IF_ERROR(CheckTight(upload.wire, upload.tensor->layout(), "layout"));
   return upload;
 }
 

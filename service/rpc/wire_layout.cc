@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,15 @@ namespace {
 int64_t Saturate(absl::int128 value) {
   return static_cast<int64_t>(
       std::min<absl::int128>(value, std::numeric_limits<int64_t>::max()));
+}
+
+// Lines and matrices start at bytes.
+int64_t ElementsPerByte(jit::DataType type) {
+  return std::max(1, 8 / jit::BitsOf(type));
+}
+
+std::string MultipleOf(int64_t unit) {
+  return unit == 1 ? "" : absl::StrCat(", a multiple of ", unit);
 }
 
 }  // namespace
@@ -32,17 +42,33 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
           "; allowed: ", jit::Name(matrix.order), ", the order of the matrix"));
     }
   }
+  const int64_t unit = ElementsPerByte(matrix.type);
+  const int64_t tight = (matrix.width() + unit - 1) / unit * unit;
   const int64_t asked = layout.leading_dimension();
-  if (asked != 0 && (asked < matrix.width() || asked > jit::kMaxDimension)) {
+  if (asked != 0 &&
+      (asked < tight || asked > jit::kMaxDimension || asked % unit != 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
         field, ".leading_dimension is ", asked, "; allowed: 0 or ",
-        std::max<int64_t>(matrix.width(), 1), " to ", jit::kMaxDimension));
+        std::max(tight, unit), " to ", jit::kMaxDimension, MultipleOf(unit)));
   }
-  const int64_t leading_dimension = asked != 0 ? asked : matrix.width();
   WireLayout wire;
-  wire.pitch_bytes = leading_dimension * jit::BytesOf(matrix.type);
+  wire.pitch_bytes =
+      (asked != 0 ? asked : tight) * jit::BitsOf(matrix.type) / 8;
+  const absl::int128 one =
+      absl::int128(wire.pitch_bytes) * matrix.matrix_lines();
+  absl::int128 stride = one;
+  if (layout.has_batch_stride()) {
+    const int64_t elements = layout.batch_stride();
+    if (elements < 0 || elements % unit != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".batch_stride is ", elements,
+                       "; allowed: from 0", MultipleOf(unit)));
+    }
+    stride = absl::int128(elements) * jit::BitsOf(matrix.type) / 8;
+  }
+  wire.matrix_bytes = Saturate(stride);
   if (matrix.empty()) return wire;
-  const absl::int128 most = absl::int128(wire.pitch_bytes) * matrix.lines();
+  const absl::int128 most = stride * (matrix.count - 1) + one;
   wire.most_bytes = Saturate(most);
   wire.least_bytes = Saturate(most - (wire.pitch_bytes - matrix.width_bytes()));
   return wire;
@@ -59,6 +85,19 @@ absl::Status CheckLength(const WireLayout& layout, int64_t bytes,
   }
   return absl::InvalidArgumentError(absl::StrCat(
       field, " has ", bytes, " bytes; allowed for its shape: ", allowed));
+}
+
+absl::Status CheckTight(const WireLayout& layout,
+                        const jit::MatrixLayout& matrix,
+                        absl::string_view field) {
+  const int64_t tight = layout.pitch_bytes * matrix.matrix_lines();
+  if (matrix.count == 1 || layout.matrix_bytes == tight) {
+    return absl::OkStatus();
+  }
+  const int64_t bits = jit::BitsOf(matrix.type);
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ".batch_stride is ", layout.matrix_bytes * 8 / bits,
+                   "; allowed here: absent or ", tight * 8 / bits));
 }
 
 }  // namespace gemmd::rpc

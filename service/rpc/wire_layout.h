@@ -1,5 +1,6 @@
-// How a matrix lies on the wire: lines of the client's leading dimension.
-// Plain data and pure functions.
+// How a matrix, or a batch of them, lies on the wire: lines of the client's
+// leading dimension, matrices of the client's stride. Plain data and pure
+// functions.
 #ifndef GEMMD_SERVICE_RPC_WIRE_LAYOUT_H_
 #define GEMMD_SERVICE_RPC_WIRE_LAYOUT_H_
 
@@ -14,6 +15,7 @@ namespace gemmd::rpc {
 
 struct WireLayout {
   int64_t pitch_bytes = 0;
+  int64_t matrix_bytes = 0;  // From one matrix of a batch to the next.
   // Without and with the padding of the last line; both 0 when the matrix is
   // empty. INT64_MAX when a client asks for more than can be counted.
   int64_t least_bytes = 0;
@@ -21,8 +23,8 @@ struct WireLayout {
 };
 
 // `field` is how the client calls the layout: "a.inline". INVALID_ARGUMENT
-// when the order is not the matrix's or the leading dimension is too small or
-// too large.
+// when the order is not the matrix's, or the leading dimension or the stride is
+// too small or too large.
 absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
                                         const jit::MatrixLayout& matrix,
                                         absl::string_view field);
@@ -30,6 +32,12 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
 // INVALID_ARGUMENT naming `field` unless `bytes` is one of the two lengths.
 absl::Status CheckLength(const WireLayout& layout, int64_t bytes,
                          absl::string_view field);
+
+// INVALID_ARGUMENT naming `field` unless matrices lie one behind the other, as
+// they do where they are sent as one run of lines.
+absl::Status CheckTight(const WireLayout& layout,
+                        const jit::MatrixLayout& matrix,
+                        absl::string_view field);
 
 }  // namespace gemmd::rpc
 

@@ -34,6 +34,10 @@ void WireWriter::AddMessage(uint32_t number,
   small_ += bytes;
 }
 
+void WireWriter::AddFields(const google::protobuf::MessageLite& message) {
+  small_ += message.SerializeAsString();
+}
+
 void WireWriter::AddBytes(uint32_t number, std::vector<grpc::Slice> slices) {
   uint64_t length = 0;
   for (const grpc::Slice& slice : slices) length += slice.size();

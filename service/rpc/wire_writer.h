@@ -26,6 +26,8 @@ class WireWriter {
   // Appends `message` as field `number`.
   void AddMessage(uint32_t number,
                   const google::protobuf::MessageLite& message);
+  // Appends the fields of `message`, which has the type that is written.
+  void AddFields(const google::protobuf::MessageLite& message);
   // Appends the joined slices as one bytes field; nothing when they are empty.
   void AddBytes(uint32_t number, std::vector<grpc::Slice> slices);
 

@@ -46,9 +46,9 @@ TEST(WireLayoutTest, ZeroMeansTight) {
 TEST(WireLayoutTest, RefusesALeadingDimensionOutOfRange) {
   for (const int64_t bad : {int64_t{4}, int64_t{-1}, jit::kMaxDimension + 1}) {
     const auto wire = ToWireLayout(Layout(0, bad), kRows, "a.inline");
-    EXPECT_EQ(wire.status().message(), "a.inline.leading_dimension is " +
-                                           std::to_string(bad) +
-                                           "; allowed: 0 or 5 to 2147483647");
+    EXPECT_EQ(wire.status().message(),
+              "a.inline.leading_dimension is " + std::to_string(bad) +
+                  "; allowed: 0 or 5 to " + std::to_string(jit::kMaxDimension));
   }
 }
 
@@ -76,6 +76,55 @@ TEST(WireLayoutTest, CountsWithoutOverflow) {
   ASSERT_TRUE(wire.ok());
   EXPECT_EQ(wire->least_bytes, std::numeric_limits<int64_t>::max());
   EXPECT_FALSE(CheckLength(*wire, 0, "d").ok());
+}
+
+v1::Layout Strided(int64_t leading_dimension, int64_t batch_stride) {
+  v1::Layout layout = Layout(0, leading_dimension);
+  layout.set_batch_stride(batch_stride);
+  return layout;
+}
+
+TEST(WireLayoutTest, MatricesOfABatchLieAnyStrideApart) {
+  MatrixLayout batch = kRows;
+  batch.count = 4;
+  const auto tight = ToWireLayout(Layout(0, 7), batch, "a.inline");
+  EXPECT_EQ(tight->matrix_bytes, 42);
+  EXPECT_EQ(tight->least_bytes, 4 * 42 - 4);
+  EXPECT_EQ(tight->most_bytes, 4 * 42);
+  const auto wide = ToWireLayout(Strided(7, 100), batch, "a.inline");
+  EXPECT_EQ(wide->matrix_bytes, 200);
+  EXPECT_EQ(wide->least_bytes, 3 * 200 + 38);
+  const auto interleaved = ToWireLayout(Strided(20, 5), batch, "a.inline");
+  EXPECT_EQ(interleaved->least_bytes, 3 * 10 + 2 * 40 + 10);
+  const auto one = ToWireLayout(Strided(7, 0), batch, "c.inline");
+  EXPECT_EQ(one->least_bytes, 38);
+  EXPECT_EQ(ToWireLayout(Strided(7, -1), batch, "a.inline").status().message(),
+            "a.inline.batch_stride is -1; allowed: from 0");
+}
+
+TEST(WireLayoutTest, ResultsAndTensorsAreTight) {
+  MatrixLayout batch = kRows;
+  batch.count = 4;
+  const auto tight = ToWireLayout(Strided(7, 21), batch, "d.inline");
+  EXPECT_TRUE(CheckTight(*tight, batch, "d.inline").ok());
+  const auto wide = ToWireLayout(Strided(7, 22), batch, "d.inline");
+  EXPECT_EQ(CheckTight(*wide, batch, "d.inline").message(),
+            "d.inline.batch_stride is 22; allowed here: absent or 21");
+  EXPECT_TRUE(CheckTight(*wide, kRows, "d.inline").ok());
+}
+
+TEST(WireLayoutTest, LinesOfBitsStartAtBytes) {
+  const MatrixLayout bits = {DataType::kB1, Order::kRowMajor, 3, 13, 2};
+  const auto wire = ToWireLayout(Layout(0, 0), bits, "a.inline");
+  ASSERT_TRUE(wire.ok());
+  EXPECT_EQ(wire->pitch_bytes, 2);
+  EXPECT_EQ(wire->least_bytes, 12);
+  EXPECT_EQ(ToWireLayout(Layout(0, 24), bits, "a.inline")->pitch_bytes, 3);
+  EXPECT_EQ(ToWireLayout(Layout(0, 18), bits, "a.inline").status().message(),
+            "a.inline.leading_dimension is 18; allowed: 0 or 16 to " +
+                std::to_string(jit::kMaxDimension) + ", a multiple of 8");
+  EXPECT_EQ(ToWireLayout(Strided(0, 12), bits, "a.inline").status().message(),
+            "a.inline.batch_stride is 12; allowed: from 0, a multiple of 8");
 }
 
 }  // namespace
