@@ -91,17 +91,17 @@ const Bad kBad[] = {
      [](auto& r) { ProblemOf(r).clear_a_type(); }},
     {"UnknownType", grpc::INVALID_ARGUMENT, "problem.b_type is 42",
      [](auto& r) { ProblemOf(r).set_b_type(v1::DataType(42)); }},
-    {"TypeNotServed", grpc::UNIMPLEMENTED, "problem.a_type is e4m3",
+    {"TypeNotServed", grpc::UNIMPLEMENTED, "problem.a_type is s32",
      [](auto& r) {
-       ProblemOf(r).set_a_type(v1::DATA_TYPE_E4M3);
-       ProblemOf(r).set_b_type(v1::DATA_TYPE_E4M3);
+       ProblemOf(r).set_a_type(v1::DATA_TYPE_S32);
+       ProblemOf(r).set_b_type(v1::DATA_TYPE_S32);
      }},
     {"CombinationNotServed", grpc::UNIMPLEMENTED, "problem.b_type is f16",
      [](auto& r) { ProblemOf(r).set_b_type(v1::DATA_TYPE_F16); }},
-    {"Batch", grpc::UNIMPLEMENTED, "problem.batch is 2; served: 1",
-     [](auto& r) { ProblemOf(r).set_batch(2); }},
-    {"Activation", grpc::UNIMPLEMENTED, "problem.activation",
-     [](auto& r) { ProblemOf(r).set_activation(v1::ACTIVATION_RELU); }},
+    {"Batch", grpc::INVALID_ARGUMENT, "problem.batch is -1; allowed: 0 to",
+     [](auto& r) { ProblemOf(r).set_batch(-1); }},
+    {"Activation", grpc::INVALID_ARGUMENT, "problem.activation is 99",
+     [](auto& r) { ProblemOf(r).set_activation(v1::Activation(99)); }},
     {"Sparsity", grpc::UNIMPLEMENTED, "problem.sparsity",
      [](auto& r) { ProblemOf(r).set_sparsity(v1::SPARSITY_2_4); }},
     {"UnknownOrder", grpc::INVALID_ARGUMENT, "problem.d_order is 7",
