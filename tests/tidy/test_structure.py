@@ -30,9 +30,13 @@ ARROWS = {
     "service/log": set(),
     "service/engine": {"service/device", "jit"},
     "service/rpc": {"service/engine", "service/device", "service/log", "jit"},
+    "service/daemon": {"service/rpc", "service/engine", "service/device",
+                       "service/host", "service/gpu", "service/log", "jit",
+                       "clients/cli"},
+    "clients/cli": set(),
     "clients/cpp": {"jit/base/status.h"},
-    "clients/gemmctl": {"clients/cpp", "jit"},
-    "clients/warmup": {"clients/cpp", "jit"},
+    "clients/gemmctl": {"clients/cpp", "clients/cli", "jit"},
+    "clients/warmup": {"clients/cpp", "clients/cli", "jit"},
 }
 # Headers that only these rooms may include.
 GRPC_ROOMS = ("service/rpc", "clients/cpp", "clients/gemmctl", "clients/warmup")

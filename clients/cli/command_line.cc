@@ -1,0 +1,338 @@
+#include "clients/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "clients/cli/address.h"
+#include "clients/cli/quantity.h"
+
+namespace gemmd::cli {
+namespace {
+
+constexpr size_t kNameColumns = 30;
+constexpr size_t kTextColumns = 80 - kNameColumns;
+
+// `text` in lines that fit beside the names of options.
+std::string Wrap(const std::string& text) {
+  std::string wrapped;
+  size_t column = 0;
+  for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    if (column > 0 && column + 1 + word.size() > kTextColumns) {
+      wrapped += '\n';
+      column = 0;
+    } else if (column > 0) {
+      wrapped += ' ';
+      ++column;
+    }
+    absl::StrAppend(&wrapped, word);
+    column += word.size();
+  }
+  return wrapped;
+}
+
+// "Requests at a time." with its default and its range.
+std::string Describe(const std::string& help, const std::string& fallback,
+                     const std::string& allowed) {
+  std::string text = help;
+  if (!fallback.empty()) absl::StrAppend(&text, " Default: ", fallback, ".");
+  if (!allowed.empty() && allowed != "from 0") {
+    absl::StrAppend(&text, " Allowed: ", allowed, ".");
+  }
+  return text;
+}
+
+std::string RangeText(int64_t least, int64_t most,
+                      std::string (*format)(int64_t)) {
+  return most == std::numeric_limits<int64_t>::max()
+             ? absl::StrCat("from ", format(least))
+             : absl::StrCat(format(least), " to ", format(most));
+}
+
+std::string FormatInt(int64_t value) { return absl::StrCat(value); }
+
+absl::Status Allowed(const std::string& text) {
+  return absl::InvalidArgumentError(text);
+}
+
+}  // namespace
+
+CLI::Option* Command::Add(const std::string& name, const std::string& help,
+                          const Parse& parse) {
+  const std::vector<std::string> parts = absl::StrSplit(name, ' ');
+  const auto callback = [parse,
+                         option = parts[0]](const CLI::results_t& values) {
+    const absl::Status status = parse(values.back());
+    if (status.ok()) return true;
+    const bool blank =
+        values.back().empty() || absl::StrContains(values.back(), ' ');
+    const char* const quote = blank ? "'" : "";
+    throw CLI::ValidationError(
+        absl::StrCat(option.substr(option.rfind(',') + 1), " is ", quote,
+                     values.back(), quote, "; allowed: ", status.message()));
+  };
+  CLI::Option* const option = app_->add_option(parts[0], callback, Wrap(help));
+  option->type_name(parts.size() > 1 ? parts[1] : "VALUE");
+  option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  option->group(heading_);
+  return option;
+}
+
+void Command::Switch(const std::string& name, bool& to,
+                     const std::string& help) {
+  app_->add_flag(name, to, Wrap(help))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->group(heading_);
+}
+
+void Command::Text(const std::string& name, std::string& to,
+                   const std::string& help) {
+  Add(name, Describe(help, to, ""), [&to](const std::string& value) {
+    to = value;
+    return absl::OkStatus();
+  });
+}
+
+void Command::List(const std::string& name, std::vector<std::string>& to,
+                   const std::string& help) {
+  Add(name, Describe(help, absl::StrJoin(to, ","), ""),
+      [&to](const std::string& value) {
+        to = absl::StrSplit(value, ',', absl::SkipEmpty());
+        return absl::OkStatus();
+      });
+}
+
+void Command::Choice(const std::string& name, std::string& to,
+                     const std::vector<std::string>& allowed,
+                     const std::string& help) {
+  const std::string all = absl::StrJoin(allowed, ", ");
+  Add(name, Describe(help, to, all), [&to, allowed, all](const auto& value) {
+    if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
+      return Allowed(all);
+    }
+    to = value;
+    return absl::OkStatus();
+  });
+}
+
+void Command::AddInt(const std::string& name, int64_t fallback, int64_t least,
+                     int64_t most, std::function<void(int64_t)> set,
+                     const std::string& help) {
+  const std::string range = RangeText(least, most, FormatInt);
+  Add(name, Describe(help, absl::StrCat(fallback), range),
+      [least, most, range, set = std::move(set)](const std::string& value) {
+        int64_t number = 0;
+        if (!absl::SimpleAtoi(value, &number) || number < least ||
+            number > most) {
+          return Allowed(range);
+        }
+        set(number);
+        return absl::OkStatus();
+      });
+}
+
+void Command::Number(const std::string& name, double& to,
+                     const std::string& help) {
+  Add(name, Describe(help, absl::StrCat(to), ""),
+      [&to](const std::string& value) {
+        return absl::SimpleAtod(value, &to) ? absl::OkStatus()
+                                            : Allowed("a number");
+      });
+}
+
+void Command::Bytes(const std::string& name, int64_t& to, Range<int64_t> range,
+                    const std::string& help) {
+  const std::string allowed = RangeText(range.least, range.most, FormatBytes);
+  Add(name, Describe(help, FormatBytes(to), allowed),
+      [&to, range, allowed](const std::string& value) {
+        const absl::StatusOr<int64_t> bytes = ParseBytes(value);
+        if (!bytes.ok()) return bytes.status();
+        if (*bytes < range.least || *bytes > range.most) {
+          return Allowed(allowed);
+        }
+        to = *bytes;
+        return absl::OkStatus();
+      });
+}
+
+void Command::Duration(const std::string& name, absl::Duration& to,
+                       absl::Duration bare, Range<absl::Duration> range,
+                       const std::string& help) {
+  const std::string allowed =
+      absl::StrCat(absl::FormatDuration(range.least), " to ",
+                   absl::FormatDuration(range.most));
+  Add(name, Describe(help, absl::FormatDuration(to), allowed),
+      [&to, bare, range, allowed](const std::string& value) {
+        const absl::StatusOr<absl::Duration> time = ParseDuration(value, bare);
+        if (!time.ok()) return time.status();
+        if (*time < range.least || *time > range.most) return Allowed(allowed);
+        to = *time;
+        return absl::OkStatus();
+      });
+}
+
+void Command::Parsed(const std::string& name, const std::string& fallback,
+                     const Parse& parse, const std::string& help) {
+  Add(name, Describe(help, fallback, ""), parse);
+}
+
+void Command::Server(std::string& to) {
+  const char* const environment = std::getenv("GEMMD_SERVER");
+  to = environment != nullptr && *environment != '\0' ? environment
+                                                      : "localhost:50051";
+  Add("--server ADDRESS",
+      Describe("The daemon: host:port or unix:/path.", to,
+               "$GEMMD_SERVER sets the default"),
+      [&to](const std::string& value) {
+        to = value;
+        return absl::OkStatus();
+      });
+}
+
+void Command::Require(const std::string& name) {
+  app_->get_option(name)->required();
+}
+
+void Command::Operand(const std::string& name, std::string& to,
+                      const std::string& help) {
+  app_->add_option(name, to, Wrap(help))->required()->type_name("");
+}
+
+void Command::Operands(const std::string& name, std::vector<std::string>& to,
+                       int least, const std::string& help) {
+  app_->add_option(name, to, Wrap(help))
+      ->required(least > 0)
+      ->expected(least > 0 ? least : 1, 1 << 20)
+      ->type_name("");
+}
+
+void Command::Details(const std::string& text) { app_->footer("\n" + text); }
+
+Command& Command::Subcommand(const std::string& name,
+                             const std::string& summary) {
+  app_->require_subcommand(1);
+  subcommands_.emplace_back(
+      new Command(app_->add_subcommand(name, Wrap(summary))));
+  return *subcommands_.back();
+}
+
+// A list is one value with commas, as on the command line, and options have
+// their names of today.
+class Program::Config final : public CLI::ConfigTOML {
+ public:
+  explicit Config(const Program& program) : program_(program) {}
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(input);
+    for (CLI::ConfigItem& item : items) {
+      item.inputs = {absl::StrJoin(item.inputs, ",")};
+      item.name = program_.Rename(item.name);
+    }
+    return items;
+  }
+
+ private:
+  const Program& program_;
+};
+
+Program::Program(const std::string& name, const std::string& summary)
+    : Command(new CLI::App(summary, name)), owned_(app_) {
+  app_->set_help_flag("-h,--help", "Show this text and stop.");
+  app_->set_version_flag("--version", name + " " GEMMD_VERSION,
+                         "Show the version and stop.");
+  app_->get_formatter()->column_width(kNameColumns);
+  app_->option_defaults()->configurable(true);
+}
+
+Program::~Program() = default;
+
+void Program::Alias(const std::string& old_name, const std::string& name) {
+  aliases_[old_name] = name;
+}
+
+void Program::ConfigFile() {
+  app_->set_config("--config", "",
+                   Wrap("A file of \"name = value\" lines; names are those of "
+                        "options without dashes. The command line counts "
+                        "more."))
+      ->type_name("FILE");
+  app_->allow_config_extras(CLI::config_extras_mode::error);
+  app_->config_formatter(std::make_shared<Config>(*this));
+}
+
+std::string Program::Rename(const std::string& option) const {
+  const std::string dashed = absl::StrReplaceAll(option, {{"_", "-"}});
+  const auto alias = aliases_.find(dashed);
+  return alias == aliases_.end() ? dashed : alias->second;
+}
+
+std::vector<std::string> Program::Words(int argc,
+                                        const char* const* argv) const {
+  std::vector<std::string> words;
+  bool options = true;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    options = options && word != "--";
+    const size_t equals = word.find('=');
+    if (!options || !absl::StartsWith(word, "--")) {
+      words.push_back(word);
+      continue;
+    }
+    const std::string name = "--" + Rename(word.substr(2, equals - 2));
+    if (equals == word.npos) {
+      words.push_back(name);
+    } else if (equals + 1 == word.size()) {
+      // CLI11 would take the next word for the value of "--name=".
+      words.insert(words.end(), {name, ""});
+    } else {
+      words.push_back(name + word.substr(equals));
+    }
+  }
+  return words;
+}
+
+int Program::RunParsed() {
+  const Command* command = this;
+  for (bool deeper = true; deeper;) {
+    deeper = false;
+    for (const auto& subcommand : command->subcommands_) {
+      if (!subcommand->app_->parsed()) continue;
+      command = subcommand.get();
+      deeper = true;
+      break;
+    }
+  }
+  const absl::StatusOr<int> code = command->body_();
+  if (code.ok()) return *code;
+  std::cerr << app_->get_name() << ": " << code.status().message() << "\n";
+  return absl::IsInvalidArgument(code.status()) ? kExitUsage : kExitFailed;
+}
+
+int Program::Main(int argc, const char* const* argv) {
+  try {
+    std::vector<std::string> words = Words(argc, argv);
+    std::reverse(words.begin(), words.end());
+    app_->parse(std::move(words));
+    return RunParsed();
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app_->exit(error);
+    std::cerr << app_->get_name() << ": " << error.what() << "\n"
+              << "See " << app_->get_name() << " --help.\n";
+    return kExitUsage;
+  } catch (const std::exception& error) {
+    std::cerr << app_->get_name() << ": " << error.what() << "\n";
+    return kExitFailed;
+  }
+}
+
+}  // namespace gemmd::cli

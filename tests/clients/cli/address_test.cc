@@ -1,0 +1,51 @@
+// Addresses are refused before anybody listens or dials.
+#include "clients/cli/address.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gemmd::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(AddressTest, WhereDaemonsListen) {
+  for (const char* good : {"127.0.0.1:0", "127.0.0.1:65535", "localhost:50051",
+                           "[::1]:50051", "unix:/run/gemmd.sock"}) {
+    EXPECT_TRUE(CheckListenAddress(good).ok()) << good;
+  }
+}
+
+TEST(AddressTest, WhatIsMissingIsNamed) {
+  for (const auto& [wrong, says] : {
+           std::pair{"", "it is empty"},
+           {"127.0.0.1", "it has no port"},
+           {"[::1]", "it has no port"},
+           {"::1:50051", "stands in brackets"},
+           {":50051", "it has no host"},
+           {"[]:50051", "it has no host"},
+           {"host:", "its port is ''"},
+           {"host:99999", "its port is '99999', not a number from 0 to 65535"},
+           {"host:-1", "its port is '-1'"},
+           {"host:50051x", "its port is '50051x'"},
+           {"a host:1", "it holds a blank"},
+           {"unix:", "it has no path"},
+       }) {
+    const absl::Status status = CheckListenAddress(wrong);
+    EXPECT_THAT(status.message(), HasSubstr(says)) << wrong;
+    EXPECT_THAT(status.message(), HasSubstr("allowed: HOST:PORT")) << wrong;
+  }
+  EXPECT_THAT(CheckListenAddress("unix:/" + std::string(200, 'x')).message(),
+              HasSubstr("at most 107"));
+}
+
+TEST(AddressTest, ClientsDialPortsAndSchemes) {
+  EXPECT_TRUE(CheckServerAddress("localhost:50051").ok());
+  EXPECT_TRUE(CheckServerAddress("unix:gemmd.sock").ok());
+  EXPECT_TRUE(CheckServerAddress("dns:///gemmd:50051").ok());
+  EXPECT_FALSE(CheckServerAddress("localhost").ok());
+  EXPECT_FALSE(CheckServerAddress("localhost:0").ok());
+}
+
+}  // namespace
+}  // namespace gemmd::cli

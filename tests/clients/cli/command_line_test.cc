@@ -1,0 +1,283 @@
+// One dialect: what every program of ours understands, and how it refuses.
+#include "clients/cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace gemmd::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+struct Outcome {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+// A program with one option of each kind and two subcommands.
+struct Sample {
+  Sample() : program("sample", "shows what there is") {
+    program.ConfigFile();
+    program.Alias("old-grace-ms", "grace");
+    program.Int("--lanes N", lanes, {1, 16}, "Requests at a time.");
+    program.Bytes("--limit BYTES", limit, {65536, int64_t{1} << 31}, "Most.");
+    program.Duration("--grace TIME", grace, absl::Milliseconds(1),
+                     {absl::ZeroDuration(), absl::Hours(1)}, "Wait so long.");
+    program.Number("--alpha X", alpha, "A factor.");
+    program.Text("--cache-dir DIR", directory, "Where kernels are.");
+    program.List("--listen ADDRESSES", listen, "Where to listen.");
+    program.Choice("--device KIND", device, {"auto", "host"}, "Which.");
+    program.Switch("--quiet", quiet, "Say less.");
+    program.Run([this] {
+      ++runs;
+      return absl::StatusOr<int>(kExitOk);
+    });
+  }
+
+  Outcome operator()(std::vector<const char*> words) {
+    words.insert(words.begin(), "sample");
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = program.Main(static_cast<int>(words.size()), words.data());
+    return {code, testing::internal::GetCapturedStdout(),
+            testing::internal::GetCapturedStderr()};
+  }
+
+  Program program;
+  int lanes = 2;
+  int64_t limit = int64_t{1} << 30;
+  absl::Duration grace = absl::Seconds(30);
+  double alpha = 1;
+  std::string directory;
+  std::vector<std::string> listen = {"127.0.0.1:50051"};
+  std::string device = "auto";
+  bool quiet = false;
+  int runs = 0;
+};
+
+TEST(CommandLineTest, ValuesFollowEqualsSignsAndBlanks) {
+  Sample sample;
+  const Outcome outcome =
+      sample({"--lanes=3", "--limit", "1MiB", "--grace=2s", "--alpha", "-0.5",
+              "--listen=a:1,b:2", "--quiet", "--device=host"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_EQ(sample.runs, 1);
+  EXPECT_EQ(sample.lanes, 3);
+  EXPECT_EQ(sample.limit, 1 << 20);
+  EXPECT_EQ(sample.grace, absl::Seconds(2));
+  EXPECT_EQ(sample.alpha, -0.5);
+  EXPECT_THAT(sample.listen, ElementsAre("a:1", "b:2"));
+  EXPECT_TRUE(sample.quiet);
+  EXPECT_EQ(sample.device, "host");
+}
+
+TEST(CommandLineTest, DefaultsStay) {
+  Sample sample;
+  EXPECT_EQ(sample({}).code, kExitOk);
+  EXPECT_EQ(sample.lanes, 2);
+  EXPECT_THAT(sample.listen, ElementsAre("127.0.0.1:50051"));
+}
+
+TEST(CommandLineTest, TheLastOfTwoEqualOptionsCounts) {
+  Sample sample;
+  EXPECT_EQ(
+      sample({"--lanes=3", "--listen=a:1", "--listen=b:2", "--lanes=4"}).code,
+      kExitOk);
+  EXPECT_EQ(sample.lanes, 4);
+  EXPECT_THAT(sample.listen, ElementsAre("b:2"));
+}
+
+TEST(CommandLineTest, AnEmptyValueIsNotTheNextWord) {
+  Sample sample;
+  sample.directory = "/somewhere";
+  EXPECT_EQ(sample({"--cache-dir=", "--lanes=3"}).code, kExitOk);
+  EXPECT_EQ(sample.directory, "");
+  EXPECT_EQ(sample.lanes, 3);
+  EXPECT_EQ(sample({"--listen="}).code, kExitOk);
+  EXPECT_THAT(sample.listen, IsEmpty());
+}
+
+TEST(CommandLineTest, FormerSpellingsAreUnderstoodAndNotShown) {
+  Sample sample;
+  EXPECT_EQ(sample({"--cache_dir=/a_b", "--old_grace_ms", "250"}).code,
+            kExitOk);
+  EXPECT_EQ(sample.directory, "/a_b");
+  EXPECT_EQ(sample.grace, absl::Milliseconds(250));
+  EXPECT_THAT(sample({"--help"}).out,
+              AllOf(Not(HasSubstr("old")), Not(HasSubstr("cache_dir"))));
+}
+
+TEST(CommandLineTest, WrongValuesSayWhatIsAllowed) {
+  Sample sample;
+  for (const auto& [word, says] : {
+           std::pair{"--lanes=0", "--lanes is 0; allowed: 1 to 16"},
+           {"--lanes=x", "--lanes is x; allowed: 1 to 16"},
+           {"--lanes=4294967297", "--lanes is 4294967297; allowed: 1 to 16"},
+           {"--lanes=", "--lanes is ''; allowed: 1 to 16"},
+           {"--limit=1", "--limit is 1; allowed: 64KiB to 2GiB"},
+           {"--limit=1apple", "--limit is 1apple; allowed: a number of bytes"},
+           {"--grace=2h", "--grace is 2h; allowed: 0 to 1h"},
+           {"--grace=x", "--grace is x; allowed: a time such as"},
+           {"--alpha=two", "--alpha is two; allowed: a number"},
+           {"--device=tpu", "--device is tpu; allowed: auto, host"},
+           {"--speed=9", "--speed=9"},
+           {"stray", "stray"},
+           {"--lanes", "--lanes"},
+       }) {
+    const Outcome outcome = sample({word});
+    EXPECT_EQ(outcome.code, kExitUsage) << word;
+    EXPECT_THAT(outcome.err, HasSubstr(says)) << word;
+    EXPECT_THAT(outcome.err, HasSubstr("See sample --help.")) << word;
+    EXPECT_EQ(outcome.out, "") << word;
+  }
+  EXPECT_EQ(sample.runs, 0);
+}
+
+TEST(CommandLineTest, HelpAndVersionAreNoErrors) {
+  Sample sample;
+  for (const char* word : {"-h", "--help"}) {
+    const Outcome help = sample({word});
+    EXPECT_EQ(help.code, kExitOk);
+    EXPECT_THAT(help.out,
+                AllOf(HasSubstr("--lanes N"), HasSubstr("Default: 2"),
+                      HasSubstr("1 to 16"), HasSubstr("Default: 1GiB"),
+                      HasSubstr("127.0.0.1:50051")));
+    for (size_t start = 0, end; start < help.out.size(); start = end + 1) {
+      end = help.out.find('\n', start);
+      EXPECT_LE(end - start, 80) << help.out.substr(start, end - start);
+    }
+  }
+  const Outcome version = sample({"--version"});
+  EXPECT_EQ(version.code, kExitOk);
+  EXPECT_THAT(version.out, testing::StartsWith("sample 0."));
+  EXPECT_EQ(sample.runs, 0);
+}
+
+class ConfigTest : public testing::Test {
+ protected:
+  // --config with a file of this content.
+  std::string Write(const std::string& content) {
+    const std::string path =
+        testing::TempDir() + "/" +
+        testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::ofstream(path) << content;
+    return "--config=" + path;
+  }
+
+  Sample sample_;
+};
+
+TEST_F(ConfigTest, SetsWhatTheCommandLineDoesNot) {
+  const std::string config = Write(
+      "# of this machine\nlanes = 5\nlimit = \"1MiB\"  # with a unit\n"
+      "cache-dir = \"/var/cache\"\nquiet = true\n"
+      "listen = [\"a:1\", \"b:2\"]\ngrace = 3\n");
+  const Outcome outcome = sample_({config.c_str(), "--grace=4"});
+  EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_EQ(sample_.lanes, 5);
+  EXPECT_EQ(sample_.limit, 1 << 20);
+  EXPECT_EQ(sample_.directory, "/var/cache");
+  EXPECT_TRUE(sample_.quiet);
+  EXPECT_THAT(sample_.listen, ElementsAre("a:1", "b:2"));
+  EXPECT_EQ(sample_.grace, absl::Milliseconds(4));
+}
+
+TEST_F(ConfigTest, MistakesAreErrors) {
+  for (const auto& [content, says] : {
+           std::pair{"lanse = 5\n", "lanse"},
+           {"lanes = 17\n", "--lanes is 17; allowed: 1 to 16"},
+           {"[cache]\nlimit = 65536\n", "cache"},
+       }) {
+    const std::string config = Write(content);
+    const Outcome outcome = sample_({config.c_str()});
+    EXPECT_EQ(outcome.code, kExitUsage) << content;
+    EXPECT_THAT(outcome.err, HasSubstr(says)) << content;
+  }
+  const Outcome missing = sample_({"--config=/nowhere/gemmd.toml"});
+  EXPECT_EQ(missing.code, kExitUsage);
+  EXPECT_THAT(missing.err, HasSubstr("/nowhere/gemmd.toml"));
+}
+
+// A tree of commands, as gemmctl has one.
+struct Tree {
+  Tree() : program("tree", "has branches") {
+    Command& tensor = program.Subcommand("tensor", "matrices of the daemon");
+    Command& show = tensor.Subcommand("show", "one tensor");
+    show.Operand("HANDLE", handle, "Its name.");
+    show.Server(server);
+    show.Text("-o,--output FILE", output, "Where to.");
+    show.Run([this]() -> absl::StatusOr<int> { return result; });
+    Command& drop = program.Subcommand("drop", "forgets");
+    drop.Operands("KEY", keys, 1, "Which.");
+    drop.Run([]() -> absl::StatusOr<int> { throw std::bad_alloc(); });
+  }
+  Outcome operator()(std::vector<const char*> words) {
+    words.insert(words.begin(), "tree");
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = program.Main(static_cast<int>(words.size()), words.data());
+    return {code, testing::internal::GetCapturedStdout(),
+            testing::internal::GetCapturedStderr()};
+  }
+
+  Program program;
+  absl::StatusOr<int> result = kExitOk;
+  std::string handle, server, output;
+  std::vector<std::string> keys;
+};
+
+TEST(SubcommandTest, OptionsAndOperandsMix) {
+  Tree tree;
+  EXPECT_EQ(tree({"tensor", "show", "-o", "-", "h1", "--server=a:1"}).code,
+            kExitOk);
+  EXPECT_EQ(tree.handle, "h1");
+  EXPECT_EQ(tree.output, "-");
+  EXPECT_EQ(tree.server, "a:1");
+}
+
+TEST(SubcommandTest, TheServerComesFromTheEnvironment) {
+  setenv("GEMMD_SERVER", "unix:/run/gemmd.sock", 1);
+  EXPECT_EQ(Tree().server, "unix:/run/gemmd.sock");
+  unsetenv("GEMMD_SERVER");
+  EXPECT_EQ(Tree().server, "localhost:50051");
+}
+
+TEST(SubcommandTest, ErrorsBecomeExitCodes) {
+  Tree tree;
+  tree.result = absl::InvalidArgumentError("--x does not go with --y");
+  EXPECT_EQ(tree({"tensor", "show", "h"}).code, kExitUsage);
+  tree.result = absl::NotFoundError("no tensor h");
+  const Outcome outcome = tree({"tensor", "show", "h"});
+  EXPECT_EQ(outcome.code, kExitFailed);
+  EXPECT_EQ(outcome.err, "tree: no tensor h\n");
+  tree.result = 1;
+  EXPECT_EQ(tree({"tensor", "show", "h"}).code, 1);
+}
+
+TEST(SubcommandTest, ExceptionsBecomeExitCodes) {
+  const Outcome outcome = Tree()({"drop", "a", "b"});
+  EXPECT_EQ(outcome.code, kExitFailed);
+  EXPECT_THAT(outcome.err, HasSubstr("tree: "));
+}
+
+TEST(SubcommandTest, MissingAndUnknownWordsAreUsageErrors) {
+  Tree tree;
+  EXPECT_EQ(tree({}).code, kExitUsage);
+  EXPECT_EQ(tree({"tensor"}).code, kExitUsage);
+  EXPECT_EQ(tree({"tensor", "show"}).code, kExitUsage);
+  EXPECT_EQ(tree({"tensor", "show", "a", "b"}).code, kExitUsage);
+  EXPECT_EQ(tree({"fly"}).code, kExitUsage);
+  EXPECT_EQ(tree({"drop"}).code, kExitUsage);
+  EXPECT_THAT(tree({"tensor", "show", "--help"}).out,
+              AllOf(HasSubstr("HANDLE"), HasSubstr("GEMMD_SERVER")));
+}
+
+}  // namespace
+}  // namespace gemmd::cli
