@@ -120,7 +120,7 @@ def check_warmup(image):
     problems = pathlib.Path(__file__).with_name("warmup.txt").read_text()
     image.path("/tmp/warmup.txt").write_text(problems)
     lines = image.run("gemm-warmup", "compile",
-                      "--cache_dir=/var/cache/gemmd", "/tmp/warmup.txt")
+                      "--cache-dir=/var/cache/gemmd", "/tmp/warmup.txt")
     print(f"       gemm-warmup: {lines.splitlines()[-1].strip()}")
 
 

@@ -30,8 +30,8 @@ trap 'exit 130' INT TERM
 echo "== Starting a daemon"
 # An empty cache, so that the first product shows a compile.
 rm -rf "$cache"
-"$build/service/gemmd" --listen=127.0.0.1:0 --port_file="$work/port" \
-  --cache_dir="$cache" > "$work/log" 2>&1 &
+"$build/service/gemmd" --listen=127.0.0.1:0 --port-file="$work/port" \
+  --cache-dir="$cache" > "$work/log" 2>&1 &
 daemon=$!
 for ((i = 0; i < 300; i++)); do
   [[ -s $work/port ]] && break

@@ -15,8 +15,8 @@ daemon=
 trap '[[ $daemon ]] && kill "$daemon" 2>/dev/null; rm -rf "$work"' EXIT
 
 # shellcheck disable=SC2086
-"$build/service/gemmd" --listen=127.0.0.1:0 --port_file="$work/port" \
-  --cache_dir="${GEMMD_CACHE:-$build/test-cache}" ${GEMMD_FLAGS:-} \
+"$build/service/gemmd" --listen=127.0.0.1:0 --port-file="$work/port" \
+  --cache-dir="${GEMMD_CACHE:-$build/test-cache}" ${GEMMD_FLAGS:-} \
   > "$work/log" 2>&1 &
 daemon=$!
 for ((i = 0; i < 300; i++)); do

@@ -19,8 +19,9 @@ absl::StatusOr<Flags> Flags::Parse(const std::vector<FlagSpec>& specs,
       continue;
     }
     const size_t equals = argument.find('=');
-    const std::string name =
+    std::string name =
         argument.substr(2, equals == argument.npos ? equals : equals - 2);
+    std::replace(name.begin(), name.end(), '-', '_');
     const auto spec =
         std::find_if(specs.begin(), specs.end(),
                      [&name](const FlagSpec& s) { return s.name == name; });

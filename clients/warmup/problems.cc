@@ -26,7 +26,7 @@ const char kProblemFiles[] =
     "LAYOUT has the letters of column-major BLAS: first A (N: m x k stored\n"
     "column-major, T: row-major), then B (N: k x n column-major, T:\n"
     "row-major). D is column-major unless order=row; # starts a comment.\n"
-    "A daemon writes such a file with --record_problems. A FILE whose name\n"
+    "A daemon writes such a file with --record-problems. A FILE whose name\n"
     "ends with .textproto is a gemmd.v1.PrepareKernelsRequest in protobuf's\n"
     "text format.\n";
 

@@ -1,18 +1,16 @@
-// The flags of the kernel cache, --cache_dir aside.
+// The parts of the kernel cache that hold secrets and connections.
 #ifndef GEMMD_SERVICE_DAEMON_CACHE_OPTIONS_H_
 #define GEMMD_SERVICE_DAEMON_CACHE_OPTIONS_H_
 
-#include <string>
-
 #include "absl/status/statusor.h"
 #include "jit/cache/kernel_cache.h"
+#include "service/daemon/options.h"
 
 namespace gemmd::daemon {
 
-// INVALID_ARGUMENT names the flag. An empty `directory` keeps kernels in
-// memory alone.
-absl::StatusOr<jit::KernelCache::Options> CacheOptions(
-    const std::string& directory);
+// `options.cache` with its shared tier and where it reports trouble.
+// INVALID_ARGUMENT names the option.
+absl::StatusOr<jit::KernelCache::Options> CacheOptions(const Options& options);
 
 }  // namespace gemmd::daemon
 

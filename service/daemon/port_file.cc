@@ -20,7 +20,7 @@ absl::Status WritePortFile(const std::string& path,
     const int error = errno;
     std::remove(temporary.c_str());
     return absl::ErrnoToStatus(error,
-                               absl::StrCat("cannot write --port_file ", path));
+                               absl::StrCat("cannot write --port-file ", path));
   }
   return absl::OkStatus();
 }

@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<ProblemLog>> ProblemLog::Open(
       open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!file.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--record_problems: cannot write ", path));
+        absl::StrCat("--record-problems: cannot write ", path));
   }
   return std::unique_ptr<ProblemLog>(
       new ProblemLog(std::move(file), std::move(lines)));

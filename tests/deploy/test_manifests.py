@@ -42,18 +42,18 @@ def _check_compose(path):
 def _flags(words):
     """{name: value} of the words that are flags."""
     return {name: value for name, value in
-            re.findall(r"--(\w+)(?:=(\S+))?", " ".join(words))}
+            re.findall(r"--([\w-]+)(?:=(\S+))?", " ".join(words))}
 
 
 def _known_flags():
-    source = (_ROOT / "service/main.cc").read_text()
-    return set(re.findall(r"ABSL_FLAG\([^,]+, (\w+),", source))
+    source = (_ROOT / "service/daemon/options.cc").read_text()
+    return set(re.findall(r'\bc\.\w+\("--([\w-]+)', source))
 
 
 def _drain_s(words):
     flags = _flags(words)
-    return (int(flags.get("drain_grace_ms", 0))
-            + int(flags.get("drain_timeout_ms", 30000))) / 1000
+    return (int(flags.get("drain-grace", "0s").removesuffix("s"))
+            + int(flags.get("drain-timeout", "30s").removesuffix("s")))
 
 
 def _entrypoint():

@@ -62,8 +62,8 @@ failed() {
 
 start_daemon() {
   "${ours[@]}" "$bundle/bin/gemmd" --listen=127.0.0.1:0 \
-    --device="${device%%:*}" --port_file="$work/port" --cache_dir="$cache" \
-    --compile_threads="$((cores > 64 ? 64 : cores))" --lanes=4 --queue=1024 \
+    --device="${device%%:*}" --port-file="$work/port" --cache-dir="$cache" \
+    --compile-threads="$((cores > 64 ? 64 : cores))" --lanes=4 --queue=1024 \
     > "$output/gemmd.log" 2>&1 &
   daemon=$!
   for ((i = 0; i < 600; i++)); do

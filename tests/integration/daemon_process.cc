@@ -40,8 +40,8 @@ TemporaryFolder::~TemporaryFolder() {
 DaemonProcess::DaemonProcess(const std::vector<std::string>& flags) {
   std::vector<std::string> arguments = {
       GEMMD_TEST_DAEMON, "--listen=127.0.0.1:0",
-      "--port_file=" + folder_.path() + "/port",
-      "--cache_dir=" + folder_.path() + "/cache"};
+      "--port-file=" + folder_.path() + "/port",
+      "--cache-dir=" + folder_.path() + "/cache"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());

@@ -22,7 +22,7 @@ using ::testing::Not;
 using testing::OnesTimesTwos;
 
 constexpr char kNvrtc[] = "--nvrtc=" GEMMD_TEST_NVRTC;
-constexpr char kNoNvrtc[] = "--nvrtc=/nonexistent";
+constexpr char kNoNvrtc[] = "--nvrtc=none";
 
 class Client {
  public:
@@ -58,7 +58,7 @@ class Client {
 
 TEST(DaemonTest, CompilesOnceAndRunsCachedKernelsWithoutACompiler) {
   const testing::TemporaryFolder folder;
-  const std::string cache = "--cache_dir=" + folder.path() + "/cache";
+  const std::string cache = "--cache-dir=" + folder.path() + "/cache";
   {
     DaemonProcess daemon({"--device=host", kNvrtc, cache});
     Client client(daemon);
@@ -110,7 +110,7 @@ TEST(DaemonTest, ACacheThatCannotBeWrittenCostsOnlyTheCache) {
   const testing::TemporaryFolder folder;
   std::ofstream(folder.path() + "/file") << "in the way";
   DaemonProcess daemon(
-      {"--device=host", kNvrtc, "--cache_dir=" + folder.path() + "/file/x"});
+      {"--device=host", kNvrtc, "--cache-dir=" + folder.path() + "/file/x"});
   Client client(daemon);
   const grpc::Status status = client.Multiply(OnesTimesTwos(9, 9, 9));
   ASSERT_TRUE(status.ok()) << status.error_message();
@@ -144,15 +144,52 @@ TEST(DaemonTest, BadFlagsAreNamed) {
   for (const auto& [flag, says] : {
            std::pair{"--lanes=0", "--lanes is 0; allowed: 1 to 16"},
            {"--queue=0", "--queue is 0"},
-           {"--max_message_bytes=2147483648", "--max_message_bytes"},
-           {"--tensor_ttl_s=0", "--tensor_ttl_s"},
+           {"--max-message-bytes=2GiB",
+            "--max-message-bytes is 2GiB; allowed: 64KiB to 2147483647"},
+           {"--max-inflight-bytes=1MiB", "allowed: from 1GiB"},
+           {"--tensor-ttl=0", "--tensor-ttl is 0; allowed: 1s to"},
+           {"--listen=", "--listen is empty"},
+           {"--listen=127.0.0.1", "127.0.0.1: it has no port"},
+           {"--listen=127.0.0.1:99999", "its port is '99999'"},
+           {"--nvrtc=/nonexistent", "--nvrtc is /nonexistent: libnvrtc was"},
+           {"--config=/nonexistent", "/nonexistent"},
            {"--device=tpu", "--device"},
-           {"--listen=0.0.0.0:0", "--allow_plaintext_nonloopback"},
+           {"--listen=0.0.0.0:0", "--allow-plaintext-nonloopback"},
        }) {
     DaemonProcess daemon({"--device=host", kNoNvrtc, flag});
     EXPECT_EQ(daemon.Wait(), 2) << flag;
     EXPECT_THAT(daemon.Log(), HasSubstr(says));
   }
+}
+
+TEST(DaemonTest, HelpAndVersionAreNoFailures) {
+  for (const char* word : {"--help", "-h", "--version"}) {
+    DaemonProcess daemon({word});
+    EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+  }
+}
+
+TEST(DaemonTest, ReadsAConfigurationFile) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.path() + "/gemmd.toml";
+  std::ofstream(path) << "device = \"host\"\nnvrtc = \"none\"\n"
+                         "max-message-bytes = \"1MiB\"\ntensor-ttl = 90\n";
+  DaemonProcess daemon({"--config=" + path, "--max-message-bytes=2MiB"});
+  Client client(daemon);
+  const v1::ServerInfo info = client.Info();
+  EXPECT_EQ(info.devices(0).name(), "host");
+  EXPECT_FALSE(info.can_compile());
+  EXPECT_EQ(info.limits().tensor_ttl_s(), 90);
+  EXPECT_EQ(info.limits().max_message_bytes(), 2 << 20);
+}
+
+TEST(DaemonTest, UnderstandsTheFormerSpellings) {
+  DaemonProcess daemon({"--device=host", kNoNvrtc, "--tensor_ttl_s=90",
+                        "--max_message_bytes", "1048576"});
+  Client client(daemon);
+  const v1::ServerInfo info = client.Info();
+  EXPECT_EQ(info.limits().tensor_ttl_s(), 90);
+  EXPECT_EQ(info.limits().max_message_bytes(), 1 << 20);
 }
 
 TEST(DaemonTest, TwoDaemonsDoNotShareAPort) {

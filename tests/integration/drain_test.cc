@@ -116,8 +116,7 @@ class Caller {
 };
 
 TEST(DrainTest, ASecondSignalIsHarmless) {
-  DaemonProcess daemon(
-      {"--device=host", kNvrtc, "--drain_grace_ms=2000"});
+  DaemonProcess daemon({"--device=host", kNvrtc, "--drain-grace=2s"});
   ASSERT_NE(daemon.Connect(), nullptr);
   daemon.Signal(SIGINT);
   EXPECT_EQ(daemon.Wait(absl::Milliseconds(300)), std::nullopt);
@@ -130,7 +129,7 @@ TEST(DrainTest, ASecondSignalIsHarmless) {
 TEST(DrainTest, AProductThatDoesNotEndIsGivenUp) {
   constexpr int64_t kSide = 6144;  // Seconds of one core.
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  DaemonProcess daemon({"--device=host", kNvrtc, "--drain_timeout_ms=0"});
+  DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=0"});
   unsetenv("OPENBLAS_NUM_THREADS");
   Caller caller(daemon.Connect());
   ASSERT_TRUE(caller.Multiply(OnesTimesTwos(256, 256, 256)).get().ok());
@@ -157,7 +156,7 @@ TEST(DrainTest, AProductThatDoesNotEndIsGivenUp) {
 }
 
 TEST(DrainTest, AStoppedCompileWorkerIsKilled) {
-  DaemonProcess daemon({"--device=host", kNvrtc, "--drain_timeout_ms=300"});
+  DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=300ms"});
   const auto channel = daemon.Connect();
   const pid_t worker = WorkerOf(daemon.pid());
   ASSERT_EQ(kill(worker, SIGSTOP), 0);
@@ -191,7 +190,7 @@ TEST(DrainTest, AKeyThatAnotherProcessLocksIsAbandoned) {
   ASSERT_EQ(fcntl(file.get(), F_OFD_SETLK, &all), 0);
 
   DaemonProcess daemon({"--device=host", kNvrtc, "--cache_dir=" + cache,
-                        "--drain_timeout_ms=300"});
+                        "--drain-timeout=300ms"});
   Caller caller(daemon.Connect());
   auto waiting = caller.Multiply(OnesTimesTwos(9, 9, 9));
   EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(500)),
@@ -202,8 +201,7 @@ TEST(DrainTest, AKeyThatAnotherProcessLocksIsAbandoned) {
 }
 
 TEST(DrainTest, AConnectionThatIdlesIsClosed) {
-  DaemonProcess daemon(
-      {"--device=host", kNvrtc, "--drain_timeout_ms=60000"});
+  DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=60s"});
   ASSERT_NE(daemon.Connect(), nullptr);
   int port = 0;
   const std::string address = daemon.address();

@@ -292,7 +292,7 @@ TEST(ServerTest, RefusesToListenWhereItMustNotOrCannot) {
   auto started = rpc::Server::Start(options, server.engine());
   EXPECT_EQ(started.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(started.status().message(),
-              HasSubstr("--allow_plaintext_nonloopback"));
+              HasSubstr("--allow-plaintext-nonloopback"));
   options.listen = {server.address()};  // Taken.
   started = rpc::Server::Start(options, server.engine());
   EXPECT_EQ(started.status().code(), absl::StatusCode::kUnavailable);

@@ -32,7 +32,7 @@ class WarmupDaemonTest : public ::testing::Test {
   }
 
   std::string CacheFlag(const std::string& name) const {
-    return absl::StrCat("--cache_dir=", Path(name));
+    return absl::StrCat("--cache-dir=", Path(name));
   }
 
   const TemporaryFolder folder_;
@@ -95,8 +95,8 @@ TEST_F(WarmupDaemonTest, ADaemonOnABundleCompilesNothingAndAnswersAtOnce) {
           .code,
       0);
   const absl::Time start = absl::Now();
-  DaemonProcess daemon({"--device=host", "--nvrtc=/nonexistent",
-                        "--require_complete", CacheFlag("other")});
+  DaemonProcess daemon({"--device=host", "--nvrtc=none",
+                        "--require-complete", CacheFlag("other")});
   ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
   const auto result = Multiply(daemon.address());
   const absl::Duration took = absl::Now() - start;
@@ -135,7 +135,7 @@ TEST_F(WarmupDaemonTest, ADaemonOnABundleCompilesNothingAndAnswersAtOnce) {
 TEST_F(WarmupDaemonTest, CompilesWhatADaemonRecorded) {
   {
     DaemonProcess daemon({"--device=host", kNvrtc, CacheFlag("cache"),
-                          "--record_problems=" + Path("recorded")});
+                          "--record-problems=" + Path("recorded")});
     ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
     for (int i = 0; i < 2; ++i) {
       ASSERT_TRUE(Multiply(daemon.address()).ok());

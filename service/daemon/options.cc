@@ -1,0 +1,150 @@
+#include "service/daemon/options.h"
+
+#include <cstdlib>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "clients/cli/address.h"
+#include "clients/cli/quantity.h"
+#include "jit/base/status.h"
+
+namespace gemmd::daemon {
+namespace {
+
+constexpr absl::Duration kMs = absl::Milliseconds(1);
+constexpr absl::Duration kSecond = absl::Seconds(1);
+
+// Empty when there is no home: then kernels are kept in memory alone.
+std::string DefaultCacheDirectory() {
+  const char* const xdg = std::getenv("XDG_CACHE_HOME");
+  if (xdg != nullptr && *xdg != '\0') return absl::StrCat(xdg, "/gemmd");
+  const char* const home = std::getenv("HOME");
+  if (home != nullptr && *home != '\0') {
+    return absl::StrCat(home, "/.cache/gemmd");
+  }
+  return "";
+}
+
+void DeclareNetwork(cli::Command& c, Options& o) {
+  c.Heading("Network");
+  c.List("--listen ADDRESSES", o.server.listen,
+         "Addresses to listen on, separated by commas: 127.0.0.1:0 (any free "
+         "port), [::1]:50051, unix:/path.");
+  c.Switch("--allow-plaintext-nonloopback",
+           o.server.allow_plaintext_nonloopback,
+           "Listen also on addresses that other machines can reach, without "
+           "encryption and without authentication.");
+  c.Text("--port-file FILE", o.port_file,
+         "File to which the bound addresses are written, one a line, once the "
+         "daemon serves.");
+  c.Int("--network-threads N", o.server.loops, {1, 64},
+        "Threads that move messages.");
+  c.Bytes("--max-message-bytes BYTES", o.server.limits.max_message_bytes,
+          {65536, std::numeric_limits<int32_t>::max()},
+          "Largest request or response.");
+  c.Bytes("--max-inflight-bytes BYTES", o.server.limits.max_in_flight_bytes,
+          {65536},
+          "Bytes of received requests that are held at a time, at least "
+          "--max-message-bytes; beyond it requests are refused with "
+          "RESOURCE_EXHAUSTED.");
+  c.Duration("--drain-grace TIME", o.server.drain_grace, kMs,
+             {absl::ZeroDuration(), absl::Hours(1)},
+             "After SIGTERM the daemon reports NOT_SERVING but serves on for "
+             "so long, so that balancers notice.");
+  c.Duration("--drain-timeout TIME", o.server.drain_timeout, kMs,
+             {absl::ZeroDuration(), absl::Hours(1)},
+             "Calls that still run so long after the grace period are "
+             "cancelled and compiles killed. What has not stopped 2 seconds "
+             "later is given up, and the exit code is 3.");
+}
+
+void DeclareProducts(cli::Command& c, Options& o) {
+  c.Heading("Products and tensors");
+  c.Choice("--device KIND", o.device, {"auto", "cuda", "host"},
+           "auto: every GPU of compute capability 9.0, or the host where "
+           "there is none; cuda: GPUs or nothing; host: the CPU.");
+  c.Int("--lanes N", o.engine.executor.lanes, {1, 16},
+        "Requests that each device works on at a time.");
+  c.Int("--queue N", o.engine.executor.max_queue, {1, 65536},
+        "Requests that may wait for each device; more are refused with "
+        "RESOURCE_EXHAUSTED.");
+  c.Int("--max-kernels N", o.engine.kernels.max_kernels, {16, 65536},
+        "Kernels loaded on each device at a time; the one that was used least "
+        "recently makes room for another.");
+  c.Bytes("--max-tensor-bytes BYTES", o.engine.tensors.max_bytes, {0},
+          "Device bytes of all resident tensors together; 0: three quarters "
+          "of the devices' memory.");
+  c.Duration("--tensor-ttl TIME", o.server.limits.tensor_ttl, kSecond,
+             {kSecond, absl::Hours(24 * 366 * 10)},
+             "Time without use after which a tensor is deleted, unless its "
+             "creator said otherwise.");
+}
+
+void DeclareKernels(cli::Command& c, Options& o) {
+  c.Heading("Kernels and their cache");
+  c.Text("--cache-dir DIR", o.cache.directory, "Compiled kernels.");
+  c.Bytes("--cache-limit-bytes BYTES", o.cache.directory_limit_bytes, {0},
+          "Most that --cache-dir may hold, least recently used kernels go "
+          "first; 0: no limit.");
+  c.List("--cache-layers DIRS", o.cache.layers,
+         "Cache directories that are only read, as in a container image, "
+         "separated by commas; asked before --cache-dir.");
+  c.Text("--cache-redis ADDRESS", o.redis,
+         "Redis server whose kernels machines share: host:port or "
+         "unix:/path.");
+  c.Text("--cache-redis-password-file FILE", o.redis_password_file,
+         "File with the password of --cache-redis.");
+  c.Text("--cache-signing-key-file FILE", o.signing_key_file,
+         "File with the key that signs what is put on --cache-redis; what is "
+         "found there without that signature is ignored.");
+  c.Switch("--require-complete", o.cache.require_complete,
+           "Compile nothing: a kernel that is not in the cache is an error. "
+           "For production, with a cache that gemm-warmup prepared.");
+  c.Int("--compile-threads N", o.engine.prepare_threads, {1, 64},
+        "Threads that plan, compile and load kernels.");
+  c.Text("--nvrtc PATH", o.nvrtc,
+         "File or folder of libnvrtc, or none to compile nothing. Without it, "
+         "where the dynamic loader and the usual folders have it.");
+  c.Text("--record-problems FILE", o.record_problems,
+         "File to which each new shape of a product is added, as gemm-warmup "
+         "reads it.");
+  c.Text("--template-dir DIR", o.template_dir,
+         "Device templates in place of those built in; for kernel authors.");
+}
+
+}  // namespace
+
+Options::Options() {
+  server.listen = {"127.0.0.1:50051"};
+  cache.directory = DefaultCacheDirectory();
+}
+
+void Declare(cli::Command& command, Options& options) {
+  DeclareNetwork(command, options);
+  DeclareProducts(command, options);
+  DeclareKernels(command, options);
+}
+
+absl::Status Check(const Options& options) {
+  if (options.server.listen.empty()) {
+    return absl::InvalidArgumentError(
+        "--listen is empty; the daemon needs an address to serve at");
+  }
+  for (const std::string& address : options.server.listen) {
+    if (const absl::Status status = cli::CheckListenAddress(address);
+        !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--listen is ", address, ": ", status.message()));
+    }
+  }
+  const rpc::Limits& limits = options.server.limits;
+  if (limits.max_in_flight_bytes < limits.max_message_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--max-inflight-bytes is ",
+        cli::FormatBytes(limits.max_in_flight_bytes), "; allowed: from ",
+        cli::FormatBytes(limits.max_message_bytes), ", --max-message-bytes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gemmd::daemon

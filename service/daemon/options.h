@@ -1,0 +1,43 @@
+// What the daemon's command line and configuration file set. A plain struct;
+// main.cc reads it once.
+#ifndef GEMMD_SERVICE_DAEMON_OPTIONS_H_
+#define GEMMD_SERVICE_DAEMON_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "clients/cli/command_line.h"
+#include "jit/cache/kernel_cache.h"
+#include "service/engine/engine.h"
+#include "service/rpc/server.h"
+
+namespace gemmd::daemon {
+
+struct Options {
+  Options();
+
+  std::string device = "auto";
+  std::string port_file;
+  std::string record_problems;
+  std::string template_dir;
+  std::string nvrtc;
+  std::string redis;
+  std::string redis_password_file;
+  std::string signing_key_file;
+  // Options of the parts, whose defaults are those of the command line. What
+  // only main.cc knows (devices, callbacks, facts) is not yet in them.
+  rpc::Server::Options server;
+  engine::Engine::Options engine;
+  jit::KernelCache::Options cache;
+};
+
+// Declares each option once: name, variable with its default, range, help.
+void Declare(cli::Command& command, Options& options);
+
+// What no single option can tell. INVALID_ARGUMENT names the options.
+absl::Status Check(const Options& options);
+
+}  // namespace gemmd::daemon
+
+#endif  // GEMMD_SERVICE_DAEMON_OPTIONS_H_
