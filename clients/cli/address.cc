@@ -1,5 +1,7 @@
 #include "clients/cli/address.h"
 
+#include <cstdlib>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -53,6 +55,15 @@ absl::Status CheckHostAndPort(absl::string_view address, int least_port) {
   return absl::OkStatus();
 }
 
+absl::Status CheckDialled(const std::string& address) {
+  absl::string_view path = address;
+  if (absl::ConsumePrefix(&path, "unix:")) return CheckUnix(path);
+  for (const char* scheme : {"dns:", "ipv4:", "ipv6:", "unix-abstract:"}) {
+    if (absl::StartsWith(address, scheme)) return absl::OkStatus();
+  }
+  return CheckHostAndPort(address, 1);
+}
+
 }  // namespace
 
 absl::Status CheckListenAddress(const std::string& address) {
@@ -61,13 +72,24 @@ absl::Status CheckListenAddress(const std::string& address) {
   return CheckHostAndPort(address, 0);
 }
 
-absl::Status CheckServerAddress(const std::string& address) {
-  absl::string_view path = address;
-  if (absl::ConsumePrefix(&path, "unix:")) return CheckUnix(path);
-  for (const char* scheme : {"dns:", "ipv4:", "ipv6:", "unix-abstract:"}) {
-    if (absl::StartsWith(address, scheme)) return absl::OkStatus();
-  }
-  return CheckHostAndPort(address, 1);
+absl::Status CheckServer(const std::string& address) {
+  const absl::Status status = CheckDialled(address);
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--server is ", address, ": ", status.message()));
+}
+
+std::string DefaultServer() {
+  const char* const environment = std::getenv("GEMMD_SERVER");
+  return environment != nullptr && *environment != '\0' ? environment
+                                                        : "localhost:50051";
+}
+
+std::string ServerHelp() {
+  return absl::StrCat(
+      "The daemon: host:port or unix:/path. Default, unless $GEMMD_SERVER "
+      "sets another: ",
+      DefaultServer(), ".");
 }
 
 }  // namespace gemmd::cli

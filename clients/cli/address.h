@@ -1,4 +1,4 @@
-// Addresses on command lines. Pure functions; no name is looked up.
+// Addresses on command lines. No name is looked up. Thread-safe.
 #ifndef GEMMD_CLIENTS_CLI_ADDRESS_H_
 #define GEMMD_CLIENTS_CLI_ADDRESS_H_
 
@@ -13,9 +13,15 @@ namespace gemmd::cli {
 // follows the address.
 absl::Status CheckListenAddress(const std::string& address);
 
-// Where a client dials: the same with a port from 1, "unix:path", and gRPC's
-// own schemes such as "dns:///host:50051".
-absl::Status CheckServerAddress(const std::string& address);
+// Where a client dials, the value of --server: the same with a port from 1,
+// "unix:path", and gRPC's own schemes such as "dns:///host:50051".
+absl::Status CheckServer(const std::string& address);
+
+// $GEMMD_SERVER, or where a daemon listens by default.
+std::string DefaultServer();
+
+// What --help says of --server.
+std::string ServerHelp();
 
 }  // namespace gemmd::cli
 

@@ -61,14 +61,16 @@ std::string RangeText(int64_t least, int64_t most,
 
 std::string FormatInt(int64_t value) { return absl::StrCat(value); }
 
+bool IsOperand(const std::string& name) { return name[0] != '-'; }
+
 absl::Status Allowed(const std::string& text) {
   return absl::InvalidArgumentError(text);
 }
 
 }  // namespace
 
-CLI::Option* Command::Add(const std::string& name, const std::string& help,
-                          const Parse& parse) {
+void Command::Add(const std::string& name, const std::string& help,
+                  const Parse& parse) {
   const std::vector<std::string> parts = absl::StrSplit(name, ' ');
   const auto callback = [parse,
                          option = parts[0]](const CLI::results_t& values) {
@@ -82,10 +84,13 @@ CLI::Option* Command::Add(const std::string& name, const std::string& help,
                      values.back(), quote, "; allowed: ", status.message()));
   };
   CLI::Option* const option = app_->add_option(parts[0], callback, Wrap(help));
-  option->type_name(parts.size() > 1 ? parts[1] : "VALUE");
-  option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  option->group(heading_);
-  return option;
+  option->type_name(parts.size() > 1 ? parts[1] : "");
+  if (IsOperand(name)) {
+    option->required();
+  } else {
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    option->group(heading_);
+  }
 }
 
 void Command::Switch(const std::string& name, bool& to,
@@ -129,7 +134,8 @@ void Command::AddInt(const std::string& name, int64_t fallback, int64_t least,
                      int64_t most, std::function<void(int64_t)> set,
                      const std::string& help) {
   const std::string range = RangeText(least, most, FormatInt);
-  Add(name, Describe(help, absl::StrCat(fallback), range),
+  Add(name,
+      Describe(help, IsOperand(name) ? "" : absl::StrCat(fallback), range),
       [least, most, range, set = std::move(set)](const std::string& value) {
         int64_t number = 0;
         if (!absl::SimpleAtoi(value, &number) || number < least ||
@@ -187,32 +193,22 @@ void Command::Parsed(const std::string& name, const std::string& fallback,
 }
 
 void Command::Server(std::string& to) {
-  const char* const environment = std::getenv("GEMMD_SERVER");
-  to = environment != nullptr && *environment != '\0' ? environment
-                                                      : "localhost:50051";
-  Add("--server ADDRESS",
-      Describe("The daemon: host:port or unix:/path.", to,
-               "$GEMMD_SERVER sets the default"),
-      [&to](const std::string& value) {
-        to = value;
-        return absl::OkStatus();
-      });
+  to = DefaultServer();
+  Add("--server ADDRESS", ServerHelp(), [&to](const std::string& value) {
+    to = value;
+    return absl::OkStatus();
+  });
 }
 
 void Command::Require(const std::string& name) {
   app_->get_option(name)->required();
 }
 
-void Command::Operand(const std::string& name, std::string& to,
-                      const std::string& help) {
-  app_->add_option(name, to, Wrap(help))->required()->type_name("");
-}
-
 void Command::Operands(const std::string& name, std::vector<std::string>& to,
                        int least, const std::string& help) {
   app_->add_option(name, to, Wrap(help))
       ->required(least > 0)
-      ->expected(least > 0 ? least : 1, 1 << 20)
+      ->expected(least > 0 ? least : 1, CLI::detail::expected_max_vector_size)
       ->type_name("");
 }
 

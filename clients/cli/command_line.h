@@ -26,7 +26,6 @@
 
 namespace CLI {
 class App;
-class Option;
 }  // namespace CLI
 
 namespace gemmd::cli {
@@ -44,8 +43,10 @@ struct Range {
 
 class Program;
 
-// An option is named with what it takes: "--lanes N", "-o,--output FILE". The
-// variable that it sets outlives the parse and holds the default.
+// An option is named with what it takes: "--lanes N", "-o,--output FILE". A
+// name without dashes is that of an operand, which has to be given; operands
+// stand in the order of their calls. The variable that is set outlives the
+// parse and holds the default.
 class Command {
  public:
   using Body = std::function<absl::StatusOr<int>()>;
@@ -85,9 +86,7 @@ class Command {
   // The option has to be given.
   void Require(const std::string& name);
 
-  // What stands without a name, in the order of these calls.
-  void Operand(const std::string& name, std::string& to,
-               const std::string& help);
+  // The rest of the words.
   void Operands(const std::string& name, std::vector<std::string>& to,
                 int least, const std::string& help);
 
@@ -106,8 +105,8 @@ class Command {
  private:
   friend class Program;
 
-  CLI::Option* Add(const std::string& name, const std::string& help,
-                   const Parse& parse);
+  void Add(const std::string& name, const std::string& help,
+           const Parse& parse);
   void AddInt(const std::string& name, int64_t fallback, int64_t least,
               int64_t most, std::function<void(int64_t)> set,
               const std::string& help);

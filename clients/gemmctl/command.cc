@@ -2,36 +2,98 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "clients/cli/address.h"
+#include "clients/gemmctl/convert.h"
 
 namespace gemmd::gemmctl {
 namespace {
 
-void Print(const absl::Status& status) {
-  absl::FPrintF(stderr, "gemmctl: %s: %s\n",
-                absl::StatusCodeToString(status.code()), status.message());
+struct Connection {
+  std::string server;
+  absl::Duration timeout = absl::ZeroDuration();
+  absl::Duration wait = absl::Seconds(10);
+};
+
+absl::StatusOr<int> Connect(const Connection& connection,
+                            const std::function<int(client::Client&)>& body) {
+  RETURN_IF_ERROR(cli::CheckServer(connection.server));
+  client::Options options;
+  options.connect_timeout = connection.wait;
+  if (connection.timeout > absl::ZeroDuration()) {
+    options.timeout = connection.timeout;
+    options.connect_timeout = std::min(connection.wait, connection.timeout);
+  }
+  GEMMCTL_ASSIGN(const std::unique_ptr<client::Client> client,
+                 client::Client::Connect(connection.server, options), Fail);
+  return body(*client);
 }
 
 }  // namespace
 
+void RunWithClient(cli::Command& command,
+                   std::function<int(client::Client&)> body) {
+  const auto connection = std::make_shared<Connection>();
+  constexpr absl::Duration kDay = absl::Hours(24);
+  command.Heading("Connection");
+  command.Server(connection->server);
+  command.Duration("--timeout TIME", connection->timeout, absl::Seconds(1),
+                   {absl::ZeroDuration(), kDay},
+                   "Time limit of every call; 0: none.");
+  command.Duration("--wait TIME", connection->wait, absl::Seconds(1),
+                   {absl::ZeroDuration(), kDay},
+                   "Wait so long for the daemon to answer.");
+  command.Run([connection, body = std::move(body)] {
+    return Connect(*connection, body);
+  });
+}
+
+void TypeOption(cli::Command& command, const std::string& name,
+                v1::DataType& to, const std::string& help) {
+  const std::string fallback = to == v1::DATA_TYPE_UNSPECIFIED ? "" : Name(to);
+  command.Parsed(
+      name, fallback,
+      [&to](const std::string& text) {
+        ASSIGN_OR_RETURN(to, ParseDataType(text));
+        return absl::OkStatus();
+      },
+      help);
+}
+
+void OrderOption(cli::Command& command, const std::string& name, v1::Order& to,
+                 const std::string& help) {
+  command.Parsed(
+      name, Name(to),
+      [&to](const std::string& text) {
+        ASSIGN_OR_RETURN(to, ParseOrder(text));
+        return absl::OkStatus();
+      },
+      help);
+}
+
 int Fail(const absl::Status& status) {
-  Print(status);
-  return absl::IsUnavailable(status) ? kUnreachable : kServerError;
+  absl::FPrintF(stderr, "gemmctl: %s: %s\n",
+                absl::StatusCodeToString(status.code()), status.message());
+  return cli::kExitFailed;
 }
 
 int FailUsage(const absl::Status& status) {
   absl::FPrintF(stderr, "gemmctl: %s\n", status.message());
-  return kUsage;
+  return cli::kExitUsage;
 }
 
 int FailFile(const absl::Status& status) {
   absl::FPrintF(stderr, "gemmctl: %s\n", status.message());
-  return kFileError;
+  return cli::kExitFailed;
 }
 
-void PrintJson(const google::protobuf::Message& message) {
+void PrintJson(const google::protobuf::Message& message, std::FILE* out) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.always_print_primitive_fields = true;
@@ -39,7 +101,7 @@ void PrintJson(const google::protobuf::Message& message) {
   std::string text;
   // Fails only for messages with foreign Any fields; the API has none.
   (void)google::protobuf::util::MessageToJsonString(message, &text, options);
-  std::fputs(text.c_str(), stdout);
+  std::fputs(text.c_str(), out);
 }
 
 }  // namespace gemmd::gemmctl

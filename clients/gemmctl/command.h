@@ -5,47 +5,42 @@
 
 #include <google/protobuf/message.h>
 
-#include <memory>
+#include <functional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "clients/cli/command_line.h"
 #include "clients/cpp/client.h"
-#include "clients/gemmctl/arguments.h"
 #include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
 
-enum ExitCode {
-  kOk = 0,
-  kServerError = 1,  // The daemon refused or failed; its code is printed.
-  kUsage = 2,        // The command line is wrong.
-  kUnreachable = 3,  // No daemon answers, or it does not serve.
-  kFileError = 4,    // A file cannot be read, understood or written.
-};
+// Each declares commands of its own.
+void AddMatmul(cli::Command& program);
+void AddTensor(cli::Command& program);
+void AddKernel(cli::Command& program);
+void AddServer(cli::Command& program);
 
-struct Command {
-  std::string name;       // "matmul", "tensor create".
-  std::string arguments;  // "A.npy B.npy", for --help.
-  std::string help;       // First line: summary.
-  std::vector<Flag> flags;
-  size_t least = 0;  // Positional arguments.
-  size_t most = 0;
-  int (*run)(client::Client& client, const Arguments& arguments);
-};
+// Adds the options of the connection, and makes the command run `body` with a
+// client that a daemon has answered.
+void RunWithClient(cli::Command& command,
+                   std::function<int(client::Client&)> body);
 
-Command MatmulCommand();
-std::vector<Command> TensorCommands();
-std::vector<Command> KernelCommands();
-std::vector<Command> ServerCommands();
+// Options that several commands have.
+void TypeOption(cli::Command& command, const std::string& name,
+                v1::DataType& to, const std::string& help);
+void OrderOption(cli::Command& command, const std::string& name, v1::Order& to,
+                 const std::string& help);
 
-// Print "gemmctl: CODE: text" and give the exit code.
+// Print what went wrong and give the exit code. Fail is for what the daemon
+// said and names the gRPC code.
 int Fail(const absl::Status& status);
 int FailUsage(const absl::Status& status);
 int FailFile(const absl::Status& status);
 
 // Prints a message of the API as JSON with the names of the proto.
-void PrintJson(const google::protobuf::Message& message);
+void PrintJson(const google::protobuf::Message& message,
+               std::FILE* out = stdout);
 
 }  // namespace gemmd::gemmctl
 

@@ -6,35 +6,42 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace gemmd::gemmctl {
 
+namespace {
+
+// Every type that a matrix here may have, by its name on command lines.
+constexpr std::pair<const char*, v1::DataType> kTypes[] = {
+    {"bf16", v1::DATA_TYPE_BF16},
+    {"f16", v1::DATA_TYPE_F16},
+    {"f32", v1::DATA_TYPE_F32},
+};
+
+}  // namespace
+
 absl::StatusOr<v1::DataType> ParseDataType(const std::string& name) {
-  if (name == "bf16") return v1::DATA_TYPE_BF16;
-  if (name == "f16") return v1::DATA_TYPE_F16;
-  if (name == "f32") return v1::DATA_TYPE_F32;
+  for (const auto& [known, type] : kTypes) {
+    if (name == known) return type;
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", name, "' is no type; allowed: bf16, f16, f32"));
+      absl::StrJoin(kTypes, ", ", [](std::string* out, const auto& known) {
+        absl::StrAppend(out, known.first);
+      }));
 }
 
 absl::StatusOr<v1::Order> ParseOrder(const std::string& name) {
   if (name == "row") return v1::ORDER_ROW_MAJOR;
   if (name == "column") return v1::ORDER_COLUMN_MAJOR;
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", name, "' is no order; allowed: row, column"));
+  return absl::InvalidArgumentError("row, column");
 }
 
 std::string Name(v1::DataType type) {
-  switch (type) {
-    case v1::DATA_TYPE_BF16:
-      return "bf16";
-    case v1::DATA_TYPE_F16:
-      return "f16";
-    case v1::DATA_TYPE_F32:
-      return "f32";
-    default:
-      return v1::DataType_Name(type);
+  for (const auto& [known, named] : kTypes) {
+    if (named == type) return known;
   }
+  return v1::DataType_Name(type);
 }
 
 std::string Name(v1::Order order) {

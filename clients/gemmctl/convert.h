@@ -10,9 +10,9 @@
 
 namespace gemmd::gemmctl {
 
-// "bf16", "f16" or "f32"; INVALID_ARGUMENT with what is allowed.
+// "bf16", "f16" or "f32"; the message of an error is what is allowed.
 absl::StatusOr<v1::DataType> ParseDataType(const std::string& name);
-// "row" or "column".
+// "row" or "column"; likewise.
 absl::StatusOr<v1::Order> ParseOrder(const std::string& name);
 std::string Name(v1::DataType type);
 std::string Name(v1::Order order);

@@ -1,9 +1,10 @@
 // gemmctl kernel ...
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -14,14 +15,56 @@
 namespace gemmd::gemmctl {
 namespace {
 
-int List(client::Client& client, const Arguments& arguments) {
+constexpr size_t kKeyDigits = 64;
+
+struct KernelOptions {
+  std::string key;
+  std::vector<std::string> keys;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  v1::DataType type = v1::DATA_TYPE_BF16;
+  v1::DataType d_type = v1::DATA_TYPE_UNSPECIFIED;
+  v1::Order a_order = v1::ORDER_ROW_MAJOR;
+  v1::Order b_order = v1::ORDER_ROW_MAJOR;
+  v1::Order d_order = v1::ORDER_ROW_MAJOR;
+  double beta = 0;
+  std::string device;
+  bool source = false;
+  bool log = false;
+  bool json = false;
+};
+
+// The key that `word` is, begins, or whose kernel it names.
+absl::StatusOr<std::string> FindKey(client::Client& client,
+                                    const std::string& word) {
+  if (word.size() == kKeyDigits) return word;
+  ASSIGN_OR_RETURN(const std::vector<v1::KernelSummary> kernels,
+                   client.ListKernels());
+  std::vector<std::string> found;
+  for (const v1::KernelSummary& kernel : kernels) {
+    if (kernel.kernel() == word || absl::StartsWith(kernel.key(), word)) {
+      found.push_back(kernel.key());
+    }
+  }
+  if (found.size() == 1) return found[0];
+  if (found.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        "no kernel has a key that begins with ", word, ", nor that name"));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(found.size(), " kernels have a key that begins with ", word,
+                   ", or that name: ", absl::StrJoin(found, ", ")));
+}
+
+int List(client::Client& client, const KernelOptions& options) {
   GEMMCTL_ASSIGN(const std::vector<v1::KernelSummary> kernels,
                  client.ListKernels(), Fail);
-  if (arguments.Has("--json")) {
+  if (options.json) {
     v1::ListKernelsResponse response;
     *response.mutable_kernels() = {kernels.begin(), kernels.end()};
     PrintJson(response);
-    return kOk;
+    return cli::kExitOk;
   }
   for (const v1::KernelSummary& kernel : kernels) {
     absl::PrintF("%s %s %d bytes%s%s\n", kernel.key(), kernel.kernel(),
@@ -29,17 +72,18 @@ int List(client::Client& client, const Arguments& arguments) {
                  kernel.loaded_on().empty() ? "" : ", loaded on ",
                  absl::StrJoin(kernel.loaded_on(), " "));
   }
-  return kOk;
+  return cli::kExitOk;
 }
 
-int Describe(client::Client& client, const Arguments& arguments) {
-  GEMMCTL_ASSIGN(const v1::KernelDescription kernel,
-                 client.DescribeKernel(arguments.positional()[0]), Fail);
-  if (arguments.Has("--json")) {
+int Describe(client::Client& client, const KernelOptions& options) {
+  GEMMCTL_ASSIGN(const std::string key, FindKey(client, options.key), Fail);
+  GEMMCTL_ASSIGN(const v1::KernelDescription kernel, client.DescribeKernel(key),
+                 Fail);
+  if (options.json) {
     PrintJson(kernel);
-  } else if (arguments.Has("--source")) {
+  } else if (options.source) {
     std::fputs(kernel.source().c_str(), stdout);
-  } else if (arguments.Has("--log")) {
+  } else if (options.log) {
     std::fputs(kernel.compile_log().c_str(), stdout);
   } else {
     absl::PrintF(
@@ -53,101 +97,111 @@ int Describe(client::Client& client, const Arguments& arguments) {
         kernel.compiler(), absl::StrJoin(kernel.options(), " "),
         absl::StrJoin(kernel.summary().loaded_on(), " "));
   }
-  return kOk;
+  return cli::kExitOk;
 }
 
-absl::StatusOr<v1::Problem> ParseProblem(const Arguments& arguments) {
+v1::Problem ProblemOf(const KernelOptions& options) {
   v1::Problem problem;
-  int64_t sides[3] = {};
-  for (int i = 0; i < 3; ++i) {
-    if (!absl::SimpleAtoi(arguments.positional()[i], &sides[i])) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "'", arguments.positional()[i], "' is not a number of elements"));
-    }
-  }
-  problem.set_m(sides[0]);
-  problem.set_n(sides[1]);
-  problem.set_k(sides[2]);
-  ASSIGN_OR_RETURN(const v1::DataType type,
-                   ParseDataType(arguments.Get("--dtype")));
-  problem.set_a_type(type);
-  problem.set_b_type(type);
-  problem.set_d_type(type);
-  if (arguments.Has("--d-type")) {
-    ASSIGN_OR_RETURN(const v1::DataType d_type,
-                     ParseDataType(arguments.Get("--d-type")));
-    problem.set_d_type(d_type);
-  }
+  problem.set_m(options.m);
+  problem.set_n(options.n);
+  problem.set_k(options.k);
+  problem.set_a_type(options.type);
+  problem.set_b_type(options.type);
+  problem.set_d_type(options.d_type == v1::DATA_TYPE_UNSPECIFIED
+                         ? options.type
+                         : options.d_type);
   problem.set_c_type(problem.d_type());
-  ASSIGN_OR_RETURN(const v1::Order a, ParseOrder(arguments.Get("--a-order")));
-  ASSIGN_OR_RETURN(const v1::Order b, ParseOrder(arguments.Get("--b-order")));
-  ASSIGN_OR_RETURN(const v1::Order d, ParseOrder(arguments.Get("--order")));
-  ASSIGN_OR_RETURN(const double beta, arguments.GetNumber("--beta"));
-  problem.set_a_order(a);
-  problem.set_b_order(b);
-  problem.set_d_order(d);
-  problem.set_beta(static_cast<float>(beta));
+  problem.set_a_order(options.a_order);
+  problem.set_b_order(options.b_order);
+  problem.set_d_order(options.d_order);
+  problem.set_beta(static_cast<float>(options.beta));
   return problem;
 }
 
-int Prepare(client::Client& client, const Arguments& arguments) {
-  GEMMCTL_ASSIGN(const v1::Problem problem, ParseProblem(arguments), FailUsage);
-  GEMMCTL_ASSIGN(
-      const std::vector<v1::Execution> kernels,
-      client.PrepareKernels({&problem, 1}, arguments.Get("--device")), Fail);
+int Prepare(client::Client& client, const KernelOptions& options) {
+  const v1::Problem problem = ProblemOf(options);
+  GEMMCTL_ASSIGN(const std::vector<v1::Execution> kernels,
+                 client.PrepareKernels({&problem, 1}, options.device), Fail);
+  if (options.json) {
+    v1::PrepareKernelsResponse response;
+    *response.mutable_kernels() = {kernels.begin(), kernels.end()};
+    PrintJson(response);
+    return cli::kExitOk;
+  }
   for (const v1::Execution& execution : kernels) {
     absl::PrintF("%s %s %s on %s\n", execution.cubin_key(), execution.kernel(),
                  v1::CubinSource_Name(execution.cubin_source()),
                  execution.device());
   }
-  return kOk;
+  return cli::kExitOk;
 }
 
-int Evict(client::Client& client, const Arguments& arguments) {
-  for (const std::string& key : arguments.positional()) {
+int Evict(client::Client& client, const KernelOptions& options) {
+  for (const std::string& word : options.keys) {
+    GEMMCTL_ASSIGN(const std::string key, FindKey(client, word), Fail);
     if (absl::Status gone = client.EvictKernel(key); !gone.ok()) {
       return Fail(gone);
     }
   }
-  return kOk;
+  return cli::kExitOk;
+}
+
+// A command with options of its own; `declare` says which.
+void Add(cli::Command& group, const std::string& name,
+         const std::string& summary,
+         int (*run)(client::Client&, const KernelOptions&),
+         void (*declare)(cli::Command&, KernelOptions&)) {
+  cli::Command& command = group.Subcommand(name, summary);
+  const auto options = std::make_shared<KernelOptions>();
+  declare(command, *options);
+  RunWithClient(command, [options, run](client::Client& client) {
+    return run(client, *options);
+  });
+}
+
+void DeclareJson(cli::Command& command, KernelOptions& options) {
+  command.Switch("--json", options.json, "Print JSON.");
+}
+
+void DeclareDescribe(cli::Command& command, KernelOptions& options) {
+  command.Text("KEY", options.key, "Its key, the start of it, or its name.");
+  command.Switch("--source", options.source,
+                 "Print the generated source instead.");
+  command.Switch("--log", options.log, "Print what the compiler said instead.");
+  DeclareJson(command, options);
+}
+
+void DeclarePrepare(cli::Command& command, KernelOptions& options) {
+  command.Int("M", options.m, {0}, "Rows of A and D.");
+  command.Int("N", options.n, {0}, "Columns of B and D.");
+  command.Int("K", options.k, {0}, "Columns of A, rows of B.");
+  TypeOption(command, "--dtype TYPE", options.type, "Of A and B: bf16 or f16.");
+  TypeOption(command, "--d-type TYPE", options.d_type,
+             "Of D: bf16, f16 or f32. Default: that of A.");
+  OrderOption(command, "--a-order ORDER", options.a_order, "row or column.");
+  OrderOption(command, "--b-order ORDER", options.b_order, "row or column.");
+  OrderOption(command, "--order ORDER", options.d_order,
+              "Of D: row or column.");
+  command.Number("--beta X", options.beta, "Not 0: a kernel that reads C.");
+  command.Text("--device NAME", options.device, "Default: every device.");
+  DeclareJson(command, options);
 }
 
 }  // namespace
 
-std::vector<Command> KernelCommands() {
-  const Flag json = {"--json", "", "print JSON", ""};
-  return {
-      {"kernel list", "", "kernels in the daemon's cache", {json}, 0, 0, List},
-      {"kernel describe",
-       "KEY",
-       "one kernel: resources, options, compiler",
-       {{"--source", "", "print the generated source instead", ""},
-        {"--log", "", "print what the compiler said instead", ""},
-        json},
-       1,
-       1,
-       Describe},
-      {"kernel prepare",
-       "M N K",
-       "compile and load what a problem would use",
-       {{"--dtype", "TYPE", "of A and B: bf16 or f16", "bf16"},
-        {"--d-type", "TYPE", "of D: bf16, f16 or f32; default: that of A", ""},
-        {"--a-order", "ORDER", "row or column", "row"},
-        {"--b-order", "ORDER", "row or column", "row"},
-        {"--order", "ORDER", "of D: row or column", "row"},
-        {"--beta", "X", "not 0: a kernel that reads C", "0"},
-        {"--device", "NAME", "default: every device", ""}},
-       3,
-       3,
-       Prepare},
-      {"kernel evict",
-       "KEY...",
-       "forget kernels, on disk too",
-       {},
-       1,
-       1000,
-       Evict},
-  };
+void AddKernel(cli::Command& program) {
+  cli::Command& group = program.Subcommand(
+      "kernel", "kernels of the daemon: list, describe, prepare, evict");
+  Add(group, "list", "kernels in the daemon's cache", List, DeclareJson);
+  Add(group, "describe", "one kernel: resources, options, compiler", Describe,
+      DeclareDescribe);
+  Add(group, "prepare", "compile and load what a problem would use", Prepare,
+      DeclarePrepare);
+  Add(group, "evict", "forget kernels, on disk too", Evict,
+      [](cli::Command& command, KernelOptions& options) {
+        command.Operands("KEY", options.keys, 1,
+                         "Keys, starts of keys, or names.");
+      });
 }
 
 }  // namespace gemmd::gemmctl

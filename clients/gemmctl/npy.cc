@@ -1,8 +1,12 @@
 #include "clients/gemmctl/npy.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <iterator>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -21,11 +25,17 @@ namespace gemmd::gemmctl {
 namespace {
 
 constexpr char kMagic[] = "\x93NUMPY";
+constexpr char kStandard[] = "-";
 constexpr size_t kMagicBytes = 6;
 constexpr size_t kAlignment = 64;          // Of the data in the file.
 constexpr size_t kMaxHeaderBytes = 65536;  // Any real one is below 200.
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  if (path == kStandard) {
+    std::string content(std::istreambuf_iterator<char>(std::cin), {});
+    if (!std::cin.bad()) return content;
+    return absl::UnavailableError("standard input cannot be read");
+  }
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
   if (error) {
@@ -55,7 +65,8 @@ absl::StatusOr<absl::string_view> Value(absl::string_view header,
   return absl::StripLeadingAsciiWhitespace(rest);
 }
 
-absl::StatusOr<v1::DataType> ParseType(absl::string_view header) {
+absl::StatusOr<v1::DataType> ParseType(absl::string_view header,
+                                       bool u2_is_bf16) {
   ASSIGN_OR_RETURN(absl::string_view value, Value(header, "descr"));
   if (!absl::ConsumePrefix(&value, "'")) {
     return absl::InvalidArgumentError("structured types are no matrices");
@@ -63,12 +74,14 @@ absl::StatusOr<v1::DataType> ParseType(absl::string_view header) {
   const absl::string_view name = value.substr(0, value.find('\''));
   if (name == "<f4") return v1::DATA_TYPE_F32;
   if (name == "<f2") return v1::DATA_TYPE_F16;
-  for (absl::string_view bf16 : {"<V2", "|V2", "V2", "<u2", "bfloat16"}) {
+  for (absl::string_view bf16 : {"<V2", "|V2", "V2", "bfloat16"}) {
     if (name == bf16) return v1::DATA_TYPE_BF16;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("its type is '", name,
-                   "'; allowed: <f4, <f2, and bfloat16 as V2 or <u2"));
+  if (name == "<u2" && u2_is_bf16) return v1::DATA_TYPE_BF16;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "its type is '", name, "'; allowed: <f4, <f2, bfloat16 as V2",
+      name == "<u2" ? "; --dtype bf16 takes its integers for bits of bfloat16"
+                    : ""));
 }
 
 absl::Status ParseShape(absl::string_view header, Matrix& matrix) {
@@ -118,11 +131,11 @@ absl::StatusOr<size_t> FindData(absl::string_view file,
   return start + length;
 }
 
-absl::StatusOr<Matrix> Parse(std::string file) {
+absl::StatusOr<Matrix> Parse(std::string file, bool u2_is_bf16) {
   absl::string_view header;
   ASSIGN_OR_RETURN(const size_t data, FindData(file, header));
   Matrix matrix;
-  ASSIGN_OR_RETURN(matrix.type, ParseType(header));
+  ASSIGN_OR_RETURN(matrix.type, ParseType(header, u2_is_bf16));
   RETURN_IF_ERROR(ParseShape(header, matrix));
   ASSIGN_OR_RETURN(const absl::string_view order,
                    Value(header, "fortran_order"));
@@ -153,12 +166,13 @@ int64_t ElementBytes(v1::DataType type) {
   return type == v1::DATA_TYPE_F32 ? 4 : 2;
 }
 
-absl::StatusOr<Matrix> ReadNpy(const std::string& path) {
+absl::StatusOr<Matrix> ReadNpy(const std::string& path, bool u2_is_bf16) {
   ASSIGN_OR_RETURN(std::string file, ReadFile(path));
-  absl::StatusOr<Matrix> matrix = Parse(std::move(file));
+  absl::StatusOr<Matrix> matrix = Parse(std::move(file), u2_is_bf16);
   if (matrix.ok()) return matrix;
   return absl::Status(matrix.status().code(),
-                      absl::StrCat(path, ": ", matrix.status().message()));
+                      absl::StrCat(path == kStandard ? "standard input" : path,
+                                   ": ", matrix.status().message()));
 }
 
 absl::Status WriteNpy(const std::string& path, const Matrix& matrix) {
@@ -173,7 +187,14 @@ absl::Status WriteNpy(const std::string& path, const Matrix& matrix) {
   const size_t unpadded = before + header.size() + 1;
   header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   header.push_back('\n');
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  const bool standard = path == kStandard;
+  if (standard && isatty(STDOUT_FILENO) == 1) {
+    return absl::FailedPreconditionError(
+        "a matrix is not written to a terminal; give a file or a pipe");
+  }
+  std::ofstream opened;
+  if (!standard) opened.open(path, std::ios::binary | std::ios::trunc);
+  std::ostream& file = standard ? std::cout : opened;
   file.write(kMagic, kMagicBytes);
   const char version_and_length[] = {1, 0,
                                      static_cast<char>(header.size() & 0xff),
@@ -181,9 +202,10 @@ absl::Status WriteNpy(const std::string& path, const Matrix& matrix) {
   file.write(version_and_length, 4);
   file.write(header.data(), header.size());
   file.write(matrix.bytes.data(), matrix.bytes.size());
-  file.close();
+  file.flush();
   if (file) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, absl::StrCat("write ", path));
+  return absl::ErrnoToStatus(
+      errno, absl::StrCat("write ", standard ? "standard output" : path));
 }
 
 }  // namespace gemmd::gemmctl

@@ -1,7 +1,8 @@
 // Matrices in .npy files (numpy.lib.format, versions 1 to 3).
 //
 // Types: <f4, <f2, and bfloat16, which numpy stores as two bytes without a
-// name: V2 as ml_dtypes writes it, or <u2. C and Fortran order.
+// name, V2. Files of <u2 hold its bits only where the caller says so. C and
+// Fortran order.
 #ifndef GEMMD_CLIENTS_GEMMCTL_NPY_H_
 #define GEMMD_CLIENTS_GEMMCTL_NPY_H_
 
@@ -25,11 +26,15 @@ struct Matrix {
 // Bytes of one element.
 int64_t ElementBytes(v1::DataType type);
 
-// INVALID_ARGUMENT names the file and what is wrong with it; NOT_FOUND or
-// another code of the system when it cannot be read.
-absl::StatusOr<Matrix> ReadNpy(const std::string& path);
+// The file at `path`, or standard input for "-". With `u2_is_bf16`, elements of
+// <u2 are the bits of bfloat16. INVALID_ARGUMENT names the file and what is
+// wrong with it; NOT_FOUND or another code of the system when it cannot be
+// read.
+absl::StatusOr<Matrix> ReadNpy(const std::string& path,
+                               bool u2_is_bf16 = false);
 
-// Writes version 1; an existing file is replaced.
+// Writes version 1; an existing file is replaced, and "-" is standard output,
+// which must be no terminal.
 absl::Status WriteNpy(const std::string& path, const Matrix& matrix);
 
 }  // namespace gemmd::gemmctl

@@ -25,7 +25,7 @@ absl::StatusOr<NamedMatrix> Load(client::Client& client,
         info.dtype(), info.order(), info.rows(), info.columns(), {}};
     return named;
   }
-  ASSIGN_OR_RETURN(Matrix matrix, ReadNpy(name));
+  ASSIGN_OR_RETURN(Matrix matrix, ReadNpy(name, type == v1::DATA_TYPE_BF16));
   if (type != v1::DATA_TYPE_UNSPECIFIED) {
     absl::StatusOr<Matrix> converted = Convert(std::move(matrix), type);
     if (!converted.ok()) {

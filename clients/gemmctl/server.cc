@@ -1,7 +1,7 @@
 // gemmctl info, stats and health.
 #include <cstdio>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "clients/gemmctl/command.h"
@@ -51,47 +51,42 @@ void Print(const v1::Statistics& s) {
   }
 }
 
-int Info(client::Client& client, const Arguments& arguments) {
+int Info(client::Client& client, bool json) {
   GEMMCTL_ASSIGN(const v1::ServerInfo info, client.GetServerInfo(), Fail);
-  arguments.Has("--json") ? PrintJson(info) : Print(info);
-  return kOk;
+  json ? PrintJson(info) : Print(info);
+  return cli::kExitOk;
 }
 
-int Stats(client::Client& client, const Arguments& arguments) {
+int Stats(client::Client& client, bool json) {
   GEMMCTL_ASSIGN(const v1::Statistics statistics, client.GetStatistics(), Fail);
-  arguments.Has("--json") ? PrintJson(statistics) : Print(statistics);
-  return kOk;
+  json ? PrintJson(statistics) : Print(statistics);
+  return cli::kExitOk;
 }
 
-int Health(client::Client& client, const Arguments&) {
-  if (absl::Status health = client.CheckHealth(); !health.ok()) {
-    return Fail(health);
-  }
-  absl::PrintF("SERVING\n");
-  return kOk;
+int Health(client::Client& client, bool json) {
+  const absl::Status health = client.CheckHealth();
+  if (json) absl::PrintF("{\"serving\": %s}\n", health.ok() ? "true" : "false");
+  if (!health.ok()) return Fail(health);
+  if (!json) absl::PrintF("SERVING\n");
+  return cli::kExitOk;
+}
+
+void Add(cli::Command& program, const std::string& name,
+         const std::string& summary, int (*run)(client::Client&, bool json)) {
+  cli::Command& command = program.Subcommand(name, summary);
+  const auto json = std::make_shared<bool>(false);
+  command.Switch("--json", *json, "Print JSON.");
+  RunWithClient(command, [json, run](client::Client& client) {
+    return run(client, *json);
+  });
 }
 
 }  // namespace
 
-std::vector<Command> ServerCommands() {
-  const Flag json = {"--json", "", "print JSON", ""};
-  return {
-      {"info", "", "version, devices, compiler and limits", {json}, 0, 0, Info},
-      {"stats",
-       "",
-       "counters of requests, tensors and the cache",
-       {json},
-       0,
-       0,
-       Stats},
-      {"health",
-       "",
-       "exit code 0 when the daemon serves, else 1 or 3",
-       {},
-       0,
-       0,
-       Health},
-  };
+void AddServer(cli::Command& program) {
+  Add(program, "info", "version, devices, compiler and limits", Info);
+  Add(program, "stats", "counters of requests, tensors and the cache", Stats);
+  Add(program, "health", "exit code 0 when the daemon serves, else 1", Health);
 }
 
 }  // namespace gemmd::gemmctl

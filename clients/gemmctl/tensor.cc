@@ -1,27 +1,31 @@
 // gemmctl tensor ...
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
 #include "clients/gemmctl/npy.h"
-#include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
 namespace {
 
-const Flag kJson = {"--json", "", "print JSON", ""};
-const Flag kDevice = {"--device", "NAME",
-                      "where it lives; default: the daemon's choice", ""};
-const Flag kTtl = {"--ttl", "SECONDS",
-                   "unused time until it is deleted; 0: the daemon's default",
-                   "0"};
-const Flag kLabel = {"--label", "TEXT", "shown by list", ""};
+struct TensorOptions {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  std::string file;
+  std::string handle;
+  std::vector<std::string> handles;
+  v1::DataType type = v1::DATA_TYPE_UNSPECIFIED;
+  v1::Order order = v1::ORDER_ROW_MAJOR;
+  absl::Duration ttl = absl::ZeroDuration();
+  std::string device;
+  std::string label;
+  bool json = false;
+};
 
 void Print(const v1::TensorInfo& info) {
   absl::PrintF("%s %d x %d %s %s-major on %s, %d bytes, idle %d of %d s%s%s\n",
@@ -31,167 +35,185 @@ void Print(const v1::TensorInfo& info) {
                info.label());
 }
 
-absl::StatusOr<v1::CreateTensorRequest> Request(const Arguments& arguments,
-                                                v1::DataType type,
-                                                v1::Order order) {
+void PrintHandle(const v1::TensorInfo& info, bool json) {
+  json ? PrintJson(info)
+       : static_cast<void>(absl::PrintF("%s\n", info.handle()));
+}
+
+v1::CreateTensorRequest Request(const TensorOptions& options, v1::DataType type,
+                                v1::Order order, int64_t rows,
+                                int64_t columns) {
   v1::CreateTensorRequest request;
+  request.set_rows(rows);
+  request.set_columns(columns);
   request.set_dtype(type);
   request.set_order(order);
-  ASSIGN_OR_RETURN(const int64_t ttl_s, arguments.GetInteger("--ttl"));
-  request.set_ttl_s(ttl_s);
-  request.set_device(arguments.Get("--device"));
-  request.set_label(arguments.Get("--label"));
+  request.set_ttl_s(absl::ToInt64Seconds(options.ttl));
+  request.set_device(options.device);
+  request.set_label(options.label);
   return request;
 }
 
-absl::StatusOr<v1::CreateTensorRequest> EmptyRequest(
-    const Arguments& arguments) {
-  ASSIGN_OR_RETURN(const v1::DataType type,
-                   ParseDataType(arguments.Get("--dtype")));
-  ASSIGN_OR_RETURN(const v1::Order order, ParseOrder(arguments.Get("--order")));
-  ASSIGN_OR_RETURN(v1::CreateTensorRequest request,
-                   Request(arguments, type, order));
-  int64_t sides[2] = {};
-  for (int i = 0; i < 2; ++i) {
-    if (!absl::SimpleAtoi(arguments.positional()[i], &sides[i])) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "'", arguments.positional()[i], "' is not a number of elements"));
-    }
-  }
-  request.set_rows(sides[0]);
-  request.set_columns(sides[1]);
-  return request;
+int Create(client::Client& client, const TensorOptions& options) {
+  GEMMCTL_ASSIGN(
+      const v1::TensorInfo info,
+      client.CreateTensor(Request(options, options.type, options.order,
+                                  options.rows, options.columns)),
+      Fail);
+  PrintHandle(info, options.json);
+  return cli::kExitOk;
 }
 
-int Create(client::Client& client, const Arguments& arguments) {
-  GEMMCTL_ASSIGN(const v1::CreateTensorRequest request, EmptyRequest(arguments),
-                 FailUsage);
-  GEMMCTL_ASSIGN(const v1::TensorInfo info, client.CreateTensor(request), Fail);
-  absl::PrintF("%s\n", info.handle());
-  return kOk;
-}
-
-int Upload(client::Client& client, const Arguments& arguments) {
-  GEMMCTL_ASSIGN(Matrix matrix, ReadNpy(arguments.positional()[0]), FailFile);
-  if (arguments.Has("--dtype")) {
-    GEMMCTL_ASSIGN(const v1::DataType type,
-                   ParseDataType(arguments.Get("--dtype")), FailUsage);
-    GEMMCTL_ASSIGN(matrix, Convert(std::move(matrix), type), FailFile);
+int Upload(client::Client& client, const TensorOptions& options) {
+  GEMMCTL_ASSIGN(Matrix matrix,
+                 ReadNpy(options.file, options.type == v1::DATA_TYPE_BF16),
+                 FailFile);
+  if (options.type != v1::DATA_TYPE_UNSPECIFIED) {
+    GEMMCTL_ASSIGN(matrix, Convert(std::move(matrix), options.type), FailFile);
   }
-  std::string handle = arguments.Get("--to");
-  const bool created = handle.empty();
-  if (created) {
-    GEMMCTL_ASSIGN(v1::CreateTensorRequest request,
-                   Request(arguments, matrix.type, matrix.order), FailUsage);
-    request.set_rows(matrix.rows);
-    request.set_columns(matrix.columns);
-    GEMMCTL_ASSIGN(const v1::TensorInfo info, client.CreateTensor(request),
-                   Fail);
-    handle = info.handle();
-  } else {
-    GEMMCTL_ASSIGN(const v1::TensorInfo info, client.DescribeTensor(handle),
-                   Fail);
-    matrix = Reorder(std::move(matrix), info.order());
-  }
+  const bool creates = options.handle.empty();
+  GEMMCTL_ASSIGN(
+      const v1::TensorInfo info,
+      creates ? client.CreateTensor(Request(options, matrix.type, matrix.order,
+                                            matrix.rows, matrix.columns))
+              : client.DescribeTensor(options.handle),
+      Fail);
+  matrix = Reorder(std::move(matrix), info.order());
   v1::Layout layout;
   layout.set_order(matrix.order);
-  if (absl::Status sent = client.UploadTensor(handle, layout, matrix.bytes);
+  if (absl::Status sent =
+          client.UploadTensor(info.handle(), layout, matrix.bytes);
       !sent.ok()) {
-    if (created) client.DeleteTensor(handle).IgnoreError();
+    if (creates) client.DeleteTensor(info.handle()).IgnoreError();
     return Fail(sent);
   }
-  absl::PrintF("%s\n", handle);
-  return kOk;
+  PrintHandle(info, options.json);
+  return cli::kExitOk;
 }
 
-int Download(client::Client& client, const Arguments& arguments) {
-  if (!arguments.Has("-o")) {
-    return FailUsage(absl::InvalidArgumentError("-o FILE is required"));
-  }
-  const std::string& handle = arguments.positional()[0];
-  GEMMCTL_ASSIGN(const v1::TensorInfo info, client.DescribeTensor(handle),
-                 Fail);
+int Download(client::Client& client, const TensorOptions& options) {
+  GEMMCTL_ASSIGN(const v1::TensorInfo info,
+                 client.DescribeTensor(options.handle), Fail);
   Matrix matrix = {info.dtype(), info.order(), info.rows(), info.columns(), {}};
   matrix.bytes.resize(info.rows() * info.columns() *
                       ElementBytes(info.dtype()));
   v1::Layout layout;
   layout.set_order(info.order());
   if (absl::Status got = client.DownloadTensor(
-          handle, layout,
+          options.handle, layout,
           absl::MakeSpan(matrix.bytes.data(), matrix.bytes.size()));
       !got.ok()) {
     return Fail(got);
   }
-  const absl::Status written = WriteNpy(arguments.Get("-o"), matrix);
-  return written.ok() ? kOk : FailFile(written);
+  const absl::Status written = WriteNpy(options.file, matrix);
+  return written.ok() ? cli::kExitOk : FailFile(written);
 }
 
-int List(client::Client& client, const Arguments& arguments) {
+int List(client::Client& client, const TensorOptions& options) {
   GEMMCTL_ASSIGN(const std::vector<v1::TensorInfo> tensors,
                  client.ListTensors(), Fail);
-  if (arguments.Has("--json")) {
+  if (options.json) {
     v1::ListTensorsResponse response;
     *response.mutable_tensors() = {tensors.begin(), tensors.end()};
     PrintJson(response);
-    return kOk;
+    return cli::kExitOk;
   }
   for (const v1::TensorInfo& info : tensors) Print(info);
-  return kOk;
+  return cli::kExitOk;
 }
 
-int Describe(client::Client& client, const Arguments& arguments) {
+int Describe(client::Client& client, const TensorOptions& options) {
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
-                 client.DescribeTensor(arguments.positional()[0]), Fail);
-  arguments.Has("--json") ? PrintJson(info) : Print(info);
-  return kOk;
+                 client.DescribeTensor(options.handle), Fail);
+  options.json ? PrintJson(info) : Print(info);
+  return cli::kExitOk;
 }
 
-int Delete(client::Client& client, const Arguments& arguments) {
-  for (const std::string& handle : arguments.positional()) {
+int Delete(client::Client& client, const TensorOptions& options) {
+  for (const std::string& handle : options.handles) {
     if (absl::Status gone = client.DeleteTensor(handle); !gone.ok()) {
       return Fail(gone);
     }
   }
-  return kOk;
+  return cli::kExitOk;
+}
+
+// A command with options of its own; `declare` says which.
+void Add(cli::Command& group, const std::string& name,
+         const std::string& summary,
+         int (*run)(client::Client&, const TensorOptions&),
+         void (*declare)(cli::Command&, TensorOptions&)) {
+  cli::Command& command = group.Subcommand(name, summary);
+  const auto options = std::make_shared<TensorOptions>();
+  declare(command, *options);
+  RunWithClient(command, [options, run](client::Client& client) {
+    return run(client, *options);
+  });
+}
+
+void DeclareNew(cli::Command& command, TensorOptions& options) {
+  command.Duration("--ttl TIME", options.ttl, absl::Seconds(1),
+                   {absl::ZeroDuration(), absl::Hours(24 * 366 * 10)},
+                   "Unused time until it is deleted; 0: the daemon's default.");
+  command.Text("--device NAME", options.device,
+               "Where it lives. Default: the daemon's choice.");
+  command.Text("--label TEXT", options.label, "Shown by list.");
+  command.Switch("--json", options.json,
+                 "Print JSON instead of the handle alone.");
+}
+
+void DeclareCreate(cli::Command& command, TensorOptions& options) {
+  options.type = v1::DATA_TYPE_BF16;
+  command.Int("ROWS", options.rows, {0}, "");
+  command.Int("COLUMNS", options.columns, {0}, "");
+  TypeOption(command, "--dtype TYPE", options.type, "bf16, f16 or f32.");
+  OrderOption(command, "--order ORDER", options.order, "row or column.");
+  DeclareNew(command, options);
+}
+
+void DeclareUpload(cli::Command& command, TensorOptions& options) {
+  command.Text("FILE.npy", options.file, "The elements; - is standard input.");
+  command.Text("--to HANDLE", options.handle,
+               "Replace the elements of this tensor instead.");
+  TypeOption(command, "--dtype TYPE", options.type,
+             "bf16 or f16: converts an f4 file; bf16 also reads a u2 file as "
+             "its bits.");
+  DeclareNew(command, options);
+}
+
+void DeclareDownload(cli::Command& command, TensorOptions& options) {
+  command.Text("HANDLE", options.handle, "");
+  command.Text("-o,--output FILE.npy", options.file,
+               "Where to; - is standard output.");
+  command.Require("--output");
+}
+
+void DeclareJson(cli::Command& command, TensorOptions& options) {
+  command.Switch("--json", options.json, "Print JSON.");
 }
 
 }  // namespace
 
-std::vector<Command> TensorCommands() {
-  return {
-      {"tensor create",
-       "ROWS COLUMNS",
-       "make a tensor of zeros, print its handle",
-       {{"--dtype", "TYPE", "bf16, f16 or f32", "bf16"},
-        {"--order", "ORDER", "row or column", "row"},
-        kTtl,
-        kDevice,
-        kLabel},
-       2,
-       2,
-       Create},
-      {"tensor upload",
-       "FILE.npy",
-       "make a tensor of a file's elements, print its handle",
-       {{"--to", "HANDLE", "replace the elements of this tensor instead", ""},
-        {"--dtype", "TYPE", "bf16 or f16: converts an f4 file", ""},
-        kTtl,
-        kDevice,
-        kLabel},
-       1,
-       1,
-       Upload},
-      {"tensor download",
-       "HANDLE -o FILE.npy",
-       "save a tensor's elements",
-       {{"-o", "FILE", "where to (required)", ""}},
-       1,
-       1,
-       Download},
-      {"tensor list", "", "all tensors of the daemon", {kJson}, 0, 0, List},
-      {"tensor describe", "HANDLE", "one tensor", {kJson}, 1, 1, Describe},
-      {"tensor delete", "HANDLE...", "free tensors", {}, 1, 1000, Delete},
-  };
+void AddTensor(cli::Command& program) {
+  cli::Command& group = program.Subcommand(
+      "tensor",
+      "matrices that stay with the daemon: create, upload, download, "
+      "list, describe, delete");
+  Add(group, "create", "make a tensor of zeros, print its handle", Create,
+      DeclareCreate);
+  Add(group, "upload", "make a tensor of a file's elements, print its handle",
+      Upload, DeclareUpload);
+  Add(group, "download", "save a tensor's elements", Download, DeclareDownload);
+  Add(group, "list", "all tensors of the daemon", List, DeclareJson);
+  Add(group, "describe", "one tensor", Describe,
+      [](cli::Command& command, TensorOptions& options) {
+        command.Text("HANDLE", options.handle, "");
+        DeclareJson(command, options);
+      });
+  Add(group, "delete", "free tensors", Delete,
+      [](cli::Command& command, TensorOptions& options) {
+        command.Operands("HANDLE", options.handles, 1, "");
+      });
 }
 
 }  // namespace gemmd::gemmctl

@@ -77,6 +77,7 @@ ListKernelsRequest = message("ListKernelsRequest")
 ListKernelsResponse = message("ListKernelsResponse")
 DescribeKernelRequest = message("DescribeKernelRequest")
 KernelDescription = message("KernelDescription")
+KernelSummary = message("KernelSummary")
 EvictKernelRequest = message("EvictKernelRequest")
 EvictKernelResponse = message("EvictKernelResponse")
 

@@ -40,11 +40,11 @@ TEST(AddressTest, WhatIsMissingIsNamed) {
 }
 
 TEST(AddressTest, ClientsDialPortsAndSchemes) {
-  EXPECT_TRUE(CheckServerAddress("localhost:50051").ok());
-  EXPECT_TRUE(CheckServerAddress("unix:gemmd.sock").ok());
-  EXPECT_TRUE(CheckServerAddress("dns:///gemmd:50051").ok());
-  EXPECT_FALSE(CheckServerAddress("localhost").ok());
-  EXPECT_FALSE(CheckServerAddress("localhost:0").ok());
+  EXPECT_TRUE(CheckServer("localhost:50051").ok());
+  EXPECT_TRUE(CheckServer("unix:gemmd.sock").ok());
+  EXPECT_TRUE(CheckServer("dns:///gemmd:50051").ok());
+  EXPECT_FALSE(CheckServer("localhost").ok());
+  EXPECT_FALSE(CheckServer("localhost:0").ok());
 }
 
 }  // namespace

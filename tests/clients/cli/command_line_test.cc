@@ -210,7 +210,7 @@ struct Tree {
   Tree() : program("tree", "has branches") {
     Command& tensor = program.Subcommand("tensor", "matrices of the daemon");
     Command& show = tensor.Subcommand("show", "one tensor");
-    show.Operand("HANDLE", handle, "Its name.");
+    show.Text("HANDLE", handle, "Its name.");
     show.Server(server);
     show.Text("-o,--output FILE", output, "Where to.");
     show.Run([this]() -> absl::StatusOr<int> { return result; });

@@ -59,13 +59,14 @@ TEST_F(NpyTest, DataIsAligned) {
   EXPECT_EQ(static_cast<int64_t>(file.tellg()) % 64, 2);
 }
 
-TEST_F(NpyTest, ReadsVersion2AndOtherNamesOfBf16) {
+TEST_F(NpyTest, ReadsVersion2AndBitsOfBf16OnRequest) {
   const std::string dict =
       "{'descr': '<u2', 'fortran_order': True, 'shape': (2, 1), }\n";
   std::string content("\x93NUMPY\x02\x00", 8);
   content += static_cast<char>(dict.size());
   content += std::string(3, '\0') + dict + "abcd";
-  const auto matrix = ReadNpy(Write(content));
+  EXPECT_THAT(Error(Write(content)), HasSubstr("'<u2'"));
+  const auto matrix = ReadNpy(Write(content), /*u2_is_bf16=*/true);
   ASSERT_TRUE(matrix.ok()) << matrix.status();
   EXPECT_EQ(matrix->type, v1::DATA_TYPE_BF16);
   EXPECT_EQ(matrix->bytes, "abcd");

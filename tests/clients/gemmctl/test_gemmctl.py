@@ -3,6 +3,7 @@
 GEMMD_BUILD names the build folder.
 """
 
+import io
 import json
 import os
 import pathlib
@@ -18,7 +19,7 @@ from fake_daemon import FakeDaemon
 GEMMCTL = pathlib.Path(os.environ["GEMMD_BUILD"]) / "clients/gemmctl/gemmctl"
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
-OK, SERVER_ERROR, USAGE, UNREACHABLE, FILE_ERROR = range(5)
+OK, FAILED, USAGE = range(3)
 
 
 def integers(rows, columns, dtype=np.float32, seed=0):
@@ -40,12 +41,13 @@ class GemmctlTest(unittest.TestCase):
         np.save(self.path(name), array)
         return self.path(name)
 
-    def run_gemmctl(self, *words, code=OK, target=None):
+    def run_gemmctl(self, *words, code=OK, server=None, stdin=b"", raw=False):
         done = subprocess.run(
-            [GEMMCTL, *words, "--target", target or self._daemon.target],
-            capture_output=True, text=True, timeout=60, check=False)
+            [GEMMCTL, *words, "--server", server or self._daemon.target],
+            input=stdin, capture_output=True, timeout=60, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
-        return done.stdout if code == OK else done.stderr
+        text = done.stdout if code == OK else done.stderr
+        return text if raw else text.decode()
 
     def multiply(self, a, b, *flags):
         self.run_gemmctl("matmul", self.save("a.npy", a),
@@ -108,7 +110,7 @@ class GemmctlTest(unittest.TestCase):
         self.assertIn("weights", self.run_gemmctl("tensor", "list"))
         self.run_gemmctl("tensor", "delete", handle)
         error = self.run_gemmctl("tensor", "describe", handle,
-                                 code=SERVER_ERROR)
+                                 code=FAILED)
         self.assertIn("NOT_FOUND", error)
 
     def test_upload_replaces_elements_in_the_tensors_order(self):
@@ -125,15 +127,16 @@ class GemmctlTest(unittest.TestCase):
         error = self.run_gemmctl(
             "matmul", self.save("a.npy", integers(2, 2)),
             self.save("b.npy", integers(2, 2)), "--dtype", "bf16", "-o",
-            self.path("d.npy"), "--device", "cuda:9", code=SERVER_ERROR)
+            self.path("d.npy"), "--device", "cuda:9", code=FAILED)
         self.assertIn("INVALID_ARGUMENT", error)
         self.assertIn("UNIMPLEMENTED",
-                      self.run_gemmctl("kernel", "list", code=SERVER_ERROR))
+                      self.run_gemmctl("kernel", "prepare", "1", "1", "1",
+                                       code=FAILED))
 
     def test_unreachable_daemon(self):
         for words in (("info",), ("health",), ("tensor", "list")):
-            self.run_gemmctl(*words, "--timeout", "0.2", code=UNREACHABLE,
-                             target="127.0.0.1:1")
+            self.run_gemmctl(*words, "--timeout", "0.2", code=FAILED,
+                             server="127.0.0.1:1")
 
     def test_file_errors(self):
         good = self.save("a.npy", integers(2, 2, np.float16))
@@ -142,15 +145,16 @@ class GemmctlTest(unittest.TestCase):
         for bad in (self.path("bad.npy"), self.path("missing.npy"),
                     self._folder.name, self.save("v.npy", np.ones(3, "f4"))):
             error = self.run_gemmctl("matmul", good, bad, "-o",
-                                     self.path("d.npy"), code=FILE_ERROR)
+                                     self.path("d.npy"), code=FAILED)
             self.assertIn(bad, error)
         self.run_gemmctl("matmul", good, good, "-o", "/nowhere/d.npy",
-                         code=FILE_ERROR)
+                         code=FAILED)
 
     def test_usage_errors(self):
         for words in (("nothing",), ("matmul", "a.npy"), ("info", "--nothing"),
                       ("tensor", "create", "two", "3"), ("tensor",),
-                      ("info", "--timeout", "soon")):
+                      ("info", "--timeout", "soon"), ("matmul", "a", "b"),
+                      ("tensor", "create", "-1", "3"), ()):
             self.run_gemmctl(*words, code=USAGE)
         mismatched = self.run_gemmctl(
             "matmul", self.save("a.npy", integers(2, 3, np.float16)),
@@ -173,15 +177,112 @@ class GemmctlTest(unittest.TestCase):
         self.assertEqual([tier["name"] for tier in cache["tiers"]],
                          ["disk", "shared"])
 
+    def commands_of(self, *group):
+        """The words of every command below `group`, as --help lists them."""
+        listing = self.run_gemmctl(*group, "--help").partition("Subcommands:")
+        names = [line.split()[0] for line in listing[2].splitlines()
+                 if line.startswith("  ") and line[2] != " "]
+        if not names:
+            return [group]
+        return [command for name in names
+                for command in self.commands_of(*group, name)]
+
     def test_every_command_has_help(self):
-        overview = self.run_gemmctl("--help")
-        commands = [line.split("  ")[1] for line in overview.splitlines()
-                    if line.startswith("  ") and line[2] not in "- "]
+        commands = self.commands_of()
         self.assertEqual(len(commands), 14)
         for command in commands:
-            text = self.run_gemmctl(*command.split(), "--help")
-            self.assertIn(f"gemmctl {command}", text)
-            self.assertIn("--target", text)
+            for flag in ("--help", "-h"):
+                text = self.run_gemmctl(*command, flag)
+                self.assertIn(f"gemmctl {' '.join(command)}", text)
+                self.assertIn("--server ADDRESS", text)
+                self.assertNotIn("--target", text)
+
+    def test_version(self):
+        self.assertRegex(self.run_gemmctl("--version"), r"^gemmctl \d+\.\d+")
+
+    def test_the_former_name_of_server_is_understood(self):
+        done = subprocess.run(
+            [GEMMCTL, "health", "--target", self._daemon.target],
+            capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+    def test_the_server_comes_from_the_environment(self):
+        done = subprocess.run(
+            [GEMMCTL, "health"], capture_output=True, timeout=60, check=False,
+            env={**os.environ, "GEMMD_SERVER": self._daemon.target})
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+    def test_addresses_are_checked_before_anybody_dials(self):
+        for server, says in (("localhost", "no port"),
+                             ("localhost:99999", "'99999'"),
+                             (":50051", "no host")):
+            error = self.run_gemmctl("info", code=USAGE, server=server)
+            self.assertIn(f"--server is {server}: ", error)
+            self.assertIn(says, error)
+
+    def test_waits_for_a_daemon_that_starts(self):
+        address = "unix:" + self.path("socket")
+        waiting = subprocess.Popen(
+            [GEMMCTL, "health", "--wait", "60s", "--server", address],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(waiting.kill)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            waiting.wait(0.5)
+        with FakeDaemon(address=address):
+            out, error = waiting.communicate(timeout=60)
+        self.assertEqual((waiting.returncode, out), (OK, b"SERVING\n"), error)
+
+    def test_matrices_through_standard_input_and_output(self):
+        a, b = integers(5, 7, np.float16), integers(7, 3, np.float16)
+        packed = io.BytesIO()
+        np.save(packed, a)
+        out = self.run_gemmctl("matmul", "-", self.save("b.npy", b), "-o", "-",
+                               stdin=packed.getvalue(), raw=True)
+        np.testing.assert_array_equal(np.load(io.BytesIO(out)), a @ b)
+        handle = self.run_gemmctl("tensor", "upload", "-",
+                                  stdin=packed.getvalue()).strip()
+        out = self.run_gemmctl("tensor", "download", handle, "-o", "-",
+                               raw=True)
+        np.testing.assert_array_equal(np.load(io.BytesIO(out)), a)
+        error = self.run_gemmctl("matmul", "-", "-", "-o", "-", code=USAGE)
+        self.assertIn("standard input", error)
+
+    def test_integers_are_not_taken_for_bf16(self):
+        words = integers(4, 4, BF16).view(np.uint16)
+        name = self.save("u2.npy", words)
+        error = self.run_gemmctl("matmul", name, name, "-o",
+                                 self.path("d.npy"), code=FAILED)
+        self.assertIn("its type is '<u2'", error)
+        self.assertIn("--dtype bf16", error)
+        self.run_gemmctl("matmul", name, name, "-o", self.path("d.npy"),
+                         "--dtype", "bf16")
+        a = words.view(BF16).astype(np.float32)
+        np.testing.assert_array_equal(
+            np.load(self.path("d.npy")).view(BF16).astype(np.float32), a @ a)
+
+    def test_json_for_scripts(self):
+        self.assertEqual(json.loads(self.run_gemmctl("health", "--json")),
+                         {"serving": True})
+        made = json.loads(self.run_gemmctl("tensor", "create", "2", "3",
+                                           "--json"))
+        self.assertEqual((made["rows"], made["columns"]), ("2", "3"))
+        name = self.save("a.npy", integers(2, 2, np.float16))
+        execution = json.loads(self.run_gemmctl(
+            "matmul", name, name, "-o", self.path("d.npy"), "--json"))
+        self.assertEqual(execution["kernel"], "numpy")
+
+    def test_a_kernel_is_named_by_the_start_of_its_key(self):
+        key = "ab" * 32
+        for word in (key, key[:6], "gemm_one"):
+            shown = json.loads(self.run_gemmctl("kernel", "describe", word,
+                                                "--json"))
+            self.assertEqual(shown["summary"]["key"], key)
+        error = self.run_gemmctl("kernel", "describe", "a", code=FAILED)
+        self.assertIn("2 kernels", error)
+        error = self.run_gemmctl("kernel", "evict", "f", code=FAILED)
+        self.assertIn("no kernel", error)
+        self.run_gemmctl("kernel", "evict", "abab")
+        self.assertNotIn(key, self.run_gemmctl("kernel", "list"))
 
 
 if __name__ == "__main__":

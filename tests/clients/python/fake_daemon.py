@@ -57,10 +57,14 @@ def _bytes(matrix, order, leading):
 
 
 class FakeDaemon:
-    """Serves gemmd.v1 on a free loopback port: `target`."""
+    """Serves gemmd.v1 at `address`, by default a free loopback port: `target`.
+    """
 
-    def __init__(self, fault=""):
+    def __init__(self, fault="", address="127.0.0.1:0"):
         self.fault = fault
+        self.kernels = {
+            key: api.KernelSummary(key=key, kernel=name, cubin_bytes=1)
+            for key, name in (("ab" * 32, "gemm_one"), ("ac" * 32, "gemm_two"))}
         self.tensors = {}
         self.headers = []  # MatmulHeader of every product, newest last.
         self._server = grpc.server(
@@ -68,8 +72,9 @@ class FakeDaemon:
             options=(("grpc.max_receive_message_length", -1),
                      ("grpc.max_send_message_length", -1)))
         self._server.add_generic_rpc_handlers([self._handlers()])
-        port = self._server.add_insecure_port("127.0.0.1:0")
-        self.target = f"127.0.0.1:{port}"
+        port = self._server.add_insecure_port(address)
+        self.target = (address if address.startswith("unix:")
+                       else f"127.0.0.1:{port}")
         self._server.start()
 
     def __enter__(self):
@@ -96,6 +101,13 @@ class FakeDaemon:
                 self._info, api.GetServerInfoRequest),
             "ServerService/GetStatistics": unary(
                 self._statistics, api.GetStatisticsRequest),
+            "KernelService/ListKernels": unary(
+                lambda _: api.ListKernelsResponse(
+                    kernels=self.kernels.values()), api.ListKernelsRequest),
+            "KernelService/DescribeKernel": unary(
+                self._describe_kernel, api.DescribeKernelRequest),
+            "KernelService/EvictKernel": unary(
+                self._evict_kernel, api.EvictKernelRequest),
             "TensorService/CreateTensor": unary(
                 self._create, api.CreateTensorRequest),
             "TensorService/DescribeTensor": unary(
@@ -134,6 +146,19 @@ class FakeDaemon:
                                    load_us=16)
         statistics.cache.tiers.add(name="shared")
         return statistics
+
+    def _kernel(self, key):
+        if key not in self.kernels:
+            raise Refused(grpc.StatusCode.NOT_FOUND, f"no kernel {key}")
+        return self.kernels[key]
+
+    def _describe_kernel(self, request):
+        return api.KernelDescription(summary=self._kernel(request.key))
+
+    def _evict_kernel(self, request):
+        self._kernel(request.key)
+        del self.kernels[request.key]
+        return api.EvictKernelResponse()
 
     def _find(self, handle):
         if handle not in self.tensors:
