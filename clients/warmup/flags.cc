@@ -1,46 +1,52 @@
 #include "clients/warmup/flags.h"
 
-#include <algorithm>
-
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "clients/cli/quantity.h"
 
 namespace gemmd::warmup {
+namespace {
 
-absl::StatusOr<Flags> Flags::Parse(const std::vector<FlagSpec>& specs,
-                                   const std::vector<std::string>& arguments) {
-  Flags flags;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    if (!absl::StartsWith(argument, "--")) {
-      flags.positional_.push_back(argument);
+std::string Dashed(const std::string& name) {
+  return absl::StrCat("--", absl::StrReplaceAll(name, {{"_", "-"}}));
+}
+
+absl::Status Wrong(const std::string& name, const std::string& value,
+                   absl::string_view allowed) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(Dashed(name), " is ", value, "; allowed: ", allowed));
+}
+
+}  // namespace
+
+void Flags::Declare(cli::Command& command, const std::vector<FlagSpec>& specs,
+                    const std::string& operands, Flags& flags) {
+  for (const FlagSpec& spec : specs) {
+    const std::string name = spec.name;
+    if (spec.value.empty()) {
+      command.Switch(Dashed(name), flags.switches_[name], spec.help);
       continue;
     }
-    const size_t equals = argument.find('=');
-    std::string name =
-        argument.substr(2, equals == argument.npos ? equals : equals - 2);
-    std::replace(name.begin(), name.end(), '-', '_');
-    const auto spec =
-        std::find_if(specs.begin(), specs.end(),
-                     [&name](const FlagSpec& s) { return s.name == name; });
-    if (spec == specs.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown flag --", name, "; see --help"));
-    }
-    if (equals != argument.npos) {
-      flags.values_[name] = argument.substr(equals + 1);
-    } else if (spec->value.empty()) {
-      flags.values_[name] = "";
-    } else if (i + 1 < arguments.size()) {
-      flags.values_[name] = arguments[++i];
-    } else {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--", name, " needs a value: ", spec->value));
-    }
+    command.Parsed(
+        absl::StrCat(Dashed(name), " ", spec.value), "",
+        [&flags, name](const std::string& value) {
+          flags.values_[name] = value;
+          return absl::OkStatus();
+        },
+        spec.help);
   }
-  return flags;
+  if (!operands.empty()) {
+    // "[FILE]..." and "DIR DIR" are lists of FILE and DIR.
+    const std::string name =
+        operands.substr(0, operands.find(' ')).substr(operands[0] == '[');
+    command.Operands(name.substr(0, name.find(']')), flags.positional_, 0, "");
+  }
+}
+
+bool Flags::Has(const std::string& name) const {
+  const auto found = switches_.find(name);
+  return found == switches_.end() ? values_.contains(name) : found->second;
 }
 
 std::string Flags::Get(const std::string& name,
@@ -50,35 +56,43 @@ std::string Flags::Get(const std::string& name,
 }
 
 absl::StatusOr<int64_t> Flags::GetInt(const std::string& name,
-                                      int64_t otherwise, int64_t least) const {
+                                      int64_t otherwise, int64_t least,
+                                      int64_t most) const {
   if (!Has(name)) return otherwise;
   int64_t value;
-  if (!absl::SimpleAtoi(Get(name, ""), &value) || value < least) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", name, " is '", Get(name, ""),
-                     "'; allowed: an integer from ", least));
+  if (absl::SimpleAtoi(Get(name, ""), &value) && value >= least &&
+      value <= most) {
+    return value;
   }
-  return value;
+  return Wrong(name, Get(name, ""),
+               most == std::numeric_limits<int64_t>::max()
+                   ? absl::StrCat("from ", least)
+                   : absl::StrCat(least, " to ", most));
+}
+
+absl::StatusOr<int64_t> Flags::GetBytes(const std::string& name,
+                                        int64_t otherwise) const {
+  if (!Has(name)) return otherwise;
+  const absl::StatusOr<int64_t> bytes = cli::ParseBytes(Get(name, ""));
+  if (bytes.ok()) return bytes;
+  return Wrong(name, Get(name, ""), bytes.status().message());
+}
+
+absl::StatusOr<absl::Duration> Flags::GetDuration(
+    const std::string& name, absl::Duration otherwise) const {
+  if (!Has(name)) return otherwise;
+  const absl::StatusOr<absl::Duration> duration =
+      cli::ParseDuration(Get(name, ""), absl::Seconds(1));
+  if (duration.ok()) return duration;
+  return Wrong(name, Get(name, ""), duration.status().message());
 }
 
 absl::StatusOr<std::string> Flags::Require(const std::string& name) const {
   if (Get(name, "").empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--", name, " is missing; see --help"));
+        absl::StrCat(Dashed(name), " is missing; see --help"));
   }
   return Get(name, "");
-}
-
-std::string DescribeFlags(const std::vector<FlagSpec>& specs) {
-  std::string text;
-  for (const FlagSpec& spec : specs) {
-    absl::StrAppendFormat(
-        &text, "  %-22s %s\n",
-        absl::StrCat("--", spec.name, spec.value.empty() ? "" : " ",
-                     spec.value),
-        spec.help);
-  }
-  return text;
 }
 
 }  // namespace gemmd::warmup

@@ -28,7 +28,7 @@ absl::Status RemoveOthers(jit::DiskStore& store, const Flags& flags) {
 
 absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
-  ASSIGN_OR_RETURN(const int64_t limit, flags.GetInt("limit_bytes", 0, 1));
+  ASSIGN_OR_RETURN(const int64_t limit, flags.GetBytes("limit_bytes", 0));
   RETURN_IF_ERROR(LoadKernels(directory).status());
   jit::DiskStore store({.directory = directory});
   const int64_t bytes_before = store.BytesUsed();
@@ -52,7 +52,7 @@ Command GcCommand() {
   return {.name = "gc",
           .summary = "Remove what crashes left, and the least recently used.",
           .flags = {CacheDirFlag(),
-                    {"limit_bytes", "N",
+                    {"limit_bytes", "BYTES",
                      "keep at most so many bytes; default: all"},
                     {"other_compilers", "",
                      "remove what another build of NVRTC made"},

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "clients/cli/address.h"
 #include "clients/cpp/client.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/problems.h"
@@ -19,13 +20,14 @@ namespace gemmd::warmup {
 namespace {
 
 absl::StatusOr<int> Run(const Flags& flags) {
-  ASSIGN_OR_RETURN(const std::string server, flags.Require("server"));
+  const std::string server = flags.Get("server", cli::DefaultServer());
+  RETURN_IF_ERROR(cli::CheckServer(server));
   ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
                    ReadProblems(flags));
-  ASSIGN_OR_RETURN(const int64_t wait_s, flags.GetInt("wait_s", 10, 0));
+  ASSIGN_OR_RETURN(const absl::Duration wait,
+                   flags.GetDuration("wait", absl::Seconds(10)));
   ASSIGN_OR_RETURN(const std::unique_ptr<client::Client> client,
-                   client::Client::Connect(
-                       server, {.connect_timeout = absl::Seconds(wait_s)}));
+                   client::Client::Connect(server, {.connect_timeout = wait}));
   Progress progress(stdout, static_cast<int>(problems.size()));
   std::set<std::string> kernels;
   int compiled = 0, failed = 0;
@@ -63,9 +65,10 @@ Command LoadCommand() {
           .summary = "Compile and load kernels on a running daemon.",
           .details = absl::StrCat(kProblemFiles,
                                   "Returns when all kernels are loaded.\n"),
-          .flags = {{"server", "ADDR", "of the daemon: host:port, unix:/path"},
+          .flags = {{"server", "ADDRESS", cli::ServerHelp()},
                     {"device", "NAME", "such as cuda:0; default: all devices"},
-                    {"wait_s", "N", "wait so long for the daemon; default: 10"},
+                    {"wait", "TIME",
+                     "Wait so long for the daemon to answer. Default: 10s."},
                     PresetFlag()},
           .run = Run};
 }

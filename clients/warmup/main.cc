@@ -1,75 +1,36 @@
 // gemm-warmup: prepares, inspects and looks after a kernel cache.
-#include <cstdio>
-#include <string>
-#include <vector>
+#include <memory>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "clients/cli/command_line.h"
 #include "clients/warmup/command.h"
 #include "jit/compile/compile_worker.h"
 
 namespace gemmd::warmup {
 namespace {
 
-std::vector<Command> Commands() {
-  return {CompileCommand(), LoadCommand(),   ListCommand(),   ShowCommand(),
-          StatsCommand(),   VerifyCommand(), ExportCommand(), ImportCommand(),
-          GcCommand(),      DiffCommand()};
+void Add(cli::Program& program, const Command& command) {
+  cli::Command& subcommand = program.Subcommand(command.name, command.summary);
+  const auto flags = std::make_shared<Flags>();
+  Flags::Declare(subcommand, command.flags, command.operands, *flags);
+  subcommand.Details(command.details);
+  subcommand.Run([flags, run = command.run] { return run(*flags); });
 }
 
-std::string Usage() {
-  std::string text =
-      "Usage: gemm-warmup COMMAND [FLAGS] [OPERANDS]\n"
-      "Prepares and inspects a cache of compiled kernels. Needs no GPU.\n\n";
-  for (const Command& command : Commands()) {
-    absl::StrAppendFormat(&text, "  %-10s %s\n", command.name, command.summary);
+int Main(int argc, char** argv) {
+  cli::Program program(
+      "gemm-warmup",
+      "prepares and inspects a cache of compiled kernels; needs no GPU");
+  program.Alias("wait-s", "wait");
+  for (const Command& command :
+       {CompileCommand(), LoadCommand(), ListCommand(), ShowCommand(),
+        StatsCommand(), VerifyCommand(), ExportCommand(), ImportCommand(),
+        GcCommand(), DiffCommand()}) {
+    Add(program, command);
   }
-  return absl::StrCat(text,
-                      "\n`gemm-warmup COMMAND --help` tells more. Exit codes: "
-                      "0 complete, 1 incomplete, 2 wrong usage.\n");
-}
-
-std::string Help(const Command& command) {
-  return absl::StrCat("Usage: gemm-warmup ", command.name, " [FLAGS]",
-                      command.operands.empty() ? "" : " ", command.operands,
-                      "\n", command.summary, "\n",
-                      command.details.empty() ? "" : "\n", command.details,
-                      "\n", DescribeFlags(command.flags));
-}
-
-int RunCommand(const Command& command,
-               const std::vector<std::string>& arguments) {
-  for (const std::string& argument : arguments) {
-    if (argument == "--help") {
-      std::fputs(Help(command).c_str(), stdout);
-      return kExitComplete;
-    }
-  }
-  const absl::StatusOr<Flags> flags = Flags::Parse(command.flags, arguments);
-  const absl::StatusOr<int> code =
-      flags.ok() ? command.run(*flags) : flags.status();
-  if (code.ok()) return *code;
-  absl::FPrintF(stderr, "gemm-warmup: %s\n", code.status().message());
-  return absl::IsInvalidArgument(code.status()) ? kExitUsage : kExitIncomplete;
-}
-
-int Main(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) {
-    std::fputs(Usage().c_str(), stderr);
-    return kExitUsage;
-  }
-  if (arguments[0] == "--help") {
-    std::fputs(Usage().c_str(), stdout);
-    return kExitComplete;
-  }
-  for (const Command& command : Commands()) {
-    if (command.name == arguments[0]) {
-      return RunCommand(command, {arguments.begin() + 1, arguments.end()});
-    }
-  }
-  absl::FPrintF(stderr, "gemm-warmup: unknown command '%s'\n%s", arguments[0],
-                Usage());
-  return kExitUsage;
+  program.Details(
+      "`gemm-warmup COMMAND --help` says more. Exit codes: 0 complete; 1 "
+      "incomplete or\nfailed; 2 wrong command line.");
+  return program.Main(argc, argv);
 }
 
 }  // namespace
@@ -77,5 +38,5 @@ int Main(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   if (auto code = gemmd::jit::RunIfCompileWorker(argc, argv)) return *code;
-  return gemmd::warmup::Main({argv + 1, argv + argc});
+  return gemmd::warmup::Main(argc, argv);
 }

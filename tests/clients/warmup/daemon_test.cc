@@ -75,7 +75,7 @@ TEST_F(WarmupDaemonTest, LoadsKernelsOnARunningDaemon) {
 
 TEST_F(WarmupDaemonTest, SaysThatNoDaemonAnswers) {
   const Outcome outcome =
-      Warmup(absl::StrCat("load --wait_s 1 --server unix:", folder_.path(),
+      Warmup(absl::StrCat("load --wait 1s --server unix:", folder_.path(),
                           "/none ", Path("problems")));
   EXPECT_EQ(outcome.code, 1) << outcome.output;
 }

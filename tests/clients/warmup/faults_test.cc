@@ -25,7 +25,7 @@ using testing::TemporaryFolder;
 // Whether `gemm-warmup compile` of one problem compiled it itself.
 bool CompiledIt(const std::string& cache) {
   const Outcome outcome =
-      Warmup(absl::StrCat("compile --cache_dir ", cache, " --nvrtc ",
+      Warmup(absl::StrCat("compile --cache-dir ", cache, " --nvrtc ",
                           GEMMD_TEST_NVRTC, " ", cache, ".problems"));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
   const bool compiled = absl::StrContains(outcome.output, "1 compiled");
@@ -56,7 +56,7 @@ TEST(SharedCacheTest, TwoDaemonsAndEightProcessesCompileOnce) {
   const std::string cache = folder.path() + "/cache";
   std::ofstream(cache + ".problems") << "bf16 TN 512 512 512 order=row\n";
   const std::vector<std::string> flags = {
-      "--device=host", "--nvrtc=" GEMMD_TEST_NVRTC, "--cache_dir=" + cache};
+      "--device=host", "--nvrtc=" GEMMD_TEST_NVRTC, "--cache-dir=" + cache};
   DaemonProcess first(flags), second(flags);
   ASSERT_NE(first.Connect(), nullptr) << first.Log();
   ASSERT_NE(second.Connect(), nullptr) << second.Log();

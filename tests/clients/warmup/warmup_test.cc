@@ -25,13 +25,13 @@ class WarmupTest : public testing::Test {
   Outcome Compile(const std::string& problems,
                   const std::string& flags = "--nvrtc " GEMMD_TEST_NVRTC) {
     std::ofstream(Path("problems"), std::ios::trunc) << problems;
-    return Warmup(absl::StrCat("compile --cache_dir ", Path("cache"), " ",
+    return Warmup(absl::StrCat("compile --cache-dir ", Path("cache"), " ",
                                flags, " ", Path("problems")));
   }
 
   Outcome OnCache(const std::string& command, const std::string& rest = "") {
     return Warmup(
-        absl::StrCat(command, " --cache_dir ", Path("cache"), " ", rest));
+        absl::StrCat(command, " --cache-dir ", Path("cache"), " ", rest));
   }
 
   const jit::TemporaryDirectory directory_;
@@ -67,14 +67,22 @@ TEST_F(WarmupTest, RefusesWrongUsage) {
   EXPECT_EQ(Compile("bf16 TN 1 2\n").code, 2);
   EXPECT_EQ(Warmup("").code, 2);
   EXPECT_EQ(Warmup("brew").code, 2);
-  EXPECT_EQ(Warmup("compile --cache_dir x --speed 9 y").code, 2);
+  EXPECT_EQ(Warmup("compile --cache-dir x --speed 9 y").code, 2);
   EXPECT_EQ(Warmup("compile y").code, 2);
   EXPECT_EQ(Warmup("compile --help").code, 0);
   EXPECT_EQ(Warmup("--help").code, 0);
+  EXPECT_EQ(Warmup("-h").code, 0);
+  EXPECT_TRUE(
+      absl::StartsWith(Warmup("--version").output, "gemm-warmup 0."));
+  const Outcome jobs = Compile(kProblems, "--jobs none");
+  EXPECT_EQ(jobs.code, 2);
+  EXPECT_TRUE(absl::StrContains(jobs.output, "--jobs is none; allowed: from 1"))
+      << jobs.output;
+  EXPECT_EQ(Warmup("load --server localhost y").code, 2);
 }
 
 TEST_F(WarmupTest, ReadsPresetsAndProtobufText) {
-  EXPECT_EQ(Warmup("compile --cache_dir x --preset nobody").code, 2);
+  EXPECT_EQ(Warmup("compile --cache-dir x --preset nobody").code, 2);
   const std::string file = Path("spec.textproto");
   const auto compile = [&](const std::string& spec) {
     std::ofstream(file, std::ios::trunc) << spec;
@@ -115,7 +123,7 @@ TEST_F(WarmupTest, ListsShowsAndCounts) {
   const Outcome stats = OnCache("stats");
   EXPECT_TRUE(absl::StrContains(stats.output, "kernels        3\n"))
       << stats.output;
-  EXPECT_EQ(Warmup("list --cache_dir /nonexistent").code, 1);
+  EXPECT_EQ(Warmup("list --cache-dir /nonexistent").code, 1);
 }
 
 TEST_F(WarmupTest, VerifiesByCompilingAgain) {
@@ -140,7 +148,7 @@ TEST_F(WarmupTest, CarriesACacheToAnotherPlace) {
   EXPECT_EQ(OnCache("export", Path("bundle2")).code, 0);
   const std::string other = Path("other");
   const auto import = [&](const std::string& bundle) {
-    return Warmup(absl::StrCat("import --cache_dir ", other, " ", bundle));
+    return Warmup(absl::StrCat("import --cache-dir ", other, " ", bundle));
   };
   // Damaged: nothing of it arrives.
   fs::copy(Path("bundle"), Path("damaged"));
@@ -160,7 +168,7 @@ TEST_F(WarmupTest, CollectsAndTellsTheDifference) {
   ASSERT_EQ(Compile(kProblems).code, 0);
   fs::copy(Path("cache"), Path("copy"), fs::copy_options::recursive);
   std::ofstream(Path("cache/temporary/left")) << "by a crash";
-  const Outcome gc = OnCache("gc", "--limit_bytes 100000");
+  const Outcome gc = OnCache("gc", "--limit-bytes 100kB");
   EXPECT_EQ(gc.code, 0) << gc.output;
   EXPECT_FALSE(fs::exists(Path("cache/temporary/left")));
   const Outcome diff =
