@@ -34,6 +34,15 @@ absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(
   return tensor;
 }
 
+// The layout whose bytes are those of `layout`'s transpose.
+jit::MatrixLayout Transposed(jit::MatrixLayout layout) {
+  std::swap(layout.rows, layout.columns);
+  layout.order = layout.order == jit::Order::kRowMajor
+                     ? jit::Order::kColumnMajor
+                     : jit::Order::kRowMajor;
+  return layout;
+}
+
 absl::StatusOr<engine::Input> ToInput(Runtime& runtime,
                                       const v1::Source& source, Pieces pieces,
                                       const jit::MatrixLayout& layout,
@@ -45,9 +54,17 @@ absl::StatusOr<engine::Input> ToInput(Runtime& runtime,
           absl::StrCat(field, " has ", SizeOf(pieces),
                        " bytes; allowed: 0, because its source is a tensor"));
     }
+    const jit::MatrixLayout stored =
+        source.transposed() ? Transposed(layout) : layout;
     ASSIGN_OR_RETURN(input.tensor,
-                     FindTensor(runtime, source.tensor(), layout, field));
+                     FindTensor(runtime, source.tensor(), stored, field));
     return input;
+  }
+  if (source.transposed()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field,
+        ".transposed is true; allowed for tensors alone, because the "
+        "order of inline operands is in the problem"));
   }
   ASSIGN_OR_RETURN(
       const WireLayout wire,

@@ -232,6 +232,45 @@ TEST_F(TensorsTest, MultiplyAndAccumulateInPlace) {
   EXPECT_THAT(status.error_message(), HasSubstr("d.tensor"));
 }
 
+// D = A B + C with A and C given as tensors that hold their transposes.
+TEST_F(TensorsTest, StandForTheirTransposesOnRequest) {
+  v1::MatmulRequest request = OnesTimesTwos(2, 3, 2);
+  v1::MatmulHeader& header = *request.mutable_header();
+  header.mutable_problem()->set_a_order(v1::ORDER_COLUMN_MAJOR);
+  header.mutable_problem()->set_d_order(v1::ORDER_COLUMN_MAJOR);
+  header.mutable_problem()->set_beta(1);
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_BF16);
+  create.set_rows(2);
+  create.set_columns(2);
+  ASSERT_TRUE(Create(create).ok());
+  // Rows of A^T: 1 2, 4 8.
+  ASSERT_TRUE(
+      UploadAll(info_.handle(), {"\x80\x3f\x00\x40\x80\x40\x00\x41", 8}, 2)
+          .ok());
+  request.clear_a();
+  header.mutable_a()->set_tensor(info_.handle());
+  header.mutable_c()->set_tensor(CreateF32(3, 2));
+  auto stub = v1::MatmulService::NewStub(server_.channel());
+  const auto multiply = [&](v1::MatmulResponse& response) {
+    grpc::ClientContext context;
+    return stub->Matmul(&context, request, &response);
+  };
+  v1::MatmulResponse response;
+  // A square tensor of the other order is not taken for its transpose.
+  EXPECT_EQ(multiply(response).error_code(), grpc::INVALID_ARGUMENT);
+  header.mutable_a()->set_transposed(true);
+  header.mutable_c()->set_transposed(true);
+  const grpc::Status status = multiply(response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  // Rows of A: 1 4 and 2 8; B is all twos; D is column-major.
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_EQ(Get(DataType::kF32, response.d().data(), i), i % 2 ? 20 : 10);
+  }
+  header.mutable_a()->mutable_inline_();
+  EXPECT_THAT(multiply(response).error_message(), HasSubstr("a.transposed"));
+}
+
 TEST_F(TensorsTest, MustFitTheProblem) {
   const std::string handle = CreateF32(3, 5);
   v1::MatmulRequest request = OnesTimesTwos(3, 4, 5);
@@ -312,8 +351,7 @@ TEST_F(TensorsTest, CreationsThatMakeNoSenseAreRefused) {
   const Bad kBad[] = {
       {grpc::INVALID_ARGUMENT, "dtype is unspecified",
        [](auto& r) { r.clear_dtype(); }},
-      {grpc::INVALID_ARGUMENT, "count is -1",
-       [](auto& r) { r.set_count(-1); }},
+      {grpc::INVALID_ARGUMENT, "count is -1", [](auto& r) { r.set_count(-1); }},
       {grpc::INVALID_ARGUMENT, "rows is 0; allowed: 1 to 2147483647",
        [](auto& r) { r.set_rows(0); }},
       {grpc::INVALID_ARGUMENT, "columns is -1",
