@@ -5,6 +5,8 @@
         a = np.random.randn(300, 500).astype(ml_dtypes.bfloat16)
         b = np.random.randn(500, 200).astype(ml_dtypes.bfloat16)
         d = client.matmul(a, b)  # (300, 200), bfloat16
+
+AsyncClient is the same for asyncio.
 """
 
 import pkgutil
@@ -13,16 +15,20 @@ import pkgutil
 # on sys.path when the package is used in place.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
-from .client import Client, Product  # noqa: E402
+from ._version import __version__  # noqa: E402
+from .aio import AsyncClient, AsyncTensor  # noqa: E402
+from .client import Client  # noqa: E402
 from .errors import (  # noqa: E402
     Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, Error,
     FailedPrecondition, Internal, InvalidArgument, NotFound, OutOfRange,
     PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
     Unimplemented, Unknown)
+from .product import Product  # noqa: E402
 from .tensor import Tensor  # noqa: E402
 
 __all__ = [
-    "Client", "Product", "Tensor",
+    "AsyncClient", "AsyncTensor", "Client", "Product", "Tensor",
+    "__version__",
     "Aborted", "AlreadyExists", "Cancelled", "DataLoss", "DeadlineExceeded",
     "Error", "FailedPrecondition", "Internal", "InvalidArgument", "NotFound",
     "OutOfRange", "PermissionDenied", "ResourceExhausted", "Unauthenticated",

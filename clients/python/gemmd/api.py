@@ -6,11 +6,12 @@ work with every release.
 """
 
 import pathlib
+from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 
-def _find_descriptors():
+def _find_descriptors() -> pathlib.Path:
     from gemmd import __path__ as folders
 
     for folder in folders:
@@ -23,37 +24,38 @@ def _find_descriptors():
         "folder to PYTHONPATH")
 
 
-def _load_pool():
+def _load_pool() -> Any:
     files = descriptor_pb2.FileDescriptorSet.FromString(
         _find_descriptors().read_bytes())
     # A pool of our own: other users of the default pool cannot collide.
-    pool = descriptor_pool.DescriptorPool()
+    pool: Any = descriptor_pool.DescriptorPool()
     for file in files.file:
         pool.Add(file)
     return pool
 
 
-_pool = _load_pool()
+_pool: Any = _load_pool()
 
 
-def message(name):
+def message(name: str) -> Any:
     """The class of message gemmd.v1.`name`."""
     descriptor = _pool.FindMessageTypeByName(f"gemmd.v1.{name}")
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)
-    return message_factory.MessageFactory(_pool).GetPrototype(descriptor)
+    factory: Any = message_factory.MessageFactory(_pool)
+    return factory.GetPrototype(descriptor)
 
 
-def enum(name):
+def enum(name: str) -> dict[str, int]:
     """Numbers of gemmd.v1.`name` by value name."""
     descriptor = _pool.FindEnumTypeByName(f"gemmd.v1.{name}")
     return {value.name: value.number for value in descriptor.values}
 
 
-def enum_name(name, number):
+def enum_name(name: str, number: int) -> str:
     """Name of value `number` of enum gemmd.v1.`name`."""
     values = _pool.FindEnumTypeByName(f"gemmd.v1.{name}").values_by_number
-    return values[number].name if number in values else str(number)
+    return str(values[number].name if number in values else number)
 
 
 Problem = message("Problem")
@@ -86,5 +88,5 @@ ServerInfo = message("ServerInfo")
 GetStatisticsRequest = message("GetStatisticsRequest")
 Statistics = message("Statistics")
 
-ROW_MAJOR = enum("Order")["ORDER_ROW_MAJOR"]
-COLUMN_MAJOR = enum("Order")["ORDER_COLUMN_MAJOR"]
+ROW_MAJOR: int = enum("Order")["ORDER_ROW_MAJOR"]
+COLUMN_MAJOR: int = enum("Order")["ORDER_COLUMN_MAJOR"]

@@ -1,14 +1,19 @@
 """numpy arrays as matrices on the wire: element types, orders, bytes."""
 
-from typing import NamedTuple
+import sys
+from typing import Any, Literal, NamedTuple, Optional
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 from . import api
 from .errors import InvalidArgument
 
-_TYPE_NAMES = {
+Array = npt.NDArray[Any]
+Order = Literal["C", "F"]
+
+_TYPE_NAMES: dict["np.dtype[Any]", str] = {
     np.dtype(np.float32): "F32",
     np.dtype(np.float16): "F16",
     np.dtype(ml_dtypes.bfloat16): "BF16",
@@ -18,66 +23,134 @@ _TYPE_NAMES = {
     np.dtype(np.uint8): "U8",
     np.dtype(np.int32): "S32",
 }
+# What to convert other arrays to, as one writes it.
+_ADVISED = ("ml_dtypes.bfloat16", "np.float16")
+
 _NUMBERS = api.enum("DataType")
-_TO_WIRE = {
+_TO_WIRE: dict[Any, int] = {
     dtype: _NUMBERS[f"DATA_TYPE_{name}"] for dtype, name in _TYPE_NAMES.items()
 }
-_FROM_WIRE = {number: dtype for dtype, number in _TO_WIRE.items()}
+_FROM_WIRE: dict[int, Any] = {
+    number: dtype for dtype, number in _TO_WIRE.items()}
 
 # A view whose padding is at most this fraction of its width is sent with its
 # padding; a wider one is copied, since sending the padding costs more.
 _MAX_PADDING = 0.25
 
 
-def wire_type(dtype, name: str = "dtype") -> int:
+def check_dtype(dtype: Any, name: str = "dtype") -> "np.dtype[Any]":
+    """`dtype` as numpy has it, or an error."""
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        raise InvalidArgument(f"{name}: {error}") from None
+
+
+def wire_type(dtype: Any, name: str = "dtype") -> int:
     """Number in gemmd.v1.DataType of a numpy dtype."""
-    number = _TO_WIRE.get(np.dtype(dtype))
+    dtype = check_dtype(dtype, name)
+    number = _TO_WIRE.get(dtype)
     if number is None:
-        known = ", ".join(str(known) for known in _TO_WIRE)
+        advice = " or ".join(f"{name}.astype({each})" for each in _ADVISED)
         raise InvalidArgument(
-            f"{name}: {np.dtype(dtype)} is not a gemmd type; convert the array "
-            f"with astype() to one of {known}")
+            f"{name}: matrices of dtype {dtype} are not multiplied; convert "
+            f"it, as in {advice}")
     return number
 
 
-def numpy_type(number: int) -> np.dtype:
+def numpy_type(number: int) -> "np.dtype[Any]":
     """numpy dtype of a number in gemmd.v1.DataType."""
     dtype = _FROM_WIRE.get(number)
     if dtype is None:
         raise InvalidArgument(f"data type {number} has no numpy dtype")
-    return dtype
+    return np.dtype(dtype)
 
 
-def wire_order(order: str, name: str = "order") -> int:
+def wire_order(order: Any, name: str = "order") -> int:
     """Number in gemmd.v1.Order of "C" (row-major) or "F" (column-major)."""
     if order not in ("C", "F"):
         raise InvalidArgument(f"{name}: {order!r} is not 'C' or 'F'")
     return api.ROW_MAJOR if order == "C" else api.COLUMN_MAJOR
 
 
+def check_number(value: Any, name: str) -> float:
+    """`value` as a float, or an error."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"{name}: {value!r} is not a real number") from None
+
+
+def check_shape(shape: Any) -> tuple[int, int]:
+    """`shape` as (rows, columns), or an error."""
+    try:
+        rows, columns = (int(side) for side in shape)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"shape: {shape!r} is not (rows, columns)") from None
+    return rows, columns
+
+
 class Operand(NamedTuple):
     """A matrix as it goes on the wire."""
-    order: str              # "C" or "F".
+    order: Order
     leading_dimension: int  # Elements.
     data: memoryview        # Bytes, padding of the last line absent.
 
-    def layout(self):
+    def layout(self) -> Any:
         return api.Layout(order=wire_order(self.order),
                           leading_dimension=self.leading_dimension)
 
 
-def check_matrix(array, name: str) -> np.ndarray:
-    """`array` as a two-dimensional array of a known type, or an error."""
-    array = np.asanyarray(array)
+def _from_dlpack(value: Any, name: str) -> Array:
+    torch = sys.modules.get("torch")
+    try:
+        # DLPack of numpy knows no bfloat16: its bits travel as int16.
+        if torch is not None and getattr(value, "dtype", None) is getattr(
+                torch, "bfloat16", value):
+            return np.from_dlpack(value.view(torch.int16)).view(
+                ml_dtypes.bfloat16)
+        return np.from_dlpack(value)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise InvalidArgument(
+            f"{name}: {type(value).__name__} is no array in host memory "
+            f"({error}); copy it to one first") from None
+
+
+def as_array(value: Any, name: str) -> Array:
+    """Any array of host memory, without a copy where that is possible.
+
+    numpy's own, those of torch and others through DLPack or __array__, and
+    nested sequences.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidArgument(
+            f"{name}: masked arrays are not multiplied, since the mask would "
+            f"be ignored; use {name}.filled(0) or another value")
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__dlpack__"):
+        return _from_dlpack(value, name)
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"{name}: {error}") from None
+
+
+def check_matrix(value: Any, name: str) -> Array:
+    """`value` as a two-dimensional array of a known type, or an error."""
+    array = as_array(value, name)
     if array.ndim != 2:
         raise InvalidArgument(
             f"{name}: has {array.ndim} dimension(s), shape {array.shape}; a "
-            "matrix has 2. Use x[None, :] or x[:, None] for a vector")
+            "matrix has 2")
     wire_type(array.dtype, name)
     return array
 
 
-def _leading_dimension(width, lines, width_stride, line_stride, item):
+def _leading_dimension(width: int, lines: int, width_stride: int,
+                       line_stride: int, item: int) -> Optional[int]:
     """Of lines that are contiguous and not too far apart, else None."""
     if width > 1 and width_stride != item:
         return None
@@ -89,15 +162,15 @@ def _leading_dimension(width, lines, width_stride, line_stride, item):
     return leading if leading <= width * (1 + _MAX_PADDING) + 16 else None
 
 
-def _view(array, order, leading):
+def _view(array: Array, order: Order, leading: int) -> Operand:
     lines, width = array.shape if order == "C" else array.shape[::-1]
     elements = (lines - 1) * leading + width
     flat = np.lib.stride_tricks.as_strided(
         array, shape=(elements,), strides=(array.itemsize,), writeable=False)
-    return Operand(order, leading, memoryview(flat.view(np.uint8)))
+    return Operand(order, leading, flat.view(np.uint8).data)
 
 
-def operand(array: np.ndarray, order=None) -> Operand:
+def operand(array: Array, order: Optional[Order] = None) -> Operand:
     """The bytes of a matrix, without a copy where its strides allow.
 
     `order` forces "C" or "F"; None takes what the array has. A transposed
@@ -123,9 +196,10 @@ def operand(array: np.ndarray, order=None) -> Operand:
     return _view(copy, order, columns if order == "C" else rows)
 
 
-def matrix(data, rows: int, columns: int, dtype, order: str) -> np.ndarray:
+def matrix(data: Any, rows: int, columns: int, dtype: "np.dtype[Any]",
+           order: Order) -> Array:
     """A read-only matrix over tight bytes, without a copy."""
-    flat = np.frombuffer(data, dtype=np.uint8).view(dtype)
+    flat: Array = np.frombuffer(data, dtype=np.uint8).view(dtype)
     if order == "C":
         return flat.reshape(rows, columns)
     return flat.reshape(columns, rows).T

@@ -1,67 +1,98 @@
 """A connection to a gemmd daemon."""
 
-from typing import NamedTuple, Union
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import grpc
-import numpy as np
 
-from . import api, arrays, errors, product, wire
+from . import arrays, errors, product, rpcs
+from .product import Product
 from .tensor import Tensor
 
-_OPTIONS = (
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+R = TypeVar("R")
+
+CHANNEL_OPTIONS = (
     # The daemon's own limit (ServerInfo.limits.max_message_bytes) decides.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
 )
+# Between two looks at a daemon that answers but does not serve yet.
+READY_POLL_S = 0.1
 
 
-class Product(NamedTuple):
-    """A result and how it came about."""
-    d: Union[np.ndarray, Tensor]
-    # gemmd.v1.Execution: device, kernel, cubin_key, cubin_source, phases.
-    execution: object
+def default_target() -> str:
+    """Where a daemon is, unless told otherwise: $GEMMD_SERVER."""
+    return os.environ.get("GEMMD_SERVER") or "localhost:50051"
+
+
+def check_timeout(timeout: Any) -> Optional[float]:
+    return None if timeout is None else arrays.check_number(timeout, "timeout")
 
 
 class Client:
     """A connection to the daemon at `target`, such as "localhost:50051" or
-    "unix:/run/gemmd.sock".
+    "unix:/run/gemmd.sock"; the default is $GEMMD_SERVER, else the former.
 
     Connects on first use. `credentials` (grpc.ChannelCredentials) makes it a
     TLS connection. `timeout` in seconds is the default of every method; None
     waits without a limit. Thread-safe. Every method raises gemmd.Error.
     """
 
-    def __init__(self, target: str, *, credentials=None, timeout=None):
-        self._timeout = timeout
+    def __init__(self, target: Optional[str] = None, *,
+                 credentials: Any = None,
+                 timeout: Optional[float] = None) -> None:
+        self.target = target or default_target()
+        self._timeout = check_timeout(timeout)
+        self._closed = False
+        self._stubs: dict[str, Any] = {}
         if credentials is None:
-            self._channel = grpc.insecure_channel(target, options=_OPTIONS)
+            self._channel = grpc.insecure_channel(
+                self.target, options=CHANNEL_OPTIONS)
         else:
-            self._channel = grpc.secure_channel(target, credentials,
-                                                options=_OPTIONS)
-        self._matmul = self._channel.unary_unary(
-            "/gemmd.v1.MatmulService/Matmul",
-            request_serializer=None,
-            response_deserializer=wire.parse_matmul_response)
+            self._channel = grpc.secure_channel(
+                self.target, credentials, options=CHANNEL_OPTIONS)
 
-    def __enter__(self):
+    def __enter__(self) -> "Client":
         return self
 
-    def __exit__(self, *unused):
+    def __exit__(self, *unused: object) -> None:
         self.close()
 
-    def close(self):
+    def __repr__(self) -> str:
+        return (f"<gemmd.Client {self.target}"
+                f"{', closed' if self._closed else ''}>")
+
+    def close(self) -> None:
         """Closes the connection; running calls are cancelled."""
+        self._closed = True
         self._channel.close()
 
-    def matmul(self, a, b, *, c=None, alpha=1.0, beta=0.0, out_dtype=None,
-               out_order=None, out=None, device="", timeout=None):
+    def wait_for_ready(self, timeout: float = 30.0) -> "Client":
+        """Returns once the daemon serves. DeadlineExceeded after `timeout`
+        seconds."""
+        end = time.monotonic() + arrays.check_number(timeout, "timeout")
+        while not self._run(rpcs.check_health(), end - time.monotonic(),
+                            wait_for_ready=True):
+            time.sleep(READY_POLL_S)
+        return self
+
+    def matmul(self, a: Any, b: Any, *, timeout: Optional[float] = None,
+               **options: "Unpack[product.Options]") -> Any:
         """alpha * a @ b + beta * c.
 
-        a (m, k), b (k, n) and c (m, n) are arrays or Tensors; a and b are
-        float16 or ml_dtypes.bfloat16, of one type. Arrays that are C- or
-        F-contiguous, transposed or slightly padded are sent as they lie;
-        others are copied first.
+        a (m, k), b (k, n) and c (m, n) are arrays of host memory (numpy's, or
+        others' with DLPack or __array__) or Tensors; a and b are float16 or
+        ml_dtypes.bfloat16, of one type. A vector counts as with numpy.matmul:
+        as a row of a, a column of b. Arrays that are C- or F-contiguous,
+        transposed or slightly padded are sent as they lie; others are copied
+        first.
 
+        c, alpha, beta  Default: None, 1.0, 0.0. beta = 0 never reads c.
         out_dtype  float16, bfloat16 or float32. Default: the type of out,
                    else of c, else of a. c has the type of the result.
         out_order  "C" (default) or "F": the order in which the result lies.
@@ -69,31 +100,32 @@ class Client:
                    be the Tensor given as c.
         device     "", the daemon's choice, or a name such as "cuda:0".
 
-        Sums are kept in float32 and rounded once to out_dtype. beta = 0
-        never reads c. Returns `out`, else a new array.
+        Sums are kept in float32 and rounded once to out_dtype. Returns `out`,
+        else a new array.
         """
-        return self.product(
-            a, b, c=c, alpha=alpha, beta=beta, out_dtype=out_dtype,
-            out_order=out_order, out=out, device=device, timeout=timeout).d
+        return self.product(a, b, timeout=timeout, **options).d
 
-    def product(self, a, b, *, timeout=None, **options) -> Product:
+    def product(self, a: Any, b: Any, *, timeout: Optional[float] = None,
+                **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
         execution, data = self.execute(call.header, call.a, call.b, call.c,
                                        timeout=timeout)
         return Product(call.result(data), execution)
 
-    def execute(self, header, a=None, b=None, c=None, *, timeout=None):
+    def execute(self, header: Any, a: Any = None, b: Any = None,
+                c: Any = None, *, timeout: Optional[float] = None
+                ) -> tuple[Any, Optional[memoryview]]:
         """The RPC itself: an api.MatmulHeader and buffers of operand bytes.
 
         Returns (Execution, view of D's bytes or None). For programs that
-        hold matrices in another form than numpy arrays.
+        hold matrices in another form than arrays.
         """
-        return self._try(self._matmul, wire.matmul_request(header, a, b, c),
-                         timeout)
+        return self._run(rpcs.matmul(header, a, b, c), timeout)
 
-    def tensor(self, array, *, order=None, device="", ttl_s=0, label="",
-               timeout=None) -> Tensor:
+    def tensor(self, array: Any, *, order: Optional[arrays.Order] = None,
+               device: str = "", ttl_s: float = 0, label: str = "",
+               timeout: Optional[float] = None) -> Tensor:
         """A matrix on the device with the elements of `array`.
 
         order  "C" or "F": how it lies on the device; default as the array.
@@ -111,87 +143,68 @@ class Client:
             tensor.delete()
             raise
 
-    def zeros(self, shape, dtype, *, order="C", device="", ttl_s=0, label="",
-              timeout=None) -> Tensor:
+    def zeros(self, shape: tuple[int, ...], dtype: Any, *,
+              order: arrays.Order = "C", device: str = "", ttl_s: float = 0,
+              label: str = "", timeout: Optional[float] = None) -> Tensor:
         """A matrix of zeros on the device."""
-        if len(shape) != 2:
-            raise errors.InvalidArgument(f"shape: {shape} is not (rows, "
-                                         "columns)")
-        request = api.CreateTensorRequest(
-            dtype=arrays.wire_type(dtype), rows=shape[0], columns=shape[1],
-            order=arrays.wire_order(order), ttl_s=ttl_s, device=device,
-            label=label)
-        return Tensor(self, self._call("TensorService/CreateTensor", request,
-                                       api.TensorInfo, timeout))
+        return Tensor(self, self._run(rpcs.create_tensor(
+            shape, dtype, order=order, device=device, ttl_s=ttl_s,
+            label=label), timeout))
 
-    def tensors(self, *, timeout=None):
+    def attach(self, handle: str, *,
+               timeout: Optional[float] = None) -> Tensor:
+        """The tensor of that handle, whoever made it. NotFound when there is
+        none."""
+        return Tensor(self, self._run(rpcs.describe_tensor(handle), timeout))
+
+    def tensors(self, *, timeout: Optional[float] = None) -> list[Tensor]:
         """All tensors of the daemon."""
-        response = self._call("TensorService/ListTensors",
-                              api.ListTensorsRequest(),
-                              api.ListTensorsResponse, timeout)
+        response = self._run(rpcs.list_tensors(), timeout)
         return [Tensor(self, info) for info in response.tensors]
 
-    def info(self, *, timeout=None):
+    def info(self, *, timeout: Optional[float] = None) -> Any:
         """ServerInfo: version, devices, compiler, limits, missing."""
-        return self._call("ServerService/GetServerInfo",
-                          api.GetServerInfoRequest(), api.ServerInfo, timeout)
+        return self._run(rpcs.server_info(), timeout)
 
-    def statistics(self, *, timeout=None):
+    def statistics(self, *, timeout: Optional[float] = None) -> Any:
         """Statistics: counters of requests, bytes, tensors and the cache."""
-        return self._call("ServerService/GetStatistics",
-                          api.GetStatisticsRequest(), api.Statistics, timeout)
+        return self._run(rpcs.statistics(), timeout)
 
-    def kernels(self, *, timeout=None):
+    def kernels(self, *, timeout: Optional[float] = None) -> list[Any]:
         """KernelSummary of each cached kernel: key, kernel, loaded_on."""
-        return list(self._call("KernelService/ListKernels",
-                               api.ListKernelsRequest(),
-                               api.ListKernelsResponse, timeout).kernels)
+        return list(self._run(rpcs.list_kernels(), timeout).kernels)
 
-    def kernel(self, key, *, timeout=None):
+    def kernel(self, key: str, *, timeout: Optional[float] = None) -> Any:
         """KernelDescription: source, compile_log, registers and more."""
-        return self._call("KernelService/DescribeKernel",
-                          api.DescribeKernelRequest(key=key),
-                          api.KernelDescription, timeout)
+        return self._run(rpcs.describe_kernel(key), timeout)
 
-    def prepare(self, problems, *, device="", timeout=None):
+    def prepare(self, problems: Any, *, device: str = "",
+                timeout: Optional[float] = None) -> list[Any]:
         """Compiles and loads what api.Problem messages would use."""
-        request = api.PrepareKernelsRequest(problems=problems, device=device)
-        return list(self._call("KernelService/PrepareKernels", request,
-                               api.PrepareKernelsResponse, timeout).kernels)
+        return list(self._run(rpcs.prepare_kernels(problems, device),
+                              timeout).kernels)
 
-    def evict(self, key, *, timeout=None) -> None:
+    def evict(self, key: str, *, timeout: Optional[float] = None) -> None:
         """Forgets a cached kernel, on disk too."""
-        self._call("KernelService/EvictKernel",
-                   api.EvictKernelRequest(key=key), api.EvictKernelResponse,
-                   timeout)
+        self._run(rpcs.evict_kernel(key), timeout)
 
-    def _try(self, method, request, timeout):
-        try:
-            return method(request, timeout=self._timeout if timeout is None
-                          else timeout)
-        except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from None
+    def _start(self, rpc: rpcs.Rpc[Any], timeout: Optional[float],
+               **more: Any) -> Any:
+        stub = self._stubs.get(rpc.method)
+        if stub is None:
+            stub = self._stubs[rpc.method] = getattr(self._channel, rpc.kind)(
+                rpc.method, None, rpc.parse)
+        seconds = self._timeout if timeout is None else check_timeout(timeout)
+        return stub(rpc.request, timeout=seconds, metadata=rpc.metadata(),
+                    **more)
 
-    def _call(self, method, request, response_type, timeout):
-        stub = self._channel.unary_unary(
-            f"/gemmd.v1.{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=response_type.FromString)
-        return self._try(stub, request, timeout)
+    def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
+             **more: Any) -> R:
+        with errors.translated(lambda: self._closed):
+            response: R = self._start(rpc, timeout, **more)
+            return response
 
-    def _stream_to(self, method, requests, timeout):
-        stub = self._channel.stream_unary(
-            f"/gemmd.v1.TensorService/{method}", request_serializer=None,
-            response_deserializer=api.TensorInfo.FromString)
-        return self._try(stub, requests, timeout)
-
-    def _stream_from(self, method, request, timeout):
-        stub = self._channel.unary_stream(
-            f"/gemmd.v1.TensorService/{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=wire.parse_download_response)
-        try:
-            yield from stub(request, timeout=self._timeout if timeout is None
-                            else timeout)
-        except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from None
+    def _stream(self, rpc: rpcs.Rpc[R],
+                timeout: Optional[float]) -> Iterator[R]:
+        with errors.translated(lambda: self._closed):
+            yield from self._start(rpc, timeout)

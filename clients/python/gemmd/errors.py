@@ -4,7 +4,13 @@ Where Python has a matching built-in exception the class derives from it too,
 so that `except TimeoutError` or `except ValueError` work as expected.
 """
 
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import grpc
+import grpc.aio
 
 
 class Error(Exception):
@@ -12,11 +18,11 @@ class Error(Exception):
 
     code = "UNKNOWN"
 
-    def __init__(self, message):
+    def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
 
@@ -96,9 +102,39 @@ class Unauthenticated(Error):
     code = "UNAUTHENTICATED"
 
 
+# Where numpy's name of a type is not that of the API.
+_TYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32",
+          "s8": "int8", "u8": "uint8", "s32": "int32",
+          "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+
+
+def _in_words_of_numpy(text: str) -> str:
+    """What the daemon says, with types named as numpy names them."""
+    def name(match: "re.Match[str]") -> str:
+        return _TYPES.get(match[1].lower(), match[0])
+    return re.sub(r"\bDATA_TYPE_(\w+)", name, text)
+
+
 _BY_CODE = {cls.code: cls for cls in Error.__subclasses__()}
 
 
-def from_rpc_error(error: grpc.RpcError) -> Error:
+def from_rpc_error(error: Any) -> Error:
     """The gemmd exception for an error that gRPC raised."""
-    return _BY_CODE.get(error.code().name, Unknown)(error.details() or "")
+    return _BY_CODE.get(error.code().name, Unknown)(
+        _in_words_of_numpy(error.details() or ""))
+
+
+@contextlib.contextmanager
+def translated(is_closed: Callable[[], bool]) -> Iterator[None]:
+    """Turns what gRPC raises inside into gemmd.Error.
+
+    A closed channel raises classes of several kinds; `is_closed` tells.
+    """
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise from_rpc_error(error) from None
+    except (ValueError, grpc.aio.UsageError) as error:
+        if is_closed():
+            raise FailedPrecondition("the client is closed") from None
+        raise InvalidArgument(str(error)) from None

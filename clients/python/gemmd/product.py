@@ -1,24 +1,65 @@
 """Arguments of Client.matmul -> header and bytes of one MatmulRequest."""
 
+from typing import Any, NamedTuple, Optional, TypedDict, Union
+
 import numpy as np
 
 from . import api, arrays
 from .errors import InvalidArgument
-from .tensor import Tensor
+from .tensor import Resident
 
 
-def _checked(value, name):
-    return value if isinstance(value, Tensor) else arrays.check_matrix(value,
-                                                                       name)
+class Options(TypedDict, total=False):
+    """The keyword arguments of matmul, which documents them."""
+    c: Any
+    alpha: float
+    beta: float
+    out_dtype: Any
+    out_order: Optional[arrays.Order]
+    out: Any
+    device: str
 
 
-def _order_of(out, c, out_order):
+class Product(NamedTuple):
+    """A result and how it came about."""
+    d: Any
+    # gemmd.v1.Execution: device, kernel, cubin_key, cubin_source, phases.
+    execution: Any
+
+    def __repr__(self) -> str:
+        d = self.d if isinstance(self.d, Resident) else (
+            f"{'x'.join(map(str, np.shape(self.d)))} {self.d.dtype} array")
+        return (f"Product(d=<{d}>, execution=<{self.execution.kernel} on "
+                f"{self.execution.device}>)")
+
+
+Matrix = Union[arrays.Array, Resident]
+
+
+def _operand(value: Any, name: str, vector_axis: int) -> tuple[Matrix, bool]:
+    """A matrix, and whether it was a vector: a row (0) or a column (1)."""
+    if isinstance(value, Resident):
+        return value, False
+    array = arrays.as_array(value, name)
+    is_vector = array.ndim == 1
+    if is_vector:
+        array = np.expand_dims(array, vector_axis)
+    elif array.ndim != 2:
+        raise InvalidArgument(
+            f"{name}: has {array.ndim} dimension(s), shape {array.shape}; "
+            "matrices have 2 and vectors 1")
+    arrays.wire_type(array.dtype, name)
+    return array, is_vector
+
+
+def _order_of(out: Optional[Matrix], c: Optional[Matrix],
+              out_order: Optional[arrays.Order]) -> arrays.Order:
     """Order of D: that of `out`, else out_order, else a tensor c's, else C."""
-    if isinstance(out, Tensor):
+    if isinstance(out, Resident):
         order, owner = out.order, "out"
     elif out is not None:
         order, owner = arrays.operand(out).order, "out"
-    elif out_order is None and isinstance(c, Tensor):
+    elif out_order is None and isinstance(c, Resident):
         order, owner = c.order, "c"
     else:
         return out_order or "C"
@@ -28,55 +69,87 @@ def _order_of(out, c, out_order):
     return order
 
 
-def _type_of(out, c, out_dtype, a):
-    for given in (out, c):
+def _type_of(out: Optional[Matrix], c: Optional[Matrix], out_dtype: Any,
+             a: Matrix) -> "np.dtype[Any]":
+    if out_dtype is not None:
+        out_dtype = arrays.check_dtype(out_dtype, "out_dtype")
+    for name, given in (("out", out), ("c", c)):
         if given is not None:
-            if out_dtype is not None and np.dtype(out_dtype) != given.dtype:
-                name = "out" if given is out else "c"
-                raise InvalidArgument(f"out_dtype: {np.dtype(out_dtype)} is "
-                                      f"not {name}'s dtype {given.dtype}")
+            if out_dtype not in (None, given.dtype):
+                raise InvalidArgument(f"out_dtype: {out_dtype} is not "
+                                      f"{name}'s dtype {given.dtype}")
             return given.dtype
-    return np.dtype(out_dtype or a.dtype)
+    return a.dtype if out_dtype is None else np.dtype(out_dtype)
 
 
 class Call:
     """One product, checked: `header` and the operand buffers to send."""
 
-    def __init__(self, a, b, *, c=None, alpha=1.0, beta=0.0, out_dtype=None,
-                 out_order=None, out=None, device=""):
-        a, b = _checked(a, "a"), _checked(b, "b")
-        if c is not None:
-            c = _checked(c, "c")
-        if beta != 0 and c is None:
-            raise InvalidArgument(f"c: required because beta is {beta}")
-        if isinstance(out, np.ndarray):
-            arrays.check_matrix(out, "out")
-            if not out.flags.writeable:
-                raise InvalidArgument("out: the array is read-only")
-        elif out is not None and not isinstance(out, Tensor):
-            raise InvalidArgument(f"out: {type(out).__name__} is neither a "
-                                  "numpy array nor a Tensor")
+    def __init__(self, a: Any, b: Any, *, c: Any = None, alpha: float = 1.0,
+                 beta: float = 0.0, out_dtype: Any = None,
+                 out_order: Optional[arrays.Order] = None, out: Any = None,
+                 device: str = "") -> None:
+        a, self._drops_rows = _operand(a, "a", 0)
+        b, self._drops_columns = _operand(b, "b", 1)
+        alpha = arrays.check_number(alpha, "alpha")
+        beta = arrays.check_number(beta, "beta")
         if a.shape[1] != b.shape[0]:
             raise InvalidArgument(
                 f"b: has {b.shape[0]} rows but a has {a.shape[1]} columns "
                 f"(shapes {a.shape} and {b.shape})")
         self.shape = (a.shape[0], b.shape[1])
-        for name, value in (("c", c), ("out", out)):
-            if value is not None and value.shape != self.shape:
-                raise InvalidArgument(f"{name}: shape {value.shape} is not "
-                                      f"that of the product, {self.shape}")
+        if c is not None:
+            c = self._like_result(arrays.as_array(c, "c") if not isinstance(
+                c, Resident) else c, "c")
+        if beta != 0 and c is None:
+            raise InvalidArgument(f"c: required because beta is {beta}")
+        self._out = out
+        out = None if out is None else self._checked_out(out)
         if out_order is not None:
             arrays.wire_order(out_order, "out_order")
-        self.out = out
         self.order = _order_of(out, c, out_order)
         self.dtype = _type_of(out, c, out_dtype, a)
-        if isinstance(out, Tensor) and out.dtype != self.dtype:
-            raise InvalidArgument(f"out: dtype {out.dtype} is not "
-                                  f"{self.dtype}")
+        self._target = out
         if c is not None and c.dtype != self.dtype:
             raise InvalidArgument(f"c: dtype {c.dtype} is not that of the "
                                   f"result, {self.dtype}")
+        self._fill_header(a, b, c, alpha, beta, device)
 
+    def _like_result(self, value: Any, name: str) -> Any:
+        """`value` as a matrix of the product's shape, or an error."""
+        is_array = not isinstance(value, Resident)
+        shape = self.result_shape() if is_array else self.shape
+        if value.shape != shape:
+            raise InvalidArgument(f"{name}: shape {value.shape} is not that "
+                                  f"of the product, {shape}")
+        # A view with the dimensions that a product with a vector drops.
+        return value.reshape(self.shape) if is_array else value
+
+    def _checked_out(self, out: Any) -> Matrix:
+        if isinstance(out, Resident):
+            if out._transposed:
+                raise InvalidArgument(
+                    "out: a transposed tensor receives no result; compute "
+                    "b.T @ a.T into the tensor itself")
+        elif not isinstance(out, np.ndarray):
+            raise InvalidArgument(f"out: {type(out).__name__} is neither a "
+                                  "numpy array nor a Tensor")
+        elif not out.flags.writeable:
+            raise InvalidArgument("out: the array is read-only")
+        else:
+            arrays.as_array(out, "out")
+            arrays.wire_type(out.dtype, "out")
+        matrix: Matrix = self._like_result(out, "out")
+        return matrix
+
+    def result_shape(self) -> tuple[int, ...]:
+        """As numpy has it: what vectors added is dropped."""
+        rows, columns = self.shape
+        return (() if self._drops_rows else (rows,)) + (
+            () if self._drops_columns else (columns,))
+
+    def _fill_header(self, a: Matrix, b: Matrix, c: Optional[Matrix],
+                     alpha: float, beta: float, device: str) -> None:
         self.header = header = api.MatmulHeader(device=device)
         problem = header.problem
         problem.m, problem.n = self.shape
@@ -88,23 +161,26 @@ class Call:
         problem.alpha, problem.beta = alpha, beta
         self.a = self._source("a", a, None)
         self.b = self._source("b", b, None)
-        self.c = None
+        self.c: Optional[memoryview] = None
         if c is not None and beta != 0:
             self.c = self._source("c", c, self.order)
-        if isinstance(out, Tensor):
-            header.d.tensor = out.handle
+        if isinstance(self._target, Resident):
+            header.d.tensor = self._target.handle
         else:
             header.d.inline.order = problem.d_order
 
-    def _source(self, name, value, order):
+    def _source(self, name: str, value: Matrix,
+                order: Optional[arrays.Order]) -> Optional[memoryview]:
         """Fills in where the operand comes from; its bytes when inline."""
         source = getattr(self.header, name)
-        if isinstance(value, Tensor):
+        data = None
+        if isinstance(value, Resident):
             if order not in (None, value.order):
                 raise InvalidArgument(f"{name}: the tensor's order "
                                       f"{value.order!r} is not {order!r}")
             source.tensor = value.handle
-            order, data = value.order, None
+            source.transposed = value._transposed
+            order = value.order
         else:
             operand = arrays.operand(value, order)
             source.inline.CopyFrom(operand.layout())
@@ -114,15 +190,16 @@ class Call:
                     arrays.wire_order(order))
         return data
 
-    def result(self, data):
+    def result(self, data: Optional[memoryview]) -> Any:
         """What matmul returns, from the response's bytes of D."""
-        if isinstance(self.out, Tensor):
-            return self.out
+        if isinstance(self._target, Resident):
+            return self._out
         rows, columns = self.shape
         received = arrays.matrix(data if data is not None else b"", rows,
                                  columns, self.dtype, self.order)
+        if self._target is not None:
+            self._target[...] = received
+            return self._out
         # One copy makes it aligned and writable.
-        if self.out is None:
-            return received.copy(order=self.order)
-        self.out[...] = received
-        return self.out
+        result = received.copy(order=self.order).reshape(self.result_shape())
+        return result if result.ndim else result[()]

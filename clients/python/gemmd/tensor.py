@@ -1,83 +1,179 @@
 """Matrices resident on a device of the daemon."""
 
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
+
 import numpy as np
 
-from . import api, arrays, wire
-from .errors import InvalidArgument
+from . import api, arrays, rpcs
+from .errors import Error, InvalidArgument, NotFound
+
+if TYPE_CHECKING:
+    from .client import Client
+
+Self = TypeVar("Self", bound="Resident")
 
 
-class Tensor:
-    """A matrix on a device; an operand or the result of many products.
+class Resident:
+    """What is known of a matrix on a device, whoever talks to the daemon."""
 
-    Made by Client.tensor, Client.zeros and Client.tensors. It lives until
-    delete(), the end of its `with` block, or the end of its time to live:
-    it is not deleted with the Python object. Thread-safe.
-    """
+    # numpy leaves `array @ tensor` to the tensor.
+    __array_ufunc__ = None
 
-    def __init__(self, client, info):
+    def __init__(self, client: Any, info: Any) -> None:
         self._client = client
-        self.handle = info.handle
-        self.shape = (info.rows, info.columns)
+        self._stored_shape: tuple[int, int] = (info.rows, info.columns)
+        self._stored_order: arrays.Order = (
+            "F" if info.order == api.COLUMN_MAJOR else "C")
+        self._transposed = False
+        self.handle: str = info.handle
         self.dtype = arrays.numpy_type(info.dtype)
-        self.order = "F" if info.order == api.COLUMN_MAJOR else "C"
-        self.device = info.device
-        self.label = info.label
+        self.device: str = info.device
+        self.label: str = info.label
 
-    def __repr__(self):
-        return (f"<gemmd.Tensor {self.shape[0]}x{self.shape[1]} {self.dtype} "
-                f"order {self.order} on {self.device or '?'}>")
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        rows, columns = self._stored_shape
+        return (columns, rows) if self._transposed else (rows, columns)
 
-    def __enter__(self):
-        return self
+    @property
+    def order(self) -> arrays.Order:
+        """How it lies on the device: "C", row-major, or "F"."""
+        if not self._transposed:
+            return self._stored_order
+        return "C" if self._stored_order == "F" else "F"
 
-    def __exit__(self, *unused):
-        self.delete()
+    @property
+    def ndim(self) -> int:
+        return 2
 
-    def numpy(self, *, timeout=None) -> np.ndarray:
-        """The elements, in the tensor's order."""
-        result = np.empty(self.shape, self.dtype, order=self.order)
-        # Bytes in the order of memory.
-        flat = memoryview((result if self.order == "C" else result.T)
-                          .view(np.uint8).reshape(-1))
-        request = api.DownloadTensorRequest(
-            handle=self.handle, layout=self._layout(), chunk_bytes=4 << 20)
-        position = 0
-        for chunk in self._client._stream_from("DownloadTensor", request,
-                                               timeout):
-            flat[position:position + len(chunk)] = chunk
-            position += len(chunk)
-        if position != len(flat):
-            raise InvalidArgument(f"daemon sent {position} bytes of a tensor "
-                                  f"of {len(flat)}")
-        return result
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.shape[0] * self.shape[1]
 
-    def upload(self, array, *, timeout=None) -> "Tensor":
-        """Replaces the elements by those of an array of the same shape."""
-        array = arrays.check_matrix(array, "array")
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements; on the device, lines are padded."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def T(self: Self) -> Self:
+        """The transpose: another view of the same elements, without a copy."""
+        view = type(self).__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view._transposed = not self._transposed
+        return view
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        label = f" {self.label!r}" if self.label else ""
+        return (f"<gemmd.{type(self).__name__}{label} {self.shape[0]}x"
+                f"{self.shape[1]} {self.dtype} order {self.order} on "
+                f"{self.device or '?'}>")
+
+    def _empty(self) -> tuple[arrays.Array, memoryview]:
+        """The array that a download fills, and its bytes in their order."""
+        result: arrays.Array = np.empty(self._stored_shape, self.dtype,
+                                        order=self._stored_order)
+        lines = result if self._stored_order == "C" else result.T
+        return result, lines.view(np.uint8).reshape(-1).data
+
+    def _as_seen(self, stored: arrays.Array) -> arrays.Array:
+        return stored.T if self._transposed else stored
+
+    def _to_upload(self, value: Any) -> arrays.Operand:
+        array = arrays.check_matrix(value, "array")
         if array.shape != self.shape:
             raise InvalidArgument(f"array: shape {array.shape} is not the "
                                   f"tensor's {self.shape}")
         if array.dtype != self.dtype:
-            raise InvalidArgument(f"array: dtype {array.dtype} is not the "
-                                  f"tensor's {self.dtype}")
-        operand = arrays.operand(array, self.order)
-        self._client._stream_to("UploadTensor", wire.upload_requests(
-            self.handle, operand.layout(), operand.data), timeout)
+            raise InvalidArgument(
+                f"array: dtype {array.dtype} is not the tensor's {self.dtype};"
+                f" use array.astype(tensor.dtype)")
+        return arrays.operand(self._as_seen(array), self._stored_order)
+
+
+def filled(target: memoryview, position: int, chunk: memoryview) -> int:
+    """Puts a chunk where it belongs; the position behind it."""
+    end = position + len(chunk)
+    if end > len(target):
+        raise InvalidArgument(f"the daemon sent more than the {len(target)} "
+                              "bytes of the tensor")
+    target[position:end] = chunk
+    return end
+
+
+def check_filled(target: memoryview, position: int) -> None:
+    if position != len(target):
+        raise InvalidArgument(f"the daemon sent {position} bytes of a tensor "
+                              f"of {len(target)}")
+
+
+class Tensor(Resident):
+    """A matrix on a device; an operand or the result of many products.
+
+    Made by Client.tensor, zeros, tensors and attach. It lives until delete(),
+    the end of its `with` block, or the end of its time to live: it is not
+    deleted with the Python object. `tensor @ b` multiplies, `tensor.T` is its
+    transpose, np.asarray(tensor) its elements. Thread-safe.
+    """
+
+    _client: "Client"
+
+    def __enter__(self) -> "Tensor":
         return self
 
-    def info(self, *, timeout=None):
+    def __exit__(self, kind: Optional[type[BaseException]],
+                 error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        try:
+            self.delete()
+        except NotFound:
+            pass
+        except Error:
+            # What went wrong inside says more.
+            if error is None:
+                raise
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._client.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return self._client.matmul(other, self)
+
+    def __array__(self, dtype: Any = None,
+                  copy: Optional[bool] = None) -> arrays.Array:
+        if copy is False:
+            raise ValueError("the elements of a tensor are always copied")
+        elements = self.numpy()
+        return elements if dtype is None else elements.astype(dtype)
+
+    def numpy(self, *, timeout: Optional[float] = None) -> arrays.Array:
+        """The elements, in the tensor's order."""
+        result, target = self._empty()
+        position = 0
+        for chunk in self._client._stream(
+                rpcs.download_tensor(self.handle, self._stored_order),
+                timeout):
+            position = filled(target, position, chunk)
+        check_filled(target, position)
+        return self._as_seen(result)
+
+    def upload(self, array: Any, *,
+               timeout: Optional[float] = None) -> "Tensor":
+        """Replaces the elements by those of an array of the same shape."""
+        self._client._run(
+            rpcs.upload_tensor(self.handle, self._to_upload(array)), timeout)
+        return self
+
+    def info(self, *, timeout: Optional[float] = None) -> Any:
         """The daemon's TensorInfo, with device_bytes, ttl_s and idle_s."""
-        return self._client._call(
-            "TensorService/DescribeTensor",
-            api.DescribeTensorRequest(handle=self.handle), api.TensorInfo,
-            timeout)
+        return self._client._run(rpcs.describe_tensor(self.handle), timeout)
 
-    def delete(self, *, timeout=None) -> None:
+    def delete(self, *, timeout: Optional[float] = None) -> None:
         """Frees the device memory. NotFound when it is already gone."""
-        self._client._call(
-            "TensorService/DeleteTensor",
-            api.DeleteTensorRequest(handle=self.handle),
-            api.DeleteTensorResponse, timeout)
-
-    def _layout(self):
-        return api.Layout(order=arrays.wire_order(self.order))
+        self._client._run(rpcs.delete_tensor(self.handle), timeout)

@@ -5,9 +5,17 @@ small parts go through protobuf and matrix bytes are joined to them once; on
 the way back they are viewed in place. Everything else uses api.py's classes.
 """
 
+from collections.abc import Iterator
+from typing import Any, Optional, Union
+
 from . import api
 
+Buffer = Union[bytes, memoryview]
+
 _LENGTH_DELIMITED = 2
+_CHUNK_BYTES = 2 << 20
+# Of the messages of an upload, none has more.
+MAX_UPLOAD_BYTES = _CHUNK_BYTES + 16
 
 
 def varint(value: int) -> bytes:
@@ -25,7 +33,7 @@ def field(number: int, length: int) -> bytes:
     return varint(number << 3 | _LENGTH_DELIMITED) + varint(length)
 
 
-def read_varint(data, position: int):
+def read_varint(data: Buffer, position: int) -> tuple[int, int]:
     """(value, position behind it). ValueError when truncated."""
     value = shift = 0
     while True:
@@ -39,7 +47,7 @@ def read_varint(data, position: int):
         shift += 7
 
 
-def fields(data):
+def fields(data: Buffer) -> Iterator[tuple[int, memoryview]]:
     """Yields (number, view) of each length-delimited field of a message.
 
     Fields of other wire types are skipped. ValueError when malformed.
@@ -64,17 +72,19 @@ def fields(data):
         position += length
 
 
-def matmul_request(header, a=None, b=None, c=None) -> bytes:
+def matmul_request(header: Any, a: Optional[Buffer] = None,
+                   b: Optional[Buffer] = None,
+                   c: Optional[Buffer] = None) -> bytes:
     """MatmulRequest of a MatmulHeader and buffers of bytes (or None)."""
     head = header.SerializeToString()
-    parts = [field(1, len(head)), head]
+    parts: list[Buffer] = [field(1, len(head)), head]
     for number, operand in ((2, a), (3, b), (4, c)):
         if operand is not None:
             parts += [field(number, len(operand)), operand]
     return b"".join(parts)
 
 
-def parse_matmul_response(data: bytes):
+def parse_matmul_response(data: bytes) -> tuple[Any, Optional[memoryview]]:
     """(Execution, view of d's bytes or None) of a MatmulResponse."""
     execution, d = api.Execution(), None
     for number, view in fields(data):
@@ -85,7 +95,8 @@ def parse_matmul_response(data: bytes):
     return execution, d
 
 
-def upload_requests(handle: str, layout, data, chunk_bytes: int = 2 << 20):
+def upload_requests(handle: str, layout: Any, data: Buffer,
+                    chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
     """Yields the serialised messages of one UploadTensor stream."""
     first = api.UploadTensorRequest()
     first.header.handle = handle
@@ -96,7 +107,7 @@ def upload_requests(handle: str, layout, data, chunk_bytes: int = 2 << 20):
         yield b"".join((field(2, len(chunk)), chunk))
 
 
-def parse_download_response(data: bytes):
+def parse_download_response(data: bytes) -> memoryview:
     """View of the bytes of one DownloadTensorResponse."""
     for number, view in fields(data):
         if number == 1:

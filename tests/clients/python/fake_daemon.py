@@ -66,6 +66,7 @@ class FakeDaemon:
             key: api.KernelSummary(key=key, kernel=name, cubin_bytes=1)
             for key, name in (("ab" * 32, "gemm_one"), ("ac" * 32, "gemm_two"))}
         self.tensors = {}
+        self.not_serving = 0  # Health checks to answer so, before SERVING.
         self.headers = []  # MatmulHeader of every product, newest last.
         self._server = grpc.server(
             futures.ThreadPoolExecutor(4),
@@ -128,10 +129,15 @@ class FakeDaemon:
         }
         handlers = {f"/gemmd.v1.{name}": handler
                     for name, handler in methods.items()}
-        # HealthCheckResponse with status = SERVING.
-        handlers["/grpc.health.v1.Health/Check"] = unary(
-            lambda _: b"\x08\x01")
+        handlers["/grpc.health.v1.Health/Check"] = unary(self._health)
         return _Handlers(handlers)
+
+    def _health(self, _):
+        """HealthCheckResponse with status = NOT_SERVING or SERVING."""
+        if self.not_serving:
+            self.not_serving -= 1
+            return b"\x08\x02"
+        return b"\x08\x01"
 
     def _info(self, _):
         info = api.ServerInfo(version="fake", compiler="none")
@@ -206,8 +212,11 @@ class FakeDaemon:
         source = getattr(header, name)
         if source.WhichOneof("kind") == "tensor":
             info, matrix = self._find(source.tensor)
-            _require((info.dtype, info.rows, info.columns, info.order)
-                     == (dtype, rows, columns, order),
+            found = (info.dtype, info.rows, info.columns, info.order)
+            if source.transposed:
+                matrix = matrix.T
+                found = (info.dtype, info.columns, info.rows, 3 - info.order)
+            _require(found == (dtype, rows, columns, order),
                      f"{name}.tensor: wrong type, shape or order")
             return matrix
         return _parse(parts.get(number, b""), source.inline,
@@ -294,7 +303,8 @@ class FakeDaemon:
                 or problem.d_type not in inputs | {arrays.wire_type("f4")}
                 or problem.c_type not in (0, problem.d_type)):
             raise Refused(grpc.StatusCode.UNIMPLEMENTED,
-                          f"not served: a_type {problem.a_type}")
+                          "not served: a_type "
+                          + api.enum_name("DataType", problem.a_type))
 
 
 class _Handlers(grpc.GenericRpcHandler):

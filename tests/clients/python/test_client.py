@@ -134,10 +134,9 @@ class ClientTest(unittest.TestCase):
         a, b = integers(4, 6), integers(6, 5)
         count = len(self.daemon.headers)
         for expected, call in (
-                ("a: has 1 dim", lambda c: c.matmul(a[0], b)),
                 ("b: has 3 dim", lambda c: c.matmul(a, b[None])),
                 ("b: has 4 rows", lambda c: c.matmul(a, a)),
-                ("a: float64", lambda c: c.matmul(a.astype(float), b)),
+                ("a: .* float64", lambda c: c.matmul(a.astype(float), b)),
                 ("c: required", lambda c: c.matmul(a, b, beta=1)),
                 ("c: shape", lambda c: c.matmul(a, b, c=a, beta=1)),
                 ("out: shape", lambda c: c.matmul(a, b, out=a)),
@@ -158,7 +157,7 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(NotImplementedError):
             self.client.matmul(a, b)
         with self.assertRaises(gemmd.Unimplemented):
-            self.client.kernels()
+            self.client.prepare([])
 
     def test_unreachable_and_late_daemons(self):
         with gemmd.Client("127.0.0.1:1") as client:

@@ -1,0 +1,193 @@
+"""The client for asyncio: Client, with methods to await."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
+
+import grpc.aio
+
+from . import arrays, errors, product, rpcs
+from .client import (CHANNEL_OPTIONS, READY_POLL_S, check_timeout,
+                     default_target)
+from .product import Product
+from .tensor import Resident, check_filled, filled
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+R = TypeVar("R")
+
+
+class AsyncTensor(Resident):
+    """Tensor for AsyncClient: `async with`, and methods to await.
+
+    Multiply with AsyncClient.matmul; `.T` is its transpose.
+    """
+
+    _client: "AsyncClient"
+
+    async def __aenter__(self) -> "AsyncTensor":
+        return self
+
+    async def __aexit__(self, kind: Optional[type[BaseException]],
+                        error: Optional[BaseException],
+                        trace: Optional[TracebackType]) -> None:
+        try:
+            await self.delete()
+        except errors.NotFound:
+            pass
+        except errors.Error:
+            # What went wrong inside says more.
+            if error is None:
+                raise
+
+    async def numpy(self, *, timeout: Optional[float] = None) -> arrays.Array:
+        """The elements, in the tensor's order."""
+        result, target = self._empty()
+        position = 0
+        async for chunk in self._client._stream(
+                rpcs.download_tensor(self.handle, self._stored_order),
+                timeout):
+            position = filled(target, position, chunk)
+        check_filled(target, position)
+        return self._as_seen(result)
+
+    async def upload(self, array: Any, *,
+                     timeout: Optional[float] = None) -> "AsyncTensor":
+        """Replaces the elements by those of an array of the same shape."""
+        await self._client._run(
+            rpcs.upload_tensor(self.handle, self._to_upload(array)), timeout)
+        return self
+
+    async def info(self, *, timeout: Optional[float] = None) -> Any:
+        """The daemon's TensorInfo, with device_bytes, ttl_s and idle_s."""
+        return await self._client._run(rpcs.describe_tensor(self.handle),
+                                       timeout)
+
+    async def delete(self, *, timeout: Optional[float] = None) -> None:
+        """Frees the device memory. NotFound when it is already gone."""
+        await self._client._run(rpcs.delete_tensor(self.handle), timeout)
+
+
+class AsyncClient:
+    """A connection to the daemon at `target`, for one event loop.
+
+    Arguments, methods and errors are those of Client. Made inside a running
+    loop. Cancelling a call cancels it at the daemon.
+    """
+
+    def __init__(self, target: Optional[str] = None, *,
+                 credentials: Any = None,
+                 timeout: Optional[float] = None) -> None:
+        self.target = target or default_target()
+        self._timeout = check_timeout(timeout)
+        self._closed = False
+        if credentials is None:
+            self._channel = grpc.aio.insecure_channel(
+                self.target, options=CHANNEL_OPTIONS)
+        else:
+            self._channel = grpc.aio.secure_channel(
+                self.target, credentials, options=CHANNEL_OPTIONS)
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *unused: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return (f"<gemmd.AsyncClient {self.target}"
+                f"{', closed' if self._closed else ''}>")
+
+    async def close(self) -> None:
+        """Closes the connection; running calls are cancelled."""
+        self._closed = True
+        await self._channel.close()
+
+    async def wait_for_ready(self, timeout: float = 30.0) -> "AsyncClient":
+        """Returns once the daemon serves. DeadlineExceeded after `timeout`
+        seconds."""
+        end = time.monotonic() + arrays.check_number(timeout, "timeout")
+        while not await self._run(rpcs.check_health(), end - time.monotonic(),
+                                  wait_for_ready=True):
+            await asyncio.sleep(READY_POLL_S)
+        return self
+
+    async def matmul(self, a: Any, b: Any, *, timeout: Optional[float] = None,
+                     **options: "Unpack[product.Options]") -> Any:
+        """As Client.matmul."""
+        return (await self.product(a, b, timeout=timeout, **options)).d
+
+    async def product(self, a: Any, b: Any, *,
+                      timeout: Optional[float] = None,
+                      **options: "Unpack[product.Options]") -> Product:
+        """As matmul, but returns the result with its Execution."""
+        call = product.Call(a, b, **options)
+        execution, data = await self._run(
+            rpcs.matmul(call.header, call.a, call.b, call.c), timeout)
+        return Product(call.result(data), execution)
+
+    async def tensor(self, array: Any, *, order: Optional[arrays.Order] = None,
+                     device: str = "", ttl_s: float = 0, label: str = "",
+                     timeout: Optional[float] = None) -> AsyncTensor:
+        """A matrix on the device with the elements of `array`."""
+        array = arrays.check_matrix(array, "array")
+        order = order or arrays.operand(array).order
+        tensor = await self.zeros(array.shape, array.dtype, order=order,
+                                  device=device, ttl_s=ttl_s, label=label,
+                                  timeout=timeout)
+        try:
+            return await tensor.upload(array, timeout=timeout)
+        except BaseException:
+            await tensor.delete()
+            raise
+
+    async def zeros(self, shape: tuple[int, ...], dtype: Any, *,
+                    order: arrays.Order = "C", device: str = "",
+                    ttl_s: float = 0, label: str = "",
+                    timeout: Optional[float] = None) -> AsyncTensor:
+        """A matrix of zeros on the device."""
+        return AsyncTensor(self, await self._run(rpcs.create_tensor(
+            shape, dtype, order=order, device=device, ttl_s=ttl_s,
+            label=label), timeout))
+
+    async def attach(self, handle: str, *,
+                     timeout: Optional[float] = None) -> AsyncTensor:
+        """The tensor of that handle. NotFound when there is none."""
+        return AsyncTensor(self, await self._run(
+            rpcs.describe_tensor(handle), timeout))
+
+    async def tensors(self, *,
+                      timeout: Optional[float] = None) -> list[AsyncTensor]:
+        """All tensors of the daemon."""
+        response = await self._run(rpcs.list_tensors(), timeout)
+        return [AsyncTensor(self, info) for info in response.tensors]
+
+    async def info(self, *, timeout: Optional[float] = None) -> Any:
+        """ServerInfo: version, devices, compiler, limits, missing."""
+        return await self._run(rpcs.server_info(), timeout)
+
+    async def statistics(self, *, timeout: Optional[float] = None) -> Any:
+        """Statistics: counters of requests, bytes, tensors and the cache."""
+        return await self._run(rpcs.statistics(), timeout)
+
+    def _start(self, rpc: rpcs.Rpc[Any], timeout: Optional[float],
+               **more: Any) -> Any:
+        stub = getattr(self._channel, rpc.kind)(rpc.method, None, rpc.parse)
+        seconds = self._timeout if timeout is None else check_timeout(timeout)
+        return stub(rpc.request, timeout=seconds, metadata=rpc.metadata(),
+                    **more)
+
+    async def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
+                   **more: Any) -> R:
+        with errors.translated(lambda: self._closed):
+            response: R = await self._start(rpc, timeout, **more)
+            return response
+
+    async def _stream(self, rpc: rpcs.Rpc[R],
+                      timeout: Optional[float]) -> AsyncIterator[R]:
+        with errors.translated(lambda: self._closed):
+            async for response in self._start(rpc, timeout):
+                yield response

@@ -1,0 +1,120 @@
+"""Every call of the API, as what a channel sends and how the answer is read.
+
+Client and AsyncClient run the same calls.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, NamedTuple, Optional, TypeVar, Union
+
+from . import api, arrays, wire
+
+R = TypeVar("R")
+
+
+class Rpc(NamedTuple, Generic[R]):
+    method: str                # "/gemmd.v1.TensorService/CreateTensor".
+    request: Union[bytes, Iterator[bytes]]
+    parse: Callable[[bytes], R]
+    kind: str = "unary_unary"  # What a channel calls it.
+    message_bytes: int = 0     # Of the largest message, where it is large.
+
+    def metadata(self) -> Optional[tuple[tuple[str, str], ...]]:
+        """Announces a large message: the daemon waits for room."""
+        if self.message_bytes <= 64 << 10:
+            return None
+        return (("gemmd-message-bytes", str(self.message_bytes)),)
+
+
+def _unary(method: str, request: Any, response: Any) -> Rpc[Any]:
+    return Rpc(f"/gemmd.v1.{method}", request.SerializeToString(),
+               response.FromString)
+
+
+def matmul(header: Any, a: Optional[wire.Buffer], b: Optional[wire.Buffer],
+           c: Optional[wire.Buffer]) -> Rpc[tuple[Any, Optional[memoryview]]]:
+    request = wire.matmul_request(header, a, b, c)
+    return Rpc("/gemmd.v1.MatmulService/Matmul", request,
+               wire.parse_matmul_response, message_bytes=len(request))
+
+
+def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
+                  device: str, ttl_s: float, label: str) -> Rpc[Any]:
+    rows, columns = arrays.check_shape(shape)
+    request = api.CreateTensorRequest(
+        dtype=arrays.wire_type(dtype), rows=rows, columns=columns,
+        order=arrays.wire_order(order),
+        ttl_s=int(arrays.check_number(ttl_s, "ttl_s")), device=device,
+        label=label)
+    return _unary("TensorService/CreateTensor", request, api.TensorInfo)
+
+
+def describe_tensor(handle: str) -> Rpc[Any]:
+    return _unary("TensorService/DescribeTensor",
+                  api.DescribeTensorRequest(handle=handle), api.TensorInfo)
+
+
+def list_tensors() -> Rpc[Any]:
+    return _unary("TensorService/ListTensors", api.ListTensorsRequest(),
+                  api.ListTensorsResponse)
+
+
+def delete_tensor(handle: str) -> Rpc[Any]:
+    return _unary("TensorService/DeleteTensor",
+                  api.DeleteTensorRequest(handle=handle),
+                  api.DeleteTensorResponse)
+
+
+def upload_tensor(handle: str, operand: arrays.Operand) -> Rpc[Any]:
+    return Rpc("/gemmd.v1.TensorService/UploadTensor",
+               wire.upload_requests(handle, operand.layout(), operand.data),
+               api.TensorInfo.FromString, "stream_unary",
+               wire.MAX_UPLOAD_BYTES)
+
+
+def download_tensor(handle: str, order: str) -> Rpc[memoryview]:
+    request = api.DownloadTensorRequest(
+        handle=handle, layout=api.Layout(order=arrays.wire_order(order)),
+        chunk_bytes=4 << 20)
+    return Rpc("/gemmd.v1.TensorService/DownloadTensor",
+               request.SerializeToString(), wire.parse_download_response,
+               "unary_stream")
+
+
+def server_info() -> Rpc[Any]:
+    return _unary("ServerService/GetServerInfo", api.GetServerInfoRequest(),
+                  api.ServerInfo)
+
+
+def statistics() -> Rpc[Any]:
+    return _unary("ServerService/GetStatistics", api.GetStatisticsRequest(),
+                  api.Statistics)
+
+
+def list_kernels() -> Rpc[Any]:
+    return _unary("KernelService/ListKernels", api.ListKernelsRequest(),
+                  api.ListKernelsResponse)
+
+
+def describe_kernel(key: str) -> Rpc[Any]:
+    return _unary("KernelService/DescribeKernel",
+                  api.DescribeKernelRequest(key=key), api.KernelDescription)
+
+
+def prepare_kernels(problems: Any, device: str) -> Rpc[Any]:
+    request = api.PrepareKernelsRequest(problems=problems, device=device)
+    return _unary("KernelService/PrepareKernels", request,
+                  api.PrepareKernelsResponse)
+
+
+def evict_kernel(key: str) -> Rpc[Any]:
+    return _unary("KernelService/EvictKernel",
+                  api.EvictKernelRequest(key=key), api.EvictKernelResponse)
+
+
+def _is_serving(response: bytes) -> bool:
+    """HealthCheckResponse.status = SERVING."""
+    return response == b"\x08\x01"
+
+
+def check_health() -> Rpc[bool]:
+    return Rpc("/grpc.health.v1.Health/Check", b"", _is_serving)

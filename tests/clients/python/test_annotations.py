@@ -1,0 +1,53 @@
+"""The package is annotated throughout: mypy's strict mode finds nothing, in it
+or in a program that uses it."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+_PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "clients/python"
+
+_PROGRAM = """
+    import gemmd
+    import numpy as np
+
+    def use(client: gemmd.Client) -> gemmd.Tensor:
+        a = np.ones((2, 3), np.float16)
+        with client.tensor(a, label="a") as tensor:
+            d = client.matmul(a.T, tensor, alpha=2.0, out_dtype=np.float32)
+            print(d, tensor.T @ a, tensor.shape[0] + tensor.nbytes)
+        return client.attach("handle")
+"""
+
+
+def _mypy(*arguments):
+    with tempfile.TemporaryDirectory() as cache:
+        return subprocess.run(
+            [sys.executable, "-m", "mypy", "--config-file",
+             _PACKAGE / "pyproject.toml", "--cache-dir", cache, *arguments],
+            cwd=_PACKAGE, capture_output=True, text=True, timeout=300,
+            check=False)
+
+
+class AnnotationsTest(unittest.TestCase):
+    def test_the_package_passes(self):
+        result = _mypy()
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_a_program_is_checked_against_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "program.py"
+            program.write_text(textwrap.dedent(_PROGRAM))
+            self.assertEqual(_mypy(program).returncode, 0)
+            wrong = _PROGRAM.replace("alpha=2.0", "alpha='two', gamma=1")
+            program.write_text(textwrap.dedent(wrong))
+            said = _mypy(program).stdout
+        self.assertIn('"alpha"', said)
+        self.assertIn('"gamma"', said)
+
+
+if __name__ == "__main__":
+    unittest.main()
