@@ -11,6 +11,11 @@ namespace {
 // Kernels stride over what a grid of this size leaves.
 constexpr int64_t kMaxGrid = int64_t{1} << 20;
 
+int64_t BytesOfOne(const MatrixLayout& layout) {
+  return layout.matrix_lines() * layout.pitch_bytes();
+}
+
+// Of one matrix.
 int64_t Ctas(const PrepareArguments& arguments, const MatrixLayout& stored,
              Form form) {
   if (form == Form::kSplit) {
@@ -42,8 +47,7 @@ MatrixLayout FormLayout(const MatrixLayout& stored, Form form) {
     case Form::kSplit:
       CHECK(stored.type == DataType::kF32);
       layout.type = DataType::kBf16;
-      (stored.order == Order::kRowMajor ? layout.rows : layout.columns) *=
-          kSplitPlanes;
+      layout.count *= kSplitPlanes;
       break;
   }
   return layout;
@@ -56,15 +60,13 @@ PrepareLaunch PrepareLaunchOf(const MatrixLayout& stored, Form form) {
                       .to = nullptr,
                       .from_pitch = stored.pitch_bytes(),
                       .to_pitch = to.pitch_bytes(),
-                      .from_matrix = stored.device_bytes(),
-                      .to_matrix = form == Form::kSplit
-                                       ? to.device_bytes() / kSplitPlanes
-                                       : to.device_bytes(),
+                      .from_matrix = BytesOfOne(stored),
+                      .to_matrix = BytesOfOne(to),
                       .width = stored.width(),
-                      .lines = stored.lines(),
-                      .matrices = 1};
+                      .lines = stored.matrix_lines(),
+                      .matrices = stored.count};
   launch.grid = static_cast<int>(
-      std::min(Ctas(launch.arguments, stored, form), kMaxGrid));
+      std::min(stored.count * Ctas(launch.arguments, stored, form), kMaxGrid));
   return launch;
 }
 

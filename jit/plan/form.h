@@ -9,8 +9,9 @@
 
 namespace gemmd::jit {
 
-// The layout of `form` of an operand that is stored as `stored`. Of a split
-// one, a matrix of three times as many lines: its planes, one behind the other.
+// The layout of `form` of an operand that is stored as `stored`. A split one
+// has three times as many matrices: those of the high, middle and low parts of
+// each, one behind the other.
 // `stored` has elements of 1, 8 or 32 bits to be transposed, f32 to be split.
 MatrixLayout FormLayout(const MatrixLayout& stored, Form form);
 

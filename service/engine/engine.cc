@@ -46,6 +46,13 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
         description.driver.empty()
             ? description.name
             : absl::StrCat(description.name, " ", description.product);
+    options.kernels.reserve_form =
+        [&tensors =
+             engine->tensors_](int64_t bytes) -> std::shared_ptr<const void> {
+      auto hold = tensors.ReserveSpare(bytes);
+      if (!hold.ok()) return nullptr;
+      return std::make_shared<const QuotaHold>(*std::move(hold));
+    };
     place->kernels = std::make_unique<KernelTable>(*place->device, cache,
                                                    templates, options.kernels);
     ASSIGN_OR_RETURN(place->executor,

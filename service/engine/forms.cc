@@ -61,8 +61,10 @@ absl::StatusOr<KeptForms::Shared> Forms::Of(device::Lane& lane, KeptForms& kept,
                                             absl::Time deadline) {
   return kept.Get(form, version, [&]() -> absl::StatusOr<KeptForms::Derived> {
     KeptForms::Derived derived;
-    derived.quota =
-        reserve_(jit::FormLayout(stored.layout(), form).device_bytes());
+    if (reserve_) {
+      derived.quota =
+          reserve_(jit::FormLayout(stored.layout(), form).device_bytes());
+    }
     ASSIGN_OR_RETURN(derived.matrix, Derive(lane, stored, form, deadline));
     // Other lanes may read it as soon as they find it.
     RETURN_IF_ERROR(lane.Synchronize());

@@ -25,6 +25,7 @@ namespace gemmd::engine {
 class Forms {
  public:
   // A hold on that many bytes of the quota of tensors; null when it is used up.
+  // Without this function, no forms are kept.
   using Reserve = std::function<std::shared_ptr<const void>(int64_t bytes)>;
 
   // All outlive this object.

@@ -147,6 +147,7 @@ std::shared_ptr<const Prepared> KernelTable::Remember(
     for (auto& [name, slot] : slots_) slot->shapes.clear();
   }
   known.slot->last_use = ++uses_;
+  prepared.forms = &forms_;
   known.prepared = std::make_shared<const Prepared>(std::move(prepared));
   const Shape shape(problem);
   Known& entry = plans_[shape];

@@ -30,6 +30,7 @@
 #include "jit/problem/problem.h"
 #include "jit/source/instance.h"
 #include "service/device/device.h"
+#include "service/engine/forms.h"
 #include "service/engine/shape.h"
 
 namespace gemmd::engine {
@@ -46,6 +47,7 @@ struct LoadedKernel {
 struct Prepared {
   jit::Plan plan;
   std::shared_ptr<const LoadedKernel> kernel;
+  Forms* forms = nullptr;  // Of the table.
 };
 
 enum class KernelSource { kNone, kLoaded, kMemory, kDisk, kCompiled };
@@ -59,6 +61,8 @@ class KernelTable {
     // Told quickly of each problem of a shape that the table did not know; may
     // be null.
     NewShape new_shape;
+    // Where forms that are kept take their bytes from; without it, none are.
+    Forms::Reserve reserve_form;
   };
 
   struct Choice {
@@ -88,7 +92,8 @@ class KernelTable {
       : device_(device),
         cache_(cache),
         templates_(templates),
-        options_(std::move(options)) {}
+        options_(std::move(options)),
+        forms_(device, cache, templates, options_.reserve_form) {}
 
   // How `problem` runs, when that has been chosen before and nothing better
   // may have come since; else null. `problem` is valid and writes().
@@ -159,6 +164,7 @@ class KernelTable {
   jit::KernelCache& cache_;
   const jit::TemplateLibrary& templates_;
   const Options options_;
+  Forms forms_;
 
   mutable std::mutex mutex_;
   absl::flat_hash_map<Shape, Known> plans_ ABSL_GUARDED_BY(mutex_);

@@ -25,6 +25,7 @@ class Stopwatch {
 // An input on the device: a tensor's matrix, or one made for this product.
 struct Resident {
   std::unique_ptr<device::Matrix> owned;
+  KeptForms::Shared kept;
   const device::Matrix* matrix = nullptr;
 };
 
@@ -73,6 +74,32 @@ absl::StatusOr<Resident> Bring(device::Lane& lane, const Input& input,
   }
   ASSIGN_OR_RETURN(resident.owned, lane.Allocate(layout));
   RETURN_IF_ERROR(UploadBatch(lane, input, *resident.owned));
+  resident.matrix = resident.owned.get();
+  return resident;
+}
+
+// An operand in the form that the plan asks for: that of a tensor is kept with
+// it, that of bytes lives as long as the product.
+absl::StatusOr<Resident> BringForm(device::Lane& lane, Forms* forms,
+                                   const Input& input,
+                                   const jit::MatrixLayout& layout,
+                                   jit::Form form, absl::Time deadline) {
+  if (forms == nullptr || !forms->Derives(form) || layout.empty()) {
+    return Bring(lane, input, layout);
+  }
+  Resident resident;
+  if (input.tensor != nullptr) {
+    Tensor& tensor = *input.tensor;
+    ASSIGN_OR_RETURN(
+        resident.kept,
+        forms->Of(lane, tensor.forms(), TensorLocks::matrix(tensor),
+                  TensorLocks::version(tensor), form, deadline));
+    resident.matrix = resident.kept->matrix.get();
+    return resident;
+  }
+  ASSIGN_OR_RETURN(const Resident stored, Bring(lane, input, layout));
+  ASSIGN_OR_RETURN(resident.owned,
+                   forms->Derive(lane, *stored.matrix, form, deadline));
   resident.matrix = resident.owned.get();
   return resident;
 }
@@ -150,8 +177,11 @@ absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
   Stopwatch stopwatch;
   Resident a, b, c;
   if (problem.reads_ab()) {
-    ASSIGN_OR_RETURN(a, Bring(lane, product.a, problem.a()));
-    ASSIGN_OR_RETURN(b, Bring(lane, product.b, problem.b()));
+    const jit::Plan& plan = prepared.plan;
+    ASSIGN_OR_RETURN(a, BringForm(lane, prepared.forms, product.a, problem.a(),
+                                  plan.a_form, context.deadline));
+    ASSIGN_OR_RETURN(b, BringForm(lane, prepared.forms, product.b, problem.b(),
+                                  plan.b_form, context.deadline));
   }
   if (problem.reads_c()) {
     ASSIGN_OR_RETURN(c, Bring(lane, product.c, problem.c()));

@@ -56,6 +56,7 @@ TensorLocks::~TensorLocks() {
     held.tensor->Touch();
     if (held.exclusive) {
       ++held.tensor->version_;
+      held.tensor->forms_.Clear();
       held.tensor->mutex_.unlock();
     } else {
       held.tensor->mutex_.unlock_shared();

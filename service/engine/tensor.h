@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/device/device.h"
+#include "service/engine/kept_forms.h"
 
 namespace gemmd::engine {
 
@@ -51,6 +52,9 @@ class Tensor {
   const Identity& identity() const { return identity_; }
   const jit::MatrixLayout& layout() const { return matrix_->layout(); }
 
+  // Those that products derived from it; forgotten when it is written.
+  KeptForms& forms() { return forms_; }
+
   // Marks a use: the time to live starts anew.
   void Touch();
   absl::Duration idle() const;
@@ -69,6 +73,7 @@ class Tensor {
   std::shared_timed_mutex mutex_;
   // Counts writes, so that a transfer in parts notices one in between.
   int64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
+  KeptForms forms_;
 };
 
 // The tensors that one piece of device work uses, locked for its duration.

@@ -25,6 +25,13 @@ absl::Status UnknownTensor(const std::string& handle) {
 }  // namespace
 
 absl::StatusOr<QuotaHold> TensorStore::Reserve(int64_t bytes) {
+  auto hold = ReserveSpare(bytes);
+  if (hold.ok()) return hold;
+  for (const auto& tensor : List()) tensor->forms().Clear();
+  return ReserveSpare(bytes);
+}
+
+absl::StatusOr<QuotaHold> TensorStore::ReserveSpare(int64_t bytes) {
   int64_t used = *used_bytes_;
   do {
     if (bytes > options_.max_bytes - used) {

@@ -28,8 +28,11 @@ class TensorStore {
 
   explicit TensorStore(Options options) : options_(options) {}
 
-  // RESOURCE_EXHAUSTED with the limit.
+  // RESOURCE_EXHAUSTED with the limit. Makes room by dropping the forms of all
+  // tensors, which can be derived again.
   absl::StatusOr<QuotaHold> Reserve(int64_t bytes);
+  // For what can be done without: makes no room.
+  absl::StatusOr<QuotaHold> ReserveSpare(int64_t bytes);
   // A name that cannot be guessed: 128 random bits, 32 hexadecimal digits.
   static std::string NewHandle();
 

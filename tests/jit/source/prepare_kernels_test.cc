@@ -72,12 +72,11 @@ void Randomize(Memory& memory, unsigned seed) {
 }
 
 // Runs the kernel of `form` as the device would, by `grid` CTAs.
-void Derive(const MatrixLayout& stored, Form form, int matrices, int grid,
-            Memory& from, Memory& to) {
+void Derive(const MatrixLayout& stored, Form form, int grid, Memory& from,
+            Memory& to) {
   PrepareArguments arguments = jit::PrepareLaunchOf(stored, form).arguments;
   arguments.from = from.data();
   arguments.to = to.data();
-  arguments.matrices = matrices;
   ptx::readable_begin = reinterpret_cast<const char*>(from.data());
   ptx::readable_end = ptx::readable_begin + from.size();
   ptx::wild_reads = 0;
@@ -118,17 +117,19 @@ void ExpectTransposes(DataType type, const Shape& shape, int matrices) {
   SCOPED_TRACE(testing::Message() << jit::Name(type) << " " << shape.lines
                                   << "x" << shape.width << ", " << matrices);
   const int bits = jit::BitsOf(type);
-  const MatrixLayout stored = {type, Order::kRowMajor, shape.lines,
-                               shape.width};
+  const MatrixLayout stored = {.type = type,
+                               .rows = shape.lines,
+                               .columns = shape.width,
+                               .count = matrices};
   const MatrixLayout layout = jit::FormLayout(stored, Form::kTransposed);
   ASSERT_EQ(layout.width(), shape.lines);
-  ASSERT_EQ(layout.lines(), shape.width);
-  Memory from(matrices * stored.device_bytes());
-  Memory to(matrices * layout.device_bytes());
+  ASSERT_EQ(layout.lines(), matrices * shape.width);
+  Memory from(stored.device_bytes());
+  Memory to(layout.device_bytes());
   Randomize(from, 20261121);
   const int grid = jit::PrepareLaunchOf(stored, Form::kTransposed).grid;
   // Fewer CTAs than the planner asks for have to do as well.
-  Derive(stored, Form::kTransposed, matrices, std::max(1, grid / 2), from, to);
+  Derive(stored, Form::kTransposed, std::max(1, grid / 2), from, to);
   int64_t wrong = 0;
   int64_t dirty = 0;
   // Elements up to the end of the last word have to be there, as zeros.
@@ -186,37 +187,44 @@ struct Parts {
   double sum() const { return double{high} + middle + low; }
 };
 
-// The planes of `values`, split as lines of `width`.
-std::vector<Parts> SplitOf(const std::vector<float>& values, int64_t width) {
-  const int64_t lines = static_cast<int64_t>(values.size()) / width;
-  const MatrixLayout stored = {DataType::kF32, Order::kRowMajor, lines, width};
+// The planes of `values`, split as matrices of `lines` lines of `width`.
+std::vector<Parts> SplitOf(const std::vector<float>& values, int64_t width,
+                           int64_t lines) {
+  const int64_t all_lines = static_cast<int64_t>(values.size()) / width;
+  const MatrixLayout stored = {.type = DataType::kF32,
+                               .rows = lines,
+                               .columns = width,
+                               .count = all_lines / lines};
   const MatrixLayout layout = jit::FormLayout(stored, Form::kSplit);
   Memory from(stored.device_bytes());
   Memory to(layout.device_bytes());
   Randomize(from, 7);  // Padding holds anything.
-  for (int64_t line = 0; line < lines; ++line) {
+  for (int64_t line = 0; line < all_lines; ++line) {
     std::memcpy(from.data() + line * stored.pitch_bytes(),
                 values.data() + line * width, static_cast<size_t>(4 * width));
   }
   const int grid = jit::PrepareLaunchOf(stored, Form::kSplit).grid;
-  Derive(stored, Form::kSplit, 1, std::max(1, grid / 2), from, to);
-  std::vector<Parts> parts;
-  int64_t dirty = 0;
+  Derive(stored, Form::kSplit, std::max(1, grid / 2), from, to);
   const auto part = [&](int plane, int64_t line, int64_t i) {
+    const int64_t matrix = line / lines * kSplitPlanes + plane;
     uint16_t bits;
-    std::memcpy(
-        &bits,
-        to.data() + (plane * lines + line) * layout.pitch_bytes() + 2 * i, 2);
+    std::memcpy(&bits,
+                to.data() +
+                    (matrix * lines + line % lines) * layout.pitch_bytes() +
+                    2 * i,
+                2);
     return bits;
   };
-  for (int64_t line = 0; line < lines; ++line) {
+  std::vector<Parts> parts;
+  int64_t dirty = 0;
+  for (int64_t line = 0; line < all_lines; ++line) {
     for (int64_t i = 0; i < width; ++i) {
       parts.push_back({host::FromBf16(part(0, line, i)),
                        host::FromBf16(part(1, line, i)),
                        host::FromBf16(part(2, line, i))});
     }
     for (int64_t i = width; i < PiecesOf(width, 8) * 8; ++i) {
-      for (int plane = 0; plane < 3; ++plane) {
+      for (int plane = 0; plane < kSplitPlanes; ++plane) {
         dirty += part(plane, line, i) != 0;
       }
     }
@@ -225,7 +233,7 @@ std::vector<Parts> SplitOf(const std::vector<float>& values, int64_t width) {
   return parts;
 }
 
-Parts SplitOf(float value) { return SplitOf({value}, 1)[0]; }
+Parts SplitOf(float value) { return SplitOf({value}, 1, 1)[0]; }
 
 TEST(SplitKernel, PartsAddUpToTheElementInMatricesOfAnyWidth) {
   std::mt19937 random(5);
@@ -236,12 +244,21 @@ TEST(SplitKernel, PartsAddUpToTheElementInMatricesOfAnyWidth) {
       value = std::bit_cast<float>(static_cast<uint32_t>(
           (27 + random() % 228) << 23 | (random() & 0x807fffff)));
     }
-    const std::vector<Parts> parts = SplitOf(values, width);
+    const std::vector<Parts> parts = SplitOf(values, width, 7);
     for (size_t i = 0; i < values.size(); ++i) {
       EXPECT_EQ(parts[i].sum(), double{values[i]}) << width << ", " << i;
       EXPECT_LE(std::abs(parts[i].middle), std::abs(values[i]) * 0x1p-7);
       EXPECT_LE(std::abs(parts[i].low), std::abs(values[i]) * 0x1p-15);
     }
+  }
+}
+
+TEST(SplitKernel, ThePartsOfEachMatrixOfABatchLieTogether) {
+  std::vector<float> values;
+  for (int i = 0; i < 3 * 4 * 9; ++i) values.push_back(1 + 0x1.234p-7f * i);
+  const std::vector<Parts> parts = SplitOf(values, 9, 4);
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(parts[i].sum(), double{values[i]}) << i;
   }
 }
 
@@ -270,7 +287,7 @@ TEST(SplitKernel, LowerPartsOfInfinitiesAndNansAreZero) {
        {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(),
         std::bit_cast<float>(0x7f800001u)}) {
     // Beside a finite neighbour, which shares its registers.
-    const std::vector<Parts> parts = SplitOf({value, 3.14159f, value}, 3);
+    const std::vector<Parts> parts = SplitOf({value, 3.14159f, value}, 3, 1);
     for (const int i : {0, 2}) {
       if (std::isnan(value)) {
         EXPECT_TRUE(std::isnan(parts[i].high));

@@ -1,0 +1,175 @@
+// Products whose plans ask for forms of their operands.
+#include "service/engine/product.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "jit/plan/form.h"
+#include "service/engine/tensor_store.h"
+#include "tests/service/deriving_device.h"
+#include "tests/service/fake_cache.h"
+
+namespace gemmd::engine {
+namespace {
+
+using jit::DataType;
+using jit::Form;
+
+class ProductFormsTest : public ::testing::Test {
+ protected:
+  ProductFormsTest() {
+    problem_.m = 20;
+    problem_.n = 30;
+    problem_.k = 40;
+    problem_.a_type = problem_.b_type = DataType::kS8;
+    problem_.c_type = problem_.d_type = DataType::kF32;
+    problem_.a_order = jit::Order::kColumnMajor;
+    jit::CompiledKernel compiled;
+    compiled.cubin = "cubin";
+    auto kernel = std::make_shared<LoadedKernel>();
+    kernel->kernel = device_.Load(compiled, {}).value();
+    prepared_.kernel = std::move(kernel);
+    prepared_.forms = &forms_;
+    prepared_.plan.a_form = Form::kTransposed;
+  }
+
+  std::shared_ptr<Tensor> NewTensor(const jit::MatrixLayout& layout) {
+    auto tensor = std::make_shared<Tensor>(
+        Tensor::Identity{.handle = TensorStore::NewHandle()},
+        lane_->Allocate(layout).value(),
+        store_.Reserve(layout.device_bytes()).value());
+    EXPECT_TRUE(store_.Insert(tensor).ok());
+    return tensor;
+  }
+
+  Input Bytes(const jit::MatrixLayout& layout) {
+    bytes_ = std::string(static_cast<size_t>(layout.device_bytes()), 'x');
+    return {.pieces = {absl::MakeConstSpan(bytes_)},
+            .pitch_bytes = layout.width_bytes()};
+  }
+
+  Product TensorsProduct() {
+    return {.problem = problem_,
+            .a = {.tensor = a_},
+            .b = {.tensor = b_},
+            .d_pitch_bytes = problem_.d().width_bytes()};
+  }
+
+  absl::Status Run(const Product& product) {
+    Phases phases;
+    return RunProduct(*lane_, prepared_, product, {}, phases).status();
+  }
+
+  testing::DerivingDevice device_{1 << 20};
+  testing::FakeCache cache_;
+  jit::TemplateLibrary templates_ = jit::TemplateLibrary::Embedded();
+  TensorStore store_{{.max_bytes = 8000}};
+  Forms forms_{device_, cache_, templates_,
+               [this](int64_t bytes) -> std::shared_ptr<const void> {
+                 auto hold = store_.ReserveSpare(bytes);
+                 if (!hold.ok()) return nullptr;
+                 return std::make_shared<const QuotaHold>(*std::move(hold));
+               }};
+  std::unique_ptr<device::Lane> lane_ = device_.CreateLane().value();
+  Prepared prepared_;
+  jit::Problem problem_;
+  std::string bytes_;
+  std::shared_ptr<Tensor> a_ =
+      NewTensor({DataType::kS8, jit::Order::kColumnMajor, 20, 40});
+  std::shared_ptr<Tensor> b_ =
+      NewTensor({DataType::kS8, jit::Order::kRowMajor, 40, 30});
+};
+
+TEST_F(ProductFormsTest, ATensorsFormIsDerivedOnceAndReadFromThenOn) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Run(TensorsProduct()).ok());
+  EXPECT_EQ(device_.derivations(), 1);
+  EXPECT_EQ(device_.a(), jit::FormLayout(problem_.a(), Form::kTransposed));
+  EXPECT_EQ(device_.b(), problem_.b()) << "B is read as it is stored";
+}
+
+TEST_F(ProductFormsTest, AFormThatIsKeptIsReadyForEveryLane) {
+  ASSERT_TRUE(Run(TensorsProduct()).ok());
+  // One for the form, one for the product.
+  EXPECT_EQ(device_.synchronizations(), 2);
+}
+
+TEST_F(ProductFormsTest, AWrittenTensorIsDerivedAnew) {
+  ASSERT_TRUE(Run(TensorsProduct()).ok());
+  const int64_t kept = store_.bytes();
+  {
+    const auto locks = TensorLocks::Acquire({}, a_, absl::InfiniteFuture());
+    ASSERT_TRUE(locks.ok());
+  }
+  EXPECT_LT(store_.bytes(), kept) << "the old form counts no longer";
+  ASSERT_TRUE(Run(TensorsProduct()).ok());
+  EXPECT_EQ(device_.derivations(), 2);
+}
+
+TEST_F(ProductFormsTest, KeptFormsCountAgainstTheQuota) {
+  const int64_t before = store_.bytes();
+  ASSERT_TRUE(Run(TensorsProduct()).ok());
+  EXPECT_EQ(store_.bytes() - before,
+            jit::FormLayout(problem_.a(), Form::kTransposed).device_bytes());
+}
+
+TEST_F(ProductFormsTest, ADeletedTensorTakesItsFormsAlong) {
+  ASSERT_TRUE(Run(TensorsProduct()).ok());
+  ASSERT_TRUE(store_.Delete(a_->identity().handle).ok());
+  a_.reset();
+  EXPECT_EQ(store_.bytes(), b_->layout().device_bytes());
+}
+
+TEST_F(ProductFormsTest, FormsMakeRoomForTensors) {
+  ASSERT_TRUE(Run(TensorsProduct()).ok());
+  const int64_t free = 8000 - store_.bytes();
+  auto hold = store_.Reserve(free + 1);
+  EXPECT_TRUE(hold.ok()) << hold.status();
+  ASSERT_TRUE(Run(TensorsProduct()).ok());
+  EXPECT_EQ(device_.derivations(), 2);
+}
+
+TEST_F(ProductFormsTest, WithoutQuotaTheFormServesOneProduct) {
+  const auto rest = store_.Reserve(8000 - store_.bytes());
+  ASSERT_TRUE(rest.ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Run(TensorsProduct()).ok());
+  EXPECT_EQ(device_.derivations(), 2);
+  EXPECT_EQ(store_.bytes(), 8000);
+}
+
+TEST_F(ProductFormsTest, InlineOperandsAreDerivedInEachRequest) {
+  Product product = TensorsProduct();
+  product.a = Bytes(problem_.a());
+  const int64_t before = store_.bytes();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Run(product).ok());
+  EXPECT_EQ(device_.derivations(), 2);
+  EXPECT_EQ(device_.a(), jit::FormLayout(problem_.a(), Form::kTransposed));
+  EXPECT_EQ(store_.bytes(), before);
+}
+
+TEST_F(ProductFormsTest, AKernelOfAFormIsLoadedOnce) {
+  Product product = TensorsProduct();
+  product.a = Bytes(problem_.a());
+  prepared_.plan.b_form = Form::kTransposed;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Run(product).ok());
+  EXPECT_EQ(cache_.gets(), 1) << "both operands are of 8 bits";
+}
+
+TEST_F(ProductFormsTest, ADeviceThatReadsWhatIsStoredDerivesNothing) {
+  auto host = host::CreateHostDevice({.memory_bytes = 1 << 20});
+  Forms none(*host, cache_, templates_, nullptr);
+  prepared_.forms = &none;
+  ASSERT_TRUE(Run(TensorsProduct()).ok());
+  EXPECT_EQ(device_.derivations(), 0);
+  EXPECT_EQ(device_.a(), problem_.a());
+}
+
+TEST_F(ProductFormsTest, ACubinOfAFormThatTheDeviceRefusesIsMadeAnewOnce) {
+  cache_.DamageNext();
+  EXPECT_TRUE(Run(TensorsProduct()).ok());
+  EXPECT_EQ(cache_.quarantined(), 1);
+}
+
+}  // namespace
+}  // namespace gemmd::engine
