@@ -23,9 +23,11 @@
 #include "service/daemon/options.h"
 #include "service/daemon/port_file.h"
 #include "service/daemon/problem_log.h"
+#include "service/daemon/process_setup.h"
 #include "service/daemon/stop_signal.h"
 #include "service/engine/engine.h"
 #include "service/log/log.h"
+#include "service/rpc/grpc_log.h"
 #include "service/rpc/server.h"
 
 namespace gemmd {
@@ -162,7 +164,7 @@ absl::Status Serve(daemon::Options& options) {
   const int given_up = device_lost ? cli::kExitFailed : kGivenUp;
   drain_limit.Start(drain_time + kStopTime, given_up);
   // What hangs in a device keeps it: nothing can be destroyed then.
-  if (!server->Drain()) _exit(given_up);
+  if (!server->Drain()) daemon::EndProcess(given_up);
   if (device_lost) {
     return absl::UnavailableError("every device failed its probes; see above");
   }
@@ -174,12 +176,16 @@ absl::StatusOr<int> Run(daemon::Options& options) {
   RETURN_IF_ERROR(daemon::Check(options));
   daemon::CatchStopSignals();
   log::Initialize();
+  rpc::RedirectGrpcLog();
   RaiseFileLimit();
   const absl::Status status = Serve(options);
+  if (!status.ok()) {
+    log::Write(log::Level::kError, "failed",
+               {{"code", absl::StatusCodeToString(status.code())},
+                {"message", status.message()}});
+  }
+  log::Flush(daemon::kLastLinesTime);
   if (status.ok()) return cli::kExitOk;
-  log::Write(log::Level::kError, "failed",
-             {{"code", absl::StatusCodeToString(status.code())},
-              {"message", status.message()}});
   return absl::IsInvalidArgument(status) ? cli::kExitUsage : cli::kExitFailed;
 }
 
@@ -199,6 +205,7 @@ int Main(int argc, char** argv) {
 }  // namespace gemmd
 
 int main(int argc, char** argv) {
+  gemmd::daemon::SecureProcess();
   // Compiles run in processes of this program.
   if (auto code = gemmd::jit::RunIfCompileWorker(argc, argv)) return *code;
   return gemmd::Main(argc, argv);

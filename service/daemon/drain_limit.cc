@@ -6,6 +6,14 @@
 
 namespace gemmd::daemon {
 
+void EndProcess(int exit_code) {
+  log::Write(log::Level::kError, "given_up",
+             {{"message", "work did not end in time and was given up"},
+              {"exit_code", exit_code}});
+  log::Flush(kLastLinesTime);
+  _exit(exit_code);
+}
+
 void DrainLimit::Start(absl::Duration limit, int exit_code) {
   thread_ = std::thread([this, limit, exit_code] {
     {
@@ -15,10 +23,7 @@ void DrainLimit::Start(absl::Duration limit, int exit_code) {
         return;
       }
     }
-    log::Write(log::Level::kError, "given_up",
-               {{"message", "work did not end in time and was given up"},
-                {"exit_code", exit_code}});
-    _exit(exit_code);
+    EndProcess(exit_code);
   });
 }
 

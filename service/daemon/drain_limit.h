@@ -12,6 +12,12 @@
 
 namespace gemmd::daemon {
 
+// For a log that is slow, at the end of the process.
+inline constexpr absl::Duration kLastLinesTime = absl::Milliseconds(500);
+
+// Without destroying anything, once the last log lines are written.
+[[noreturn]] void EndProcess(int exit_code);
+
 class DrainLimit {
  public:
   DrainLimit() = default;

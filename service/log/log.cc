@@ -1,17 +1,27 @@
 #include "service/log/log.h"
 
+#include <spdlog/async.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
+#include "absl/strings/str_replace.h"
+#include "jit/base/printable.h"
+#include "service/log/rate_limit.h"
+#include "service/log/stderr_sink.h"
 
 namespace gemmd::log {
 namespace {
+
+// Lines that wait for standard error; beyond it the oldest are dropped.
+constexpr size_t kMaxWaiting = 1024;
+// Of one value; a client may send a method's name of kilobytes.
+constexpr size_t kMaxValueBytes = 2048;
 
 bool IsPlain(absl::string_view value) {
   return !value.empty() && std::ranges::all_of(value, [](unsigned char c) {
@@ -19,25 +29,48 @@ bool IsPlain(absl::string_view value) {
   });
 }
 
+std::string Quote(absl::string_view value) {
+  return absl::StrCat("\"",
+                      jit::Printable(absl::StrReplaceAll(
+                          value, {{"\\", "\\\\"}, {"\"", "\\\""}})),
+                      "\"");
+}
+
+absl::Duration SteadyTime() {
+  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+// What Initialize made. Never destroyed: nobody waits at the end of the
+// process for a thread that writes to a pipe that nobody reads.
+struct Output {
+  std::shared_ptr<spdlog::details::thread_pool> pool;
+  std::shared_ptr<StderrSink> sink;
+};
+Output* output = nullptr;
+
 }  // namespace
 
 std::string Format(absl::string_view event,
                    std::initializer_list<Field> fields) {
   std::string line = absl::StrCat("event=", event);
   for (const Field& field : fields) {
-    absl::StrAppend(&line, " ", field.key, "=");
-    if (IsPlain(field.value)) {
-      line += field.value;
-    } else {
-      absl::StrAppend(&line, "\"", absl::Utf8SafeCEscape(field.value), "\"");
-    }
+    absl::string_view value = field.value;
+    const bool too_long = value.size() > kMaxValueBytes;
+    if (too_long) value = value.substr(0, kMaxValueBytes);
+    absl::StrAppend(&line, " ", field.key, "=",
+                    IsPlain(value) ? std::string(value) : Quote(value),
+                    too_long ? "..." : "");
   }
   return line;
 }
 
 void Write(Level level, absl::string_view event,
            std::initializer_list<Field> fields) {
-  const std::string line = Format(event, fields);
+  static RateLimit& limit = *new RateLimit;
+  const auto suppressed = limit.Admit(event, SteadyTime());
+  if (!suppressed.has_value()) return;
+  std::string line = Format(event, fields);
+  if (*suppressed > 0) absl::StrAppend(&line, " suppressed=", *suppressed);
   switch (level) {
     case Level::kInfo:
       spdlog::info("{}", line);
@@ -52,11 +85,23 @@ void Write(Level level, absl::string_view event,
 }
 
 void Initialize() {
-  auto logger = std::make_shared<spdlog::logger>(
-      "gemmd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  output = new Output;
+  output->pool = std::make_shared<spdlog::details::thread_pool>(kMaxWaiting, 1);
+  output->sink = std::make_shared<StderrSink>(
+      [pool = output->pool.get()] { return pool->overrun_counter(); });
+  auto logger = std::make_shared<spdlog::async_logger>(
+      "gemmd", output->sink, output->pool,
+      spdlog::async_overflow_policy::overrun_oldest);
   logger->set_formatter(std::make_unique<spdlog::pattern_formatter>(
       "%Y-%m-%dT%H:%M:%S.%eZ level=%l %v", spdlog::pattern_time_type::utc));
   spdlog::set_default_logger(std::move(logger));
+}
+
+void Flush(absl::Duration limit) {
+  if (output == nullptr) return;
+  const int64_t flushes = output->sink->flushes();
+  spdlog::default_logger()->flush();
+  output->sink->WaitForFlush(flushes + 1, limit);
 }
 
 }  // namespace gemmd::log

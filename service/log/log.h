@@ -1,5 +1,11 @@
-// Structured log lines: one event name and key=value fields, values quoted
-// where they need it. Never payload, never secrets. Thread-safe.
+// Structured log lines: one event name and key=value fields. Values are quoted
+// where they need it, cut off at 2 KiB, and cannot control a terminal: clients
+// choose some of them. Never payload, never secrets. Thread-safe.
+//
+// Nobody waits for a line to be written. Where standard error is slow, the
+// oldest lines that wait are dropped and counted (event=log_lines_dropped).
+// More than a burst of lines of one event, then ten a second, are left out
+// and counted too: the event's next line says how many (suppressed=).
 #ifndef GEMMD_SERVICE_LOG_LOG_H_
 #define GEMMD_SERVICE_LOG_LOG_H_
 
@@ -8,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace gemmd::log {
 
@@ -29,8 +36,13 @@ void Write(Level level, absl::string_view event,
 std::string Format(absl::string_view event,
                    std::initializer_list<Field> fields);
 
-// Sends lines to standard error in the format above. Call once, first.
+// Sends lines to standard error in the format above, by a thread of its own.
+// Call once, first.
 void Initialize();
+
+// Returns when the lines up to now are written, at the latest after `limit`.
+// Before the process ends.
+void Flush(absl::Duration limit);
 
 }  // namespace gemmd::log
 

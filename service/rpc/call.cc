@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "service/rpc/status.h"
 
 namespace gemmd::rpc {
@@ -24,6 +25,14 @@ engine::RequestContext Call::request_context() const {
   }
   context.cancelled = cancelled_;
   return context;
+}
+
+absl::Status Call::TrueStatus(const absl::Status& status) const {
+  if (!*cancelled_ || absl::IsCancelled(status)) return status;
+  if (absl::Now() >= request_context().deadline) {
+    return absl::DeadlineExceededError("the client's deadline passed");
+  }
+  return absl::CancelledError("the client has gone");
 }
 
 void Call::WhenGivenUp(std::function<void()> wake) {

@@ -52,6 +52,10 @@ class Call {
   // co_await: until gRPC has no more use for the call. After Finish.
   auto Done() { return DoneAwaiter{done_}; }
 
+  // After Done: `status`, or what ended the call before it could be answered.
+  // A client that leaves looks to a handler like one that sends nothing.
+  absl::Status TrueStatus(const absl::Status& status) const;
+
   EventLoop& loop() { return loop_; }
   // Unique in the daemon's life; in logs and in the response's metadata.
   const std::string& id() const { return id_; }

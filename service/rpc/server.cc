@@ -176,9 +176,11 @@ Task Server::Impl::Serve(EventLoop& loop) {
   Serve(loop);
   const absl::Time start = absl::Now();
   const absl::Status status = co_await Answer(call);
-  if (!status.ok()) LogFailure(call, status, absl::Now() - start);
+  const absl::Duration duration = absl::Now() - start;
   co_await call.Finish(status);
   co_await call.Done();
+  // Only now is it known whether the client was there to be answered.
+  if (!status.ok()) LogFailure(call, call.TrueStatus(status), duration);
   live_.Remove();
 }
 

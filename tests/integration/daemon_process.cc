@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 
 #include "absl/time/clock.h"
@@ -17,6 +18,7 @@ namespace gemmd::testing {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(10);
+constexpr absl::Duration kStartTimeout = absl::Seconds(60);
 
 std::string ReadAll(const std::string& path) {
   std::stringstream text;
@@ -37,7 +39,8 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-DaemonProcess::DaemonProcess(const std::vector<std::string>& flags) {
+DaemonProcess::DaemonProcess(const std::vector<std::string>& flags,
+                             int stderr_fd) {
   std::vector<std::string> arguments = {
       GEMMD_TEST_DAEMON, "--listen=127.0.0.1:0",
       "--port-file=" + folder_.path() + "/port",
@@ -52,7 +55,11 @@ DaemonProcess::DaemonProcess(const std::vector<std::string>& flags) {
   pid_ = fork();
   CHECK(pid_ >= 0);
   if (pid_ == 0) {
-    dup2(log_file, STDERR_FILENO);
+    if (stderr_fd == kNoStderr) {
+      close(STDERR_FILENO);
+    } else {
+      dup2(stderr_fd == kLogFile ? log_file : stderr_fd, STDERR_FILENO);
+    }
     execv(argv[0], argv.data());
     _exit(127);
   }
@@ -73,8 +80,12 @@ std::string DaemonProcess::address() const {
 }
 
 std::shared_ptr<grpc::Channel> DaemonProcess::Connect() {
+  const absl::Time end = absl::Now() + kStartTimeout;
   while (address().empty()) {
-    if (Wait(kPoll).has_value()) return nullptr;
+    if (Wait(kPoll).has_value() || absl::Now() > end) {
+      std::cerr << "the daemon does not serve; its log:\n" << Log() << "\n";
+      return nullptr;
+    }
   }
   return grpc::CreateChannel(address(), grpc::InsecureChannelCredentials());
 }

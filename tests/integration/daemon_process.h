@@ -28,12 +28,18 @@ class TemporaryFolder {
 
 class DaemonProcess {
  public:
-  // Runs gemmd on any free port with more `flags`.
-  explicit DaemonProcess(const std::vector<std::string>& flags);
+  // As its standard error: the file that Log reads; nothing at all.
+  static constexpr int kLogFile = -1;
+  static constexpr int kNoStderr = -2;
+
+  // Runs gemmd on any free port with more `flags`. `stderr_fd` may be one of
+  // the above.
+  explicit DaemonProcess(const std::vector<std::string>& flags,
+                         int stderr_fd = kLogFile);
   // Kills it if it runs.
   ~DaemonProcess();
 
-  // Waits until it serves; null when it ended instead.
+  // Waits until it serves; null when it ended instead or does not for long.
   std::shared_ptr<grpc::Channel> Connect();
   std::string address() const;
 

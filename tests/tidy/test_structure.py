@@ -27,7 +27,7 @@ ARROWS = {
     "service/device": {"jit"},
     "service/host": {"service/device", "jit"},
     "service/gpu": {"service/device", "jit", "templates/common"},
-    "service/log": set(),
+    "service/log": {"jit/base"},
     "service/engine": {"service/device", "jit"},
     "service/rpc": {"service/engine", "service/device", "service/log", "jit"},
     "service/daemon": {"service/rpc", "service/engine", "service/device",

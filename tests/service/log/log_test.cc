@@ -20,5 +20,15 @@ TEST(LogTest, AValueCannotForgeALine) {
             "event=x v=\"a\\nlevel=info \\\"quoted\\\\\"");
 }
 
+TEST(LogTest, AValueCannotControlATerminal) {
+  EXPECT_EQ(Format("x", {{"v", "\x1b[2J\u009b31m\xff"}}),
+            "event=x v=\"\\x1b[2J\\u009b31m\\xff\"");
+}
+
+TEST(LogTest, ALongValueIsCutOff) {
+  EXPECT_EQ(Format("x", {{"v", std::string(100000, 'a')}, {"w", 1}}),
+            "event=x v=" + std::string(2048, 'a') + "... w=1");
+}
+
 }  // namespace
 }  // namespace gemmd::log

@@ -1,0 +1,128 @@
+// What the daemon does when its log cannot be written, and what it writes
+// about clients.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "jit/base/file.h"
+#include "tests/integration/daemon_process.h"
+#include "tests/integration/test_server.h"
+
+namespace gemmd {
+namespace {
+
+using testing::DaemonProcess;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::OnesTimesTwos;
+
+const std::vector<std::string> kFlags = {"--device=host",
+                                         "--nvrtc=" GEMMD_TEST_NVRTC};
+
+struct Pipe {
+  Pipe() {
+    int fds[2];
+    EXPECT_EQ(pipe2(fds, O_CLOEXEC), 0);
+    read_end = jit::UniqueFd(fds[0]);
+    write_end = jit::UniqueFd(fds[1]);
+  }
+  // Until not a byte more fits.
+  void Fill() {
+    const int flags = fcntl(write_end.get(), F_GETFL);
+    fcntl(write_end.get(), F_SETFL, flags | O_NONBLOCK);
+    const std::string page(4096, '.');
+    while (write(write_end.get(), page.data(), page.size()) > 0) {
+    }
+    while (write(write_end.get(), ".", 1) > 0) {
+    }
+    fcntl(write_end.get(), F_SETFL, flags);
+  }
+
+  jit::UniqueFd read_end;
+  jit::UniqueFd write_end;
+};
+
+// A product that needs no kernel.
+grpc::Status MultiplyNothing(const std::shared_ptr<grpc::Channel>& channel) {
+  auto stub = v1::MatmulService::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+  v1::MatmulResponse response;
+  return stub->Matmul(&context, OnesTimesTwos(0, 2, 2), &response);
+}
+
+// One that is refused, and logged.
+void Fail(const std::shared_ptr<grpc::Channel>& channel) {
+  auto stub = v1::TensorService::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+  v1::DeleteTensorRequest request;
+  request.set_handle("nobody's");
+  v1::DeleteTensorResponse response;
+  EXPECT_EQ(stub->DeleteTensor(&context, request, &response).error_code(),
+            grpc::NOT_FOUND);
+}
+
+TEST(DaemonLogTest, APipeThatNobodyReadsStopsNobody) {
+  Pipe pipe;
+  pipe.Fill();
+  DaemonProcess daemon(kFlags, pipe.write_end.get());
+  const auto channel = daemon.Connect();
+  ASSERT_NE(channel, nullptr);
+  for (int i = 0; i < 100; ++i) Fail(channel);
+  EXPECT_TRUE(MultiplyNothing(channel).ok());
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
+}
+
+TEST(DaemonLogTest, APipeThatIsClosedEndsNobody) {
+  Pipe pipe;
+  pipe.read_end.Reset();
+  DaemonProcess daemon(kFlags, pipe.write_end.get());
+  const auto channel = daemon.Connect();
+  ASSERT_NE(channel, nullptr);
+  Fail(channel);
+  EXPECT_TRUE(MultiplyNothing(channel).ok());
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
+}
+
+TEST(DaemonLogTest, WithoutAStandardErrorItsFilesAreNotItsLog) {
+  DaemonProcess daemon(kFlags, DaemonProcess::kNoStderr);
+  ASSERT_NE(daemon.Connect(), nullptr);
+  EXPECT_EQ(std::filesystem::read_symlink(
+                absl::StrCat("/proc/", daemon.pid(), "/fd/2")),
+            "/dev/null");
+}
+
+TEST(DaemonLogTest, ClientsThatLeaveAreNotBlamedForTheirRequests) {
+  DaemonProcess daemon(kFlags);
+  const auto channel = daemon.Connect();
+  auto stub = v1::TensorService::NewStub(channel);
+  // One that leaves too soon never reaches the daemon.
+  const absl::Time end = absl::Now() + absl::Seconds(60);
+  while (daemon.Log().find("UploadTensor") == std::string::npos) {
+    ASSERT_LT(absl::Now(), end) << "no call is logged";
+    grpc::ClientContext context;
+    v1::TensorInfo info;
+    auto upload = stub->UploadTensor(&context, &info);
+    absl::SleepFor(absl::Milliseconds(100));
+    context.TryCancel();
+    EXPECT_EQ(upload->Finish().error_code(), grpc::CANCELLED);
+  }
+  EXPECT_TRUE(MultiplyNothing(channel).ok());
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
+  EXPECT_THAT(daemon.Log(), HasSubstr("code=CANCELLED"));
+  EXPECT_THAT(daemon.Log(), Not(HasSubstr("code=INVALID_ARGUMENT")));
+}
+
+}  // namespace
+}  // namespace gemmd
