@@ -11,7 +11,7 @@ import time
 import gemmd
 from google.protobuf import json_format
 
-from . import refusals, suite
+from . import refusals, results, suite
 
 _SHOWN_FAILURES = 40
 
@@ -26,17 +26,38 @@ def _arguments():
                         help='device to test, such as "cuda:0" or "host"; '
                              "default: the daemon's choice")
     parser.add_argument("--subset", choices=("ci", "full"), default="full",
-                        help="ci: under a minute on two cores; default: full")
+                        help="ci: under two minutes on two cores; default: "
+                             "full")
     parser.add_argument("--only", default="", metavar="TEXT",
                         help="run the cases whose name contains TEXT")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(),
                         help="processes; default: one per core")
     parser.add_argument("--json", metavar="FILE",
-                        help="write every case with its error and bound")
+                        help="write counts and worst error of each check, "
+                             "and every failure")
     return parser.parse_args()
 
 
-def _write(path, arguments, info, results, started):
+def _by_check(found):
+    """Of each check and family of kernels: how many cases, and the largest
+    part of its bound that an error took."""
+    checks = {}
+    for result in sorted(found):
+        name = " ".join(result.case.split()[:2])
+        entry = checks.setdefault(name, {"passed": 0, "failed": 0})
+        if results.is_unserved(result):
+            entry["not_served"] = entry.get("not_served", 0) + 1
+            continue
+        entry["failed" if result.detail else "passed"] += 1
+        if result.bound > 0 and not result.detail:
+            entry["worst"] = max(entry.get("worst", 0.0), float(
+                f"{result.error / result.bound:.3g}"))
+    return checks
+
+
+def _write(path, arguments, info, found, started):
+    failures = [result for result in found
+                if result.detail and not results.is_unserved(result)]
     report = {
         "date": datetime.datetime.now(datetime.timezone.utc)
                 .isoformat(timespec="seconds"),
@@ -44,24 +65,25 @@ def _write(path, arguments, info, results, started):
         "device": arguments.device or "the daemon's choice",
         "daemon": json_format.MessageToDict(info),
         "seconds": round(time.monotonic() - started, 1),
-        "passed": sum(not result.detail for result in results),
-        "failed": sum(bool(result.detail) for result in results),
+        "passed": sum(not result.detail for result in found),
+        "failed": len(failures),
         "unsupported": [{"name": entry.name, "reason": entry.reason}
                         for entry in refusals.UNSUPPORTED],
+        "not_served": _not_served(found),
         "failures": [{"case": result.case, "detail": result.detail}
-                     for result in results if result.detail],
-        "columns": ["case", "error", "bound"],
+                     for result in failures],
     }
     head = json.dumps(report, indent=1)
-    # One case a line, so that reports can be compared.
-    rows = ",\n".join(
-        json.dumps([result.case, float(f"{result.error:.4g}"),
-                    float(f"{result.bound:.4g}")])
-        for result in sorted(results))
-    # JSON has no infinity: a case that gave no matrix has no error.
-    rows = rows.replace("Infinity", "null").replace("NaN", "null")
+    # One check a line, so that reports can be compared.
+    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}"
+                      for name, entry in _by_check(found).items())
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f'{head[:-2]},\n "cases": [\n{rows}\n]}}\n')
+        file.write(f'{head[:-2]},\n "checks": {{\n{rows}\n }}\n}}\n')
+
+
+def _not_served(found):
+    return sorted({result.case for result in found
+                   if results.is_unserved(result)})
 
 
 def main():
@@ -75,11 +97,11 @@ def main():
         return 3
     options = suite.Options(arguments.target, arguments.device,
                             arguments.subset, arguments.only, arguments.jobs)
-    results, failures = [], 0
-    for found in suite.run(options):
-        results += found
-        for result in found:
-            if not result.detail:
+    found, failures = [], 0
+    for some in suite.run(options):
+        found += some
+        for result in some:
+            if not result.detail or results.is_unserved(result):
                 continue
             failures += 1
             if failures <= _SHOWN_FAILURES:
@@ -91,13 +113,15 @@ def main():
     if failures > _SHOWN_FAILURES:
         print(f"... and {failures - _SHOWN_FAILURES} more failures")
     print("Not served, and refused as it should be: "
-          + ", ".join(entry.name for entry in refusals.UNSUPPORTED))
+          + ", ".join([entry.name for entry in refusals.UNSUPPORTED]
+                      + _not_served(found)))
     if arguments.json:
-        _write(arguments.json, arguments, info, results, started)
+        _write(arguments.json, arguments, info, found, started)
     print(f"{time.monotonic() - started:.0f} s on "
           f"{', '.join(device.name for device in info.devices)}")
-    print(f"{len(results) - failures} passed, {failures} failed")
-    return 1 if failures or not results else 0
+    passed = sum(not result.detail for result in found)
+    print(f"{passed} passed, {failures} failed")
+    return 1 if failures or not passed else 0
 
 
 if __name__ == "__main__":

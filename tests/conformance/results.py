@@ -18,6 +18,16 @@ def failed(case, detail):
     return Result(case, float("inf"), 0.0, detail)
 
 
+def unserved(case, detail):
+    """Neither passed nor failed: the daemon refused it, as it should where
+    it has no kernels."""
+    return Result(case, detail="not served: " + detail)
+
+
+def is_unserved(result):
+    return result.detail.startswith("not served: ")
+
+
 def _describe(wrong, actual, expected, note):
     rows, columns = np.nonzero(wrong)
     i, j = rows[0], columns[0]

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import gemmd
 
-from . import grid, probes, refusals, residency, results, semantics, shapes
+from . import (form_grid, form_probes, forms, grid, probes, refusals,
+               requests, residency, results, semantics, shapes)
 
 assert semantics and residency  # Imported for the probes they register.
 
@@ -32,6 +33,11 @@ def units(options):
     # Probes hold tensors and use several kernels each: early.
     work += [(1 << 21, run_probe, (name, kind)) for name in probes.PROBES
              for kind in probes.kinds(options.subset)]
+    work += [(1 << 20, run_form, (form, layout)) for form in forms.FORMS
+             for layout in form_grid.LAYOUTS]
+    work += [(1 << 20, run_form_probe, (name, form))
+             for name, (_, named) in form_probes.PROBES.items()
+             for form in named]
     work.append((0, run_refusals, ()))
     work.sort(key=lambda unit: -unit[0])
     return [(function, arguments) for _, function, arguments in work]
@@ -57,6 +63,34 @@ def run_probe(client, options, name, kind):
         found.append(results.failed(probe.name(), f"stopped by {error}"))
     return [result for result in found if options.only in result.case
             or result.detail]
+
+
+def _collect(options, name, made):
+    """Results of a generator, also of one that the daemon's answer ends."""
+    found = []
+    try:
+        for result in made:
+            found.append(result)
+    except requests.Refused as refused:
+        found.append(results.unserved(name, str(refused))
+                     if refused.code == "UNIMPLEMENTED" else
+                     results.failed(name, f"stopped by {refused}"))
+    except ValueError as error:
+        found.append(results.failed(name, f"stopped by {error}"))
+    return [result for result in found
+            if options.only in result.case or options.only in name]
+
+
+def run_form(client, options, form, layout):
+    unit = form_grid.Unit(options.target, options.device, form, layout,
+                          options.subset)
+    return _collect(options, f"form {form} {layout}", unit.run())
+
+
+def run_form_probe(client, options, name, form):
+    bench = form_probes.Bench(options.target, options.device, form, name,
+                              options.subset)
+    return _collect(options, bench.name(), form_probes.PROBES[name][0](bench))
 
 
 def run_refusals(client, options):

@@ -292,11 +292,12 @@ class FakeDaemon:
         _require(problem.batch >= 0, "problem.batch is negative")
         for name in ("a_order", "b_order", "d_order"):
             _require(getattr(problem, name) <= 2, f"problem.{name} is unknown")
-        _require(max(problem.m, problem.k) * max(problem.n, problem.k)
-                 < 2 ** 30, "too large")
         inputs = {arrays.wire_type(np.float16),
                   api.enum("DataType")["DATA_TYPE_BF16"]}
-        if (problem.batch > 1 or problem.activation or problem.sparsity
+        if (problem.HasField("batch") and problem.batch != 1
+                or problem.HasField("epilogue") and
+                problem.epilogue != api.message("Epilogue")()
+                or problem.activation or problem.sparsity
                 or problem.precision or problem.accumulator > 1
                 or problem.a_type not in inputs
                 or problem.a_type != problem.b_type
@@ -305,6 +306,8 @@ class FakeDaemon:
             raise Refused(grpc.StatusCode.UNIMPLEMENTED,
                           "not served: a_type "
                           + api.enum_name("DataType", problem.a_type))
+        _require(max(problem.m, problem.k) * max(problem.n, problem.k)
+                 < 2 ** 30, "too large")
 
 
 class _Handlers(grpc.GenericRpcHandler):

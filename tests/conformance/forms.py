@@ -1,0 +1,177 @@
+"""Every arithmetic that can be asked for, and what a product in it must be.
+
+The names are those of `gemmctl capabilities` and of problem lines.
+"""
+
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+from gemmd import api
+
+from .fills import BF16, F16, F32
+
+E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
+E5M2 = np.dtype(ml_dtypes.float8_e5m2)
+TYPES = {"bf16": BF16, "f16": F16, "f32": F32, "e4m3": E4M3, "e5m2": E5M2,
+         "s8": np.dtype(np.int8), "u8": np.dtype(np.uint8),
+         "b1": np.dtype(np.bool_), "s32": np.dtype(np.int32)}
+FP8 = ("e4m3", "e5m2")
+INTEGERS = ("s8", "u8")
+_WIRE = api.enum("DataType")
+
+
+class Form(NamedTuple):
+    name: str
+    a: str
+    b: str
+    sums: str = "f32"
+    precision: str = ""  # "TF32" or "FAST".
+    saturate: bool = False
+    xor: bool = False
+
+    @property
+    def outputs(self):
+        if self.sums == "s32":
+            return ("s32", "f32", "f16", "bf16", "s8", "u8")
+        return ("f32", "f16", "bf16", "e4m3", "e5m2")
+
+    @property
+    def promotes(self):
+        return self.a in FP8 and self.sums == "f32" and not self.precision
+
+    def describe(self, problem):
+        """Fills in a gemmd.v1.Problem."""
+        problem.a_type = _WIRE[f"DATA_TYPE_{self.a.upper()}"]
+        problem.b_type = _WIRE[f"DATA_TYPE_{self.b.upper()}"]
+        problem.accumulator = api.enum("Accumulator")[
+            f"ACCUMULATOR_{self.sums.upper()}"]
+        if self.precision:
+            problem.precision = api.enum("Precision")[
+                f"PRECISION_{self.precision}"]
+        problem.saturate = self.saturate
+        if self.xor:
+            problem.bit_operation = api.enum("BitOperation")[
+                "BIT_OPERATION_XOR"]
+
+
+def _pair(a, b):
+    return a if a == b else f"{a}-{b}"
+
+
+FORMS = {form.name: form for form in (
+    Form("bf16", "bf16", "bf16"),
+    Form("f16", "f16", "f16"),
+    Form("f16-f16", "f16", "f16", "f16"),
+    Form("f32", "f32", "f32"),
+    Form("tf32", "f32", "f32", precision="TF32"),
+    Form("tf32-fast", "f32", "f32", precision="FAST"),
+    *(Form(f"{_pair(a, b)}{suffix}", a, b, sums, precision)
+      for a in FP8 for b in FP8
+      for suffix, sums, precision in (
+          ("", "f32", ""), ("-fast", "f32", "FAST"), ("-f16", "f16", ""))),
+    *(Form(f"{_pair(a, b)}{'-clamp' if clamps else ''}", a, b, "s32",
+           saturate=clamps)
+      for a in INTEGERS for b in INTEGERS for clamps in (False, True)),
+    Form("b1", "b1", "b1", "s32"),
+    Form("b1-xor", "b1", "b1", "s32", xor=True),
+)}
+
+
+def truncate_to_tf32(values):
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return (bits & np.uint32(0xffffe000)).view(np.float32)
+
+
+def round_to_tf32(values):
+    """To nearest, ties to even; of what is not finite, itself."""
+    values = np.ascontiguousarray(values, np.float32)
+    bits = values.view(np.uint32)
+    rounded = bits + np.uint32(0xfff) + (bits >> np.uint32(13) & np.uint32(1))
+    return np.where(np.isfinite(values),
+                    (rounded & np.uint32(0xffffe000)).view(np.float32), values)
+
+
+def read(form, values):
+    """What the product takes elements for, in float64."""
+    if form.precision and form.a == "f32":
+        values = (round_to_tf32 if form.precision == "TF32"
+                  else truncate_to_tf32)(values)
+    return values.astype(np.float64)
+
+
+def round_to(values, name):
+    """float64 values, each exact in float32, as type `name` stores them."""
+    dtype = TYPES[name]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if name == "s32":
+            return values.astype(np.int64).astype(dtype)
+        if name in INTEGERS:
+            limits = np.iinfo(dtype)
+            clean = np.nan_to_num(np.rint(values), nan=0, posinf=limits.max,
+                                  neginf=limits.min)
+            return np.clip(clean, limits.min, limits.max).astype(dtype)
+        values = values.astype(np.float32)
+        if name in FP8:
+            most = float(ml_dtypes.finfo(dtype).max)
+            values = np.clip(values, -most, most)  # NaN stays.
+        return values.astype(dtype)
+
+
+def sums(form, a, b):
+    """A B in exact arithmetic on what is read, in float64; integers wrap or
+    clamp (once, at the end)."""
+    if form.xor:
+        a, b = (1.0 - 2.0 * x.astype(np.float64) for x in (a, b))
+        return (a.shape[-1] - a @ b) / 2
+    with np.errstate(invalid="ignore"):
+        product = read(form, a) @ read(form, b)
+    if form.sums != "s32":
+        return product
+    limits = np.iinfo(np.int32)
+    if form.saturate:
+        return np.clip(product, limits.min, limits.max)
+    return product.astype(np.int64).astype(np.int32).astype(np.float64)
+
+
+def sum_bound(form, a, b):
+    """How far a sum may be from `sums`: 0 for integers."""
+    if form.sums == "s32":
+        return 0.0
+    k = a.shape[-1]
+    magnitude = np.abs(read(form, a)) @ np.abs(read(form, b))
+    if form.sums == "f16":
+        return 2 * k * 2.0 ** -11 * magnitude + k * 2.0 ** -26
+    if form.a not in FP8:
+        # Low parts of float32's smallest numbers are lost.
+        lost = k * 2.0 ** -133 if form.name == "f32" else 0.0
+        return 2 * k * 2.0 ** -24 * magnitude + lost
+    within = min(k, 128) if form.promotes else k
+    return (2 * within * 2.0 ** -14 + 2 * k * 2.0 ** -24) * magnitude + (
+        k * 2.0 ** -30)
+
+
+# Half the spacing at one, and half the smallest subnormal, of each result.
+_U_OUT = {"f32": 2.0 ** -24, "f16": 2.0 ** -11, "bf16": 2.0 ** -8,
+          "e4m3": 2.0 ** -4, "e5m2": 2.0 ** -3, "s8": 0, "u8": 0, "s32": 0}
+_TINY = {"f32": 2.0 ** -150, "f16": 2.0 ** -25, "bf16": 2.0 ** -134,
+         "e4m3": 2.0 ** -10, "e5m2": 2.0 ** -17, "s8": 0.5, "u8": 0.5,
+         "s32": 0}
+
+
+def result_bound(expected, error, output):
+    """How far D may be from `expected` (float64, already clipped to D's
+    range) when the value that is rounded is off by `error`."""
+    u_out = _U_OUT[output]
+    return error * (1 + u_out) + u_out * np.abs(expected) + _TINY[output]
+
+
+def clip(values, output):
+    """float64 values to the range of D, where D saturates."""
+    if output in INTEGERS:
+        limits = np.iinfo(TYPES[output])
+        return np.clip(values, limits.min, limits.max)
+    if output in FP8:
+        most = float(ml_dtypes.finfo(TYPES[output]).max)
+        return np.clip(values, -most, most)
+    return values

@@ -1,0 +1,213 @@
+"""One product as a MatmulRequest, built field by field from the API: what the
+clients do not offer, such as poisoned padding, is said here."""
+
+import functools
+from typing import NamedTuple, Optional
+
+import grpc
+import numpy as np
+from gemmd import api
+
+from . import forms
+
+_TIMEOUT_S = 300
+_ORDERS = {"r": api.ROW_MAJOR, "c": api.COLUMN_MAJOR}
+_EXTENTS = api.enum("Extent")
+_ACTIVATIONS = api.enum("Activation")
+_REQUEST = api.message("MatmulRequest")
+_RESPONSE = api.message("MatmulResponse")
+
+
+class Refused(Exception):
+    """The daemon's answer to a request that it does not serve."""
+
+    def __init__(self, code, text):
+        super().__init__(f"{code}: {text}")
+        self.code = code
+
+
+class Epilogue(NamedTuple):
+    """Arrays of float32, or None. A scale of one value is a tensor's; of two
+    dimensions, one by block. A bias of shape (m, 1) belongs to rows."""
+    a_scale: Optional[np.ndarray] = None
+    b_scale: Optional[np.ndarray] = None
+    bias: Optional[np.ndarray] = None
+    d_scale: Optional[float] = None
+    activation: str = ""
+    auxiliary: bool = False
+    amax: bool = False
+
+
+class Product(NamedTuple):
+    """Arrays of two dimensions, or three where the problem has a batch."""
+    form: forms.Form
+    a: np.ndarray
+    b: np.ndarray
+    output: str
+    c: Optional[np.ndarray] = None
+    c_type: str = ""  # Default: that of D.
+    layout: str = "rr"  # Orders of A and B.
+    order: str = "r"  # Of C and D.
+    alpha: float = 1.0
+    beta: float = 0.0
+    batch: Optional[int] = None
+    padding: tuple = (0, 0, 0, 0)  # Of the lines of A, B, C, D; b1 in bytes.
+    epilogue: Epilogue = Epilogue()
+    invariant: bool = False
+
+
+class Answer(NamedTuple):
+    d: np.ndarray
+    auxiliary: Optional[np.ndarray]
+    amax: Optional[float]
+    kernel: str
+
+
+def _lines(array, order):
+    return array if order == "r" else array.swapaxes(-1, -2)
+
+
+def encode(array, order, padding, layout) -> bytes:
+    """The bytes of a matrix or a batch; sets `layout`. What does not count,
+    padding and slack bits, is poisoned."""
+    lines = np.ascontiguousarray(_lines(array, order))
+    layout.order = _ORDERS[order]
+    if lines.size == 0:
+        return b""
+    width = lines.shape[-1]
+    if array.dtype == np.bool_:
+        packed = np.packbits(lines, axis=-1, bitorder="little")
+        if width % 8:
+            packed[..., -1] |= 0xff << width % 8 & 0xff
+        lines, unit = packed, 8
+    else:
+        unit = 1
+    if padding:
+        layout.leading_dimension = (lines.shape[-1] + padding) * unit
+        poison = np.full((*lines.shape[:-1], padding * lines.itemsize), 0xff,
+                         np.uint8).view(lines.dtype)
+        lines = np.concatenate([lines, poison], axis=-1)
+    data = lines.tobytes()
+    return data[:len(data) - padding * lines.itemsize] if padding else data
+
+
+def _decode(data, shape, output, order, padding):
+    dtype = forms.TYPES[output]
+    *batch, rows, columns = shape
+    count, width = (rows, columns) if order == "r" else (columns, rows)
+    if 0 in shape:
+        if data:
+            raise ValueError(f"{len(data)} bytes of an empty D")
+        return np.zeros(shape, dtype)
+    data = data + bytes(padding * dtype.itemsize)
+    lines = np.frombuffer(data, np.uint8)
+    expected = int(np.prod(shape)) // width * (width + padding)
+    if lines.size != expected * dtype.itemsize:
+        raise ValueError(f"{lines.size} bytes of D; {expected} elements "
+                         "expected")
+    lines = lines.view(dtype).reshape(*batch, count, width + padding)
+    if lines[..., width:].tobytes().strip(b"\0"):
+        raise ValueError("padding of D is not zero")
+    return _lines(lines[..., :width], order)
+
+
+def _extent(values, one_dimension):
+    if values is None:
+        return _EXTENTS["EXTENT_UNSPECIFIED"]
+    if np.ndim(values) == 2:
+        return _EXTENTS["EXTENT_BLOCK"]
+    return _EXTENTS["EXTENT_TENSOR" if np.ndim(values) == 0
+                    else one_dimension]
+
+
+def _add_epilogue(epilogue, request):
+    problem = request.header.problem
+    said = problem.epilogue
+    said.a_scale = _extent(epilogue.a_scale, "EXTENT_ROW")
+    said.b_scale = _extent(epilogue.b_scale, "EXTENT_COLUMN")
+    if epilogue.bias is not None:
+        said.bias = _EXTENTS["EXTENT_ROW" if np.ndim(epilogue.bias) == 2
+                             else "EXTENT_COLUMN"]
+    said.d_scale = epilogue.d_scale is not None
+    said.auxiliary, said.amax = epilogue.auxiliary, epilogue.amax
+    if epilogue.activation:
+        problem.activation = _ACTIVATIONS[
+            f"ACTIVATION_{epilogue.activation.upper()}"]
+    for name in ("a_scale", "b_scale", "bias", "d_scale"):
+        values = getattr(epilogue, name)
+        if values is not None:
+            setattr(request, name, np.ascontiguousarray(
+                values, np.float32).tobytes())
+
+
+def request(product, device):
+    """The MatmulRequest of a Product."""
+    made = _REQUEST()
+    made.header.device = device
+    problem = made.header.problem
+    product.form.describe(problem)
+    problem.m, problem.k = product.a.shape[-2:]
+    problem.n = product.b.shape[-1]
+    problem.d_type = api.enum("DataType")[
+        f"DATA_TYPE_{product.output.upper()}"]
+    problem.c_type = api.enum("DataType")[
+        f"DATA_TYPE_{(product.c_type or product.output).upper()}"]
+    problem.a_order, problem.b_order = (_ORDERS[o] for o in product.layout)
+    problem.d_order = _ORDERS[product.order]
+    problem.alpha, problem.beta = product.alpha, product.beta
+    problem.invariant = product.invariant
+    if product.batch is not None:
+        problem.batch = product.batch
+    operands = {"a": product.a, "b": product.b}
+    if product.c is not None:
+        operands["c"] = product.c
+    for (name, array), order, padding in zip(
+            operands.items(), (*product.layout, product.order),
+            product.padding):
+        layout = getattr(made.header, name).inline
+        setattr(made, name, encode(array, order, padding, layout))
+        if product.batch not in (None, 1) and array.ndim == 2:
+            layout.batch_stride = 0
+    rows, columns = problem.m, problem.n
+    made.header.d.inline.order = problem.d_order
+    if product.padding[3]:
+        width = columns if product.order == "r" else rows
+        made.header.d.inline.leading_dimension = width + product.padding[3]
+    _add_epilogue(product.epilogue, made)
+    return made
+
+
+@functools.cache
+def _stub(target):
+    channel = grpc.insecure_channel(target, options=(
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", -1)))
+    return channel.unary_unary(
+        "/gemmd.v1.MatmulService/Matmul",
+        request_serializer=_REQUEST.SerializeToString,
+        response_deserializer=_RESPONSE.FromString)
+
+
+def send(target, made):
+    """The MatmulResponse; Refused when the daemon says no."""
+    try:
+        return _stub(target)(made, timeout=_TIMEOUT_S)
+    except grpc.RpcError as error:
+        raise Refused(error.code().name, error.details()) from None
+
+
+def multiply(target, device, product) -> Answer:
+    """ValueError when the answer is not one of this product."""
+    made = request(product, device)
+    response = send(target, made)
+    shape = (made.header.problem.m, made.header.problem.n)
+    if product.batch is not None:
+        shape = (product.batch, *shape)
+    d = _decode(response.d, shape, product.output, product.order,
+                product.padding[3])
+    auxiliary = None
+    if product.epilogue.auxiliary:
+        auxiliary = _decode(response.auxiliary, shape, product.output,
+                            product.order, 0)
+    return Answer(d, auxiliary, response.amax if response.HasField("amax")
+                  else None, response.execution.kernel)
