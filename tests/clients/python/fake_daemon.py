@@ -242,7 +242,7 @@ class FakeDaemon:
                               problem.b_order or api.ROW_MAJOR)
             acc = self._product(a, b)
         with np.errstate(all="ignore"):
-            result = np.float64(alpha) * acc
+            result = np.float64(alpha) * acc if k else acc
             if beta != 0 or self.fault == "reads_c" and (
                     header.c.WhichOneof("kind") == "tensor"):
                 c = self._operand("c", header, parts, 4, problem.d_type, m, n,
