@@ -27,6 +27,9 @@ absl::Status Malformed(absl::string_view what) {
 absl::StatusOr<bool> WireReader::Next() {
   value_.clear();
   if (remaining_ == 0) return false;
+  if (++fields_ > kMaxFields) {
+    return Malformed(absl::StrCat("more than ", kMaxFields, " fields"));
+  }
   ASSIGN_OR_RETURN(const uint64_t tag, ReadVarint());
   if (tag >> 32 != 0 || tag >> 3 == 0) return Malformed("bad field number");
   number_ = static_cast<uint32_t>(tag >> 3);
@@ -55,9 +58,9 @@ absl::StatusOr<bool> WireReader::Next() {
 absl::StatusOr<uint64_t> WireReader::ReadVarint() {
   uint64_t value = 0;
   for (int shift = 0; shift < 64; shift += 7) {
-    Pieces byte;
-    RETURN_IF_ERROR(Take(1, &byte));
-    const uint64_t bits = static_cast<uint8_t>(byte.front().front());
+    if (remaining_ == 0) return Malformed("a number that is cut off");
+    const uint64_t bits = static_cast<uint8_t>(pieces_.front()[position_]);
+    Advance(1);
     value |= (bits & 0x7f) << shift;
     if (bits < 0x80) return value;
   }
@@ -69,19 +72,27 @@ absl::Status WireReader::Take(uint64_t count, Pieces* taken) {
     return Malformed(absl::StrCat("a field of ", count, " bytes where ",
                                   remaining_, " are left"));
   }
-  remaining_ -= count;
   while (count > 0) {
     const Piece rest = pieces_.front().subspan(position_);
     const size_t part = std::min<uint64_t>(count, rest.size());
-    if (taken != nullptr && part > 0) taken->push_back(rest.first(part));
+    if (taken != nullptr) taken->push_back(rest.first(part));
+    Advance(part);
     count -= part;
-    position_ += part;
-    if (position_ == pieces_.front().size()) {
-      pieces_.remove_prefix(1);
-      position_ = 0;
-    }
   }
   return absl::OkStatus();
+}
+
+void WireReader::Advance(size_t count) {
+  remaining_ -= count;
+  position_ += count;
+  SkipEmpty();
+}
+
+void WireReader::SkipEmpty() {
+  while (!pieces_.empty() && position_ == pieces_.front().size()) {
+    pieces_.remove_prefix(1);
+    position_ = 0;
+  }
 }
 
 }  // namespace gemmd::rpc

@@ -15,9 +15,14 @@ namespace gemmd::rpc {
 
 class WireReader {
  public:
+  // Of one message. Ours have four; a client of a later version may add some.
+  static constexpr int kMaxFields = 64;
+
   // The pieces, and what they point to, outlive the reader.
   explicit WireReader(absl::Span<const Piece> pieces)
-      : pieces_(pieces), remaining_(SizeOf(pieces)) {}
+      : pieces_(pieces), remaining_(SizeOf(pieces)) {
+    SkipEmpty();
+  }
 
   // Moves to the next field; false at the end of the message.
   // INVALID_ARGUMENT when the bytes are not a protobuf message.
@@ -33,10 +38,13 @@ class WireReader {
   absl::StatusOr<uint64_t> ReadVarint();
   // Appends to `taken` unless it is null.
   absl::Status Take(uint64_t count, Pieces* taken);
+  void Advance(size_t count);
+  void SkipEmpty();
 
   absl::Span<const Piece> pieces_;
   size_t position_ = 0;  // In the first piece.
   uint64_t remaining_;
+  int fields_ = 0;
   uint32_t number_ = 0;
   bool length_delimited_ = false;
   Pieces value_;

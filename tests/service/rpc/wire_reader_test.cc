@@ -1,5 +1,6 @@
 #include "service/rpc/wire_reader.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -136,6 +137,27 @@ TEST(WireReaderTest, RefusesAHugeHeader) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(WireReaderTest, RefusesMoreFieldsThanAnyClientSends) {
+  std::string bytes;
+  for (int i = 0; i < WireReader::kMaxFields; ++i) bytes += "\x78\x01";
+  const Pieces most = Split(bytes, {});
+  EXPECT_TRUE(ReadMatmulFields(most).ok());
+  bytes += "\x78\x01";
+  const Pieces more = Split(bytes, {});
+  EXPECT_THAT(ReadMatmulFields(more).status().message(),
+              testing::HasSubstr("more than 64 fields"));
+}
+
+TEST(WireReaderTest, ReadsNumbersAcrossEmptyPieces) {
+  const std::string bytes = "\x78\xff\x01\x12\x01z";
+  const Piece all(bytes);
+  const Pieces pieces = {all.subspan(0, 0), all.subspan(0, 2),
+                         all.subspan(2, 0), all.subspan(2), all.subspan(0, 0)};
+  const auto fields = ReadMatmulFields(pieces);
+  ASSERT_TRUE(fields.ok()) << fields.status();
+  EXPECT_EQ(Join(fields->a), "z");
+}
+
 TEST(WireWriterTest, WritesWhatProtobufReads) {
   v1::Execution execution;
   execution.set_kernel("gemm");
@@ -143,7 +165,8 @@ TEST(WireWriterTest, WritesWhatProtobufReads) {
   writer.AddMessage(v1::MatmulResponse::kExecutionFieldNumber, execution);
   writer.AddBytes(v1::MatmulResponse::kDFieldNumber,
                   {grpc::Slice("first "), grpc::Slice(std::string(200, 'x'))});
-  const Message message(std::move(writer).Finish());
+  grpc::ByteBuffer buffer = std::move(writer).Finish();
+  const Message message(buffer);
   v1::MatmulResponse response;
   ASSERT_TRUE(response.ParseFromString(Join(message.pieces())));
   EXPECT_EQ(response.execution().kernel(), "gemm");
