@@ -56,7 +56,24 @@ class HostBuffer {
 struct LineRange {
   int64_t first = 0;
   int64_t count = 0;
+  // Of a single line, a part alone: it begins at a multiple of
+  // kLinePartBytes, and ends at one or with the line. 0 bytes: all of it.
+  int64_t first_byte = 0;
+  int64_t bytes = 0;
 };
+inline constexpr int64_t kLinePartBytes = 4096;
+
+// The layout of the lines, or the part of a line, that `range` names.
+inline jit::MatrixLayout LayoutOf(jit::MatrixLayout layout, LineRange range) {
+  const bool row_major = layout.order == jit::Order::kRowMajor;
+  layout.count = 1;
+  (row_major ? layout.rows : layout.columns) = range.count;
+  if (range.bytes > 0) {
+    (row_major ? layout.columns : layout.rows) =
+        range.bytes * 8 / jit::BitsOf(layout.type);
+  }
+  return layout;
+}
 
 // Lines of a matrix on the host in pieces (as a transport delivers them, cut
 // anywhere): each line of width_bytes(), `pitch_bytes` apart; the last line

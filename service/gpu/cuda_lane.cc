@@ -11,15 +11,10 @@ namespace gemmd::gpu {
 
 namespace {
 
-// The layout of `lines` consecutive lines of a matrix.
-jit::MatrixLayout WithLines(jit::MatrixLayout layout, int64_t lines) {
-  (layout.order == jit::Order::kRowMajor ? layout.rows : layout.columns) =
-      lines;
-  return layout;
-}
-
-CUdeviceptr OffsetOfLine(const device::Matrix& matrix, int64_t line) {
-  return static_cast<CUdeviceptr>(line * matrix.layout().pitch_bytes());
+CUdeviceptr OffsetOf(const device::Matrix& matrix,
+                     const device::LineRange& range) {
+  return static_cast<CUdeviceptr>(range.first * matrix.layout().pitch_bytes() +
+                                  range.first_byte);
 }
 
 }  // namespace
@@ -75,15 +70,14 @@ absl::Status CudaLane::Upload(const device::HostMatrix& from,
   RETURN_IF_ERROR(stream_->context().MakeCurrent());
   ASSIGN_OR_RETURN(
       DeviceImage image,
-      DeviceImage::Create(from, WithLines(to.layout(), lines.count)));
-  return ring_.Upload(image, Use(&to) + OffsetOfLine(to, lines.first));
+      DeviceImage::Create(from, device::LayoutOf(to.layout(), lines)));
+  return ring_.Upload(image, Use(&to) + OffsetOf(to, lines));
 }
 
 absl::StatusOr<std::unique_ptr<device::HostBuffer>> CudaLane::Download(
     const device::Matrix& from, device::LineRange lines, int64_t pitch_bytes) {
-  return gpu::Download(*stream_, *pinned_,
-                       Use(&from) + OffsetOfLine(from, lines.first),
-                       WithLines(from.layout(), lines.count), pitch_bytes);
+  return gpu::Download(*stream_, *pinned_, Use(&from) + OffsetOf(from, lines),
+                       device::LayoutOf(from.layout(), lines), pitch_bytes);
 }
 
 absl::Status CudaLane::Prepare(jit::Form form, const device::Kernel& kernel,

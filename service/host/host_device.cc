@@ -110,11 +110,12 @@ class HostLane : public device::Lane {
   absl::Status Upload(const device::HostMatrix& from, device::LineRange lines,
                       device::Matrix& to) override {
     auto& matrix = static_cast<ResidentMatrix&>(to);
-    const int64_t width_bytes = to.layout().width_bytes();
+    const int64_t width_bytes =
+        device::LayoutOf(to.layout(), lines).width_bytes();
     PieceReader reader(from.pieces);
     for (int64_t i = 0; i < lines.count; ++i) {
       char* const line = matrix.line(lines.first + i);
-      reader.Read(line, width_bytes);
+      reader.Read(line + lines.first_byte, width_bytes);
       ClearSlack(to.layout(), line);
       if (i + 1 < lines.count) reader.Skip(from.pitch_bytes - width_bytes);
     }
@@ -125,13 +126,14 @@ class HostLane : public device::Lane {
       const device::Matrix& from, device::LineRange lines,
       int64_t pitch_bytes) override {
     const auto& matrix = static_cast<const ResidentMatrix&>(from);
-    const int64_t width_bytes = from.layout().width_bytes();
+    const int64_t width_bytes =
+        device::LayoutOf(from.layout(), lines).width_bytes();
     auto buffer =
         std::make_unique<Buffer>((lines.count - 1) * pitch_bytes + width_bytes);
     char* to = buffer->bytes().data();
     for (int64_t i = 0; i < lines.count; ++i) {
-      std::memcpy(to + i * pitch_bytes, matrix.line(lines.first + i),
-                  width_bytes);
+      std::memcpy(to + i * pitch_bytes,
+                  matrix.line(lines.first + i) + lines.first_byte, width_bytes);
     }
     return buffer;
   }
