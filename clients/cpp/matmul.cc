@@ -115,6 +115,7 @@ absl::StatusOr<Result> Client::Matmul(const Product& product) {
   grpc::ClientContext context;
   Prepare(context, product.timeout);
   grpc::ByteBuffer request = Encode(product, loan);
+  Announce(context, request.Length());
   absl::StatusOr<grpc::ByteBuffer> response =
       CallRaw(channel_, kMethod, context, request);
   if (!response.ok()) return response.status();

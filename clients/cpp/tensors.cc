@@ -8,6 +8,7 @@
 #include "clients/cpp/slice_reader.h"
 #include "clients/cpp/status.h"
 #include "clients/cpp/stream.h"
+#include "clients/cpp/unary.h"
 #include "jit/base/status.h"
 
 namespace gemmd::client {
@@ -59,6 +60,8 @@ absl::Status Client::UploadTensor(const std::string& handle,
   Loan loan;
   grpc::ClientContext context;
   Prepare(context, absl::ZeroDuration());
+  // With the prefix of a chunk.
+  Announce(context, std::min(bytes.size(), kChunkBytes) + 16);
   Stream stream(channel_, "/gemmd.v1.TensorService/UploadTensor", context);
   v1::UploadTensorRequest first;
   first.mutable_header()->set_handle(handle);

@@ -23,4 +23,11 @@ absl::StatusOr<grpc::ByteBuffer> CallRaw(
   return response;
 }
 
+void Announce(grpc::ClientContext& context, size_t bytes) {
+  // Smaller ones are read in any case.
+  constexpr size_t kWorthwhileBytes = 64 << 10;
+  if (bytes <= kWorthwhileBytes) return;
+  context.AddMetadata("gemmd-message-bytes", std::to_string(bytes));
+}
+
 }  // namespace gemmd::client

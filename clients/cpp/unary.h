@@ -17,6 +17,10 @@ absl::StatusOr<grpc::ByteBuffer> CallRaw(
     const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
     grpc::ClientContext& context, const grpc::ByteBuffer& request);
 
+// Tells the daemon how large the call's largest message is, so that it waits
+// for room before it reads one: see the Limits of deploy/README.md.
+void Announce(grpc::ClientContext& context, size_t bytes);
+
 }  // namespace gemmd::client
 
 #endif  // GEMMD_CLIENTS_CPP_UNARY_H_
