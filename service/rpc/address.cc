@@ -9,9 +9,6 @@
 #include "absl/strings/strip.h"
 
 namespace gemmd::rpc {
-namespace {
-
-// The host part, without the brackets of IPv6.
 std::string HostOf(const std::string& address) {
   absl::string_view host =
       absl::string_view(address).substr(0, address.rfind(':'));
@@ -19,8 +16,6 @@ std::string HostOf(const std::string& address) {
   absl::ConsumeSuffix(&host, "]");
   return std::string(host);
 }
-
-}  // namespace
 
 bool IsUnix(const std::string& address) {
   return absl::StartsWith(address, "unix:");

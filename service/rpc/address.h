@@ -11,6 +11,9 @@ namespace gemmd::rpc {
 
 bool IsUnix(const std::string& address);
 
+// The host part of a TCP address, without the brackets of IPv6.
+std::string HostOf(const std::string& address);
+
 // INVALID_ARGUMENT when other machines can reach `address`, which would carry
 // plaintext there.
 absl::Status CheckLocal(const std::string& address);

@@ -1,24 +1,164 @@
 #include "service/rpc/call.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/rpc/status.h"
 
 namespace gemmd::rpc {
+namespace {
 
-Call::Call(EventLoop& loop, std::string id)
+constexpr char kAnnouncement[] = "gemmd-message-bytes";
+
+// Less than this in the time of a stall is no progress: pings move bytes too.
+constexpr int64_t kProgressBytes = 64 << 10;
+// However little stalls, bytes move at least as fast as this.
+constexpr int64_t kLeastBytesPerSecond = 1 << 20;
+// For a call that was ended to come to its end by itself.
+constexpr absl::Duration kEndingTime = absl::Seconds(1);
+
+}  // namespace
+
+Call::Call(EventLoop& loop, std::string id, const Runtime& runtime)
     : loop_(loop),
       id_(std::move(id)),
+      runtime_(runtime),
       cancelled_(std::make_shared<std::atomic<bool>>(false)),
       done_(*this),
+      finished_(*this),
       stream_(&context_) {
   context_.AsyncNotifyWhenDone(static_cast<Event*>(&done_));
 }
 
+Call::~Call() {
+  if (connection_ == nullptr) return;
+  ReturnRequest(request_bytes_);
+  ReturnResponse(response_bytes_);
+  connection_->CloseCall();
+  loop_.Remove(place_);
+}
+
+void Call::Open(std::shared_ptr<Connection> connection) {
+  connection_ = std::move(connection);
+  connection_->OpenCall();
+  opened_ = loop_.now();
+  place_ = loop_.Add(*this);
+}
+
+Async<absl::Status> Call::Take(Budget& budget, Budget::Account& account,
+                               int64_t bytes, int64_t& held) {
+  if (!ended_.ok()) co_return ended_;
+  if (bytes == 0) co_return absl::OkStatus();
+  const engine::RequestContext context = request_context();
+  CO_RETURN_IF_ERROR(context.Check("there was room for it"));
+  const absl::Time until =
+      std::min(context.deadline, absl::Now() + runtime_.limits.max_wait);
+  Budget::Wait wait(budget, account, bytes, loop_, until);
+  WhenGivenUp([&wait] { wait.GiveUp(); });
+  absl::Status taken = co_await wait;
+  WhenGivenUp(nullptr);
+  if (taken.ok()) held += bytes;
+  if (!ended_.ok()) co_return ended_;
+  CO_RETURN_IF_ERROR(context.Check("there was room for it"));
+  co_return taken;
+}
+
+Async<absl::Status> Call::TakeRequest(int64_t bytes) {
+  return Take(connection_->requests(), connection_->request_account(), bytes,
+              request_bytes_);
+}
+
+bool Call::TryTakeRequest(int64_t bytes) {
+  if (bytes > 0 &&
+      !connection_->requests().TryTake(connection_->request_account(), bytes)) {
+    return false;
+  }
+  request_bytes_ += bytes;
+  return true;
+}
+
+void Call::ReturnRequest(int64_t bytes) {
+  if (bytes == 0) return;
+  request_bytes_ -= bytes;
+  connection_->requests().Return(connection_->request_account(), bytes);
+}
+
+void Call::HoldRequests(int64_t bytes) {
+  if (bytes > request_bytes_) {
+    connection_->requests().Take(connection_->request_account(),
+                                 bytes - request_bytes_);
+    request_bytes_ = bytes;
+  }
+  ReturnRequest(request_bytes_ - bytes);
+}
+
+Async<absl::Status> Call::TakeResponse(int64_t bytes) {
+  return Take(connection_->responses(), connection_->response_account(), bytes,
+              response_bytes_);
+}
+
+void Call::ReturnResponse(int64_t bytes) {
+  if (bytes == 0) return;
+  response_bytes_ -= bytes;
+  connection_->responses().Return(connection_->response_account(), bytes);
+}
+
+int64_t Call::AnnouncedBytes() const {
+  const auto found = context_.client_metadata().find(kAnnouncement);
+  int64_t bytes = 0;
+  if (found == context_.client_metadata().end() ||
+      !absl::SimpleAtoi(
+          absl::string_view(found->second.data(), found->second.size()),
+          &bytes)) {
+    return 0;
+  }
+  return std::max<int64_t>(bytes, 0);
+}
+
+Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
+                                                         int64_t taken) {
+  // What was announced is what may come.
+  if (taken > 0) limit = std::min(limit, taken);
+  grpc::ByteBuffer buffer;
+  read_limit_ = limit;
+  connection_->BeginRead(limit, taken);
+  const bool read = co_await Step(
+      *this, State::kReading, [&](void* tag) { stream_.Read(&buffer, tag); });
+  const int64_t size = read ? static_cast<int64_t>(buffer.Length()) : 0;
+  // A message that was not announced is there all the same.
+  const int64_t held = HeldBytes(size);
+  if (held > taken) {
+    connection_->requests().Take(connection_->request_account(), held - taken);
+    request_bytes_ += held - taken;
+  }
+  connection_->EndRead(limit, taken, size);
+  if (held < taken) ReturnRequest(taken - held);
+  if (!ended_.ok()) co_return ended_;
+  if (!read) co_return std::nullopt;
+  if (size > limit) {
+    co_return absl::ResourceExhaustedError(
+        absl::StrCat("the message has ", size, " bytes; allowed: ", limit));
+  }
+  co_return Message(buffer);
+}
+
+void Call::Respond(grpc::ByteBuffer message) {
+  // An answer that nobody had to wait for is there already.
+  const int64_t held = HeldBytes(static_cast<int64_t>(message.Length()));
+  if (held > response_bytes_) {
+    connection_->responses().Take(connection_->response_account(),
+                                  held - response_bytes_);
+    response_bytes_ = held;
+  }
+  response_ = std::move(message);
+}
+
 engine::RequestContext Call::request_context() const {
   engine::RequestContext context;
-  context.identity = peer();
+  if (connection_ != nullptr) context.identity = connection_->identity();
   const auto deadline = context_.deadline();
   if (deadline != std::chrono::system_clock::time_point::max()) {
     context.deadline = absl::FromChrono(deadline);
@@ -28,6 +168,7 @@ engine::RequestContext Call::request_context() const {
 }
 
 absl::Status Call::TrueStatus(const absl::Status& status) const {
+  if (!ended_.ok()) return ended_;
   if (!*cancelled_ || absl::IsCancelled(status)) return status;
   if (absl::Now() >= request_context().deadline) {
     return absl::DeadlineExceededError("the client's deadline passed");
@@ -40,19 +181,102 @@ void Call::WhenGivenUp(std::function<void()> wake) {
   if (wake_ && *cancelled_) wake_();
 }
 
-void Call::GiveUp() {
-  *cancelled_ = true;
-  if (wake_) wake_();
+int64_t Call::moved_bytes() const {
+  return state_ == State::kReading ? connection_->received()
+                                   : connection_->sent();
 }
 
-void Call::Finish(const absl::Status& status, void* tag) {
+void Call::Enter(State state) {
+  state_ = state;
+  entered_ = loop_.now();
+  progress_ = entered_;
+  progress_bytes_ = moved_bytes();
+}
+
+void Call::StartFinish(const absl::Status& status) {
+  if (finishing_) return;
+  finishing_ = true;
   context_.AddTrailingMetadata("gemmd-request-id", id_);
+  if (connection_ != nullptr) Enter(State::kWriting);
+  void* const tag = static_cast<Event*>(&finished_);
   if (status.ok() && response_.has_value()) {
     stream_.WriteAndFinish(*response_, grpc::WriteOptions(), grpc::Status::OK,
                            tag);
   } else {
     stream_.Finish(ToGrpc(status), tag);
   }
+}
+
+void Call::GiveUp() {
+  *cancelled_ = true;
+  if (wake_) wake_();
+}
+
+void Call::End(absl::Status status) {
+  if (!ended_.ok()) return;
+  ended_ = std::move(status);
+  ended_at_ = loop_.now();
+  if (state_ == State::kWriting) {
+    context_.TryCancel();  // It waits behind what the client does not take.
+  } else {
+    StartFinish(ended_);  // Which ends a reading.
+  }
+  GiveUp();
+}
+
+void Call::Sweep() {
+  if (done_.over) return;
+  if (!ended_.ok()) {
+    const bool told = finished_.over;
+    if (!told && loop_.now() - ended_at_ > kEndingTime) context_.TryCancel();
+    return;
+  }
+  if (context_.deadline() == std::chrono::system_clock::time_point::max() &&
+      loop_.now() - opened_ > runtime_.limits.max_call_time) {
+    return End(absl::DeadlineExceededError(
+        absl::StrCat("the call had no deadline and took longer than ",
+                     absl::FormatDuration(runtime_.limits.max_call_time),
+                     " (--max_call_time)")));
+  }
+  if (state_ == State::kReading && connection_->overrun()) {
+    return End(absl::ResourceExhaustedError(absl::StrCat(
+        "more bytes of messages have arrived on the connection than its calls "
+        "may read (this one: ",
+        read_limit_, ") or than the daemon has room for (",
+        connection_->requests().held_bytes(), " of ",
+        connection_->requests().total_bytes(),
+        " are held). A call that announces the size of its largest message in "
+        "the metadata ",
+        kAnnouncement, " waits for room before it is read.")));
+  }
+  if (state_ != State::kBusy) EndIfStalled();
+}
+
+void Call::EndIfStalled() {
+  const bool reading = state_ == State::kReading;
+  // Small messages come at once or not at all, and bytes of other calls of
+  // the connection are none of theirs.
+  const bool bulk = !reading || read_limit_ > kMaxSmallMessageBytes;
+  const Budget& budget =
+      reading ? connection_->requests() : connection_->responses();
+  const bool pressed = (bulk && budget.contended()) || runtime_.crowded();
+  const absl::Duration patience = pressed
+                                      ? runtime_.limits.pressed_stall_timeout
+                                      : runtime_.limits.stall_timeout;
+  if (bulk && moved_bytes() - progress_bytes_ >= kProgressBytes) {
+    progress_ = loop_.now();
+    progress_bytes_ = moved_bytes();
+  }
+  const int64_t bytes = reading ? read_limit_ : response_bytes_;
+  const absl::Duration longest =
+      patience + absl::Seconds(bytes / kLeastBytesPerSecond);
+  if (loop_.now() - progress_ <= patience &&
+      loop_.now() - entered_ <= longest) {
+    return;
+  }
+  End(absl::DeadlineExceededError(absl::StrCat(
+      reading ? "the client has sent" : "the client has taken", " nothing for ",
+      absl::FormatDuration(patience), " (--stall_timeout)")));
 }
 
 }  // namespace gemmd::rpc

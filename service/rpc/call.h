@@ -1,5 +1,10 @@
-// One RPC in progress, whatever its method: raw messages in and out. Lives on
-// the thread of its loop; its operations are awaited one at a time.
+// One RPC in progress, whatever its method: raw messages in and out, and what
+// they cost. Lives on the thread of its loop; its operations are awaited one
+// at a time.
+//
+// A call is ended from outside its handler when it meets a limit of time or
+// bytes: then what the handler awaits fails, and whatever status it returns,
+// the client gets the limit's.
 #ifndef GEMMD_SERVICE_RPC_CALL_H_
 #define GEMMD_SERVICE_RPC_CALL_H_
 
@@ -13,15 +18,28 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "service/engine/request_context.h"
+#include "service/rpc/async.h"
+#include "service/rpc/budget.h"
+#include "service/rpc/connection.h"
 #include "service/rpc/event_loop.h"
+#include "service/rpc/message.h"
+#include "service/rpc/runtime.h"
 
 namespace gemmd::rpc {
 
-class Call {
+// What a message of so many bytes takes of a budget: small ones are covered by
+// what every call may hold.
+inline int64_t HeldBytes(int64_t size) {
+  return size > kCallAllowanceBytes ? size : 0;
+}
+
+class Call final : public Sweepable {
  public:
-  Call(EventLoop& loop, std::string id);
+  Call(EventLoop& loop, std::string id, const Runtime& runtime);
   Call(const Call&) = delete;
+  ~Call();
 
   // co_await: false when the server shuts down; then the call is over.
   auto Accept(grpc::AsyncGenericService& service) {
@@ -30,27 +48,47 @@ class Call {
                           tag);
     });
   }
-  // co_await: false when the client sends no more, or is gone.
-  auto Read(grpc::ByteBuffer& message) {
-    return Operation(
-        [this, &message](void* tag) { stream_.Read(&message, tag); });
-  }
+  // After Accept: the call counts for its connection.
+  void Open(std::shared_ptr<Connection> connection);
+
+  // Waits until `bytes` of a message that has not been read may be held; so a
+  // client that sends before there is room is held up and not refused. They
+  // are held until ReturnRequest or the end.
+  Async<absl::Status> TakeRequest(int64_t bytes);
+  // The same where it needs no waiting.
+  bool TryTakeRequest(int64_t bytes);
+  void ReturnRequest(int64_t bytes);
+  // From now on so many are held, for messages that are there.
+  void HoldRequests(int64_t bytes);
+  // What the client says of its messages: none has more bytes. 0: nothing.
+  int64_t AnnouncedBytes() const;
+
+  // The next message, of at most `limit` bytes, for which `taken` are held
+  // already. Afterwards HeldBytes(its size) are. Nothing at the end of the
+  // stream, RESOURCE_EXHAUSTED for what is longer.
+  Async<absl::StatusOr<std::optional<Message>>> Read(int64_t limit,
+                                                     int64_t taken);
+
+  // Waits until `bytes` of an answer may be produced. They are held until
+  // ReturnResponse or the end.
+  Async<absl::Status> TakeResponse(int64_t bytes);
+  void ReturnResponse(int64_t bytes);
+
   // co_await: false when the client is gone.
   auto Write(const grpc::ByteBuffer& message) {
-    return Operation(
-        [this, &message](void* tag) { stream_.Write(message, tag); });
+    return Step(*this, State::kWriting,
+                [this, &message](void* tag) { stream_.Write(message, tag); });
   }
 
   // The last message of a successful call, sent together with its status.
-  void Respond(grpc::ByteBuffer message) { response_ = std::move(message); }
+  void Respond(grpc::ByteBuffer message);
 
   // Ends the call. co_await: whether the status reached the transport.
   auto Finish(const absl::Status& status) {
-    return Operation([this, &status](void* tag) { Finish(status, tag); });
+    return FinishAwaiter{*this, status};
   }
-
   // co_await: until gRPC has no more use for the call. After Finish.
-  auto Done() { return DoneAwaiter{done_}; }
+  auto Done() { return OnceAwaiter{done_}; }
 
   // After Done: `status`, or what ended the call before it could be answered.
   // A client that leaves looks to a handler like one that sends nothing.
@@ -60,48 +98,145 @@ class Call {
   // Unique in the daemon's life; in logs and in the response's metadata.
   const std::string& id() const { return id_; }
   const std::string& method() const { return context_.method(); }
-  std::string peer() const { return context_.peer(); }
+  // gRPC's name of the connection.
+  std::string transport() const { return context_.peer(); }
+  std::string peer() const {
+    return connection_ == nullptr ? "gone" : connection_->peer();
+  }
+  Connection& connection() { return *connection_; }
   engine::RequestContext request_context() const;
   // Calls `wake`, on the loop, when nobody waits for an answer any more: the
   // client has left or its deadline has passed. At once if that is so. Null
   // takes it back.
   void WhenGivenUp(std::function<void()> wake);
+  // Why the call was ended; OK while it was not.
+  const absl::Status& ended() const { return ended_; }
+
+  void Sweep() override;
 
  private:
-  // Completes when the call is over, which may be by the client's leaving.
-  struct DoneEvent final : Event {
-    explicit DoneEvent(Call& call) : call(call) {}
+  enum class State { kBusy, kReading, kWriting };
+
+  // Something that happens once.
+  struct Once : Event {
     void Complete(bool) override {
-      if (call.context_.IsCancelled()) call.GiveUp();
       over = true;
       if (awaiting) awaiting.resume();
     }
 
-    Call& call;
     bool over = false;
     std::coroutine_handle<> awaiting;
   };
-  struct DoneAwaiter {
+  // Completes when the call is over, which may be by the client's leaving.
+  struct DoneEvent final : Once {
+    explicit DoneEvent(Call& call) : call(call) {}
+    void Complete(bool ok) override {
+      if (call.context_.IsCancelled()) call.GiveUp();
+      Once::Complete(ok);
+    }
+
+    Call& call;
+  };
+  struct FinishedEvent final : Once {
+    explicit FinishedEvent(Call& call) : call(call) {}
+    void Complete(bool ok) override {
+      call.state_ = State::kBusy;
+      Once::Complete(ok);
+    }
+
+    Call& call;
+  };
+  struct OnceAwaiter {
     bool await_ready() const { return event.over; }
     void await_suspend(std::coroutine_handle<> handle) {
       event.awaiting = handle;
     }
     void await_resume() const {}
 
-    DoneEvent& event;
+    Once& event;
+  };
+  struct FinishAwaiter {
+    bool await_ready() {
+      call.StartFinish(status);
+      return call.finished_.over;
+    }
+    void await_suspend(std::coroutine_handle<> handle) {
+      call.finished_.awaiting = handle;
+    }
+    void await_resume() const {}
+
+    Call& call;
+    const absl::Status& status;
+  };
+  // An operation that moves bytes: the call says so while it runs.
+  template <typename Start>
+  class Step final : public Event {
+   public:
+    Step(Call& call, State state, Start start)
+        : call_(call), state_(state), start_(std::move(start)) {}
+    Step(const Step&) = delete;
+
+    bool await_ready() const { return !call_.ended_.ok(); }
+    void await_suspend(std::coroutine_handle<> handle) {
+      handle_ = handle;
+      call_.Enter(state_);
+      start_(static_cast<Event*>(this));
+    }
+    bool await_resume() const { return ok_; }
+
+    void Complete(bool ok) override {
+      ok_ = ok;
+      call_.state_ = State::kBusy;
+      handle_.resume();
+    }
+
+   private:
+    Call& call_;
+    const State state_;
+    Start start_;
+    std::coroutine_handle<> handle_;
+    bool ok_ = false;
   };
 
-  void Finish(const absl::Status& status, void* tag);
+  // Bytes moved on the connection in the direction that the call waits for.
+  int64_t moved_bytes() const;
+  void Enter(State state);
+  void StartFinish(const absl::Status& status);
+  // Lets the handler stop: nobody waits for its answer.
   void GiveUp();
+  // Ends the call with `status`.
+  void End(absl::Status status);
+  void EndIfStalled();
+  // Waits for `bytes` of `budget`, which are added to `held`.
+  Async<absl::Status> Take(Budget& budget, Budget::Account& account,
+                           int64_t bytes, int64_t& held);
 
   EventLoop& loop_;
   const std::string id_;
+  const Runtime& runtime_;
   const std::shared_ptr<std::atomic<bool>> cancelled_;
   std::function<void()> wake_;  // May be null.
   DoneEvent done_;
+  FinishedEvent finished_;
+  bool finishing_ = false;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
   std::optional<grpc::ByteBuffer> response_;
+
+  std::shared_ptr<Connection> connection_;
+  EventLoop::Place place_;
+  absl::Time opened_;
+  absl::Status ended_;
+  absl::Time ended_at_;
+
+  State state_ = State::kBusy;
+  int64_t read_limit_ = 0;  // Of the message that is being read.
+  absl::Time entered_;      // The state.
+  absl::Time progress_;     // Of the last bytes that moved in it,
+  int64_t progress_bytes_;  // when so many had.
+
+  int64_t request_bytes_ = 0;  // Held of the two budgets.
+  int64_t response_bytes_ = 0;
 };
 
 }  // namespace gemmd::rpc

@@ -70,6 +70,20 @@ Async<absl::Status> SendZeros(Call& call, int64_t count, int64_t chunk_bytes) {
   co_return absl::OkStatus();
 }
 
+// The part that follows: whole lines, or a piece of one that is longer than a
+// part.
+device::LineRange NextPart(const Download& download, int64_t part_bytes,
+                           int64_t line, int64_t first_byte) {
+  const jit::MatrixLayout& layout = download.tensor->layout();
+  const int64_t width = layout.width_bytes();
+  if (width <= part_bytes) {
+    const int64_t lines =
+        std::max<int64_t>(1, part_bytes / download.wire.pitch_bytes);
+    return {line, std::min(lines, layout.lines() - line)};
+  }
+  return {line, 1, first_byte, std::min(part_bytes, width - first_byte)};
+}
+
 }  // namespace
 
 Async<absl::Status> DownloadTensor(Runtime& runtime, Call& call) {
@@ -79,32 +93,52 @@ Async<absl::Status> DownloadTensor(Runtime& runtime, Call& call) {
   CO_ASSIGN_OR_RETURN(const Download download, ToDownload(runtime, request));
   const jit::MatrixLayout& layout = download.tensor->layout();
   const int64_t pitch_bytes = download.wire.pitch_bytes;
-  const int64_t part_lines = std::max<int64_t>(1, kPartBytes / pitch_bytes);
+  const int64_t width_bytes = layout.width_bytes();
+  const int64_t part_bytes =
+      std::clamp(runtime.limits.max_in_flight_bytes / 4 /
+                     device::kLinePartBytes * device::kLinePartBytes,
+                 device::kLinePartBytes, kPartBytes);
   int64_t version = 0;
-  for (int64_t line = 0; line < layout.lines(); line += part_lines) {
-    const int64_t count = std::min(part_lines, layout.lines() - line);
+  int64_t line = 0;
+  int64_t first_byte = 0;
+  while (line < layout.lines()) {
+    const device::LineRange lines =
+        NextPart(download, part_bytes, line, first_byte);
+    const int64_t bytes = lines.bytes > 0
+                              ? lines.bytes
+                              : (lines.count - 1) * pitch_bytes + width_bytes;
+    status = co_await call.TakeResponse(bytes);
+    if (!status.ok()) co_return status;
     auto fetch = CallEngine<engine::TensorPart>(
         call.loop(), [&](engine::Done<engine::TensorPart> done) {
-          runtime.engine.Download(download.tensor, {line, count}, pitch_bytes,
+          runtime.engine.Download(download.tensor, lines, pitch_bytes,
                                   call.request_context(), std::move(done));
         });
     absl::StatusOr<engine::TensorPart> part = co_await fetch;
     if (!part.ok()) co_return part.status();
-    if (line == 0) {
+    if (line == 0 && first_byte == 0) {
       version = part->version;
     } else if (part->version != version) {
       co_return absl::AbortedError(
           "the tensor was overwritten while it was downloaded");
-    } else {
+    } else if (first_byte == 0) {
       // A part ends without the padding of its last line.
-      status = co_await SendZeros(call, pitch_bytes - layout.width_bytes(),
+      status = co_await SendZeros(call, pitch_bytes - width_bytes,
                                   download.chunk_bytes);
       if (!status.ok()) co_return status;
     }
-    const grpc::Slice bytes = Wrap(std::move(part->bytes));
-    status = co_await Send(call, bytes, download.chunk_bytes);
-    if (!status.ok()) co_return status;
-    runtime.counters.sent_bytes += bytes.size();
+    {
+      const grpc::Slice slice = Wrap(std::move(part->bytes));
+      status = co_await Send(call, slice, download.chunk_bytes);
+      if (!status.ok()) co_return status;
+    }
+    call.ReturnResponse(bytes);
+    runtime.counters.sent_bytes += bytes;
+    first_byte += lines.bytes;
+    if (lines.bytes == 0 || first_byte == width_bytes) {
+      line += lines.count;
+      first_byte = 0;
+    }
   }
   co_return absl::OkStatus();
 }

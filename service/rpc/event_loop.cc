@@ -1,8 +1,36 @@
 #include "service/rpc/event_loop.h"
 
+#include <algorithm>
+
 #include "absl/time/clock.h"
 
 namespace gemmd::rpc {
+namespace {
+
+constexpr absl::Duration kSweepInterval = absl::Milliseconds(250);
+// A loop that is never idle looks at the clock this often.
+constexpr int kEventsPerClock = 64;
+// Between two sweeps of a loop that is not stopped.
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
+
+// Sweeps once, on the loop, and frees itself.
+class SweepOnce final : public Event {
+ public:
+  explicit SweepOnce(EventLoop& loop) : loop_(loop) {
+    alarm_.Set(loop.queue(), gpr_inf_past(GPR_CLOCK_REALTIME),
+               static_cast<Event*>(this));
+  }
+  void Complete(bool) override {
+    loop_.Sweep();
+    delete this;
+  }
+
+ private:
+  EventLoop& loop_;
+  grpc::Alarm alarm_;
+};
+
+}  // namespace
 
 void Sleep::await_suspend(std::coroutine_handle<> handle) {
   handle_ = handle;
@@ -13,11 +41,37 @@ void Sleep::await_suspend(std::coroutine_handle<> handle) {
 void EventLoop::Start(std::function<void()> start) {
   thread_ = std::thread([this, start = std::move(start)] {
     start();
-    void* tag;
-    bool ok;
-    while (queue_->Next(&tag, &ok)) static_cast<Event*>(tag)->Complete(ok);
+    Poll();
   });
 }
+
+void EventLoop::Poll() {
+  absl::Time next_sweep = absl::Now() + kSweepInterval;
+  for (int events = 1;; ++events) {
+    void* tag;
+    bool ok;
+    const auto next =
+        queue_->AsyncNext(&tag, &ok, absl::ToChronoTime(next_sweep));
+    if (next == grpc::CompletionQueue::SHUTDOWN) return;
+    if (next == grpc::CompletionQueue::GOT_EVENT) {
+      static_cast<Event*>(tag)->Complete(ok);
+      if (events % kEventsPerClock != 0) continue;
+    }
+    if (absl::Now() < next_sweep) continue;
+    Sweep();
+    next_sweep = absl::Now() + kSweepInterval;
+  }
+}
+
+void EventLoop::Sweep() {
+  const absl::Time real = absl::Now();
+  now_ += std::clamp(real - swept_at_, absl::ZeroDuration(), kLongestPause);
+  swept_at_ = real;
+  // A swept one may end, and remove itself, at once.
+  for (auto it = swept_.begin(); it != swept_.end();) (*it++)->Sweep();
+}
+
+void EventLoop::SweepSoon() { new SweepOnce(*this); }
 
 EventLoop::~EventLoop() {
   queue_->Shutdown();

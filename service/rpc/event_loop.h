@@ -8,10 +8,12 @@
 
 #include <coroutine>
 #include <functional>
+#include <list>
 #include <memory>
 #include <thread>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace gemmd::rpc {
@@ -73,6 +75,15 @@ class [[nodiscard]] Sleep final : public Event {
   std::coroutine_handle<> handle_;
 };
 
+// What a loop looks after from time to time. Used on the loop alone.
+class Sweepable {
+ public:
+  virtual void Sweep() = 0;
+
+ protected:
+  ~Sweepable() = default;
+};
+
 class EventLoop {
  public:
   explicit EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue)
@@ -85,8 +96,27 @@ class EventLoop {
 
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
+  // On the loop. `what` gives its place back before it ends.
+  using Place = std::list<Sweepable*>::iterator;
+  Place Add(Sweepable& what) { return swept_.insert(swept_.end(), &what); }
+  void Remove(Place place) { swept_.erase(place); }
+  // On the loop: looks after all. Done several times a second.
+  void Sweep();
+  // From any thread, before the loop ends: sweeps now.
+  void SweepSoon();
+
+  // A clock that goes on with each sweep: exact enough for limits of seconds,
+  // and free of charge. It leaves out what the whole process was stopped for,
+  // which is no fault of clients. On the loop.
+  absl::Time now() const { return now_; }
+
  private:
+  void Poll();
+
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::list<Sweepable*> swept_;
+  absl::Time now_ = absl::Now();
+  absl::Time swept_at_ = now_;
   std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
@@ -64,20 +65,30 @@ std::vector<std::string> ServiceNames() {
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-Async<absl::StatusOr<Message>> ReadMessage(Call& call) {
-  grpc::ByteBuffer buffer;
-  const bool read = co_await call.Read(buffer);
-  if (!read) {
-    co_return absl::InvalidArgumentError("the request message is missing");
+Async<absl::StatusOr<std::optional<Message>>> ReadMessage(Call& call,
+                                                          int64_t limit) {
+  int64_t announced = 0;
+  if (limit > kMaxSmallMessageBytes) {
+    announced = HeldBytes(call.AnnouncedBytes());
+    if (announced > limit) {
+      co_return absl::ResourceExhaustedError(absl::StrCat(
+          "the message has ", announced, " bytes; allowed: ", limit));
+    }
+    absl::Status taken = co_await call.TakeRequest(announced);
+    if (!taken.ok()) co_return taken;
   }
-  co_return Message(buffer);
+  auto message = co_await call.Read(limit, announced);
+  co_return message;
 }
 
 Async<absl::Status> ReadRequest(Call& call,
                                 google::protobuf::MessageLite& request) {
-  absl::StatusOr<Message> message = co_await ReadMessage(call);
+  auto message = co_await ReadMessage(call);
   if (!message.ok()) co_return message.status();
-  if (!request.ParseFromString(Join(message->pieces()))) {
+  if (!message->has_value()) {
+    co_return absl::InvalidArgumentError("the request message is missing");
+  }
+  if (!request.ParseFromString(Join((*message)->pieces()))) {
     co_return absl::InvalidArgumentError(
         "the request is not a message of the method's type");
   }

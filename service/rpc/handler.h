@@ -3,6 +3,7 @@
 #ifndef GEMMD_SERVICE_RPC_HANDLER_H_
 #define GEMMD_SERVICE_RPC_HANDLER_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,9 +26,11 @@ Handler FindHandler(absl::string_view method);
 // "gemmd.v1.MatmulService" and all others, sorted.
 std::vector<std::string> ServiceNames();
 
-// The next message. INVALID_ARGUMENT when the client sends none.
-Async<absl::StatusOr<Message>> ReadMessage(Call& call);
-// Parses it into `request`.
+// The next message, of at most `limit` bytes; nothing at the end of the
+// stream. Waits for room when the client announces a large one.
+Async<absl::StatusOr<std::optional<Message>>> ReadMessage(
+    Call& call, int64_t limit = kMaxSmallMessageBytes);
+// Parses a small message into `request`. INVALID_ARGUMENT when there is none.
 Async<absl::Status> ReadRequest(Call& call,
                                 google::protobuf::MessageLite& request);
 

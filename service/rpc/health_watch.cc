@@ -9,14 +9,14 @@ namespace gemmd::rpc {
 absl::Status HealthWatch::Open() {
   {
     std::lock_guard lock(health_.mutex_);
-    int& count = health_.counts_[call_.peer()];
+    int& count = health_.counts_[call_.connection().identity()];
     if (count >= kMaxPerConnection) {
       return absl::ResourceExhaustedError(
           absl::StrCat("the connection has ", count,
                        " watches of the health; allowed: ", kMaxPerConnection));
     }
     ++count;
-    connection_ = call_.peer();
+    connection_ = call_.connection().identity();
     health_.watches_.insert(this);
   }
   call_.WhenGivenUp([this] { Wake(); });

@@ -11,16 +11,21 @@ namespace gemmd::rpc {
 namespace {
 
 Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
-  CO_RETURN_IF_ERROR(runtime.in_flight.Check());
-  absl::StatusOr<Message> message = co_await ReadMessage(call);
+  auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
   if (!message.ok()) co_return message.status();
-  InFlightBytes::Hold hold(runtime.in_flight);
-  hold.Set(message->size());
+  if (!message->has_value()) {
+    co_return absl::InvalidArgumentError("the request message is missing");
+  }
 
-  CO_ASSIGN_OR_RETURN(MatmulFields fields, ReadMatmulFields(message->pieces()));
+  CO_ASSIGN_OR_RETURN(MatmulFields fields,
+                      ReadMatmulFields((*message)->pieces()));
   CO_ASSIGN_OR_RETURN(MatmulRequest request,
                       ToMatmulRequest(std::move(fields), runtime));
   runtime.counters.received_bytes += request.operand_bytes;
+  // Room for the answer comes before the work.
+  absl::Status room =
+      co_await call.TakeResponse(HeldBytes(request.result_bytes));
+  if (!room.ok()) co_return room;
 
   auto multiply = CallEngine<engine::ProductResult>(
       call.loop(), [&](engine::Done<engine::ProductResult> done) {

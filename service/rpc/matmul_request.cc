@@ -114,7 +114,8 @@ absl::StatusOr<Output> ToOutput(Runtime& runtime,
 
 // Where D and the auxiliary result go.
 absl::Status SetOutputs(Runtime& runtime, const v1::MatmulHeader& header,
-                        engine::Product& product) {
+                        MatmulRequest& request) {
+  engine::Product& product = request.product;
   ASSIGN_OR_RETURN(Output d, ToOutput(runtime, header.d(), product, "d"));
   Output auxiliary;
   if (product.problem.epilogue.writes_auxiliary) {
@@ -133,6 +134,7 @@ absl::Status SetOutputs(Runtime& runtime, const v1::MatmulHeader& header,
         auxiliary.bytes == 0 ? "" : absl::StrCat(", auxiliary as many"),
         "; a response is limited to ", limit, " bytes. Let d be a tensor."));
   }
+  request.result_bytes = d.bytes + auxiliary.bytes;
   product.d = std::move(d.tensor);
   product.d_pitch_bytes = d.pitch_bytes;
   product.auxiliary = std::move(auxiliary.tensor);
@@ -282,7 +284,7 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
                                         std::move(fields.c), problem.c(), "c"));
   }
   RETURN_IF_ERROR(SetEpilogue(runtime, header, fields, product));
-  RETURN_IF_ERROR(SetOutputs(runtime, header, product));
+  RETURN_IF_ERROR(SetOutputs(runtime, header, request));
   ASSIGN_OR_RETURN(request.device,
                    ChooseDevice(runtime, header.device(), product));
   return request;

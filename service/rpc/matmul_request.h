@@ -33,6 +33,7 @@ struct MatmulRequest {
   engine::Product product;
   int device = 0;
   int64_t operand_bytes = 0;
+  int64_t result_bytes = 0;  // Of D, when it is returned.
 };
 
 // Looks up tensors and the device. Nothing is allocated before every length

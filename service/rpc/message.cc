@@ -20,13 +20,16 @@ std::string Join(absl::Span<const Piece> pieces) {
   return joined;
 }
 
-Message::Message(const grpc::ByteBuffer& buffer) {
-  CHECK(buffer.Dump(&slices_).ok());  // Takes references, copies nothing.
+Message::Message(grpc::ByteBuffer& buffer)
+    : buffer_(std::make_unique<grpc::ByteBuffer>()) {
+  buffer_->Swap(&buffer);
+  CHECK(buffer_->Dump(&slices_).ok());  // Takes references, copies nothing.
   pieces_.reserve(slices_.size());
   for (const grpc::Slice& slice : slices_) {
     if (slice.size() == 0) continue;
     pieces_.push_back(
         {reinterpret_cast<const char*>(slice.begin()), slice.size()});
+    size_ += slice.size();
   }
 }
 
@@ -34,6 +37,7 @@ void PieceQueue::Append(Message message, Pieces pieces) {
   std::erase_if(pieces, [](const Piece& piece) { return piece.empty(); });
   if (pieces.empty()) return;
   size_ += SizeOf(pieces);
+  held_bytes_ += message.size();
   parts_.push_back({std::move(message), std::move(pieces)});
 }
 
@@ -62,12 +66,23 @@ void PieceQueue::Drop(int64_t count) {
     }
     pieces.erase(pieces.begin(), pieces.begin() + gone);
     if (pieces.empty()) {
+      held_bytes_ -= parts_.front().owner.size();
       parts_.pop_front();
     } else if (count > 0) {
       pieces.front().remove_prefix(count);
       count = 0;
     }
   }
+}
+
+void PieceQueue::Detach() {
+  if (size_ == held_bytes_) return;
+  const grpc::Slice slice(Join(Front(size_)));
+  Drop(size_);
+  grpc::ByteBuffer buffer(&slice, 1);
+  Message copy(buffer);
+  Pieces pieces = copy.pieces();
+  Append(std::move(copy), std::move(pieces));
 }
 
 }  // namespace gemmd::rpc

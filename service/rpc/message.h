@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,17 +26,22 @@ std::string Join(absl::Span<const Piece> pieces);
 class Message {
  public:
   Message() = default;
-  explicit Message(const grpc::ByteBuffer& buffer);
+  // Takes what `buffer` has.
+  explicit Message(grpc::ByteBuffer& buffer);
   Message(Message&&) = default;
-  Message& operator=(Message&&) = default;
+  Message& operator=(Message&&) = delete;  // See buffer_.
 
   const Pieces& pieces() const { return pieces_; }
-  int64_t size() const { return SizeOf(pieces_); }
+  int64_t size() const { return size_; }
 
  private:
+  // First, and so destroyed last: it lets the slices go in a context of gRPC,
+  // in which gRPC 1.51 may do what comes of it. A slice alone has none.
+  std::unique_ptr<grpc::ByteBuffer> buffer_;
   // Small slices hold their bytes themselves: never moved once dumped.
   std::vector<grpc::Slice> slices_;
   Pieces pieces_;
+  int64_t size_ = 0;
 };
 
 // Bytes of consecutive messages, taken from the front in any sizes.
@@ -45,9 +51,13 @@ class PieceQueue {
   void Append(Message message, Pieces pieces);
 
   int64_t size() const { return size_; }
+  // Of the messages that are kept for them.
+  int64_t held_bytes() const { return held_bytes_; }
   // The first `count` bytes, valid until they are dropped.
   Pieces Front(int64_t count) const;
   void Drop(int64_t count);
+  // Copies what is left, so that it keeps nothing else.
+  void Detach();
 
  private:
   struct Part {
@@ -57,6 +67,7 @@ class PieceQueue {
 
   std::deque<Part> parts_;
   int64_t size_ = 0;
+  int64_t held_bytes_ = 0;
 };
 
 }  // namespace gemmd::rpc

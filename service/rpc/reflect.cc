@@ -73,11 +73,12 @@ ServerReflectionResponse Answer(const ServerReflectionRequest& request) {
 }  // namespace
 
 Async<absl::Status> Reflect(Runtime& runtime, Call& call) {
-  grpc::ByteBuffer buffer;
-  while (!runtime.health.shutting_down() && co_await call.Read(buffer)) {
-    const Message message(buffer);
+  while (!runtime.health.shutting_down()) {
+    auto message = co_await ReadMessage(call);
+    if (!message.ok()) co_return message.status();
+    if (!message->has_value()) break;
     ServerReflectionRequest request;
-    if (!request.ParseFromString(Join(message.pieces()))) {
+    if (!request.ParseFromString(Join((*message)->pieces()))) {
       co_return absl::InvalidArgumentError(
           "the request is not a ServerReflectionRequest");
     }

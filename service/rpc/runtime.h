@@ -11,8 +11,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/engine/engine.h"
+#include "service/rpc/budget.h"
 #include "service/rpc/health_state.h"
-#include "service/rpc/in_flight_bytes.h"
+#include "service/rpc/limits.h"
 
 namespace gemmd::rpc {
 
@@ -27,16 +28,6 @@ struct ServerFacts {
   std::vector<std::string> missing;  // Abilities, one sentence each.
 };
 
-struct Limits {
-  // At most 2^31 - 1: gRPC holds message sizes in an int.
-  int64_t max_message_bytes = int64_t{1} << 30;
-  // Operand bytes of all requests together.
-  int64_t max_in_flight_bytes = int64_t{4} << 30;
-  int64_t max_tensor_bytes = 0;
-  absl::Duration tensor_ttl = absl::Hours(1);
-  int64_t max_queue = 256;
-};
-
 struct Counters {
   std::atomic<int64_t> requests = 0;  // Finished matmul requests.
   std::atomic<int64_t> failed = 0;
@@ -49,13 +40,20 @@ struct Runtime {
       : engine(engine),
         facts(std::move(facts)),
         limits(limits),
-        in_flight(limits.max_in_flight_bytes) {}
+        requests("requests", limits.max_in_flight_bytes, limits.share_bytes()),
+        responses("responses", limits.max_in_flight_bytes,
+                  limits.share_bytes()) {}
+
+  // Whether calls are many enough for silent ones to be in the way.
+  bool crowded() const { return calls > limits.max_calls / 2; }
 
   engine::Engine& engine;
   const ServerFacts facts;
   const Limits limits;
   const absl::Time started = absl::Now();
-  InFlightBytes in_flight;
+  Budget requests;
+  Budget responses;
+  std::atomic<int64_t> calls = 0;  // That run.
   Counters counters;
   Health health;
 };

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <limits>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "service/rpc/address.h"
 #include "service/rpc/handler.h"
 #include "service/rpc/health_monitor.h"
+#include "service/rpc/listener.h"
 #include "service/rpc/live_calls.h"
 
 namespace gemmd::rpc {
@@ -22,12 +24,11 @@ namespace {
 
 // gRPC holds message sizes in an int.
 constexpr int64_t kMaxReceiveBytes = std::numeric_limits<int>::max();
-// Calls at a time of one connection, whose further ones wait at the client,
-// and of all together, beyond which they are refused unread.
-constexpr int kMaxCallsPerConnection = 1024;
-constexpr int64_t kMaxCalls = 8192;
-// Buffers of gRPC besides messages.
-constexpr int64_t kQuotaSlackBytes = 64 << 20;
+// A connection whose client does not keep to the limit of calls that it was
+// told is ended with this many times as many.
+constexpr int64_t kLawless = 4;
+// Every connection may have so many calls, however many connections there are.
+constexpr int64_t kLeastCallsPerConnection = 16;
 // For the last answers to reach their clients.
 constexpr absl::Duration kDeliveryTime = absl::Milliseconds(200);
 // For clients to close connections that are told to end.
@@ -45,6 +46,36 @@ void LogFailure(const Call& call, const absl::Status& status,
               {"code", absl::StatusCodeToString(status.code())},
               {"us", absl::ToInt64Microseconds(duration)},
               {"message", status.message()}});
+}
+
+// gRPC wants milliseconds in an int, and its largest for never.
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration),
+                                            std::numeric_limits<int>::max()));
+}
+
+void SetLimits(const Limits& limits, grpc::ServerBuilder& builder) {
+  const auto set = [&](const char* argument, int64_t value) {
+    builder.AddChannelArgument(argument, static_cast<int>(value));
+  };
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits.max_message_bytes));
+  builder.SetMaxSendMessageSize(-1);
+  // A small compressed message can become any number of bytes before the
+  // limit is looked at, and matrices do not compress.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  set(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.max_calls_per_connection);
+  // Of a stream that nobody reads, gRPC takes no more than this: with probes
+  // it would open the window as far as the line is fast.
+  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kCallAllowanceBytes);
+  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(limits.connection_idle));
+  set(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(limits.connection_age));
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(limits.keepalive_time));
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(limits.keepalive_timeout));
+  // Clients may ask as often as that themselves.
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000);
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 }
 
 }  // namespace
@@ -66,6 +97,8 @@ class Server::Impl {
   // Accepts one call, sees to the next one, and answers.
   Task Serve(EventLoop& loop);
   Async<absl::Status> Answer(Call& call);
+  // RESOURCE_EXHAUSTED when there are too many calls already.
+  absl::Status AdmitCall(Call& call);
 
   const Options options_;
   Runtime runtime_;
@@ -77,6 +110,7 @@ class Server::Impl {
   grpc::AsyncGenericService generic_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Listener> listener_;
   std::vector<std::string> addresses_;
   LiveCalls live_;
   bool probes_ended_ = true;
@@ -91,51 +125,40 @@ absl::Status Server::Impl::Start() {
   for (auto& loop : loops_) {
     loop->Start([this, loop = loop.get()] { Serve(*loop); });
   }
+  listener_->Start();
   return absl::OkStatus();
 }
 
 absl::Status Server::Impl::Bind() {
+  if (!options_.allow_plaintext_nonloopback) {
+    for (const std::string& address : options_.listen) {
+      RETURN_IF_ERROR(CheckLocal(address));
+    }
+  }
+  ASSIGN_OR_RETURN(
+      listener_,
+      Listener::Create(options_.listen,
+                       {.max_connections = options_.limits.max_connections,
+                        .serve =
+                            [this](int fd) {
+                              grpc::AddInsecureChannelFromFd(server_.get(), fd);
+                            },
+                        .overrun =
+                            [this] {
+                              for (auto& loop : loops_) loop->SweepSoon();
+                            }},
+                       runtime_.requests, runtime_.responses));
+  addresses_ = listener_->addresses();
   grpc::ServerBuilder builder;
-  // Two daemons must not share a port without anybody noticing.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             kMaxCallsPerConnection);
-  builder.SetMaxReceiveMessageSize(
-      static_cast<int>(options_.limits.max_message_bytes));
-  builder.SetMaxSendMessageSize(-1);
-  // A small compressed message can become any number of bytes before the
-  // limit is looked at, and matrices do not compress.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  // What messages that are still arriving may take: gRPC slows and, in need,
-  // refuses streams beyond it.
-  builder.SetResourceQuota(grpc::ResourceQuota("gemmd").Resize(
-      options_.limits.max_in_flight_bytes + kQuotaSlackBytes));
+  SetLimits(options_.limits, builder);
   // Every call goes to the generic service: one way in for all methods, and
   // messages that are never joined.
   builder.RegisterAsyncGenericService(&generic_);
-  std::vector<int> ports(options_.listen.size(), 0);
-  for (size_t i = 0; i < options_.listen.size(); ++i) {
-    if (!options_.allow_plaintext_nonloopback) {
-      RETURN_IF_ERROR(CheckLocal(options_.listen[i]));
-    }
-    builder.AddListeningPort(options_.listen[i],
-                             grpc::InsecureServerCredentials(), &ports[i]);
-  }
   for (int i = 0; i < options_.loops; ++i) {
     loops_.push_back(std::make_unique<EventLoop>(builder.AddCompletionQueue()));
   }
   server_ = builder.BuildAndStart();
-  for (size_t i = 0; i < options_.listen.size(); ++i) {
-    if (server_ == nullptr || ports[i] == 0) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen on ", options_.listen[i]));
-    }
-    addresses_.push_back(WithPort(options_.listen[i], ports[i]));
-  }
-  if (server_ == nullptr) {
-    return absl::InvalidArgumentError("no address to listen on");
-  }
+  CHECK(server_ != nullptr);
   return absl::OkStatus();
 }
 
@@ -167,20 +190,32 @@ void Server::Impl::StartProbing() {
 
 Task Server::Impl::Serve(EventLoop& loop) {
   if (!live_.Add()) co_return;
-  Call call(loop, absl::StrFormat("%s-%06x", boot_, next_id_++));
-  const bool accepted = co_await call.Accept(generic_);
-  if (!accepted) {  // Shutting down.
-    live_.Remove();
-    co_return;
+  {
+    Call call(loop, absl::StrFormat("%s-%06x", boot_, next_id_++), runtime_);
+    const bool accepted = co_await call.Accept(generic_);
+    if (!accepted) {  // Shutting down.
+      live_.Remove();
+      co_return;
+    }
+    Serve(loop);
+    auto connection = listener_->Find(call.transport());
+    absl::Status status = absl::CancelledError("the connection has ended");
+    const absl::Time start = absl::Now();
+    ++runtime_.calls;
+    if (connection != nullptr) {
+      call.Open(std::move(connection));
+      status = co_await Answer(call);
+      call.HoldRequests(0);
+    }
+    const absl::Duration duration = absl::Now() - start;
+    co_await call.Finish(status);
+    co_await call.Done();
+    --runtime_.calls;
+    // Only now is it known whether the client was there to be answered.
+    if (!status.ok() || !call.ended().ok()) {
+      LogFailure(call, call.TrueStatus(status), duration);
+    }
   }
-  Serve(loop);
-  const absl::Time start = absl::Now();
-  const absl::Status status = co_await Answer(call);
-  const absl::Duration duration = absl::Now() - start;
-  co_await call.Finish(status);
-  co_await call.Done();
-  // Only now is it known whether the client was there to be answered.
-  if (!status.ok()) LogFailure(call, call.TrueStatus(status), duration);
   live_.Remove();
 }
 
@@ -188,11 +223,7 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
   if (runtime_.health.shutting_down()) {
     co_return absl::UnavailableError("the daemon is shutting down");
   }
-  if (live_.count() > kMaxCalls) {
-    co_return absl::ResourceExhaustedError(
-        absl::StrCat("the daemon serves ", kMaxCalls,
-                     " calls, its limit. Try again later."));
-  }
+  CO_RETURN_IF_ERROR(AdmitCall(call));
   const Handler handler = FindHandler(call.method());
   if (handler == nullptr) {
     co_return absl::UnimplementedError(
@@ -200,6 +231,29 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
   }
   absl::Status status = co_await handler(runtime_, call);
   co_return status;
+}
+
+absl::Status Server::Impl::AdmitCall(Call& call) {
+  const Limits& limits = options_.limits;
+  const int64_t calls = call.connection().calls();
+  if (calls > kLawless * limits.max_calls_per_connection) {
+    call.connection().Cut();
+  }
+  // Connections share the places, so that a few cannot take all of them.
+  const int64_t fair = std::max<int64_t>(
+      kLeastCallsPerConnection,
+      limits.max_calls / std::max<int64_t>(1, listener_->connection_count()));
+  const int64_t most = std::min(limits.max_calls_per_connection, fair);
+  if (calls > most) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the connection has ", most, " calls, its share. Try again later."));
+  }
+  if (runtime_.calls > kLawless * limits.max_calls) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the daemon serves ", kLawless * limits.max_calls,
+                     " calls, its limit. Try again later."));
+  }
+  return absl::OkStatus();
 }
 
 bool Server::Impl::Drain() {
@@ -220,8 +274,10 @@ bool Server::Impl::Drain() {
   // would ask each first and wait for its answer.
   const absl::Time last =
       absl::Now() + (answered ? kGoodbyeTime : absl::ZeroDuration());
+  listener_->StopAccepting();
   server_->Shutdown(absl::ToChronoTime(last));
   live_.CloseAndWait();
+  listener_.reset();
   loops_.clear();
   server_.reset();
   return probes_ended_;

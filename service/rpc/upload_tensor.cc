@@ -20,8 +20,11 @@ namespace {
 // speed, and the daemon holds little of a large tensor.
 constexpr int64_t kPartBytes = 32 << 20;
 
+// The tensor is looked up for each part: while the client is silent, nothing
+// keeps it from being deleted or from expiring.
 struct Upload {
-  std::shared_ptr<engine::Tensor> tensor;
+  std::string handle;
+  jit::MatrixLayout layout;
   WireLayout wire;
 };
 
@@ -52,75 +55,119 @@ absl::StatusOr<Upload> ReadHeader(Runtime& runtime, const Message& message) {
         "header is missing; allowed as first message: a header alone");
   }
   Upload upload;
-  ASSIGN_OR_RETURN(upload.tensor,
-                   runtime.engine.tensors().Find(request.header().handle()));
-  ASSIGN_OR_RETURN(upload.wire,
-                   ToWireLayout(request.header().layout(),
-                                upload.tensor->layout(), "header.layout"));
-  RETURN_IF_ERROR(CheckTight(upload.wire, upload.tensor->layout(), "layout"));
+  upload.handle = request.header().handle();
+  ASSIGN_OR_RETURN(const auto tensor,
+                   runtime.engine.tensors().Find(upload.handle));
+  upload.layout = tensor->layout();
+  ASSIGN_OR_RETURN(upload.wire, ToWireLayout(request.header().layout(),
+                                             upload.layout, "header.layout"));
+  RETURN_IF_ERROR(CheckTight(upload.wire, upload.layout, "layout"));
   return upload;
 }
 
-absl::Status TooLong(const Upload& upload) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "data goes beyond the ", upload.wire.most_bytes, " bytes of the tensor"));
+// The next bytes of the stream that can go to the device.
+struct Part {
+  device::LineRange lines;  // None: padding.
+  int64_t bytes = 0;        // On the wire. 0: more must come first.
+};
+
+// `at` bytes have gone already, `available` have come since.
+Part NextPart(const Upload& upload, int64_t at, int64_t available) {
+  const int64_t pitch = upload.wire.pitch_bytes;
+  const int64_t width = upload.layout.width_bytes();
+  const int64_t line = at / pitch;
+  const int64_t first_byte = at % pitch;
+  if (line == upload.layout.lines() || available == 0) return {};
+  if (first_byte >= width) {
+    return {.lines = {}, .bytes = std::min(available, pitch - first_byte)};
+  }
+  if (first_byte == 0 && available >= width) {
+    const int64_t count =
+        std::min(upload.layout.lines() - line, (available - width) / pitch + 1);
+    return {.lines = {line, count}, .bytes = (count - 1) * pitch + width};
+  }
+  int64_t bytes = width - first_byte;
+  if (available < bytes) {
+    // A long line goes in pieces: little is left to be held.
+    if (available <= kCallAllowanceBytes) return {};
+    bytes = available / device::kLinePartBytes * device::kLinePartBytes;
+  }
+  return {.lines = {line, 1, first_byte, bytes}, .bytes = bytes};
 }
 
-// Reads one chunk. False at the end of the stream.
-Async<absl::StatusOr<bool>> ReadChunk(Call& call, PieceQueue& queue) {
-  grpc::ByteBuffer buffer;
-  const bool read = co_await call.Read(buffer);
-  if (!read) co_return false;
-  Message message(buffer);
-  CO_ASSIGN_OR_RETURN(Pieces data, FindData(message));
-  queue.Append(std::move(message), std::move(data));
-  co_return true;
+absl::Status CheckSize(const Upload& upload, int64_t bytes, bool ended) {
+  if (bytes > upload.wire.most_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("data goes beyond the ",
+                                                   upload.wire.most_bytes,
+                                                   " bytes of the tensor"));
+  }
+  return ended ? CheckLength(upload.wire, bytes, "data") : absl::OkStatus();
+}
+
+// Reads messages until there is enough for a part, or no room for more. What
+// has come already is not held while there is no room for the next message.
+// True at the end of the stream.
+Async<absl::StatusOr<bool>> Gather(Runtime& runtime, Call& call,
+                                   PieceQueue& queue) {
+  const int64_t limit = runtime.limits.max_message_bytes;
+  const int64_t announced = std::min(HeldBytes(call.AnnouncedBytes()), limit);
+  while (queue.size() < kPartBytes) {
+    if (queue.size() <= kCallAllowanceBytes) {
+      absl::Status taken = co_await call.TakeRequest(announced);
+      if (!taken.ok()) co_return taken;
+    } else if (!call.TryTakeRequest(announced)) {
+      break;
+    }
+    auto message = co_await call.Read(limit, announced);
+    if (!message.ok()) co_return message.status();
+    if (!message->has_value()) co_return true;
+    CO_ASSIGN_OR_RETURN(Pieces data, FindData(**message));
+    queue.Append(**std::move(message), std::move(data));
+    call.HoldRequests(queue.held_bytes());
+    if (call.connection().requests().contended()) break;
+  }
+  co_return false;
+}
+
+Async<absl::Status> SendPart(Runtime& runtime, Call& call, const Upload& upload,
+                             const PieceQueue& queue, Part part) {
+  CO_ASSIGN_OR_RETURN(auto tensor,
+                      runtime.engine.tensors().Find(upload.handle));
+  const Pieces pieces = queue.Front(part.bytes);
+  auto send = CallEngine<std::monostate>(
+      call.loop(), [&](engine::Done<std::monostate> done) {
+        runtime.engine.Upload(
+            std::move(tensor),
+            {absl::MakeConstSpan(pieces), upload.wire.pitch_bytes}, part.lines,
+            call.request_context(), std::move(done));
+      });
+  absl::StatusOr<std::monostate> sent = co_await send;
+  co_return sent.status();
 }
 
 Async<absl::Status> Receive(Runtime& runtime, Call& call,
                             const Upload& upload) {
-  const jit::MatrixLayout& layout = upload.tensor->layout();
-  const WireLayout& wire = upload.wire;
-  const int64_t part_lines =
-      std::max<int64_t>(1, kPartBytes / wire.pitch_bytes);
   PieceQueue queue;
-  InFlightBytes::Hold hold(runtime.in_flight);
-  int64_t line = 0;  // The first one that is not on the device.
+  int64_t at = 0;
   bool ended = false;
-  while (line < layout.lines()) {
-    // Lines of a part are complete; the tensor's last one may lack padding.
-    const int64_t count = std::min(part_lines, layout.lines() - line);
-    const bool last = line + count == layout.lines();
-    const int64_t most = count * wire.pitch_bytes;
-    const int64_t least =
-        last ? most - (wire.pitch_bytes - layout.width_bytes()) : most;
-    while (!ended && (queue.size() < least || (last && queue.size() <= most))) {
-      CO_RETURN_IF_ERROR(runtime.in_flight.Check());
-      absl::StatusOr<bool> more = co_await ReadChunk(call, queue);
-      if (!more.ok()) co_return more.status();
-      ended = !*more;
-      hold.Set(queue.size());
+  while (!ended) {
+    absl::StatusOr<bool> gathered = co_await Gather(runtime, call, queue);
+    if (!gathered.ok()) co_return gathered.status();
+    ended = *gathered;
+    CO_RETURN_IF_ERROR(CheckSize(upload, at + queue.size(), ended));
+    for (Part part = NextPart(upload, at, queue.size()); part.bytes > 0;
+         part = NextPart(upload, at, queue.size())) {
+      if (part.lines.count > 0) {
+        absl::Status sent =
+            co_await SendPart(runtime, call, upload, queue, part);
+        if (!sent.ok()) co_return sent;
+      }
+      queue.Drop(part.bytes);
+      at += part.bytes;
+      runtime.counters.received_bytes += part.bytes;
     }
-    if (last && queue.size() > most) co_return TooLong(upload);
-    if (queue.size() < least ||
-        (last && queue.size() != least && queue.size() != most)) {
-      co_return CheckLength(wire, line * wire.pitch_bytes + queue.size(),
-                            "data");
-    }
-    const int64_t bytes = last ? queue.size() : most;
-    const Pieces pieces = queue.Front(bytes);
-    auto send = CallEngine<std::monostate>(
-        call.loop(), [&](engine::Done<std::monostate> done) {
-          runtime.engine.Upload(
-              upload.tensor, {absl::MakeConstSpan(pieces), wire.pitch_bytes},
-              {line, count}, call.request_context(), std::move(done));
-        });
-    absl::StatusOr<std::monostate> sent = co_await send;
-    if (!sent.ok()) co_return sent.status();
-    queue.Drop(bytes);
-    hold.Set(queue.size());
-    runtime.counters.received_bytes += bytes;
-    line += count;
+    queue.Detach();
+    call.HoldRequests(queue.held_bytes());
   }
   co_return absl::OkStatus();
 }
@@ -128,12 +175,17 @@ Async<absl::Status> Receive(Runtime& runtime, Call& call,
 }  // namespace
 
 Async<absl::Status> UploadTensor(Runtime& runtime, Call& call) {
-  absl::StatusOr<Message> first = co_await ReadMessage(call);
+  auto first = co_await ReadMessage(call);
   if (!first.ok()) co_return first.status();
-  CO_ASSIGN_OR_RETURN(const Upload upload, ReadHeader(runtime, *first));
+  if (!first->has_value()) {
+    co_return absl::InvalidArgumentError("the request message is missing");
+  }
+  CO_ASSIGN_OR_RETURN(const Upload upload, ReadHeader(runtime, **first));
   absl::Status received = co_await Receive(runtime, call, upload);
   if (!received.ok()) co_return received;
-  call.Respond(Serialize(ToWire(*upload.tensor, runtime.engine)));
+  CO_ASSIGN_OR_RETURN(const auto tensor,
+                      runtime.engine.tensors().Find(upload.handle));
+  call.Respond(Serialize(ToWire(*tensor, runtime.engine)));
   co_return absl::OkStatus();
 }
 

@@ -232,21 +232,28 @@ TEST(ServerTest, AFullQueueSaysSo) {
   EXPECT_TRUE(first.get().ok());
 }
 
-TEST(ServerTest, TooManyBytesInFlightAreNotRead) {
+TEST(ServerTest, WhatFindsNoRoomInTimeIsNotRead) {
   TestServer::Options options;
-  options.limits.max_in_flight_bytes = 1000;
+  options.limits.max_message_bytes = 100 << 10;
+  options.limits.max_in_flight_bytes = 100 << 10;
+  options.limits.max_wait = absl::Milliseconds(300);
   TestServer server(options);
   server.cache().Hold(true);
   auto first = std::async(std::launch::async, [&] {
-    return Multiply(server, OnesTimesTwos(50, 50, 50));
+    return Multiply(server, OnesTimesTwos(200, 1, 200));
   });
   server.cache().WaitForGets(1);
-  const grpc::Status status = Multiply(server, OnesTimesTwos(2, 2, 2));
+  grpc::ClientContext context;
+  context.AddMetadata("gemmd-message-bytes", "90000");
+  v1::MatmulResponse response;
+  const grpc::Status status =
+      v1::MatmulService::NewStub(server.channel())
+          ->Matmul(&context, OnesTimesTwos(200, 1, 200), &response);
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("the limit is 1000"));
+  EXPECT_THAT(status.error_message(), HasSubstr("the limit is 102400"));
   server.cache().Hold(false);
   EXPECT_TRUE(first.get().ok());
-  EXPECT_TRUE(Multiply(server, OnesTimesTwos(2, 2, 2)).ok());
+  EXPECT_TRUE(Multiply(server, OnesTimesTwos(200, 1, 200)).ok());
 }
 
 TEST(ServerTest, DrainingFinishesWhatRunsAndRefusesTheRest) {

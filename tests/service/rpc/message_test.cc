@@ -10,7 +10,8 @@ namespace {
 Message MakeMessage(const std::vector<std::string>& texts) {
   std::vector<grpc::Slice> slices;
   for (const std::string& text : texts) slices.emplace_back(text);
-  return Message(grpc::ByteBuffer(slices.data(), slices.size()));
+  grpc::ByteBuffer buffer(slices.data(), slices.size());
+  return Message(buffer);
 }
 
 TEST(MessageTest, KeepsSlicesInOrderAndDropsEmptyOnes) {
@@ -44,6 +45,23 @@ TEST(PieceQueueTest, GivesAndDropsAnyAmount) {
     }
     EXPECT_EQ(seen, all);
   }
+}
+
+TEST(PieceQueueTest, CountsAllOfWhatItKeeps) {
+  PieceQueue queue;
+  // Of a message, all is kept for a few bytes.
+  Message message = MakeMessage({std::string(1000, 'x'), "data"});
+  Pieces pieces = {message.pieces().back()};
+  queue.Append(std::move(message), std::move(pieces));
+  EXPECT_EQ(queue.size(), 4);
+  EXPECT_EQ(queue.held_bytes(), 1004);
+  queue.Drop(1);
+  EXPECT_EQ(queue.held_bytes(), 1004);
+  queue.Detach();
+  EXPECT_EQ(Join(queue.Front(3)), "ata");
+  EXPECT_EQ(queue.held_bytes(), 3);
+  queue.Drop(3);
+  EXPECT_EQ(queue.held_bytes(), 0);
 }
 
 }  // namespace

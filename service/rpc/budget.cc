@@ -1,0 +1,114 @@
+#include "service/rpc/budget.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace gemmd::rpc {
+
+bool Budget::ShareAllows(const Account& account, int64_t bytes) const {
+  return account.held == 0 || account.held + bytes <= share_bytes_;
+}
+
+bool Budget::Fits(const Account& account, int64_t bytes) const {
+  return bytes <= total_bytes_ - held_bytes_ && ShareAllows(account, bytes);
+}
+
+bool Budget::TryTake(Account& account, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  // Those who wait for their own share keep nobody else waiting.
+  for (const Wait* wait : waits_) {
+    if (ShareAllows(wait->account_, wait->bytes_)) return false;
+  }
+  if (!Fits(account, bytes)) return false;
+  account.held += bytes;
+  held_bytes_ += bytes;
+  return true;
+}
+
+void Budget::Take(Account& account, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  account.held += bytes;
+  held_bytes_ += bytes;
+}
+
+void Budget::Return(Account& account, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  account.held -= bytes;
+  held_bytes_ -= bytes;
+  if (!waits_.empty()) Admit();
+}
+
+int64_t Budget::held_bytes() const {
+  std::lock_guard lock(mutex_);
+  return held_bytes_;
+}
+
+// Whoever holds least comes first, then whoever waits longest. The first one
+// is waited for: large messages are not overtaken until they starve.
+void Budget::Admit() {
+  while (true) {
+    auto first = waits_.end();
+    for (auto it = waits_.begin(); it != waits_.end(); ++it) {
+      const Wait& wait = **it;
+      if (!ShareAllows(wait.account_, wait.bytes_)) continue;
+      if (first == waits_.end() ||
+          wait.account_.held < (*first)->account_.held) {
+        first = it;
+      }
+    }
+    if (first == waits_.end()) return;
+    Wait& wait = **first;
+    if (!Fits(wait.account_, wait.bytes_)) return;
+    wait.account_.held += wait.bytes_;
+    held_bytes_ += wait.bytes_;
+    wait.granted_ = true;
+    waits_.erase(first);
+    --waiting_;
+    // Under the lock, which Complete takes before the wait may be destroyed.
+    wait.alarm_.Cancel();
+  }
+}
+
+bool Budget::Wait::await_ready() {
+  granted_ = budget_.TryTake(account_, bytes_);
+  return granted_ || bytes_ > budget_.total_bytes_;
+}
+
+void Budget::Wait::await_suspend(std::coroutine_handle<> handle) {
+  handle_ = handle;
+  std::lock_guard lock(budget_.mutex_);
+  alarm_.Set(loop_.queue(), absl::ToChronoTime(until_),
+             static_cast<Event*>(this));
+  budget_.waits_.push_back(this);
+  ++budget_.waiting_;
+  budget_.Admit();
+}
+
+void Budget::Wait::Complete(bool) {
+  {
+    std::lock_guard lock(budget_.mutex_);
+    if (!granted_) {
+      budget_.waits_.remove(this);
+      --budget_.waiting_;
+      // Perhaps only this one stood in the way.
+      budget_.Admit();
+    }
+  }
+  handle_.resume();
+}
+
+absl::Status Budget::Wait::await_resume() {
+  if (granted_) return absl::OkStatus();
+  if (bytes_ > budget_.total_bytes_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(bytes_, " bytes of ", budget_.what_,
+                     " can never be held: the limit is ", budget_.total_bytes_,
+                     " (--max_inflight_bytes)"));
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the daemon waited for room for ", bytes_, " bytes of ", budget_.what_,
+      " and did not get it; it holds ", budget_.held_bytes(), ", the limit is ",
+      budget_.total_bytes_, ", of which one connection gets ",
+      budget_.share_bytes_, ". Try again later."));
+}
+
+}  // namespace gemmd::rpc

@@ -1,0 +1,111 @@
+// Bytes that the daemon holds for its clients, of one kind: messages that
+// arrive, or answers that leave. Whoever needs more than there is waits, on
+// its loop, for its turn. Thread-safe.
+//
+// Two kinds and not one, because a call holds its request while it waits for
+// room for its answer: of one kind, calls would wait for each other.
+#ifndef GEMMD_SERVICE_RPC_BUDGET_H_
+#define GEMMD_SERVICE_RPC_BUDGET_H_
+
+#include <grpcpp/alarm.h>
+
+#include <atomic>
+#include <coroutine>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "service/rpc/event_loop.h"
+
+namespace gemmd::rpc {
+
+class Budget {
+ public:
+  // What one connection holds; guarded by the budget.
+  struct Account {
+    int64_t held = 0;
+  };
+  class Wait;
+
+  // `what` is "requests" or "responses". One account holds at most
+  // `share_bytes`, or one message that is larger.
+  Budget(std::string what, int64_t total_bytes, int64_t share_bytes)
+      : what_(std::move(what)),
+        total_bytes_(total_bytes),
+        share_bytes_(share_bytes) {}
+
+  // False when they do not fit, or when others wait for them.
+  bool TryTake(Account& account, int64_t bytes);
+  // For bytes that are there already: later ones wait for them.
+  void Take(Account& account, int64_t bytes);
+  void Return(Account& account, int64_t bytes);
+
+  // Whether somebody waits.
+  bool contended() const {
+    return waiting_.load(std::memory_order_relaxed) > 0;
+  }
+  int64_t total_bytes() const { return total_bytes_; }
+  int64_t held_bytes() const;
+
+ private:
+  bool Fits(const Account& account, int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ShareAllows(const Account& account, int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Lets in those whose turn it is.
+  void Admit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::string what_;
+  const int64_t total_bytes_;
+  const int64_t share_bytes_;
+
+  mutable std::mutex mutex_;
+  int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::list<Wait*> waits_ ABSL_GUARDED_BY(mutex_);  // Oldest first.
+  std::atomic<int64_t> waiting_ = 0;
+};
+
+// co_await: OK once the bytes are held; they must be returned then.
+// RESOURCE_EXHAUSTED when they can never fit or did not until `until`.
+class [[nodiscard]] Budget::Wait final : public Event {
+ public:
+  Wait(Budget& budget, Account& account, int64_t bytes, EventLoop& loop,
+       absl::Time until)
+      : budget_(budget),
+        account_(account),
+        bytes_(bytes),
+        loop_(loop),
+        until_(until) {}
+  Wait(const Wait&) = delete;
+
+  bool await_ready();
+  void await_suspend(std::coroutine_handle<> handle);
+  absl::Status await_resume();
+
+  // On the loop: ends the wait at once.
+  void GiveUp() { alarm_.Cancel(); }
+
+  void Complete(bool) override;
+
+ private:
+  friend class Budget;
+
+  Budget& budget_;
+  Account& account_;
+  const int64_t bytes_;
+  EventLoop& loop_;
+  const absl::Time until_;
+  // Fires at `until_`, or at once when it is cancelled: in both cases one
+  // event on the loop, which looks at what has happened.
+  grpc::Alarm alarm_;
+  std::coroutine_handle<> handle_;
+  bool granted_ = false;  // Guarded by the budget while it waits.
+};
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_BUDGET_H_

@@ -1,0 +1,123 @@
+#include "service/rpc/connection.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace gemmd::rpc {
+namespace {
+
+// A message with what HTTP/2 adds: headers, and 9 bytes to every 16 KiB.
+int64_t OnTheWire(int64_t bytes) { return bytes + bytes / 512 + 1024; }
+
+// What a connection holds in any case: pings, headers, settings.
+constexpr int64_t kSlackBytes = 256 << 10;
+// The budget is asked for more in steps, not for every packet.
+constexpr int64_t kStepBytes = 1 << 20;
+// What may still arrive before the calls that read have been ended.
+constexpr int64_t kGraceBytes = 8 << 20;
+
+int64_t NowNs() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+}  // namespace
+
+Connection::Connection(int64_t id, Socket socket, Budget& requests,
+                       Budget& responses, std::function<void()> overrun)
+    : identity_(absl::StrCat("connection-", id)),
+      peer_(std::move(socket.peer)),
+      fd_(std::move(socket.fd)),
+      requests_(requests),
+      responses_(responses),
+      on_overrun_(std::move(overrun)),
+      last_change_ns_(NowNs()) {
+  std::lock_guard lock(mutex_);
+  Recount();
+}
+
+Connection::~Connection() {
+  std::lock_guard lock(mutex_);
+  Shrink(grown_bytes_);
+}
+
+int64_t Connection::OpenCall() {
+  used_ = true;
+  last_change_ns_ = NowNs();
+  const int64_t calls = ++calls_;
+  return calls;
+}
+
+void Connection::CloseCall() {
+  last_change_ns_ = NowNs();
+  --calls_;
+}
+
+void Connection::BeginRead(int64_t limit, int64_t announced) {
+  std::lock_guard lock(mutex_);
+  ++reads_;
+  readable_bytes_ += OnTheWire(limit);
+  announced_bytes_ += OnTheWire(announced);
+  Recount();
+}
+
+void Connection::EndRead(int64_t limit, int64_t announced, int64_t size) {
+  std::lock_guard lock(mutex_);
+  --reads_;
+  readable_bytes_ -= OnTheWire(limit);
+  announced_bytes_ -= OnTheWire(announced);
+  if (reads_ == 0) {
+    // Nothing can be half read: what estimates have left over ends here.
+    settled_bytes_ = received();
+    overrun_ = false;
+  } else {
+    settled_bytes_ = std::min(received(), settled_bytes_ + OnTheWire(size));
+  }
+  Shrink(grown_bytes_ - std::clamp<int64_t>(Uncovered(), 0, grown_bytes_));
+  Recount();
+}
+
+int64_t Connection::FreeBytes() const {
+  return kSlackBytes + (calls_ + 1) * kCallAllowanceBytes;
+}
+
+int64_t Connection::Uncovered() const {
+  return received() - settled_bytes_ - announced_bytes_ - FreeBytes();
+}
+
+void Connection::Recount() {
+  Allow(settled_bytes_ + announced_bytes_ + FreeBytes() + grown_bytes_);
+}
+
+void Connection::Shrink(int64_t bytes) {
+  if (bytes == 0) return;
+  grown_bytes_ -= bytes;
+  requests_.Return(request_account_, bytes);
+}
+
+void Connection::Overrun() {
+  std::lock_guard lock(mutex_);
+  const int64_t missing = Uncovered() - grown_bytes_;
+  const int64_t step = (missing + kStepBytes - 1) / kStepBytes * kStepBytes;
+  const bool readable =
+      received() - settled_bytes_ <= readable_bytes_ + FreeBytes();
+  if (missing <= 0) {  // Calls were opened since.
+    Recount();
+  } else if (readable && !overrun_ &&
+             requests_.TryTake(request_account_, step)) {
+    grown_bytes_ += step;
+    Recount();
+  } else if (missing > kGraceBytes) {
+    MakeDeaf();
+  } else if (!overrun_.exchange(true)) {
+    on_overrun_();
+  }
+}
+
+void Connection::Cut() { shutdown(fd_.get(), SHUT_RDWR); }
+
+}  // namespace gemmd::rpc

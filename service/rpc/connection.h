@@ -1,0 +1,103 @@
+// One connection of a client: who it is, what it holds, what has arrived on
+// it. Shared by the listener and by its calls. Thread-safe.
+//
+// Bytes of messages that are not complete are counted for the connection, as
+// nobody else can see them: what was received less what was handed out. They
+// are covered by what its reading calls have announced, then by the budget of
+// requests, a step at a time, and never exceed what its calls may read.
+#ifndef GEMMD_SERVICE_RPC_CONNECTION_H_
+#define GEMMD_SERVICE_RPC_CONNECTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "jit/base/file.h"
+#include "service/rpc/budget.h"
+#include "service/rpc/traffic.h"
+
+namespace gemmd::rpc {
+
+// What every call may hold besides the budgets: a small message, or as much
+// as gRPC takes from a stream that nobody reads.
+inline constexpr int64_t kCallAllowanceBytes = 64 << 10;
+
+class Connection final : public Traffic {
+ public:
+  struct Socket {
+    jit::UniqueFd fd;  // Of the socket that gRPC uses under another number.
+    std::string peer;  // "ipv4:127.0.0.1:4242", "unix:7".
+  };
+
+  // Both budgets outlive the connection. `overrun` is called, on a thread of
+  // gRPC, when calls must be ended because too much has arrived.
+  Connection(int64_t id, Socket socket, Budget& requests, Budget& responses,
+             std::function<void()> overrun);
+  Connection(const Connection&) = delete;
+  ~Connection();
+
+  // Tells it from all others of the daemon's life.
+  const std::string& identity() const { return identity_; }
+  const std::string& peer() const { return peer_; }
+  int fd() const { return fd_.get(); }
+  Budget& requests() { return requests_; }
+  Budget& responses() { return responses_; }
+  Budget::Account& request_account() { return request_account_; }
+  Budget::Account& response_account() { return response_account_; }
+
+  // Calls that run. Opening one returns how many there are with it.
+  int64_t OpenCall();
+  void CloseCall();
+  int64_t calls() const { return calls_; }
+  bool used() const { return used_; }
+  // Steady nanoseconds of the last change of calls.
+  int64_t last_change_ns() const { return last_change_ns_; }
+
+  // A call begins to read a message of at most `limit` bytes, for which
+  // `announced` are held already; and has read `size` of them.
+  void BeginRead(int64_t limit, int64_t announced);
+  void EndRead(int64_t limit, int64_t announced, int64_t size);
+  // More has arrived than its calls may read: those that read must end.
+  bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
+
+  // Ends the connection, with all its calls.
+  void Cut();
+
+ private:
+  void Overrun() override;
+  // What may be there without being held.
+  int64_t FreeBytes() const;
+  // What is there and neither announced nor free.
+  int64_t Uncovered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Recount() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Shrink(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::string identity_;
+  const std::string peer_;
+  const jit::UniqueFd fd_;
+  Budget& requests_;
+  Budget& responses_;
+  const std::function<void()> on_overrun_;
+  Budget::Account request_account_;
+  Budget::Account response_account_;
+
+  std::atomic<int64_t> calls_ = 0;
+  std::atomic<bool> used_ = false;
+  std::atomic<int64_t> last_change_ns_;
+  std::atomic<bool> overrun_ = false;
+
+  std::mutex mutex_;
+  int64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t readable_bytes_ ABSL_GUARDED_BY(mutex_) = 0;   // Limits of reads.
+  int64_t announced_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Held by reads.
+  int64_t grown_bytes_ ABSL_GUARDED_BY(mutex_) = 0;      // Held for the rest.
+  // Of those received, what belongs to no message that is still arriving.
+  int64_t settled_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_CONNECTION_H_

@@ -1,0 +1,271 @@
+#include "service/rpc/listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "jit/base/status.h"
+#include "service/log/log.h"
+
+namespace gemmd::rpc {
+namespace {
+
+// How long nothing is accepted after it failed.
+constexpr int kPauseMs = 100;
+
+// What an epoll event says: a kind and a descriptor.
+enum Kind : uint32_t { kListening, kWake, kConnection };
+uint64_t Pack(Kind kind, int fd) {
+  return uint64_t{kind} << 32 | static_cast<uint32_t>(fd);
+}
+
+std::string PeerOf(int fd) {
+  sockaddr_storage peer = {};
+  socklen_t size = sizeof peer;
+  char text[INET6_ADDRSTRLEN] = "";
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
+    return "gone";
+  }
+  if (peer.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<sockaddr_in&>(peer);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
+    return absl::StrCat("ipv4:", text, ":", ntohs(v4.sin_port));
+  }
+  if (peer.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<sockaddr_in6&>(peer);
+    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
+    return absl::StrCat("ipv6:[", text, "]:", ntohs(v6.sin6_port));
+  }
+  ucred user = {};
+  size = sizeof user;
+  getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size);
+  return absl::StrCat("unix:pid=", user.pid);
+}
+
+int DescriptorLimit() {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<int>(
+      std::min<rlim_t>(limit.rlim_cur, kCountedDescriptors));
+}
+
+void Watch(int epoll, int fd, uint32_t events, uint64_t data) {
+  epoll_event event = {.events = events, .data = {.u64 = data}};
+  CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(
+    const std::vector<std::string>& addresses, Options options,
+    Budget& requests, Budget& responses) {
+  std::vector<ListeningSocket> sockets;
+  for (const std::string& address : addresses) {
+    ASSIGN_OR_RETURN(ListeningSocket socket, ListeningSocket::Bind(address));
+    sockets.push_back(std::move(socket));
+  }
+  if (sockets.empty()) {
+    return absl::InvalidArgumentError("no address to listen on");
+  }
+  return std::unique_ptr<Listener>(new Listener(
+      std::move(sockets), std::move(options), requests, responses));
+}
+
+Listener::Listener(std::vector<ListeningSocket> sockets, Options options,
+                   Budget& requests, Budget& responses)
+    : options_(std::move(options)),
+      requests_(requests),
+      responses_(responses),
+      sockets_(std::move(sockets)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  CHECK(epoll_.ok() && wake_.ok());
+  Watch(epoll_.get(), wake_.get(), EPOLLIN, Pack(kWake, wake_.get()));
+  for (const ListeningSocket& socket : sockets_) {
+    addresses_.push_back(socket.address());
+  }
+}
+
+Listener::~Listener() {
+  stopping_ = true;
+  Wake();
+  if (thread_.joinable()) thread_.join();
+  std::vector<int> left;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [fd, connection] : connections_) left.push_back(fd);
+  }
+  for (const int fd : left) Remove(fd);
+}
+
+void Listener::Start() {
+  for (const ListeningSocket& socket : sockets_) {
+    for (const jit::UniqueFd& fd : socket.fds()) {
+      Watch(epoll_.get(), fd.get(), EPOLLIN, Pack(kListening, fd.get()));
+    }
+  }
+  thread_ = std::thread(&Listener::Serve, this);
+}
+
+void Listener::StopAccepting() {
+  accepting_ = false;
+  Wake();
+}
+
+std::shared_ptr<Connection> Listener::Find(absl::string_view peer) {
+  int fd = -1;
+  if (!absl::ConsumePrefix(&peer, "fd:") || !absl::SimpleAtoi(peer, &fd)) {
+    return nullptr;
+  }
+  std::lock_guard lock(mutex_);
+  const auto found = connections_.find(fd);
+  return found == connections_.end() ? nullptr : found->second;
+}
+
+int64_t Listener::connection_count() {
+  std::lock_guard lock(mutex_);
+  return connections_.size();
+}
+
+void Listener::Wake() {
+  const uint64_t one = 1;
+  CHECK(write(wake_.get(), &one, sizeof one) == sizeof one || errno == EAGAIN);
+}
+
+void Listener::Serve() {
+  while (!stopping_) {
+    epoll_event events[64];
+    const int count = epoll_wait(epoll_.get(), events, 64, -1);
+    for (int i = 0; i < count; ++i) {
+      const auto kind = static_cast<Kind>(events[i].data.u64 >> 32);
+      const int fd = static_cast<int>(events[i].data.u64 & 0xffffffff);
+      if (kind == kConnection) {
+        Remove(fd);
+      } else if (kind == kListening && accepting_) {
+        Accept(fd);
+      } else if (kind == kWake) {
+        uint64_t wakes;
+        while (read(wake_.get(), &wakes, sizeof wakes) > 0) {
+        }
+      }
+    }
+    if (overrun_.exchange(false)) options_.overrun();
+    if (!accepting_) sockets_.clear();
+  }
+}
+
+void Listener::Accept(int listening_fd) {
+  jit::UniqueFd fd(
+      accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (fd.ok()) return Add(std::move(fd));
+  switch (errno) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+      log::Write(log::Level::kError, "cannot_accept",
+                 {{"reason", strerror(errno)}});
+      // Connections that end give back what is missing. The pause keeps the
+      // thread from spinning until then.
+      MakeRoom();
+      usleep(kPauseMs * 1000);
+      break;
+    default:  // The client has gone, or there was none.
+      break;
+  }
+}
+
+void Listener::Add(jit::UniqueFd fd) {
+  // Two descriptors a connection, and some for everything else.
+  const int descriptors = DescriptorLimit();
+  const int64_t most = std::min<int64_t>(options_.max_connections,
+                                         std::max(1, descriptors * 3 / 8));
+  while (connection_count() >= most) {
+    if (!MakeRoom()) {
+      log::Write(log::Level::kWarning, "connection_refused",
+                 {{"peer", PeerOf(fd.get())}, {"connections", most}});
+      return;
+    }
+  }
+  const int on = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  // gRPC's number goes round, so that a call that comes late is not taken for
+  // one of the next connection.
+  const int first = descriptors / 4;
+  next_fd_ =
+      next_fd_ < first || next_fd_ + 1 >= descriptors ? first : next_fd_ + 1;
+  int grpc_fd = fcntl(fd.get(), F_DUPFD_CLOEXEC, next_fd_);
+  if (grpc_fd < 0) grpc_fd = fcntl(fd.get(), F_DUPFD_CLOEXEC, first);
+  if (grpc_fd < 0 || grpc_fd >= kCountedDescriptors) {
+    if (grpc_fd >= 0) close(grpc_fd);
+    return;
+  }
+  next_fd_ = grpc_fd;
+  const int own_fd = fd.get();
+  auto connection = std::make_shared<Connection>(
+      next_id_++,
+      Connection::Socket{.fd = std::move(fd), .peer = PeerOf(own_fd)},
+      requests_, responses_, [this] {
+        overrun_ = true;
+        Wake();
+      });
+  StartCounting(grpc_fd, *connection);
+  {
+    std::lock_guard lock(mutex_);
+    connections_[grpc_fd] = std::move(connection);
+  }
+  // Both ends of the socket are shut when gRPC closes it.
+  Watch(epoll_.get(), own_fd, EPOLLET, Pack(kConnection, grpc_fd));
+  options_.serve(grpc_fd);
+}
+
+void Listener::Remove(int grpc_fd) {
+  std::shared_ptr<Connection> connection;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = connections_.find(grpc_fd);
+    if (found == connections_.end()) return;
+    connection = std::move(found->second);
+    connections_.erase(found);
+  }
+  StopCounting(grpc_fd);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->fd(), nullptr);
+}
+
+bool Listener::MakeRoom() {
+  int victim = -1;
+  {
+    std::lock_guard lock(mutex_);
+    const Connection* longest = nullptr;
+    for (const auto& [fd, connection] : connections_) {
+      if (connection->calls() > 0) continue;
+      // Those that never called anything go before the others.
+      if (longest == nullptr ||
+          std::pair(connection->used(), connection->last_change_ns()) <
+              std::pair(longest->used(), longest->last_change_ns())) {
+        longest = connection.get();
+        victim = fd;
+      }
+    }
+    if (longest == nullptr) return false;
+    connections_[victim]->Cut();
+  }
+  Remove(victim);
+  return true;
+}
+
+}  // namespace gemmd::rpc

@@ -1,0 +1,90 @@
+// Accepts connections and hands them to gRPC, whose own listener never comes
+// back once the process has been out of file descriptors. Counts them, closes
+// those that idle when there are too many, and knows when each one ends.
+// Thread-safe.
+#ifndef GEMMD_SERVICE_RPC_LISTENER_H_
+#define GEMMD_SERVICE_RPC_LISTENER_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "service/rpc/budget.h"
+#include "service/rpc/connection.h"
+#include "service/rpc/listening_socket.h"
+
+namespace gemmd::rpc {
+
+class Listener {
+ public:
+  struct Options {
+    int64_t max_connections = 0;
+    // Gives gRPC a descriptor, which it closes.
+    std::function<void(int fd)> serve;
+    // Calls of a connection must be ended; on the listener's thread.
+    std::function<void()> overrun;
+  };
+
+  // Both budgets outlive the connections. INVALID_ARGUMENT or UNAVAILABLE as
+  // ListeningSocket::Bind.
+  static absl::StatusOr<std::unique_ptr<Listener>> Create(
+      const std::vector<std::string>& addresses, Options options,
+      Budget& requests, Budget& responses);
+  // After gRPC has closed its connections.
+  ~Listener();
+
+  const std::vector<std::string>& addresses() const { return addresses_; }
+
+  // Begins to accept.
+  void Start();
+  // Accepts no more: clients are refused at once.
+  void StopAccepting();
+
+  // The connection that gRPC calls `peer`; null when it has ended.
+  std::shared_ptr<Connection> Find(absl::string_view peer);
+  int64_t connection_count();
+
+ private:
+  Listener(std::vector<ListeningSocket> sockets, Options options,
+           Budget& requests, Budget& responses);
+
+  void Serve();
+  void Accept(int listening_fd);
+  void Add(jit::UniqueFd fd);
+  void Remove(int grpc_fd);
+  // Ends the connection that has been without calls for longest.
+  bool MakeRoom();
+  void Wake();
+
+  const Options options_;
+  Budget& requests_;
+  Budget& responses_;
+  std::vector<std::string> addresses_;
+  std::vector<ListeningSocket> sockets_;  // Of the thread, once it runs.
+  jit::UniqueFd epoll_;
+  jit::UniqueFd wake_;
+  std::atomic<bool> accepting_ = true;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> overrun_ = false;
+  int64_t next_id_ = 1;  // Of the thread.
+  int next_fd_ = 0;      // Of the thread.
+
+  std::mutex mutex_;
+  // By the number under which gRPC has the socket.
+  absl::flat_hash_map<int, std::shared_ptr<Connection>> connections_
+      ABSL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_LISTENER_H_

@@ -1,0 +1,149 @@
+#include "service/rpc/listening_socket.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "jit/base/status.h"
+#include "service/rpc/address.h"
+
+namespace gemmd::rpc {
+namespace {
+
+// Connections that the kernel completes before they are accepted.
+constexpr int kBacklog = 1024;
+
+absl::Status CannotListen(const std::string& address, int error) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen on ", address, ": ", strerror(error)));
+}
+
+jit::UniqueFd NewSocket(int family) {
+  return jit::UniqueFd(
+      socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+int PortOf(const jit::UniqueFd& fd) {
+  sockaddr_storage bound = {};
+  socklen_t size = sizeof bound;
+  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &size);
+  return ntohs(bound.ss_family == AF_INET6
+                   ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
+                   : reinterpret_cast<sockaddr_in&>(bound).sin_port);
+}
+
+void SetPort(sockaddr* address, int port) {
+  if (address->sa_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in*>(address)->sin_port = htons(port);
+  }
+}
+
+// Whether somebody answers on the Unix socket.
+bool IsAlive(const sockaddr_un& address) {
+  const jit::UniqueFd fd = NewSocket(AF_UNIX);
+  return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                 sizeof address) == 0 ||
+         errno == EAGAIN;  // Its backlog is full.
+}
+
+}  // namespace
+
+absl::StatusOr<ListeningSocket> ListeningSocket::Bind(
+    const std::string& address) {
+  ListeningSocket socket(address);
+  RETURN_IF_ERROR(IsUnix(address) ? socket.BindUnix() : socket.BindTcp());
+  return socket;
+}
+
+ListeningSocket::~ListeningSocket() {
+  if (!path_.empty() && !fds_.empty()) unlink(path_.c_str());
+}
+
+absl::Status ListeningSocket::BindUnix() {
+  absl::string_view path = address_;
+  absl::ConsumePrefix(&path, "unix:");
+  absl::ConsumePrefix(&path, "//");
+  sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = {}};
+  if (path.empty() || path.size() >= sizeof name.sun_path) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(address_, " has a path of ", path.size(),
+                     " bytes; allowed: 1 to ", sizeof name.sun_path - 1));
+  }
+  path.copy(name.sun_path, path.size());
+  struct stat status;
+  if (lstat(name.sun_path, &status) == 0 && S_ISSOCK(status.st_mode)) {
+    if (IsAlive(name)) return CannotListen(address_, EADDRINUSE);
+    unlink(name.sun_path);
+  }
+  jit::UniqueFd fd = NewSocket(AF_UNIX);
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) != 0 ||
+      listen(fd.get(), kBacklog) != 0) {
+    return CannotListen(address_, errno);
+  }
+  path_ = std::string(path);
+  fds_.push_back(std::move(fd));
+  return absl::OkStatus();
+}
+
+absl::Status ListeningSocket::BindTcp() {
+  const size_t colon = address_.rfind(':');
+  int port = -1;
+  if (colon == std::string::npos ||
+      !absl::SimpleAtoi(address_.substr(colon + 1), &port) || port < 0 ||
+      port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", address_,
+                     "\" is no address; allowed: "
+                     "HOST:PORT with a port of 0 to 65535, or unix:PATH"));
+  }
+  const std::string host = HostOf(address_);
+  addrinfo hints = {};
+  hints.ai_flags = AI_PASSIVE;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error =
+      getaddrinfo(host.empty() ? nullptr : host.c_str(), "0", &hints, &found);
+  if (error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", address_, ": ", gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found,
+                                                                 freeaddrinfo);
+  int reason = EADDRNOTAVAIL;
+  for (; found != nullptr; found = found->ai_next) {
+    SetPort(found->ai_addr, port);
+    jit::UniqueFd fd = NewSocket(found->ai_family);
+    const int on = 1;
+    const int off = 0;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (found->ai_family == AF_INET6) {
+      setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    }
+    if (!fd.ok() || bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+        listen(fd.get(), kBacklog) != 0) {
+      reason = errno;
+      continue;
+    }
+    if (port == 0) port = PortOf(fd);  // The others get the same.
+    fds_.push_back(std::move(fd));
+  }
+  if (fds_.empty()) return CannotListen(address_, reason);
+  address_ = WithPort(address_, port);
+  return absl::OkStatus();
+}
+
+}  // namespace gemmd::rpc

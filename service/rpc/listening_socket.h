@@ -1,0 +1,44 @@
+// Sockets that clients connect to. Thread-compatible.
+#ifndef GEMMD_SERVICE_RPC_LISTENING_SOCKET_H_
+#define GEMMD_SERVICE_RPC_LISTENING_SOCKET_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "jit/base/file.h"
+
+namespace gemmd::rpc {
+
+// The sockets of one address: a name may stand for several of the machine's.
+class ListeningSocket {
+ public:
+  // INVALID_ARGUMENT for what is no address; UNAVAILABLE, with the reason,
+  // when it cannot be bound. A Unix socket that nobody listens on any more is
+  // replaced.
+  static absl::StatusOr<ListeningSocket> Bind(const std::string& address);
+  ListeningSocket(ListeningSocket&&) = default;
+  ListeningSocket& operator=(ListeningSocket&&) = delete;
+  // Removes the file of a Unix socket.
+  ~ListeningSocket();
+
+  // Not blocking.
+  const std::vector<jit::UniqueFd>& fds() const { return fds_; }
+  // As clients may dial it: with the port that was bound.
+  const std::string& address() const { return address_; }
+
+ private:
+  explicit ListeningSocket(std::string address)
+      : address_(std::move(address)) {}
+
+  absl::Status BindUnix();
+  absl::Status BindTcp();
+
+  std::string address_;
+  std::vector<jit::UniqueFd> fds_;
+  std::string path_;  // Of a Unix socket that is bound.
+};
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_LISTENING_SOCKET_H_

@@ -1,0 +1,100 @@
+#include "service/rpc/traffic.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include "jit/base/status.h"
+
+namespace gemmd::rpc {
+namespace {
+
+// Who counts for a descriptor. A user announces itself before it looks, and
+// StopCounting looks for users after it has taken the traffic away: whoever
+// comes second sees the other.
+struct Slot {
+  std::atomic<Traffic*> traffic = nullptr;
+  std::atomic<int> users = 0;
+};
+Slot slots[kCountedDescriptors];
+
+class SlotUse {
+ public:
+  explicit SlotUse(int fd) {
+    if (fd < 0 || fd >= kCountedDescriptors) return;
+    if (slots[fd].traffic.load(std::memory_order_relaxed) == nullptr) return;
+    slot_ = &slots[fd];
+    ++slot_->users;
+    traffic_ = slot_->traffic;
+  }
+  SlotUse(const SlotUse&) = delete;
+  ~SlotUse() {
+    if (slot_ != nullptr) --slot_->users;
+  }
+
+  Traffic* traffic() const { return traffic_; }
+
+ private:
+  Slot* slot_ = nullptr;
+  Traffic* traffic_ = nullptr;
+};
+
+using ReceiveFunction = ssize_t (*)(int, msghdr*, int);
+using SendFunction = ssize_t (*)(int, const msghdr*, int);
+
+template <typename Function>
+Function Next(const char* name) {
+  const auto next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+  CHECK(next != nullptr);
+  return next;
+}
+
+}  // namespace
+
+void Traffic::Received(int64_t bytes) {
+  const int64_t received =
+      received_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (received > allowed_.load(std::memory_order_relaxed)) Overrun();
+}
+
+void StartCounting(int fd, Traffic& traffic) {
+  CHECK(fd >= 0 && fd < kCountedDescriptors);
+  slots[fd].traffic = &traffic;
+}
+
+void StopCounting(int fd) {
+  slots[fd].traffic = nullptr;
+  while (slots[fd].users != 0) sched_yield();
+}
+
+}  // namespace gemmd::rpc
+
+extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  using namespace gemmd::rpc;
+  static const auto next = Next<ReceiveFunction>("recvmsg");
+  const SlotUse use(fd);
+  Traffic* const traffic = use.traffic();
+  if (traffic != nullptr && traffic->deaf()) {
+    errno = ECONNRESET;
+    return -1;
+  }
+  const ssize_t bytes = next(fd, message, flags);
+  if (traffic != nullptr && bytes > 0) {
+    const int error = errno;
+    traffic->Received(bytes);
+    errno = error;
+  }
+  return bytes;
+}
+
+extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  using namespace gemmd::rpc;
+  static const auto next = Next<SendFunction>("sendmsg");
+  const ssize_t bytes = next(fd, message, flags);
+  if (bytes > 0) {
+    const SlotUse use(fd);
+    if (use.traffic() != nullptr) use.traffic()->Sent(bytes);
+  }
+  return bytes;
+}

@@ -1,0 +1,56 @@
+// What gRPC moves over a connection, counted where it enters and leaves the
+// process. gRPC 1.51 says how long a message is only once it is complete, and
+// holds any length until then; the count bounds what can be half sent.
+//
+// Counting takes the place of recvmsg and sendmsg, which gRPC calls for every
+// byte: the program's definitions come before the C library's, to which they
+// pass everything on. Descriptors that nobody asked to count are untouched.
+#ifndef GEMMD_SERVICE_RPC_TRAFFIC_H_
+#define GEMMD_SERVICE_RPC_TRAFFIC_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace gemmd::rpc {
+
+// Descriptors from here on are not counted.
+inline constexpr int kCountedDescriptors = 1 << 16;
+
+// The counters of one connection. Thread-safe.
+class Traffic {
+ public:
+  int64_t received() const { return received_.load(std::memory_order_relaxed); }
+  int64_t sent() const { return sent_.load(std::memory_order_relaxed); }
+
+  void Received(int64_t bytes);
+  void Sent(int64_t bytes) {
+    sent_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  // Whether the peer may no longer be listened to.
+  bool deaf() const { return deaf_.load(std::memory_order_relaxed); }
+
+ protected:
+  ~Traffic() = default;
+
+  // Called, on a thread of gRPC, whenever more than `allowed` bytes have been
+  // received. Raises `allowed`, or makes the connection deaf in the end.
+  virtual void Overrun() = 0;
+  void Allow(int64_t received) {
+    allowed_.store(received, std::memory_order_relaxed);
+  }
+  void MakeDeaf() { deaf_.store(true, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> received_ = 0;
+  std::atomic<int64_t> sent_ = 0;
+  std::atomic<int64_t> allowed_ = 0;
+  std::atomic<bool> deaf_ = false;
+};
+
+// From now on `fd` counts for `traffic`; until StopCounting has returned.
+void StartCounting(int fd, Traffic& traffic);
+void StopCounting(int fd);
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_TRAFFIC_H_

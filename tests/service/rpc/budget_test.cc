@@ -1,0 +1,155 @@
+#include "service/rpc/budget.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "service/rpc/async.h"
+
+namespace gemmd::rpc {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(30);
+constexpr absl::Duration kLong = absl::Seconds(60);
+
+class BudgetTest : public ::testing::Test {
+ protected:
+  BudgetTest() {
+    grpc::ServerBuilder builder;
+    builder.RegisterAsyncGenericService(&service_);
+    loop_ = std::make_unique<EventLoop>(builder.AddCompletionQueue());
+    server_ = builder.BuildAndStart();
+    loop_->Start([] {});
+  }
+  ~BudgetTest() override {
+    server_->Shutdown();
+    loop_.reset();
+  }
+
+  // Waits on the loop; the answer comes when the wait ends.
+  std::future<absl::Status> Wait(Budget::Account& account, int64_t bytes,
+                                 absl::Duration patience = kLong) {
+    auto promise = std::make_shared<std::promise<absl::Status>>();
+    Run(account, bytes, absl::Now() + patience, promise);
+    return promise->get_future();
+  }
+  static bool IsOver(const std::future<absl::Status>& wait) {
+    return wait.wait_for(std::chrono::milliseconds(50)) ==
+           std::future_status::ready;
+  }
+  static absl::Status Get(std::future<absl::Status>& wait) {
+    if (wait.wait_for(kPatience) != std::future_status::ready) {
+      return absl::UnknownError("still waits");
+    }
+    return wait.get();
+  }
+
+  Budget budget_{"requests", 100, 50};
+  Budget::Account a_, b_, c_;
+
+ private:
+  Task Run(Budget::Account& account, int64_t bytes, absl::Time until,
+           std::shared_ptr<std::promise<absl::Status>> promise) {
+    Budget::Wait wait(budget_, account, bytes, *loop_, until);
+    const absl::Status status = co_await wait;
+    promise->set_value(status);
+  }
+
+  grpc::AsyncGenericService service_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(BudgetTest, WhatFitsIsTakenAtOnce) {
+  EXPECT_TRUE(budget_.TryTake(a_, 40));
+  EXPECT_TRUE(budget_.TryTake(b_, 50));
+  EXPECT_FALSE(budget_.TryTake(c_, 11));
+  EXPECT_TRUE(budget_.TryTake(c_, 10));
+  EXPECT_EQ(budget_.held_bytes(), 100);
+  budget_.Return(a_, 40);
+  EXPECT_EQ(budget_.held_bytes(), 60);
+}
+
+TEST_F(BudgetTest, OneConnectionHoldsItsShareAtMost) {
+  EXPECT_TRUE(budget_.TryTake(a_, 30));
+  EXPECT_FALSE(budget_.TryTake(a_, 21));
+  EXPECT_TRUE(budget_.TryTake(a_, 20));
+  // One message may be larger than a share.
+  EXPECT_FALSE(budget_.TryTake(b_, 51));
+  budget_.Return(a_, 50);
+  EXPECT_TRUE(budget_.TryTake(b_, 80));
+}
+
+TEST_F(BudgetTest, AWaitEndsWhenThereIsRoom) {
+  ASSERT_TRUE(budget_.TryTake(a_, 100));
+  auto wait = Wait(b_, 60);
+  EXPECT_FALSE(IsOver(wait));
+  EXPECT_TRUE(budget_.contended());
+  budget_.Return(a_, 30);
+  EXPECT_FALSE(IsOver(wait));
+  budget_.Return(a_, 30);
+  EXPECT_TRUE(Get(wait).ok());
+  EXPECT_FALSE(budget_.contended());
+  EXPECT_EQ(budget_.held_bytes(), 100);
+}
+
+TEST_F(BudgetTest, ALargeOneIsNotOvertakenUntilItStarves) {
+  ASSERT_TRUE(budget_.TryTake(a_, 50));
+  auto large = Wait(b_, 80);
+  EXPECT_FALSE(IsOver(large));
+  // There is room for these, but it is not their turn.
+  EXPECT_FALSE(budget_.TryTake(c_, 10));
+  auto small = Wait(c_, 10);
+  EXPECT_FALSE(IsOver(small));
+  budget_.Return(a_, 50);
+  EXPECT_TRUE(Get(large).ok());
+  EXPECT_TRUE(Get(small).ok());
+}
+
+TEST_F(BudgetTest, WhoWaitsForItsShareHoldsUpNobodyElse) {
+  ASSERT_TRUE(budget_.TryTake(a_, 50));
+  auto greedy = Wait(a_, 10);
+  EXPECT_FALSE(IsOver(greedy));
+  EXPECT_TRUE(budget_.TryTake(b_, 50));
+  budget_.Return(b_, 50);
+  budget_.Return(a_, 50);
+  EXPECT_TRUE(Get(greedy).ok());
+}
+
+TEST_F(BudgetTest, WhoHoldsLeastComesFirst) {
+  Budget::Account d;
+  ASSERT_TRUE(budget_.TryTake(a_, 20));
+  ASSERT_TRUE(budget_.TryTake(d, 80));
+  auto again = Wait(a_, 30);
+  EXPECT_FALSE(IsOver(again));
+  auto fresh = Wait(b_, 70);
+  EXPECT_FALSE(IsOver(fresh));
+  budget_.Return(d, 80);
+  EXPECT_TRUE(Get(fresh).ok());
+  EXPECT_FALSE(IsOver(again));
+  budget_.Return(b_, 70);
+  EXPECT_TRUE(Get(again).ok());
+}
+
+TEST_F(BudgetTest, AWaitHasAnEnd) {
+  ASSERT_TRUE(budget_.TryTake(a_, 100));
+  auto wait = Wait(b_, 60, absl::Milliseconds(20));
+  EXPECT_EQ(Get(wait).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(budget_.contended());
+  budget_.Return(a_, 100);
+  EXPECT_EQ(budget_.held_bytes(), 0);
+}
+
+TEST_F(BudgetTest, WhatCanNeverFitIsRefusedAtOnce) {
+  auto wait = Wait(b_, 101);
+  EXPECT_EQ(Get(wait).code(), absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace gemmd::rpc
