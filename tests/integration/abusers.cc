@@ -1,0 +1,220 @@
+#include "tests/integration/abusers.h"
+
+#include <arpa/inet.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/time/clock.h"
+#include "gemmd/v1/matmul.pb.h"
+#include "gemmd/v1/tensors.grpc.pb.h"
+#include "jit/base/file.h"
+#include "tests/integration/raw_http2.h"
+
+namespace gemmd::testing {
+namespace {
+
+constexpr char kMatmul[] = "/gemmd.v1.MatmulService/Matmul";
+constexpr char kUpload[] = "/gemmd.v1.TensorService/UploadTensor";
+constexpr char kCreate[] = "/gemmd.v1.TensorService/CreateTensor";
+constexpr absl::Duration kPause = absl::Milliseconds(50);
+
+// A gRPC message: prefix and bytes.
+std::string Framed(const std::string& message) {
+  const uint32_t size = htonl(static_cast<uint32_t>(message.size()));
+  return std::string(1, '\0') +
+         std::string(reinterpret_cast<const char*>(&size), 4) + message;
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+void Call(const std::shared_ptr<grpc::Channel>& channel,
+          const std::string& method, const std::string& message) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(5));
+  grpc::CompletionQueue queue;
+  const grpc::Slice slice(message);
+  const auto call = stub.PrepareUnaryCall(&context, method,
+                                          grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  call->Finish(&reply, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+}
+
+std::string Repeated(std::string_view unit, size_t bytes) {
+  std::string all;
+  while (all.size() < bytes) all.append(unit);
+  return all;
+}
+
+}  // namespace
+
+std::string LargeAnswerRequest(int side) {
+  v1::MatmulRequest request;
+  v1::Problem& problem = *request.mutable_header()->mutable_problem();
+  problem.set_m(side);
+  problem.set_n(side);
+  problem.set_k(0);
+  problem.set_a_type(v1::DATA_TYPE_BF16);
+  problem.set_b_type(v1::DATA_TYPE_BF16);
+  problem.set_d_type(v1::DATA_TYPE_F32);
+  return request.SerializeAsString();
+}
+
+void NeverRead(const std::string& address, const std::atomic<bool>& stop) {
+  const std::string request = Framed(LargeAnswerRequest(4096));
+  while (!stop) {
+    RawHttp2 client(address);
+    for (int i = 0; i < 24; ++i)
+      client.Send(client.Open(kMatmul), request, true);
+    while (!stop && client.alive()) client.Read(absl::Milliseconds(200));
+    absl::SleepFor(kPause);
+  }
+}
+
+void KeepSilent(const std::string& address, const std::atomic<bool>& stop) {
+  std::vector<std::unique_ptr<RawHttp2>> clients(8);
+  while (!stop) {
+    for (auto& client : clients) {
+      if (client == nullptr || !client->alive() || client->ended() > 0) {
+        client = std::make_unique<RawHttp2>(address);
+        for (int i = 0; i < 1024; ++i) client->Open(kMatmul);
+      }
+      client->Read(absl::Milliseconds(20));
+    }
+  }
+}
+
+void SendHalf(const std::string& address, const std::atomic<bool>& stop) {
+  const std::string block(256 << 10, '\n');
+  while (!stop) {
+    RawHttp2 client(address);
+    std::vector<uint32_t> streams;
+    for (int i = 0; i < 4; ++i) {
+      streams.push_back(client.Open(i % 2 == 0 ? kMatmul : kCreate));
+      client.SendPrefix(streams.back(), 1 << 30);
+    }
+    while (!stop && client.alive() &&
+           client.ended() < static_cast<int64_t>(streams.size())) {
+      for (const uint32_t stream : streams) {
+        client.Send(stream, block, false, absl::Milliseconds(20));
+      }
+    }
+    absl::SleepFor(kPause);
+  }
+}
+
+void SendBombs(const std::string& address, const std::atomic<bool>& stop) {
+  const std::string bombs[] = {
+      Repeated(std::string_view("\x0a\0", 2), 8 << 20),
+      Repeated(std::string_view("\x12\0", 2), 8 << 20),
+      Repeated(std::string_view("\x78\1", 2), 8 << 20),
+      Repeated("\xf8\xff\xff\xff\x0f\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+               8 << 20),
+  };
+  const auto channel = Connect(address);
+  while (!stop) {
+    for (const std::string& bomb : bombs) {
+      Call(channel, kMatmul, bomb);
+      Call(channel, kCreate, bomb);
+      if (stop) return;
+    }
+  }
+}
+
+void FloodConnections(const std::string& address,
+                      const std::atomic<bool>& stop) {
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<uint16_t>(
+      std::atoi(address.substr(address.rfind(':') + 1).c_str())));
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const size_t most = std::min<rlim_t>(limit.rlim_cur / 2, 2000);
+  while (!stop) {
+    std::vector<jit::UniqueFd> flood;
+    while (!stop && flood.size() < most) {
+      flood.emplace_back(
+          socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      connect(flood.back().get(), reinterpret_cast<sockaddr*>(&to), sizeof to);
+      if (flood.size() % 50 == 0) absl::SleepFor(absl::Milliseconds(5));
+    }
+    for (int i = 0; !stop && i < 20; ++i) absl::SleepFor(kPause);
+  }
+}
+
+void StallUploads(const std::string& address, const std::atomic<bool>& stop) {
+  const auto channel = Connect(address);
+  const auto stub = v1::TensorService::NewStub(channel);
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_F32);
+  create.set_rows(1024);
+  create.set_columns(1024);
+  create.set_ttl_s(1);
+  while (!stop) {
+    v1::TensorInfo info;
+    {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() +
+                           std::chrono::seconds(5));
+      if (!stub->CreateTensor(&context, create, &info).ok()) {
+        absl::SleepFor(kPause);
+        continue;
+      }
+    }
+    v1::UploadTensorRequest header;
+    header.mutable_header()->set_handle(info.handle());
+    v1::UploadTensorRequest data;
+    data.set_data(std::string(1 << 20, '\1'));
+    const std::string begun =
+        Framed(header.SerializeAsString()) + Framed(data.SerializeAsString());
+    RawHttp2 client(address);
+    for (int i = 0; i < 16; ++i) {
+      client.Send(client.Open(kUpload), begun, false, absl::Seconds(1));
+    }
+    while (!stop && client.alive() && client.ended() < 16) {
+      client.Read(absl::Milliseconds(200));
+    }
+  }
+}
+
+void StormResets(const std::string& address, const std::atomic<bool>& stop) {
+  while (!stop) {
+    RawHttp2 client(address);
+    for (int i = 0; !stop && client.alive() && i < 20000; ++i) {
+      client.Reset(client.Open(kMatmul));
+      if (i % 100 == 0) client.Read(absl::Milliseconds(1));
+    }
+  }
+}
+
+const std::vector<NamedAbuse>& AllAbuses() {
+  static const auto& abuses = *new std::vector<NamedAbuse>{
+      {"never_read", NeverRead},     {"keep_silent", KeepSilent},
+      {"send_half", SendHalf},       {"send_bombs", SendBombs},
+      {"flood", FloodConnections},   {"stall_uploads", StallUploads},
+      {"storm_resets", StormResets},
+  };
+  return abuses;
+}
+
+}  // namespace gemmd::testing

@@ -1,0 +1,364 @@
+// What one client can take from the daemon and from other clients: each test
+// has a client that takes too much, and looks at what others get meanwhile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "clients/cpp/client.h"
+#include "tests/integration/abusers.h"
+#include "tests/integration/daemon_process.h"
+#include "tests/integration/raw_http2.h"
+#include "tests/integration/test_server.h"
+
+namespace gemmd {
+namespace {
+
+using testing::Abuser;
+using testing::DaemonProcess;
+using ::testing::HasSubstr;
+using testing::OnesTimesTwos;
+using testing::RawHttp2;
+using testing::TestServer;
+
+constexpr char kMatmul[] = "/gemmd.v1.MatmulService/Matmul";
+constexpr int64_t kMiB = 1 << 20;
+// Longer than any limit of these tests, shorter than a test's time-out.
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+// A product whose answer is known, with its size announced.
+grpc::Status Multiply(const std::shared_ptr<grpc::Channel>& channel, int64_t m,
+                      int64_t k, absl::Duration timeout = kPatience) {
+  const v1::MatmulRequest request = OnesTimesTwos(m, 1, k);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  context.AddMetadata("gemmd-message-bytes",
+                      std::to_string(request.ByteSizeLong()));
+  v1::MatmulResponse response;
+  const auto stub = v1::MatmulService::NewStub(channel);
+  const grpc::Status status = stub->Matmul(&context, request, &response);
+  if (!status.ok()) return status;
+  std::string expected;
+  const float sum = 2.0f * static_cast<float>(k);
+  for (int64_t i = 0; i < m; ++i) {
+    expected.append(reinterpret_cast<const char*>(&sum), sizeof sum);
+  }
+  return response.d() == expected
+             ? grpc::Status::OK
+             : grpc::Status(grpc::DATA_LOSS, "a wrong product");
+}
+
+// "VmRSS" or "VmHWM", in bytes.
+int64_t MemoryOf(const DaemonProcess& daemon, const std::string& key) {
+  std::ifstream file("/proc/" + std::to_string(daemon.pid()) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(key + ":", 0) == 0) {
+      return std::stoll(line.substr(key.size() + 1)) * 1024;
+    }
+  }
+  return -1;
+}
+
+// The daemon on the host device, for which a wrong or a late answer to an
+// honest client is a failure.
+class LimitsOfADaemon : public ::testing::Test {
+ protected:
+  void Start(std::vector<std::string> flags) {
+    flags.push_back("--device=host");
+    daemon_ = std::make_unique<DaemonProcess>(flags);
+    ASSERT_NE(daemon_->Connect(), nullptr) << daemon_->Log();
+    const grpc::Status first = Multiply(Connect(daemon_->address()), 2, 2);
+    ASSERT_TRUE(first.ok()) << first.error_message();
+    calm_bytes_ = MemoryOf(*daemon_, "VmRSS");
+  }
+
+  // An honest client's product, again and again for a while.
+  void ExpectService(absl::Duration time) {
+    const auto channel = Connect(daemon_->address());
+    const absl::Time end = absl::Now() + time;
+    do {
+      const absl::Time start = absl::Now();
+      const grpc::Status status = Multiply(channel, 2, 1000);
+      ASSERT_TRUE(status.ok())
+          << status.error_code() << " " << status.error_message() << "\n"
+          << daemon_->Log().substr(0, 4000);
+      EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+      absl::SleepFor(absl::Milliseconds(20));
+    } while (absl::Now() < end);
+  }
+  int64_t grown_bytes() const {
+    return MemoryOf(*daemon_, "VmHWM") - calm_bytes_;
+  }
+
+  std::unique_ptr<DaemonProcess> daemon_;
+  int64_t calm_bytes_ = 0;
+};
+
+TEST_F(LimitsOfADaemon, HonestLoadBeyondTheBudgetWaitsItsTurn) {
+  Start({"--max_message_bytes=16777216", "--max_inflight_bytes=16777216"});
+  std::vector<std::future<grpc::Status>> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(std::async(std::launch::async, [&] {
+      const auto channel = Connect(daemon_->address());
+      for (int round = 0; round < 3; ++round) {
+        // 12 MiB: one fits at a time.
+        const grpc::Status status = Multiply(channel, 2, 2 * kMiB);
+        if (!status.ok()) return status;
+      }
+      return grpc::Status::OK;
+    }));
+  }
+  for (auto& client : clients) {
+    const grpc::Status status = client.get();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+  EXPECT_LT(grown_bytes(), 150 * kMiB);
+  ExpectService(absl::ZeroDuration());
+}
+
+TEST_F(LimitsOfADaemon, AnswersThatNobodyReadsAreBounded) {
+  Start({"--max_message_bytes=134217728", "--max_inflight_bytes=134217728"});
+  {
+    const Abuser one(testing::NeverRead, daemon_->address());
+    const Abuser two(testing::NeverRead, daemon_->address());
+    ExpectService(absl::Seconds(4));
+  }
+  EXPECT_LT(grown_bytes(), 300 * kMiB);
+}
+
+TEST_F(LimitsOfADaemon, HalfSentMessagesAreBounded) {
+  Start({"--max_message_bytes=1048576", "--max_inflight_bytes=8388608"});
+  {
+    const Abuser one(testing::SendHalf, daemon_->address());
+    const Abuser two(testing::SendHalf, daemon_->address());
+    ExpectService(absl::Seconds(3));
+  }
+  EXPECT_LT(grown_bytes(), 100 * kMiB);
+}
+
+TEST_F(LimitsOfADaemon, BombsAreNotOpened) {
+  Start({});
+  {
+    const Abuser one(testing::SendBombs, daemon_->address());
+    ExpectService(absl::Seconds(3));
+  }
+  EXPECT_LT(grown_bytes(), 150 * kMiB);
+}
+
+TEST_F(LimitsOfADaemon, SilentCallsLockNobodyOut) {
+  Start({});
+  const Abuser one(testing::KeepSilent, daemon_->address());
+  absl::SleepFor(absl::Seconds(1));
+  ExpectService(absl::Seconds(3));
+}
+
+TEST_F(LimitsOfADaemon, ResetsAndStalledUploadsHarmNobody) {
+  Start({"--max_message_bytes=4194304", "--max_inflight_bytes=8388608"});
+  const Abuser one(testing::StormResets, daemon_->address());
+  const Abuser two(testing::StallUploads, daemon_->address());
+  ExpectService(absl::Seconds(3));
+}
+
+TEST_F(LimitsOfADaemon, ListensAgainAfterItWasOutOfDescriptors) {
+  Start({});
+  const rlimit few = {.rlim_cur = 100, .rlim_max = 100};
+  ASSERT_EQ(prlimit(daemon_->pid(), RLIMIT_NOFILE, &few, nullptr), 0);
+  {
+    const Abuser one(testing::FloodConnections, daemon_->address());
+    absl::SleepFor(absl::Seconds(2));
+  }
+  ExpectService(absl::ZeroDuration());
+}
+
+class LimitsOfAServer : public ::testing::Test {
+ protected:
+  static TestServer::Options Hasty() {
+    TestServer::Options options;
+    options.limits.stall_timeout = absl::Milliseconds(500);
+    options.limits.pressed_stall_timeout = absl::Milliseconds(300);
+    return options;
+  }
+};
+
+TEST_F(LimitsOfAServer, ASmallRequestIsSmall) {
+  TestServer server;
+  const grpc::Status status = server.CallRaw(
+      "/gemmd.v1.TensorService/CreateTensor", std::string(65537, '\0'));
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("65537 bytes; allowed: 65536"));
+}
+
+TEST_F(LimitsOfAServer, AnAnnouncedMessageThatIsTooLargeIsNotRead) {
+  TestServer::Options options;
+  options.limits.max_message_bytes = kMiB;
+  TestServer server(options);
+  grpc::ClientContext context;
+  context.AddMetadata("gemmd-message-bytes", std::to_string(kMiB + 1));
+  v1::MatmulResponse response;
+  const auto stub = v1::MatmulService::NewStub(server.channel());
+  const grpc::Status status =
+      stub->Matmul(&context, OnesTimesTwos(2, 2, 2), &response);
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("allowed: 1048576"));
+}
+
+TEST_F(LimitsOfAServer, ASilentCallIsEnded) {
+  TestServer server(Hasty());
+  RawHttp2 client(server.address());
+  client.Open(kMatmul);
+  const absl::Time start = absl::Now();
+  while (client.ended() == 0 && absl::Now() - start < kPatience) {
+    client.Read(absl::Milliseconds(20));
+  }
+  EXPECT_EQ(client.ended(), 1);
+  EXPECT_TRUE(client.alive());
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(300));
+}
+
+TEST_F(LimitsOfAServer, ACallWhoseAnswerIsNotReadIsEnded) {
+  TestServer server(Hasty());
+  RawHttp2 client(server.address());
+  const std::string request = testing::LargeAnswerRequest(1024);
+  const uint32_t stream = client.Open(kMatmul);
+  client.SendPrefix(stream, static_cast<uint32_t>(request.size()));
+  client.Send(stream, request, true);
+  const absl::Time start = absl::Now();
+  while (client.ended() == 0 && absl::Now() - start < kPatience) {
+    client.Read(absl::Milliseconds(20));
+  }
+  EXPECT_EQ(client.ended(), 1);
+}
+
+TEST_F(LimitsOfAServer, ACallWithoutADeadlineHasOne) {
+  TestServer::Options options;
+  options.limits.max_call_time = absl::Milliseconds(500);
+  TestServer server(options);
+  server.cache().Hold(true);
+  v1::MatmulResponse response;
+  grpc::ClientContext context;
+  const auto stub = v1::MatmulService::NewStub(server.channel());
+  auto call = std::async(std::launch::async, [&] {
+    return stub->Matmul(&context, OnesTimesTwos(2, 2, 2), &response);
+  });
+  server.cache().WaitForGets(1);
+  absl::SleepFor(absl::Seconds(1));
+  server.cache().Hold(false);
+  EXPECT_EQ(call.get().error_code(), grpc::DEADLINE_EXCEEDED);
+}
+
+TEST_F(LimitsOfAServer, OneConnectionHasItsShareOfCalls) {
+  TestServer::Options options;
+  options.limits.max_calls_per_connection = 20;
+  TestServer server(options);
+  RawHttp2 client(server.address());
+  for (int i = 0; i < 30; ++i) client.Open(kMatmul);
+  const absl::Time start = absl::Now();
+  while (client.alive() && client.ended() < 10 &&
+         absl::Now() - start < kPatience) {
+    client.Read(absl::Milliseconds(20));
+  }
+  // Refused beyond 20; or cut off, once it knew the limit and did not care.
+  EXPECT_TRUE(!client.alive() || client.ended() == 10) << client.ended();
+  EXPECT_TRUE(Multiply(server.unix_channel(), 2, 2).ok());
+}
+
+TEST_F(LimitsOfAServer, ConnectionsBeyondTheLimitTakeThePlaceOfIdleOnes) {
+  TestServer::Options options;
+  options.limits.max_connections = 4;
+  TestServer server(options);
+  std::vector<std::unique_ptr<RawHttp2>> idle;
+  for (int i = 0; i < 20; ++i) {
+    idle.push_back(std::make_unique<RawHttp2>(server.address()));
+  }
+  EXPECT_TRUE(Multiply(Connect(server.address()), 2, 2).ok());
+}
+
+TEST_F(LimitsOfAServer, ALineLongerThanTheBudgetTravelsInPieces) {
+  TestServer::Options options;
+  options.limits.max_message_bytes = 256 << 10;
+  options.limits.max_in_flight_bytes = 512 << 10;
+  TestServer server(options);
+  auto client = client::Client::Connect(server.address(), {});
+  ASSERT_TRUE(client.ok()) << client.status();
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_F32);
+  create.set_rows(2);
+  create.set_columns(1'000'001);
+  const auto tensor = (*client)->CreateTensor(create);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  std::string bytes(2 * 4 * 1'000'001, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<char>(i * 2654435761u >> 13);
+  }
+  // In chunks that do not fit anything.
+  const auto stub = v1::TensorService::NewStub(server.channel());
+  grpc::ClientContext context;
+  v1::TensorInfo info;
+  auto stream = stub->UploadTensor(&context, &info);
+  v1::UploadTensorRequest message;
+  message.mutable_header()->set_handle(tensor->handle());
+  ASSERT_TRUE(stream->Write(message));
+  for (size_t at = 0; at < bytes.size(); at += 100'003) {
+    message.set_data(bytes.substr(at, 100'003));
+    ASSERT_TRUE(stream->Write(message));
+  }
+  stream->WritesDone();
+  const grpc::Status sent = stream->Finish();
+  ASSERT_TRUE(sent.ok()) << sent.error_message();
+  std::string back(bytes.size(), '\0');
+  const absl::Status received =
+      (*client)->DownloadTensor(tensor->handle(), {}, absl::MakeSpan(back));
+  ASSERT_TRUE(received.ok()) << received;
+  EXPECT_TRUE(back == bytes);
+}
+
+TEST_F(LimitsOfAServer, ASilentUploadKeepsNoTensor) {
+  TestServer server;
+  const auto stub = v1::TensorService::NewStub(server.channel());
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_F32);
+  create.set_rows(100);
+  create.set_columns(100);
+  v1::TensorInfo info;
+  grpc::ClientContext creating;
+  ASSERT_TRUE(stub->CreateTensor(&creating, create, &info).ok());
+  grpc::ClientContext uploading;
+  auto stream = stub->UploadTensor(&uploading, &info);
+  v1::UploadTensorRequest message;
+  message.mutable_header()->set_handle(info.handle());
+  ASSERT_TRUE(stream->Write(message));
+  message.set_data(std::string(1000, 'x'));
+  ASSERT_TRUE(stream->Write(message));
+  // For the daemon to take both, and to wait for more.
+  absl::SleepFor(absl::Milliseconds(200));
+  grpc::ClientContext deleting;
+  v1::DeleteTensorRequest remove;
+  remove.set_handle(info.handle());
+  v1::DeleteTensorResponse removed;
+  ASSERT_TRUE(stub->DeleteTensor(&deleting, remove, &removed).ok());
+  EXPECT_EQ(server.engine().tensors().bytes(), 0);
+  message.set_data(std::string(39000, 'x'));
+  stream->Write(message);
+  stream->WritesDone();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::NOT_FOUND);
+}
+
+}  // namespace
+}  // namespace gemmd

@@ -1,0 +1,189 @@
+#include "tests/integration/raw_http2.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace gemmd::testing {
+namespace {
+
+// https://www.rfc-editor.org/rfc/rfc9113#name-frame-definitions
+enum Type : uint8_t {
+  kData = 0,
+  kHeaders = 1,
+  kReset = 3,
+  kSettings = 4,
+  kPing = 6,
+  kWindowUpdate = 8,
+};
+constexpr uint8_t kEndStream = 1;
+constexpr uint8_t kAck = 1;
+constexpr uint8_t kEndHeaders = 4;
+constexpr size_t kMaxFrameBytes = 16384;
+
+std::string Big32(uint32_t value) {
+  value = htonl(value);
+  return std::string(reinterpret_cast<const char*>(&value), 4);
+}
+
+uint32_t FromBig32(const char* bytes) {
+  uint32_t value;
+  std::memcpy(&value, bytes, 4);
+  return ntohl(value);
+}
+
+// A header as HPACK has it without compression.
+std::string Literal(std::string_view name, std::string_view value) {
+  std::string out(1, '\0');
+  out += static_cast<char>(name.size());
+  out.append(name);
+  out += static_cast<char>(value.size());
+  out.append(value);
+  return out;
+}
+
+}  // namespace
+
+RawHttp2::RawHttp2(const std::string& address)
+    : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<uint16_t>(
+      std::atoi(address.substr(address.rfind(':') + 1).c_str())));
+  const timeval patience = {.tv_sec = 5, .tv_usec = 0};
+  setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  alive_ = connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
+  Write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  Frame(kSettings, 0, 0, "");
+}
+
+uint32_t RawHttp2::Open(std::string_view path) {
+  const uint32_t stream = next_stream_;
+  next_stream_ += 2;
+  windows_[stream] = initial_window_;
+  Frame(kHeaders, kEndHeaders, stream,
+        Literal(":method", "POST") + Literal(":scheme", "http") +
+            Literal(":path", path) + Literal(":authority", "test") +
+            Literal("te", "trailers") +
+            Literal("content-type", "application/grpc"));
+  return stream;
+}
+
+int64_t RawHttp2::Send(uint32_t stream, std::string_view bytes, bool end,
+                       absl::Duration patience) {
+  int64_t sent = 0;
+  while (alive_ && windows_.count(stream) > 0) {
+    const int64_t most = std::min(window_, windows_[stream]);
+    const auto part = bytes.substr(
+        0, std::clamp<int64_t>(most, 0, static_cast<int64_t>(kMaxFrameBytes)));
+    if (part.empty() && !bytes.empty()) {
+      if (!ReadFrame(patience)) break;
+      continue;
+    }
+    bytes.remove_prefix(part.size());
+    Frame(kData, end && bytes.empty() ? kEndStream : 0, stream, part);
+    window_ -= part.size();
+    windows_[stream] -= part.size();
+    sent += part.size();
+    if (bytes.empty()) break;
+    while (ReadFrame(absl::ZeroDuration())) {
+    }
+  }
+  return sent;
+}
+
+void RawHttp2::SendPrefix(uint32_t stream, uint32_t size) {
+  Send(stream, std::string(1, '\0') + Big32(size), false);
+}
+
+void RawHttp2::Reset(uint32_t stream) {
+  Frame(kReset, 0, stream, Big32(8));  // CANCEL
+  windows_.erase(stream);
+}
+
+void RawHttp2::Read(absl::Duration time) {
+  const absl::Time end = absl::Now() + time;
+  while (alive_ && absl::Now() < end) ReadFrame(end - absl::Now());
+}
+
+void RawHttp2::Write(std::string_view bytes) {
+  while (alive_ && !bytes.empty()) {
+    const ssize_t written =
+        send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (written <= 0) {
+      alive_ = false;
+    } else {
+      bytes.remove_prefix(written);
+    }
+  }
+}
+
+void RawHttp2::Frame(uint8_t type, uint8_t flags, uint32_t stream,
+                     std::string_view payload) {
+  std::string frame = Big32(static_cast<uint32_t>(payload.size())).substr(1);
+  frame += static_cast<char>(type);
+  frame += static_cast<char>(flags);
+  frame += Big32(stream);
+  frame.append(payload);
+  Write(frame);
+}
+
+bool RawHttp2::Fill(char* to, size_t size, absl::Duration patience) {
+  while (size > 0) {
+    pollfd waiting = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    const int ready = poll(
+        &waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(patience)));
+    if (ready <= 0) return false;
+    const ssize_t read = recv(fd_.get(), to, size, 0);
+    if (read <= 0) {
+      alive_ = false;
+      return false;
+    }
+    to += read;
+    size -= read;
+    patience = absl::Seconds(5);  // The rest of a frame is on its way.
+  }
+  return true;
+}
+
+bool RawHttp2::ReadFrame(absl::Duration patience) {
+  char head[9];
+  if (!alive_ || !Fill(head, sizeof head, patience)) return false;
+  const size_t size = FromBig32(head) >> 8;
+  const uint8_t type = head[3];
+  const uint8_t flags = head[4];
+  const uint32_t stream = FromBig32(head + 5) & 0x7fffffff;
+  std::string payload(size, '\0');
+  if (!Fill(payload.data(), size, absl::Seconds(5))) return false;
+  if (type == kSettings && (flags & kAck) == 0) {
+    for (size_t at = 0; at + 6 <= size; at += 6) {
+      if (payload[at] != 0 || payload[at + 1] != 4) continue;
+      const int64_t initial = FromBig32(payload.data() + at + 2);
+      for (auto& [id, window] : windows_) window += initial - initial_window_;
+      initial_window_ = initial;
+    }
+    Frame(kSettings, kAck, 0, "");
+  } else if (type == kPing && (flags & kAck) == 0) {
+    Frame(kPing, kAck, 0, payload);
+  } else if (type == kWindowUpdate) {
+    const int64_t more = FromBig32(payload.data()) & 0x7fffffff;
+    if (stream == 0) {
+      window_ += more;
+    } else if (windows_.count(stream) > 0) {
+      windows_[stream] += more;
+    }
+  } else if (type == kReset ||
+             (type == kHeaders && (flags & kEndStream) != 0)) {
+    if (windows_.erase(stream) > 0) ++ended_;
+  }
+  return true;
+}
+
+}  // namespace gemmd::testing

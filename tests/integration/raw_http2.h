@@ -1,0 +1,60 @@
+// A client that speaks HTTP/2 by hand, so that it can do what no library
+// would: open streams and say nothing, send half of a message, never read.
+// Thread-compatible; every wait is bounded.
+#ifndef GEMMD_TESTS_INTEGRATION_RAW_HTTP2_H_
+#define GEMMD_TESTS_INTEGRATION_RAW_HTTP2_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "jit/base/file.h"
+
+namespace gemmd::testing {
+
+class RawHttp2 {
+ public:
+  // `address` is "127.0.0.1:50051".
+  explicit RawHttp2(const std::string& address);
+
+  // Whether the connection stands, as far as is known.
+  bool alive() const { return alive_; }
+
+  // Opens a call of "/gemmd.v1.MatmulService/Matmul"; returns its stream.
+  uint32_t Open(std::string_view path);
+  // Sends what the daemon's windows allow, at most until `patience` is over
+  // without any progress. Returns how many bytes went.
+  int64_t Send(uint32_t stream, std::string_view bytes, bool end,
+               absl::Duration patience = absl::Seconds(5));
+  // The prefix of a gRPC message of `size` bytes, of which none need follow.
+  void SendPrefix(uint32_t stream, uint32_t size);
+  void Reset(uint32_t stream);
+  // Takes what the daemon sends for `time`, or until it closes the connection;
+  // answers nothing that gives it more room to send.
+  void Read(absl::Duration time);
+
+  // Streams that the daemon has ended.
+  int64_t ended() const { return ended_; }
+
+ private:
+  void Write(std::string_view bytes);
+  void Frame(uint8_t type, uint8_t flags, uint32_t stream,
+             std::string_view payload);
+  // Reads and handles one frame; false when none came in time.
+  bool ReadFrame(absl::Duration patience);
+  bool Fill(char* to, size_t size, absl::Duration patience);
+
+  jit::UniqueFd fd_;
+  bool alive_ = false;
+  uint32_t next_stream_ = 1;
+  int64_t initial_window_ = 65535;
+  int64_t window_ = 65535;
+  std::map<uint32_t, int64_t> windows_;
+  int64_t ended_ = 0;
+};
+
+}  // namespace gemmd::testing
+
+#endif  // GEMMD_TESTS_INTEGRATION_RAW_HTTP2_H_
