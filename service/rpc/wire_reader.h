@@ -15,7 +15,7 @@ namespace gemmd::rpc {
 
 class WireReader {
  public:
-  // Of one message. Ours have four; a client of a later version may add some.
+  // Of one message: some more than any that we know has.
   static constexpr int kMaxFields = 64;
 
   // The pieces, and what they point to, outlive the reader.
