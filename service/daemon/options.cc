@@ -39,14 +39,6 @@ void DeclareNetwork(cli::Command& c, Options& o) {
          "daemon serves.");
   c.Int("--network-threads N", o.server.loops, {1, 64},
         "Threads that move messages.");
-  c.Bytes("--max-message-bytes BYTES", o.server.limits.max_message_bytes,
-          {65536, std::numeric_limits<int32_t>::max()},
-          "Largest request or response.");
-  c.Bytes("--max-inflight-bytes BYTES", o.server.limits.max_in_flight_bytes,
-          {65536},
-          "Bytes of received requests that are held at a time, at least "
-          "--max-message-bytes; beyond it requests are refused with "
-          "RESOURCE_EXHAUSTED.");
   c.Duration("--drain-grace TIME", o.server.drain_grace, kMs,
              {absl::ZeroDuration(), absl::Hours(1)},
              "After SIGTERM the daemon reports NOT_SERVING but serves on for "
@@ -56,6 +48,51 @@ void DeclareNetwork(cli::Command& c, Options& o) {
              "Calls that still run so long after the grace period are "
              "cancelled and compiles killed. What has not stopped 2 seconds "
              "later is given up, and the exit code is 3.");
+}
+
+void DeclareLimits(cli::Command& c, rpc::Limits& limits) {
+  const absl::Duration never = absl::InfiniteDuration();
+  c.Heading("Limits of clients");
+  c.Bytes("--max-message-bytes BYTES", limits.max_message_bytes,
+          {65536, std::numeric_limits<int32_t>::max()},
+          "Largest request or response.");
+  c.Bytes("--max-inflight-bytes BYTES", limits.max_in_flight_bytes, {65536},
+          "Bytes of requests that are held at a time, and as many of "
+          "responses, at least --max-message-bytes; beyond it calls wait. One "
+          "connection gets half of it.");
+  c.Duration("--max-wait TIME", limits.max_wait, kSecond, {kMs, never},
+             "How long a call waits for room before it gets "
+             "RESOURCE_EXHAUSTED.");
+  c.Int("--max-connections N", limits.max_connections, {1, 24000},
+        "Connections at a time, and at most 3 of 8 file descriptors; beyond "
+        "it the one that idles for longest is closed.");
+  c.Int("--max-calls N", limits.max_calls, {16, 1 << 20},
+        "Calls at a time, shared by the connections.");
+  c.Int("--max-calls-per-connection N", limits.max_calls_per_connection,
+        {1, 65536}, "Calls at a time of one connection.");
+  c.Duration("--stall-timeout TIME", limits.stall_timeout, kSecond,
+             {kMs, never},
+             "A call is ended when less than 64 KiB of what it waits for come "
+             "or go in so long.");
+  c.Duration("--pressed-stall-timeout TIME", limits.pressed_stall_timeout,
+             kSecond, {kMs, never},
+             "The same while others wait for what such calls hold.");
+  c.Duration("--max-call-time TIME", limits.max_call_time, kSecond,
+             {kMs, never}, "A call without a deadline is ended after so long.");
+  c.Duration("--connection-idle TIME", limits.connection_idle, kSecond,
+             {kSecond, never},
+             "A connection without calls is asked to come again after so "
+             "long.");
+  c.Duration("--connection-age TIME", limits.connection_age, kSecond,
+             {kSecond, never},
+             "Any connection is asked to come again after so long.");
+  c.Duration("--keepalive-time TIME", limits.keepalive_time, kSecond,
+             {kSecond, never},
+             "A silent connection is asked whether it is alive after so "
+             "long.");
+  c.Duration("--keepalive-timeout TIME", limits.keepalive_timeout, kSecond,
+             {kMs, never},
+             "A connection that does not answer for so long is closed.");
 }
 
 void DeclareProducts(cli::Command& c, Options& o) {
@@ -121,6 +158,7 @@ Options::Options() {
 
 void Declare(cli::Command& command, Options& options) {
   DeclareNetwork(command, options);
+  DeclareLimits(command, options.server.limits);
   DeclareProducts(command, options);
   DeclareKernels(command, options);
 }

@@ -102,7 +102,7 @@ absl::Status Budget::Wait::await_resume() {
     return absl::ResourceExhaustedError(
         absl::StrCat(bytes_, " bytes of ", budget_.what_,
                      " can never be held: the limit is ", budget_.total_bytes_,
-                     " (--max_inflight_bytes)"));
+                     " (--max-inflight-bytes)"));
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "the daemon waited for room for ", bytes_, " bytes of ", budget_.what_,

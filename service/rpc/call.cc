@@ -236,7 +236,7 @@ void Call::Sweep() {
     return End(absl::DeadlineExceededError(
         absl::StrCat("the call had no deadline and took longer than ",
                      absl::FormatDuration(runtime_.limits.max_call_time),
-                     " (--max_call_time)")));
+                     " (--max-call-time)")));
   }
   if (state_ == State::kReading && connection_->overrun()) {
     return End(absl::ResourceExhaustedError(absl::StrCat(
@@ -276,7 +276,7 @@ void Call::EndIfStalled() {
   }
   End(absl::DeadlineExceededError(absl::StrCat(
       reading ? "the client has sent" : "the client has taken", " nothing for ",
-      absl::FormatDuration(patience), " (--stall_timeout)")));
+      absl::FormatDuration(patience), " (--stall-timeout)")));
 }
 
 }  // namespace gemmd::rpc

@@ -112,7 +112,7 @@ class LimitsOfADaemon : public ::testing::Test {
 };
 
 TEST_F(LimitsOfADaemon, HonestLoadBeyondTheBudgetWaitsItsTurn) {
-  Start({"--max_message_bytes=16777216", "--max_inflight_bytes=16777216"});
+  Start({"--max-message-bytes=16MiB", "--max-inflight-bytes=16MiB"});
   std::vector<std::future<grpc::Status>> clients;
   for (int i = 0; i < 8; ++i) {
     clients.push_back(std::async(std::launch::async, [&] {
@@ -134,7 +134,7 @@ TEST_F(LimitsOfADaemon, HonestLoadBeyondTheBudgetWaitsItsTurn) {
 }
 
 TEST_F(LimitsOfADaemon, AnswersThatNobodyReadsAreBounded) {
-  Start({"--max_message_bytes=134217728", "--max_inflight_bytes=134217728"});
+  Start({"--max-message-bytes=128MiB", "--max-inflight-bytes=128MiB"});
   {
     const Abuser one(testing::NeverRead, daemon_->address());
     const Abuser two(testing::NeverRead, daemon_->address());
@@ -144,7 +144,7 @@ TEST_F(LimitsOfADaemon, AnswersThatNobodyReadsAreBounded) {
 }
 
 TEST_F(LimitsOfADaemon, HalfSentMessagesAreBounded) {
-  Start({"--max_message_bytes=1048576", "--max_inflight_bytes=8388608"});
+  Start({"--max-message-bytes=1MiB", "--max-inflight-bytes=8MiB"});
   {
     const Abuser one(testing::SendHalf, daemon_->address());
     const Abuser two(testing::SendHalf, daemon_->address());
@@ -170,7 +170,7 @@ TEST_F(LimitsOfADaemon, SilentCallsLockNobodyOut) {
 }
 
 TEST_F(LimitsOfADaemon, ResetsAndStalledUploadsHarmNobody) {
-  Start({"--max_message_bytes=4194304", "--max_inflight_bytes=8388608"});
+  Start({"--max-message-bytes=4MiB", "--max-inflight-bytes=8MiB"});
   const Abuser one(testing::StormResets, daemon_->address());
   const Abuser two(testing::StallUploads, daemon_->address());
   ExpectService(absl::Seconds(3));
