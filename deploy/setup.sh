@@ -9,7 +9,8 @@ packages=(
   g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
   libabsl-dev libgtest-dev libgmock-dev libopenblas-pthread-dev libssl-dev
-  libspdlog-dev libcli11-dev python3 python3-venv redis-tools
+  libseccomp-dev libspdlog-dev libcli11-dev libzstd-dev python3 python3-venv
+  redis-tools
 )
 
 missing=()

@@ -65,12 +65,19 @@ absl::StatusOr<std::vector<v1::Execution>> Client::PrepareKernels(
 }
 
 absl::StatusOr<std::vector<v1::KernelSummary>> Client::ListKernels() {
-  grpc::ClientContext context;
-  Prepare(context, absl::ZeroDuration());
-  v1::ListKernelsResponse response;
-  RETURN_IF_ERROR(ToStatus(kernels_->ListKernels(&context, {}, &response)));
-  return std::vector<v1::KernelSummary>(response.kernels().begin(),
-                                        response.kernels().end());
+  std::vector<v1::KernelSummary> kernels;
+  v1::ListKernelsRequest request;
+  do {
+    grpc::ClientContext context;
+    Prepare(context, absl::ZeroDuration());
+    v1::ListKernelsResponse page;
+    RETURN_IF_ERROR(ToStatus(kernels_->ListKernels(&context, request, &page)));
+    for (v1::KernelSummary& kernel : *page.mutable_kernels()) {
+      kernels.push_back(std::move(kernel));
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return kernels;
 }
 
 absl::StatusOr<v1::KernelDescription> Client::DescribeKernel(

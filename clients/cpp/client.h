@@ -122,6 +122,7 @@ class Client {
   // Compiles and loads what the problems would use; device "" means all.
   absl::StatusOr<std::vector<v1::Execution>> PrepareKernels(
       absl::Span<const v1::Problem> problems, const std::string& device = "");
+  // All of them, however many pages that takes.
   absl::StatusOr<std::vector<v1::KernelSummary>> ListKernels();
   absl::StatusOr<v1::KernelDescription> DescribeKernel(const std::string& key);
   absl::Status EvictKernel(const std::string& key);

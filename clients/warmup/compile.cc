@@ -113,6 +113,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
        .warn = [&progress](const std::string& text) { progress.Note(text); }},
       std::move(compiler));
   const int failed = GetAll(*cache, instances, jobs, progress);
+  cache->Flush();
   const jit::CacheStatistics statistics = cache->statistics();
   progress.Note(absl::StrFormat(
       "%d problems, %d kernels: %d compiled, %d there already, %d failed, %d "

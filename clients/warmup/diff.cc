@@ -10,11 +10,11 @@
 namespace gemmd::warmup {
 namespace {
 
-using ByKey = std::map<std::string, const jit::CompiledKernel*>;
+using ByKey = std::map<std::string, const jit::EntrySummary*>;
 
-ByKey Index(const KernelSet& set) {
+ByKey Index(const KernelList& list) {
   ByKey by_key;
-  for (const jit::CompiledKernel& kernel : set.kernels) {
+  for (const jit::EntrySummary& kernel : list.kernels) {
     by_key[kernel.key] = &kernel;
   }
   return by_key;
@@ -35,14 +35,18 @@ absl::StatusOr<int> Run(const Flags& flags) {
   if (flags.positional().size() != 2) {
     return absl::InvalidArgumentError("give two cache directories");
   }
-  ASSIGN_OR_RETURN(const KernelSet one, LoadKernels(flags.positional()[0]));
-  ASSIGN_OR_RETURN(const KernelSet other, LoadKernels(flags.positional()[1]));
+  ASSIGN_OR_RETURN(const KernelList one, ListKernels(flags.positional()[0]));
+  ASSIGN_OR_RETURN(const KernelList other, ListKernels(flags.positional()[1]));
   const ByKey left = Index(one), right = Index(other);
   bool differ = PrintAlone('-', left, right);
   differ |= PrintAlone('+', right, left);
   for (const auto& [key, kernel] : left) {
-    const auto found = right.find(key);
-    if (found == right.end() || found->second->cubin == kernel->cubin) continue;
+    if (!right.contains(key)) continue;
+    ASSIGN_OR_RETURN(const jit::CompiledKernel a,
+                     OpenToRead(flags.positional()[0]).Peek(key));
+    ASSIGN_OR_RETURN(const jit::CompiledKernel b,
+                     OpenToRead(flags.positional()[1]).Peek(key));
+    if (a.cubin == b.cubin) continue;
     absl::PrintF("! %s %s: cubins differ\n", key.substr(0, 16), kernel->name);
     differ = true;
   }

@@ -1,5 +1,6 @@
 // gemm-warmup gc: makes a cache directory smaller.
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
@@ -18,8 +19,8 @@ absl::Status RemoveOthers(jit::DiskStore& store, const Flags& flags) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<jit::Compiler> compiler,
       jit::CreateNvrtcCompiler({.nvrtc_path = flags.Get("nvrtc", "")}));
-  ASSIGN_OR_RETURN(const KernelSet set, LoadKernels(store.directory()));
-  for (const jit::CompiledKernel& kernel : set.kernels) {
+  ASSIGN_OR_RETURN(const KernelList list, ListKernels(store.directory()));
+  for (const jit::EntrySummary& kernel : list.kernels) {
     if (kernel.compiler == compiler->identity()) continue;
     RETURN_IF_ERROR(store.Remove(kernel.key));
   }
@@ -29,7 +30,7 @@ absl::Status RemoveOthers(jit::DiskStore& store, const Flags& flags) {
 absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
   ASSIGN_OR_RETURN(const int64_t limit, flags.GetBytes("limit_bytes", 0));
-  RETURN_IF_ERROR(LoadKernels(directory).status());
+  RETURN_IF_ERROR(ListKernels(directory).status());
   jit::DiskStore store({.directory = directory});
   const int64_t bytes_before = store.BytesUsed();
   const size_t kernels_before = store.Keys().size();
@@ -39,7 +40,9 @@ absl::StatusOr<int> Run(const Flags& flags) {
                  jit::TuningStore(directory).RemoveOthers(
                      jit::TemplateLibrary::Embedded().Digest()));
   }
-  RETURN_IF_ERROR(store.Collect(limit));
+  // Nothing given: as much as its daemon lets it hold.
+  RETURN_IF_ERROR(
+      store.Collect(limit == 0 ? std::nullopt : std::optional<int64_t>(limit)));
   absl::PrintF("kernels        %d -> %d\n", kernels_before,
                store.Keys().size());
   absl::PrintF("bytes on disk  %d -> %d\n", bytes_before, store.BytesUsed());

@@ -16,32 +16,36 @@
 
 namespace gemmd::warmup {
 
-absl::StatusOr<KernelSet> LoadKernels(const std::string& directory) {
+jit::DiskStore OpenToRead(const std::string& directory) {
+  return jit::DiskStore({.directory = directory, .read_only = true});
+}
+
+absl::StatusOr<KernelList> ListKernels(const std::string& directory) {
   std::error_code error;
   if (!std::filesystem::is_directory(directory + "/entries", error)) {
     return absl::NotFoundError(
         absl::StrCat(directory, " is not a cache directory"));
   }
-  jit::DiskStore store({.directory = directory, .read_only = true});
+  const jit::DiskStore store = OpenToRead(directory);
   if (const absl::Status status = store.CheckReadable(); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat("cannot read ", directory,
                                                     ": ", status.message()));
   }
-  KernelSet set;
+  KernelList list;
   for (const std::string& key : store.Keys()) {
-    absl::StatusOr<jit::CompiledKernel> kernel = store.Load(key);
+    absl::StatusOr<jit::EntrySummary> kernel = store.Summary(key);
     if (kernel.ok()) {
-      set.kernels.push_back(*std::move(kernel));
-    } else {
-      ++set.damaged;
+      list.kernels.push_back(*std::move(kernel));
+    } else if (!absl::IsNotFound(kernel.status())) {
+      ++list.damaged;
       absl::FPrintF(stderr, "%s: %s\n", key, kernel.status().message());
     }
   }
-  std::sort(set.kernels.begin(), set.kernels.end(),
-            [](const jit::CompiledKernel& a, const jit::CompiledKernel& b) {
+  std::sort(list.kernels.begin(), list.kernels.end(),
+            [](const jit::EntrySummary& a, const jit::EntrySummary& b) {
               return std::tie(a.name, a.key) < std::tie(b.name, b.key);
             });
-  return set;
+  return list;
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& file) {

@@ -11,15 +11,15 @@ namespace {
 
 absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
-  ASSIGN_OR_RETURN(const KernelSet set, LoadKernels(directory));
+  ASSIGN_OR_RETURN(const KernelList list, ListKernels(directory));
   absl::PrintF("%-16s %9s %9s %8s  %s\n", "KEY", "BYTES", "REGISTERS", "MS",
                "NAME");
-  for (const jit::CompiledKernel& kernel : set.kernels) {
+  for (const jit::EntrySummary& kernel : list.kernels) {
     absl::PrintF("%-16s %9d %9d %8d  %s\n", kernel.key.substr(0, 16),
-                 kernel.cubin.size(), kernel.registers, kernel.compile_ms,
+                 kernel.cubin_bytes, kernel.registers, kernel.compile_ms,
                  kernel.name);
   }
-  return set.damaged == 0 ? kExitComplete : kExitIncomplete;
+  return list.damaged == 0 ? kExitComplete : kExitIncomplete;
 }
 
 }  // namespace

@@ -17,16 +17,16 @@
 namespace gemmd::warmup {
 namespace {
 
-// The kernel whose name, or the start of whose key, is `word`.
-absl::StatusOr<jit::CompiledKernel> Pick(const KernelSet& set,
-                                         const std::string& word) {
-  std::vector<const jit::CompiledKernel*> found;
-  for (const jit::CompiledKernel& kernel : set.kernels) {
+// The key of the kernel whose name, or the start of whose key, is `word`.
+absl::StatusOr<std::string> Pick(const KernelList& list,
+                                 const std::string& word) {
+  std::vector<const jit::EntrySummary*> found;
+  for (const jit::EntrySummary& kernel : list.kernels) {
     if (kernel.name == word || absl::StartsWith(kernel.key, word)) {
       found.push_back(&kernel);
     }
   }
-  if (found.size() == 1) return *found[0];
+  if (found.size() == 1) return found[0]->key;
   if (found.empty()) {
     return absl::NotFoundError(
         absl::StrCat("no kernel has the name or key ", word));
@@ -64,9 +64,10 @@ absl::StatusOr<int> Run(const Flags& flags) {
   if (flags.positional().size() != 1) {
     return absl::InvalidArgumentError("give one KERNEL: its name or key");
   }
-  ASSIGN_OR_RETURN(const KernelSet set, LoadKernels(directory));
+  ASSIGN_OR_RETURN(const KernelList list, ListKernels(directory));
+  ASSIGN_OR_RETURN(const std::string key, Pick(list, flags.positional()[0]));
   ASSIGN_OR_RETURN(const jit::CompiledKernel kernel,
-                   Pick(set, flags.positional()[0]));
+                   OpenToRead(directory).Peek(key));
   if (flags.Has("source")) {
     std::fwrite(kernel.source.data(), 1, kernel.source.size(), stdout);
     return kExitComplete;

@@ -8,7 +8,6 @@
 #include "clients/warmup/kernels.h"
 #include "jit/base/folder.h"
 #include "jit/base/status.h"
-#include "jit/cache/disk_store.h"
 #include "jit/cache/tuning_store.h"
 
 namespace gemmd::warmup {
@@ -22,17 +21,17 @@ size_t CountFiles(const std::string& directory, const char* folder) {
 
 absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
-  ASSIGN_OR_RETURN(const KernelSet set, LoadKernels(directory));
+  ASSIGN_OR_RETURN(const KernelList list, ListKernels(directory));
   int64_t cubin_bytes = 0, compile_ms = 0;
   std::map<std::string, int> by_compiler;
-  for (const jit::CompiledKernel& kernel : set.kernels) {
-    cubin_bytes += static_cast<int64_t>(kernel.cubin.size());
+  for (const jit::EntrySummary& kernel : list.kernels) {
+    cubin_bytes += kernel.cubin_bytes;
     compile_ms += kernel.compile_ms;
     ++by_compiler[kernel.compiler];
   }
-  const jit::DiskStore store({.directory = directory, .read_only = true});
-  absl::PrintF("kernels        %d\n", set.kernels.size());
-  absl::PrintF("damaged        %d\n", set.damaged);
+  const jit::DiskStore store = OpenToRead(directory);
+  absl::PrintF("kernels        %d\n", list.kernels.size());
+  absl::PrintF("damaged        %d\n", list.damaged);
   absl::PrintF("quarantined    %d\n", CountFiles(directory, "quarantine"));
   absl::PrintF("tuning records %d\n",
                jit::TuningStore(directory, /*read_only=*/true).All().size());
@@ -43,7 +42,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
   for (const auto& [compiler, count] : by_compiler) {
     absl::PrintF("%-14d by %s\n", count, compiler);
   }
-  return set.damaged == 0 ? kExitComplete : kExitIncomplete;
+  return list.damaged == 0 ? kExitComplete : kExitIncomplete;
 }
 
 }  // namespace

@@ -41,34 +41,41 @@ absl::StatusOr<int> Run(const Flags& flags) {
       const int64_t jobs,
       flags.GetInt("jobs", std::thread::hardware_concurrency(), 1));
   ASSIGN_OR_RETURN(const int64_t sample, flags.GetInt("sample", 0, 1));
-  ASSIGN_OR_RETURN(KernelSet set, LoadKernels(directory));
+  ASSIGN_OR_RETURN(KernelList set, ListKernels(directory));
   ASSIGN_OR_RETURN(
       const std::unique_ptr<jit::Compiler> compiler,
       jit::CreateNvrtcCompiler({.nvrtc_path = flags.Get("nvrtc", ""),
                                 .worker_program = "/proc/self/exe"}));
-  // Another compiler may well give other bytes.
-  const auto others =
-      std::partition(set.kernels.begin(), set.kernels.end(),
-                     [&compiler](const jit::CompiledKernel& kernel) {
-                       return kernel.compiler == compiler->identity();
-                     });
-  const auto skipped = std::distance(others, set.kernels.end());
-  set.kernels.erase(others, set.kernels.end());
   if (sample > 0 && static_cast<size_t>(sample) < set.kernels.size()) {
     std::shuffle(set.kernels.begin(), set.kernels.end(),
                  std::mt19937(std::random_device()()));
     set.kernels.resize(static_cast<size_t>(sample));
   }
 
+  const jit::DiskStore store = OpenToRead(directory);
   Progress progress(stdout, static_cast<int>(set.kernels.size()));
   std::atomic<size_t> next = 0;
-  std::atomic<int> failed = 0;
+  std::atomic<int> identical = 0, failed = 0, skipped = 0;
+  std::atomic<int> damaged = set.damaged;
   const auto work = [&] {
     for (size_t i; (i = next++) < set.kernels.size();) {
-      const jit::CompiledKernel& kernel = set.kernels[i];
-      const absl::Status status = Verify(*compiler, kernel);
-      if (!status.ok()) {
+      const jit::EntrySummary& kernel = set.kernels[i];
+      const absl::StatusOr<jit::CompiledKernel> whole = store.Peek(kernel.key);
+      // Another compiler may well give other bytes.
+      const bool own = kernel.compiler == compiler->identity();
+      const absl::Status status = !whole.ok() ? whole.status()
+                                  : own       ? Verify(*compiler, *whole)
+                                              : absl::OkStatus();
+      if (!whole.ok()) {
+        ++damaged;
+      } else if (!own) {
+        ++skipped;
+      } else if (!status.ok()) {
         ++failed;
+      } else {
+        ++identical;
+      }
+      if (!status.ok()) {
         progress.Note(absl::StrCat("failed: ", kernel.name, " (", kernel.key,
                                    "): ", status.message()));
       }
@@ -82,9 +89,9 @@ absl::StatusOr<int> Run(const Flags& flags) {
   progress.Note(absl::StrFormat(
       "%d kernels compiled again: %d identical, %d not; %d damaged, %d skipped "
       "(made by another compiler)",
-      set.kernels.size(), set.kernels.size() - failed, failed.load(),
-      set.damaged, skipped));
-  return failed == 0 && set.damaged == 0 ? kExitComplete : kExitIncomplete;
+      identical + failed, identical.load(), failed.load(), damaged.load(),
+      skipped.load()));
+  return failed == 0 && damaged == 0 ? kExitComplete : kExitIncomplete;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -23,27 +24,36 @@ absl::Status ErrnoStatus(int error, absl::string_view what) {
                                    std::generic_category().message(error)));
 }
 
-absl::StatusOr<std::string> ReadFileAt(int folder, const std::string& name,
-                                       int64_t limit_bytes) {
+namespace {
+
+struct OpenFile {
+  UniqueFd file;
+  int64_t bytes = 0;
+};
+
+absl::StatusOr<OpenFile> OpenFileAt(int folder, const std::string& name) {
   // O_NONBLOCK: opening a FIFO that someone put there must not wait.
-  const UniqueFd file(openat(folder, name.c_str(),
-                             O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!file.ok()) {
+  OpenFile open;
+  open.file = UniqueFd(openat(folder, name.c_str(),
+                              O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!open.file.ok()) {
     if (errno == ELOOP) return absl::DataLossError("file is a link");
     return ErrnoStatus(errno, "open a file");
   }
   struct stat facts;
-  if (fstat(file.get(), &facts) != 0) return ErrnoStatus(errno, "stat a file");
-  if (!S_ISREG(facts.st_mode)) return absl::DataLossError("not a regular file");
-  if (facts.st_size > limit_bytes) {
-    return absl::DataLossError(absl::StrCat("file has ", facts.st_size,
-                                            " bytes; limit: ", limit_bytes));
+  if (fstat(open.file.get(), &facts) != 0) {
+    return ErrnoStatus(errno, "stat a file");
   }
-  std::string bytes(static_cast<size_t>(facts.st_size), '\0');
+  if (!S_ISREG(facts.st_mode)) return absl::DataLossError("not a regular file");
+  open.bytes = facts.st_size;
+  return open;
+}
+
+absl::StatusOr<std::string> ReadStart(int file, size_t size) {
+  std::string bytes(size, '\0');
   size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t got =
-        read(file.get(), bytes.data() + done, bytes.size() - done);
+    const ssize_t got = read(file, bytes.data() + done, bytes.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ErrnoStatus(errno, "read a file");
     if (got == 0) break;  // Cut off meanwhile; a checksum will tell.
@@ -51,6 +61,25 @@ absl::StatusOr<std::string> ReadFileAt(int folder, const std::string& name,
   }
   bytes.resize(done);
   return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFileAt(int folder, const std::string& name,
+                                       int64_t limit_bytes) {
+  ASSIGN_OR_RETURN(const OpenFile open, OpenFileAt(folder, name));
+  if (open.bytes > limit_bytes) {
+    return absl::DataLossError(
+        absl::StrCat("file has ", open.bytes, " bytes; limit: ", limit_bytes));
+  }
+  return ReadStart(open.file.get(), static_cast<size_t>(open.bytes));
+}
+
+absl::StatusOr<std::string> ReadStartAt(int folder, const std::string& name,
+                                        size_t bytes) {
+  ASSIGN_OR_RETURN(const OpenFile open, OpenFileAt(folder, name));
+  return ReadStart(open.file.get(),
+                   std::min(bytes, static_cast<size_t>(open.bytes)));
 }
 
 absl::StatusOr<std::string> ReadAll(int file, int64_t limit_bytes) {

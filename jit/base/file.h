@@ -42,6 +42,10 @@ absl::Status ErrnoStatus(int error, absl::string_view what);
 absl::StatusOr<std::string> ReadFileAt(int folder, const std::string& name,
                                        int64_t limit_bytes);
 
+// At most the first `bytes` of a file, otherwise as ReadFileAt.
+absl::StatusOr<std::string> ReadStartAt(int folder, const std::string& name,
+                                        size_t bytes);
+
 // All bytes of `file`, which may be a pipe. Errors as those of ReadFileAt.
 absl::StatusOr<std::string> ReadAll(int file, int64_t limit_bytes);
 

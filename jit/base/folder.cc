@@ -75,6 +75,7 @@ std::vector<FileUse> UsesIn(const UniqueFd& folder) {
     }
     uses.push_back({.name = std::move(name),
                     .bytes = BytesOnDisk(facts.st_size),
+                    .is_folder = S_ISDIR(facts.st_mode),
                     .used = absl::TimeFromTimespec(facts.st_mtim)});
   }
   std::sort(uses.begin(), uses.end(), [](const FileUse& a, const FileUse& b) {

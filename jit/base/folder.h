@@ -29,7 +29,8 @@ std::vector<std::string> NamesIn(const UniqueFd& folder);
 struct FileUse {
   std::string name;
   int64_t bytes = 0;  // On disk: whole blocks.
-  absl::Time used;    // When it was last written or marked as used.
+  bool is_folder = false;
+  absl::Time used;  // When it was last written or marked as used.
 };
 
 // The files of `folder`, least recently used first.

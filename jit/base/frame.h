@@ -26,6 +26,11 @@ std::string Frame(const FrameKind& kind, absl::string_view body);
 absl::StatusOr<absl::string_view> Unframe(const FrameKind& kind,
                                           absl::string_view bytes);
 
+// What there is of the body when `bytes` are but the start of a frame. Its
+// checksum is not verified. DATA_LOSS as above.
+absl::StatusOr<absl::string_view> UnframeStart(const FrameKind& kind,
+                                               absl::string_view bytes);
+
 }  // namespace gemmd::jit
 
 #endif  // GEMMD_JIT_BASE_FRAME_H_

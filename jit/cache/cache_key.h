@@ -19,13 +19,18 @@ namespace gemmd::jit {
 // Version of keys and entries. A build reads no entry of another version.
 //   1: the key is over the whole source.
 //   2: over the digest of the source.
-inline constexpr uint32_t kCacheFormat = 2;
+//   3: an entry starts with a summary.
+inline constexpr uint32_t kCacheFormat = 3;
 
 // `options`: everything on the compiler's command line, the architecture
 // included. `compiler`: Compiler::identity(). 64 hexadecimal digits.
 std::string CacheKey(const Source& source,
                      const std::vector<std::string>& options,
                      absl::string_view compiler);
+// The same, given Source::digest().
+std::string CacheKeyOfDigest(absl::string_view source_digest,
+                             const std::vector<std::string>& options,
+                             absl::string_view compiler);
 
 }  // namespace gemmd::jit
 

@@ -4,67 +4,51 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/folder.h"
 #include "jit/base/sha256.h"
 #include "jit/base/status.h"
-#include "jit/cache/entry.h"
-#include "jit/cache/key_lock.h"
-#include "jit/cache/publish.h"
 #include "jit/compile/cubin.h"
 
 namespace gemmd::jit {
 namespace {
 
-constexpr char kEntries[] = "entries";
-constexpr char kQuarantine[] = "quarantine";
-constexpr char kTuning[] = "tuning";
 constexpr int64_t kMaxEntryBytes = int64_t{64} << 20;
 constexpr size_t kMaxQuarantined = 16;
-// Where locks cannot be trusted, a temporary file older than this is stale.
-constexpr absl::Duration kStale = absl::Hours(1);
+// Two changes within the clock tick of a file system look like one.
+constexpr absl::Duration kTick = absl::Seconds(2);
 
-int64_t Sum(const std::vector<FileUse>& files) {
-  int64_t bytes = 0;
-  for (const FileUse& file : files) bytes += file.bytes;
-  return bytes;
+absl::StatusOr<CompiledKernel> Read(const UniqueFd& folder,
+                                    const std::string& key) {
+  ASSIGN_OR_RETURN(const std::string bytes,
+                   ReadFileAt(folder.get(), key, kMaxEntryBytes));
+  ASSIGN_OR_RETURN(CompiledKernel kernel, DecodeEntry(bytes));
+  if (kernel.key != key) {
+    return absl::DataLossError("entry lies under another key");
+  }
+  RETURN_IF_ERROR(CheckCubin(kernel));
+  return kernel;
+}
+
+absl::Status ReadOnly() {
+  return absl::PermissionDeniedError("this directory is only read");
 }
 
 }  // namespace
 
-absl::StatusOr<UniqueFd> DiskStore::Open(const char* name) const {
-  return OpenFolder(
-      options_.directory, name,
-      options_.read_only ? FolderAccess::kRead : FolderAccess::kOwn);
-}
-
 absl::StatusOr<UniqueFd> DiskStore::OpenToWrite(const char* name) const {
-  if (options_.read_only) {
-    return absl::PermissionDeniedError("this directory is only read");
-  }
+  if (options_.read_only) return ReadOnly();
   return OpenFolder(options_.directory, name, FolderAccess::kCreate);
 }
 
 absl::StatusOr<CompiledKernel> DiskStore::Load(const std::string& key) {
   CHECK(IsSha256Hex(key));
-  ASSIGN_OR_RETURN(const UniqueFd folder, Open(kEntries));
-  const auto read = [&]() -> absl::StatusOr<CompiledKernel> {
-    ASSIGN_OR_RETURN(const std::string bytes,
-                     ReadFileAt(folder.get(), key, kMaxEntryBytes));
-    ASSIGN_OR_RETURN(CompiledKernel kernel, DecodeEntry(bytes));
-    if (kernel.key != key) {
-      return absl::DataLossError("entry lies under another key");
-    }
-    RETURN_IF_ERROR(CheckCubin(kernel));
-    return kernel;
-  };
-  absl::StatusOr<CompiledKernel> kernel = read();
+  ASSIGN_OR_RETURN(const UniqueFd folder, OpenEntries());
+  absl::StatusOr<CompiledKernel> kernel = Read(folder, key);
   if (options_.read_only) return kernel;
   if (absl::IsDataLoss(kernel.status())) {
     Quarantine(key).IgnoreError();
@@ -74,57 +58,49 @@ absl::StatusOr<CompiledKernel> DiskStore::Load(const std::string& key) {
   return kernel;
 }
 
+absl::StatusOr<CompiledKernel> DiskStore::Peek(const std::string& key) const {
+  CHECK(IsSha256Hex(key));
+  ASSIGN_OR_RETURN(const UniqueFd folder, OpenEntries());
+  return Read(folder, key);
+}
+
+absl::StatusOr<EntrySummary> DiskStore::Summary(const std::string& key) const {
+  CHECK(IsSha256Hex(key));
+  ASSIGN_OR_RETURN(const UniqueFd folder, OpenEntries());
+  ASSIGN_OR_RETURN(const std::string start,
+                   ReadStartAt(folder.get(), key, kSummaryBytes));
+  ASSIGN_OR_RETURN(EntrySummary summary, DecodeSummary(start));
+  if (summary.key != key) {
+    return absl::DataLossError("entry lies under another key");
+  }
+  return summary;
+}
+
 absl::Status DiskStore::Store(const CompiledKernel& kernel) {
   CHECK(IsSha256Hex(kernel.key));
-  const std::string bytes = EncodeEntry(kernel);
-  RETURN_IF_ERROR(OpenToWrite(kEntries).status());
-  ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(options_.directory));
-  RETURN_IF_ERROR(SweepAndMakeRoom(
-      options_.limit_bytes, BytesOnDisk(static_cast<int64_t>(bytes.size()))));
-  // A writer that comes second replaces the entry by an equal one.
-  return PublishFile(options_.directory, kEntries, kernel.key, bytes,
-                     options_.at_step);
+  if (options_.read_only) return ReadOnly();
+  return WriteWithinQuota(quota(), kEntriesFolder, kernel.key,
+                          EncodeEntry(kernel), options_.at_step);
 }
 
-absl::Status DiskStore::SweepAndMakeRoom(int64_t limit_bytes,
-                                         int64_t needed_bytes) {
-  // Writers hold the lock, so what lies here was left by a crash.
-  const bool locked = IsLocalFileSystem(options_.directory);
-  ASSIGN_OR_RETURN(const UniqueFd temporary, OpenToWrite(kTemporaryFolder));
-  for (const FileUse& file : UsesIn(temporary)) {
-    if (locked || absl::Now() - file.used > kStale) {
-      unlinkat(temporary.get(), file.name.c_str(), 0);
-    }
+void DiskStore::MarkUsed(const std::vector<std::string>& keys) {
+  if (options_.read_only) return;
+  const absl::StatusOr<UniqueFd> folder = OpenEntries();
+  if (!folder.ok()) return;
+  for (const std::string& key : keys) {
+    utimensat(folder->get(), key.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   }
-  if (limit_bytes == 0) return absl::OkStatus();
-  if (needed_bytes > limit_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("an entry of ", needed_bytes,
-                     " bytes is larger than the cache: ", limit_bytes));
-  }
-  int64_t used = BytesUsed();
-  // What is damaged goes before what is of use.
-  for (const char* name : {kQuarantine, kEntries}) {
-    ASSIGN_OR_RETURN(const UniqueFd folder, OpenToWrite(name));
-    for (const FileUse& file : UsesIn(folder)) {
-      if (used + needed_bytes <= limit_bytes) break;
-      if (unlinkat(folder.get(), file.name.c_str(), 0) == 0) used -= file.bytes;
-    }
-  }
-  return absl::OkStatus();
 }
 
-absl::Status DiskStore::Collect(int64_t limit_bytes) {
-  RETURN_IF_ERROR(OpenToWrite(kEntries).status());
-  ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(options_.directory));
-  return SweepAndMakeRoom(limit_bytes == 0 ? options_.limit_bytes : limit_bytes,
-                          0);
+absl::Status DiskStore::Collect(std::optional<int64_t> limit_bytes) {
+  if (options_.read_only) return ReadOnly();
+  return CollectGarbage(quota(), limit_bytes);
 }
 
 absl::Status DiskStore::Quarantine(const std::string& key) {
   CHECK(IsSha256Hex(key));
-  ASSIGN_OR_RETURN(const UniqueFd entries, OpenToWrite(kEntries));
-  const absl::StatusOr<UniqueFd> quarantine = OpenToWrite(kQuarantine);
+  ASSIGN_OR_RETURN(const UniqueFd entries, OpenToWrite(kEntriesFolder));
+  const absl::StatusOr<UniqueFd> quarantine = OpenToWrite(kQuarantineFolder);
   if (!quarantine.ok() || renameat(entries.get(), key.c_str(),
                                    quarantine->get(), key.c_str()) != 0) {
     // Better lost than met again.
@@ -142,34 +118,36 @@ absl::Status DiskStore::Quarantine(const std::string& key) {
 
 absl::Status DiskStore::Remove(const std::string& key) {
   CHECK(IsSha256Hex(key));
-  ASSIGN_OR_RETURN(const UniqueFd entries, Open(kEntries));
-  if (options_.read_only) {
-    return absl::PermissionDeniedError("this directory is only read");
-  }
+  ASSIGN_OR_RETURN(const UniqueFd entries, OpenEntries());
+  if (options_.read_only) return ReadOnly();
   if (unlinkat(entries.get(), key.c_str(), 0) != 0) {
     return ErrnoStatus(errno, "remove a cache entry");
   }
   return absl::OkStatus();
 }
 
+absl::Status DiskStore::CheckReadable() const { return OpenEntries().status(); }
+
 std::vector<std::string> DiskStore::Keys() const {
-  const absl::StatusOr<UniqueFd> folder = Open(kEntries);
+  const absl::StatusOr<UniqueFd> folder = OpenEntries();
   if (!folder.ok()) return {};
-  std::vector<std::string> keys;
-  for (std::string& name : NamesIn(*folder)) {
-    if (IsSha256Hex(name)) keys.push_back(std::move(name));
-  }
-  std::sort(keys.begin(), keys.end());
+  std::vector<std::string> keys = NamesIn(*folder);
+  std::erase_if(keys, [](const std::string& key) { return !IsSha256Hex(key); });
   return keys;
 }
 
-int64_t DiskStore::BytesUsed() const {
-  int64_t bytes = 0;
-  for (const char* name : {kEntries, kTemporaryFolder, kQuarantine, kTuning}) {
-    const absl::StatusOr<UniqueFd> folder = Open(name);
-    if (folder.ok()) bytes += Sum(UsesIn(*folder));
+absl::Time DiskStore::ChangedAt() const {
+  const absl::StatusOr<UniqueFd> folder = OpenEntries();
+  struct stat facts;
+  if (!folder.ok() || fstat(folder->get(), &facts) != 0) {
+    return absl::InfinitePast();
   }
-  return bytes;
+  const absl::Time changed = absl::TimeFromTimespec(facts.st_mtim);
+  return absl::Now() - changed < kTick ? absl::InfiniteFuture() : changed;
+}
+
+int64_t DiskStore::BytesUsed() const {
+  return jit::BytesUsed(options_.directory, access());
 }
 
 }  // namespace gemmd::jit

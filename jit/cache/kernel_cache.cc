@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -18,6 +16,7 @@
 #include "jit/cache/disk_store.h"
 #include "jit/cache/flight_table.h"
 #include "jit/cache/key_lock.h"
+#include "jit/cache/local_tiers.h"
 #include "jit/cache/measured_tier.h"
 #include "jit/cache/memory_store.h"
 #include "jit/cache/rejections.h"
@@ -31,8 +30,6 @@ constexpr size_t kMaxRejections = 1024;
 constexpr int kMaxDefaultJobs = 16;
 constexpr int kMaxJobs = 1024;  // Threads; more are of no use anywhere.
 
-using Stores = std::vector<std::shared_ptr<DiskStore>>;
-
 int Jobs(const KernelCache::Options& options) {
   if (options.compile_jobs > 0) {
     return std::min(options.compile_jobs, kMaxJobs);
@@ -41,45 +38,24 @@ int Jobs(const KernelCache::Options& options) {
                     kMaxDefaultJobs);
 }
 
-// The directories in the order they are asked: layers, then the writable one.
-Stores OpenStores(const KernelCache::Options& options) {
-  Stores stores;
-  for (const std::string& layer : options.layers) {
-    stores.push_back(std::make_shared<DiskStore>(
-        DiskStore::Options{.directory = layer, .read_only = true}));
-  }
-  if (!options.directory.empty()) {
-    stores.push_back(std::make_shared<DiskStore>(
-        DiskStore::Options{.directory = options.directory,
-                           .limit_bytes = options.directory_limit_bytes}));
-  }
-  return stores;
-}
-
 class KernelCacheImpl final : public KernelCache {
  public:
   KernelCacheImpl(Options options, std::unique_ptr<Compiler> compiler)
       : options_(std::move(options)),
         compiler_(std::move(compiler)),
         may_compile_(compiler_ != nullptr && !options_.require_complete),
-        stores_(OpenStores(options_)),
-        writable_(options_.directory.empty() ? nullptr : stores_.back()),
         memory_(options_.memory_bytes),
         rejections_(options_.rejection_lifetime, options_.crash_pause,
                     kMaxRejections),
-        index_(stores_),
+        local_(LocalOptions()),
+        index_(local_.stores()),
         back_fill_(options_.shared == nullptr ? 0 : 1),
-        compiles_(may_compile_ ? Jobs(options_) : 0) {
-    for (size_t i = 0; i < stores_.size(); ++i) {
-      const std::string name =
-          stores_[i] == writable_ ? "disk" : absl::StrCat("layer ", i);
-      directories_.push_back(std::make_unique<MeasuredTier>(name, stores_[i]));
+        misses_(Threads()) {
+    if (options_.shared != nullptr) {
+      shared_ = std::make_unique<MeasuredTier>("shared", options_.shared);
     }
     if (const absl::Status status = CheckReadable(options_); !status.ok()) {
       Warn(std::string(status.message()));
-    }
-    if (options_.shared != nullptr) {
-      shared_ = std::make_unique<MeasuredTier>("shared", options_.shared);
     }
   }
 
@@ -88,18 +64,19 @@ class KernelCacheImpl final : public KernelCache {
     std::string key =
         may_compile_ ? KeyOf(*compiler_, instance) : index_.FindKnown(instance);
     if (KernelPointer kernel = memory_.Find(key)) {
-      Count(&CacheStatistics::memory_hits);
-      return CacheResult{std::move(kernel), CubinSource::kMemory};
+      return MemoryHit(std::move(kernel));
     }
     // Without a compiler nothing tells the key but an entry of this source.
     if (!may_compile_) key = index_.Find(instance);
-    if (key.empty()) return Missing(instance);
+    if (key.empty() && shared_ == nullptr) return Missing(instance);
     if (absl::Status rejection = rejections_.Find(key); !rejection.ok()) {
       Count(&CacheStatistics::rejected_at_once);
       return rejection;
     }
-    const auto [flight, leads] = flights_.Join(key);
-    if (leads) Lead(key, instance);
+    // What has no key yet flies under its source.
+    const std::string name = key.empty() ? instance.source.digest() : key;
+    const auto [flight, leads] = flights_.Join(name);
+    if (leads) Lead(name, key, instance);
     return flight->Wait(deadline);
   }
 
@@ -107,38 +84,25 @@ class KernelCacheImpl final : public KernelCache {
     const std::string key =
         may_compile_ ? KeyOf(*compiler_, instance) : index_.Find(instance);
     if (KernelPointer kernel = memory_.Find(key)) {
-      Count(&CacheStatistics::memory_hits);
-      return CacheResult{std::move(kernel), CubinSource::kMemory};
+      return MemoryHit(std::move(kernel));
     }
     if (key.empty()) return NoSuchKernel();
-    if (KernelPointer kernel = LoadFromDirectories(key)) {
+    // Get follows and counts the miss.
+    if (KernelPointer kernel = local_.Load(key, Look::kAgain)) {
       return Hit(std::move(kernel));
     }
     return NoSuchKernel();
   }
 
-  std::vector<KernelPointer> List() override {
-    std::vector<KernelPointer> kernels = memory_.List();
-    std::set<std::string> keys;
-    for (const KernelPointer& kernel : kernels) keys.insert(kernel->key);
-    for (const std::shared_ptr<DiskStore>& store : stores_) {
-      // Being listed is no use of an entry: it changes nothing.
-      DiskStore reader({.directory = store->directory(), .read_only = true});
-      for (const std::string& key : reader.Keys()) {
-        if (!keys.insert(key).second) continue;
-        absl::StatusOr<CompiledKernel> kernel = reader.Load(key);
-        if (!kernel.ok()) continue;
-        kernels.push_back(
-            std::make_shared<const CompiledKernel>(*std::move(kernel)));
-      }
-    }
-    return kernels;
+  std::vector<EntrySummary> List(const std::string& after,
+                                 size_t limit) override {
+    return local_.List(memory_.List(), after, limit);
   }
 
   absl::StatusOr<KernelPointer> Find(const std::string& key) override {
     if (!IsSha256Hex(key)) return NoSuchKernel();
     if (KernelPointer kernel = memory_.Find(key)) return kernel;
-    if (KernelPointer kernel = LoadFromDirectories(key)) return kernel;
+    if (KernelPointer kernel = local_.Peek(key)) return kernel;
     return NoSuchKernel();
   }
 
@@ -146,12 +110,10 @@ class KernelCacheImpl final : public KernelCache {
     if (!IsSha256Hex(key)) return NoSuchKernel();
     rejections_.Remove(key);
     bool removed = memory_.Remove(key);
-    if (writable_ != nullptr) {
-      const absl::Status status = writable_->Remove(key);
-      if (!status.ok() && !absl::IsNotFound(status)) return status;
-      removed |= status.ok();
-    }
-    if (LoadFromDirectories(key) != nullptr) {
+    const absl::Status status = local_.Remove(key);
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
+    removed |= status.ok();
+    if (local_.Peek(key) != nullptr) {
       return absl::FailedPreconditionError(
           "the kernel lies in a layer, which is only read");
     }
@@ -160,9 +122,15 @@ class KernelCacheImpl final : public KernelCache {
 
   void Quarantine(const std::string& key) override {
     if (!IsSha256Hex(key)) return;
-    memory_.Remove(key);
     Count(&CacheStatistics::quarantined);
-    if (writable_ != nullptr) writable_->Quarantine(key).IgnoreError();
+    KernelPointer kernel = memory_.Find(key);
+    if (kernel == nullptr) kernel = local_.Peek(key);
+    memory_.Remove(key);
+    if (kernel == nullptr) return;
+    local_.Quarantine(*kernel);
+    if (shared_ == nullptr) return;
+    back_fill_.Schedule(
+        [this, key] { NoteTrouble("shared", key, shared_->Remove(key)); });
   }
 
   void GiveUp() override {
@@ -170,20 +138,45 @@ class KernelCacheImpl final : public KernelCache {
     if (compiler_ != nullptr) compiler_->GiveUp();
   }
 
+  void NoteUse(const std::string& key) override { local_.NoteUse(key); }
+  void Flush() override { local_.Flush(); }
+
   CacheStatistics statistics() const override {
     CacheStatistics statistics;
     {
       std::lock_guard lock(mutex_);
       statistics = statistics_;
     }
-    for (const auto& tier : directories_) {
-      statistics.tiers.push_back(tier->statistics());
-    }
+    statistics.tiers = local_.statistics();
     if (shared_ != nullptr) statistics.tiers.push_back(shared_->statistics());
     return statistics;
   }
 
  private:
+  LocalTiers::Options LocalOptions() {
+    return {.directory = options_.directory,
+            .limit_bytes = options_.directory_limit_bytes,
+            .layers = options_.layers,
+            .load_failed =
+                [this](const std::string& tier, const std::string& key,
+                       const absl::Status& status) {
+                  NoteTrouble(tier, key, status);
+                },
+            .write_failed =
+                [this](const absl::Status& status) {
+                  Count(&CacheStatistics::write_errors);
+                  Warn(absl::StrCat("cache directory ", options_.directory,
+                                    ": ", status.message()));
+                }};
+  }
+
+  // Of misses_: compiles run side by side; asking the shared tier alone needs
+  // but one.
+  int Threads() const {
+    if (may_compile_) return Jobs(options_);
+    return options_.shared == nullptr ? 0 : 1;
+  }
+
   absl::Status Missing(const Instance& instance) const {
     return absl::FailedPreconditionError(absl::StrCat(
         "kernel ", instance.name, " is not in the cache. ",
@@ -197,23 +190,32 @@ class KernelCacheImpl final : public KernelCache {
     return absl::NotFoundError("no kernel has this key");
   }
 
-  // Makes the flight of `key` land. Directories are asked on the caller's
-  // thread, so that a hit does not queue behind compiles.
-  void Lead(const std::string& key, const Instance& instance) {
+  // Makes the flight `name` land. Directories are asked on the caller's
+  // thread, so that a hit does not queue behind compiles. `key` may be empty:
+  // nobody here knows it.
+  void Lead(const std::string& name, const std::string& key,
+            const Instance& instance) {
     // Between this caller's look into memory and its taking the lead another
     // flight may have landed.
     if (KernelPointer kernel = memory_.Find(key)) {
-      Count(&CacheStatistics::memory_hits);
-      flights_.Land(key, CacheResult{std::move(kernel), CubinSource::kMemory});
-    } else if (KernelPointer kernel = LoadFromDirectories(key)) {
-      flights_.Land(key, Hit(std::move(kernel)));
-    } else if (may_compile_) {
-      compiles_.Schedule([this, key, instance] {
-        flights_.Land(key, LoadSharedOrCompile(key, instance));
+      flights_.Land(name, MemoryHit(std::move(kernel)));
+    } else if (KernelPointer kernel =
+                   key.empty() ? nullptr : local_.Load(key)) {
+      flights_.Land(name, Hit(std::move(kernel)));
+    } else if (may_compile_ || shared_ != nullptr) {
+      misses_.Schedule([this, name, key, instance] {
+        flights_.Land(name, may_compile_ ? LoadSharedOrCompile(key, instance)
+                                         : LoadShared(instance));
       });
     } else {
-      flights_.Land(key, Missing(instance));
+      flights_.Land(name, Missing(instance));
     }
+  }
+
+  CacheResult MemoryHit(KernelPointer kernel) {
+    Count(&CacheStatistics::memory_hits);
+    local_.NoteUse(kernel->key);
+    return {std::move(kernel), CubinSource::kMemory};
   }
 
   CacheResult Hit(KernelPointer kernel) {
@@ -222,14 +224,39 @@ class KernelCacheImpl final : public KernelCache {
     return {std::move(kernel), CubinSource::kDisk};
   }
 
+  // What the shared tier brought; null when it is of no use.
+  KernelPointer Accept(const std::string& name,
+                       absl::StatusOr<CompiledKernel> kernel,
+                       std::shared_ptr<const void> lock) {
+    if (!kernel.ok()) {
+      NoteTrouble("shared", name, kernel.status());
+      return nullptr;
+    }
+    if (local_.refused(*kernel)) return nullptr;
+    auto accepted = std::make_shared<const CompiledKernel>(*std::move(kernel));
+    local_.Store(accepted, std::move(lock));
+    return accepted;
+  }
+
+  // Whatever compiler made it.
+  absl::StatusOr<CacheResult> LoadShared(const Instance& instance) {
+    KernelPointer kernel =
+        Accept(instance.name, shared_->LoadFor(instance), nullptr);
+    if (kernel == nullptr) return Missing(instance);
+    index_.Add(Summarize(*kernel));
+    return Hit(std::move(kernel));
+  }
+
   absl::StatusOr<CacheResult> LoadSharedOrCompile(const std::string& key,
                                                   const Instance& instance) {
     const absl::Time deadline = absl::Now() + options_.compile_timeout;
-    std::optional<KeyLock> lock;
-    if (writable_ != nullptr) {
-      lock.emplace(options_.directory, key, deadline, &giving_up_);
+    // Held until the kernel is written: then others find it.
+    std::shared_ptr<KeyLock> lock;
+    if (local_.writable()) {
+      lock = std::make_shared<KeyLock>(options_.directory, key, deadline,
+                                       &giving_up_);
       // Another process may have made the entry since this one looked.
-      if (KernelPointer kernel = LoadFromDirectories(key, Look::kAgain)) {
+      if (KernelPointer kernel = local_.Load(key, Look::kAgain)) {
         return Hit(std::move(kernel));
       }
     }
@@ -237,58 +264,38 @@ class KernelCacheImpl final : public KernelCache {
       return absl::UnavailableError("the kernel was not there at the end");
     }
     if (shared_ != nullptr) {
-      absl::StatusOr<CompiledKernel> kernel = shared_->Load(key);
-      if (kernel.ok()) {
-        StoreOnDisk(*kernel);
-        return Hit(std::make_shared<const CompiledKernel>(*std::move(kernel)));
+      if (KernelPointer kernel = Accept(key, shared_->Load(key), lock)) {
+        return Hit(std::move(kernel));
       }
-      NoteTrouble("shared", key, kernel.status());
     }
-    return Compile(key, instance);
+    return Compile(key, instance, std::move(lock));
   }
 
   absl::StatusOr<CacheResult> Compile(const std::string& key,
-                                      const Instance& instance) {
+                                      const Instance& instance,
+                                      std::shared_ptr<KeyLock> lock) {
     Count(&CacheStatistics::compiles);
     absl::StatusOr<CompiledKernel> built = BuildKernel(
         *compiler_, instance, absl::Now() + options_.compile_timeout);
+    if (built.ok() && local_.refused(*built)) {
+      built = absl::InternalError(absl::StrCat(
+          "kernel ", instance.name, ": a device refused to load it"));
+    }
     if (!built.ok()) {
       Count(&CacheStatistics::compile_errors);
       rejections_.Add(key, built.status());
       return built.status();
     }
     rejections_.Remove(key);
-    StoreOnDisk(*built);
     auto kernel = std::make_shared<const CompiledKernel>(*std::move(built));
     memory_.Insert(kernel);
+    local_.Store(kernel, std::move(lock));
     if (shared_ != nullptr) {
       back_fill_.Schedule([this, kernel] {
         NoteTrouble("shared", kernel->key, shared_->Store(*kernel));
       });
     }
     return CacheResult{std::move(kernel), CubinSource::kCompiled};
-  }
-
-  void StoreOnDisk(const CompiledKernel& kernel) {
-    if (writable_ == nullptr) return;
-    const absl::Status status = directories_.back()->Store(kernel);
-    if (status.ok()) return;
-    Count(&CacheStatistics::write_errors);
-    Warn(absl::StrCat("cache directory ", options_.directory, ": ",
-                      status.message()));
-  }
-
-  // Null when no directory has it.
-  KernelPointer LoadFromDirectories(const std::string& key,
-                                    Look look = Look::kFirst) {
-    for (const std::unique_ptr<MeasuredTier>& tier : directories_) {
-      absl::StatusOr<CompiledKernel> kernel = tier->Load(key, look);
-      if (kernel.ok()) {
-        return std::make_shared<const CompiledKernel>(*std::move(kernel));
-      }
-      NoteTrouble(tier->name(), key, kernel.status());
-    }
-    return nullptr;
   }
 
   // A miss is no trouble.
@@ -312,21 +319,19 @@ class KernelCacheImpl final : public KernelCache {
   const Options options_;
   const std::unique_ptr<Compiler> compiler_;  // May be null.
   const bool may_compile_;
-  const Stores stores_;
-  const std::shared_ptr<DiskStore> writable_;  // The last store, or null.
-  std::vector<std::unique_ptr<MeasuredTier>> directories_;  // Of stores_.
-  std::unique_ptr<MeasuredTier> shared_;                    // May be null.
+  mutable std::mutex mutex_;
+  CacheStatistics statistics_ ABSL_GUARDED_BY(mutex_);  // Without tiers.
   MemoryStore memory_;
   Rejections rejections_;
+  LocalTiers local_;
+  std::unique_ptr<MeasuredTier> shared_;  // May be null.
   SourceIndex index_;
   FlightTable flights_;
   std::atomic<bool> giving_up_ = false;
-  mutable std::mutex mutex_;
-  CacheStatistics statistics_ ABSL_GUARDED_BY(mutex_);  // Without tiers.
   // Last, so that their threads stop before what they use is destroyed;
-  // compiles schedule back-fills, so they stop first.
+  // misses schedule back-fills, so they stop first.
   TaskQueue back_fill_;
-  TaskQueue compiles_;
+  TaskQueue misses_;
 };
 
 }  // namespace
@@ -334,14 +339,17 @@ class KernelCacheImpl final : public KernelCache {
 absl::Status KernelCache::CheckReadable(const Options& options) {
   std::string text;
   absl::StatusCode code = absl::StatusCode::kOk;
-  for (const std::shared_ptr<DiskStore>& store : OpenStores(options)) {
-    const absl::Status status = store->CheckReadable();
-    const bool to_be_made =
-        absl::IsNotFound(status) && store->directory() == options.directory;
-    if (status.ok() || to_be_made) continue;
+  std::vector<std::string> directories = options.layers;
+  if (!options.directory.empty()) directories.push_back(options.directory);
+  for (size_t i = 0; i < directories.size(); ++i) {
+    const bool layer = i < options.layers.size();
+    const absl::Status status =
+        DiskStore({.directory = directories[i], .read_only = layer})
+            .CheckReadable();
+    if (status.ok() || (!layer && absl::IsNotFound(status))) continue;
     code = status.code();
     absl::StrAppend(&text, text.empty() ? "" : "; ", "cache directory ",
-                    store->directory(), ": ", status.message());
+                    directories[i], ": ", status.message());
   }
   return absl::Status(code, text);
 }

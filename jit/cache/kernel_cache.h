@@ -1,19 +1,23 @@
 // Instance -> compiled kernel, through memory, disk and NVRTC.
 //
 // Cache trouble never fails a request: a damaged entry is quarantined and
-// recompiled, an unwritable directory is counted. Thread-safe; one compile per
-// key at a time, other callers of the same key wait for it.
+// recompiled, an unwritable directory is counted. No request waits for a
+// write: kernels reach the directory a moment later, at the latest when the
+// cache is destroyed. Thread-safe; one compile per key at a time, other callers
+// of the same key wait for it.
 #ifndef GEMMD_JIT_CACHE_KERNEL_CACHE_H_
 #define GEMMD_JIT_CACHE_KERNEL_CACHE_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "jit/cache/entry.h"
 #include "jit/compile/compiled_kernel.h"
 #include "jit/compile/compiler.h"
 #include "jit/source/instance.h"
@@ -58,8 +62,10 @@ class Tier;
 class KernelCache {
  public:
   struct Options {
-    std::string directory;                             // Empty: memory only.
-    int64_t directory_limit_bytes = int64_t{4} << 30;  // 0: none.
+    std::string directory;  // Empty: memory only.
+    // Of all files in `directory`, 0: none; told to others that use it.
+    // Nothing: what was told last, else 4 GiB.
+    std::optional<int64_t> directory_limit_bytes;
     // Cache directories that are only read, asked before `directory`.
     std::vector<std::string> layers;
     // A cache that machines share (jit/cache/redis_tier.h); may be null.
@@ -105,19 +111,28 @@ class KernelCache {
   // when neither memory nor a directory has it.
   virtual absl::StatusOr<CacheResult> Lookup(const Instance& instance) = 0;
 
-  // Kernels in memory and in directories.
-  virtual std::vector<std::shared_ptr<const CompiledKernel>> List() = 0;
+  // Kernels in memory and in directories, in order of their keys: at most
+  // `limit` of those after the key `after`, which "" is before all of.
+  virtual std::vector<EntrySummary> List(const std::string& after,
+                                         size_t limit) = 0;
   // NOT_FOUND when neither memory nor a directory has it.
   virtual absl::StatusOr<std::shared_ptr<const CompiledKernel>> Find(
       const std::string& key) = 0;
   // FAILED_PRECONDITION when it lies in a layer too, which is only read.
   virtual absl::Status Evict(const std::string& key) = 0;
-  // For a kernel that a device refused: forgets it and keeps its entry aside.
+  // For a kernel that a device refused: forgets it, keeps its entry aside, and
+  // takes the same cubin from no tier again.
   virtual void Quarantine(const std::string& key) = 0;
 
   // For the end of the process: compiles that run are killed and waits for
   // other processes end, both with UNAVAILABLE, as does every later miss.
   virtual void GiveUp() = 0;
+
+  // Notes a use of a kernel that this cache brought: what is used leaves the
+  // directory last. Cheap.
+  virtual void NoteUse(const std::string& /*key*/) {}
+  // Waits until all that was compiled lies in the directory, or will not.
+  virtual void Flush() {}
 
   virtual CacheStatistics statistics() const = 0;
 };

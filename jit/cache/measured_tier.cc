@@ -6,8 +6,17 @@ namespace gemmd::jit {
 
 absl::StatusOr<CompiledKernel> MeasuredTier::Load(const std::string& key,
                                                   Look look) {
+  return Measure([&] { return tier_->Load(key); }, look);
+}
+
+absl::StatusOr<CompiledKernel> MeasuredTier::LoadFor(const Instance& instance) {
+  return Measure([&] { return tier_->LoadFor(instance); }, Look::kFirst);
+}
+
+absl::StatusOr<CompiledKernel> MeasuredTier::Measure(
+    const std::function<absl::StatusOr<CompiledKernel>()>& load, Look look) {
   const absl::Time start = absl::Now();
-  absl::StatusOr<CompiledKernel> kernel = tier_->Load(key);
+  absl::StatusOr<CompiledKernel> kernel = load();
   const absl::Duration took = absl::Now() - start;
   std::lock_guard lock(mutex_);
   statistics_.load_us += absl::ToInt64Microseconds(took);

@@ -2,6 +2,7 @@
 #ifndef GEMMD_JIT_CACHE_MEASURED_TIER_H_
 #define GEMMD_JIT_CACHE_MEASURED_TIER_H_
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,12 +28,17 @@ class MeasuredTier {
 
   absl::StatusOr<CompiledKernel> Load(const std::string& key,
                                       Look look = Look::kFirst);
+  absl::StatusOr<CompiledKernel> LoadFor(const Instance& instance);
   absl::Status Store(const CompiledKernel& kernel);
+  absl::Status Remove(const std::string& key) { return tier_->Remove(key); }
 
   std::string name() const { return statistics().name; }
   TierStatistics statistics() const;
 
  private:
+  absl::StatusOr<CompiledKernel> Measure(
+      const std::function<absl::StatusOr<CompiledKernel>()>& load, Look look);
+
   const std::shared_ptr<Tier> tier_;
   mutable std::mutex mutex_;
   TierStatistics statistics_ ABSL_GUARDED_BY(mutex_);

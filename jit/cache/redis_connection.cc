@@ -59,15 +59,11 @@ absl::StatusOr<UniqueFd> ConnectToHost(const std::string& address,
                                        absl::Time deadline) {
   const size_t colon = address.rfind(':');
   if (colon == address.npos) return absl::UnavailableError(kNoServer);
-  absl::string_view host = absl::string_view(address).substr(0, colon);
-  if (absl::StartsWith(host, "[")) {
-    host = absl::StripSuffix(absl::StripPrefix(host, "["), "]");
-  }
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  if (getaddrinfo(std::string(host).c_str(), address.c_str() + colon + 1,
-                  &hints, &list) != 0) {
+  if (getaddrinfo(HostOf(address).c_str(), address.c_str() + colon + 1, &hints,
+                  &list) != 0) {
     return absl::UnavailableError(kNoServer);
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list,
@@ -83,17 +79,40 @@ absl::StatusOr<UniqueFd> ConnectToHost(const std::string& address,
   return absl::UnavailableError(kNoServer);
 }
 
+// What an error reply means; its text is the server's and stays here.
+absl::Status ReportedError(absl::string_view text) {
+  for (const absl::string_view word : {"NOAUTH", "WRONGPASS", "NOPERM"}) {
+    if (absl::StartsWith(text, word)) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "the shared cache wants another user or password (", word, ")"));
+    }
+  }
+  return absl::DataLossError("the shared cache reports an error");
+}
+
 }  // namespace
 
 absl::Status RedisConnection::Connect(absl::Time deadline) {
   absl::string_view path = server_.address;
-  if (absl::ConsumePrefix(&path, "unix:")) {
-    ASSIGN_OR_RETURN(socket_, ConnectToPath(std::string(path), deadline));
+  const bool local = absl::ConsumePrefix(&path, "unix:");
+  UniqueFd socket;
+  if (local) {
+    ASSIGN_OR_RETURN(socket, ConnectToPath(std::string(path), deadline));
   } else {
-    ASSIGN_OR_RETURN(socket_, ConnectToHost(server_.address, deadline));
+    ASSIGN_OR_RETURN(socket, ConnectToHost(server_.address, deadline));
+  }
+  if (server_.tls) {
+    ASSIGN_OR_RETURN(stream_,
+                     TlsStream(std::move(socket), HostOf(server_.address),
+                               server_.ca_file, deadline));
+  } else {
+    stream_ = PlainStream(std::move(socket));
   }
   if (server_.password.empty()) return absl::OkStatus();
-  return Exchange({"AUTH", server_.password}, kMaxLineBytes, deadline).status();
+  std::vector<std::string> command = {"AUTH"};
+  if (!server_.user.empty()) command.push_back(server_.user);
+  command.push_back(server_.password);
+  return Exchange(command, kMaxLineBytes, deadline).status();
 }
 
 absl::StatusOr<std::string> RedisConnection::ReceiveLine(absl::Time deadline) {
@@ -104,7 +123,7 @@ absl::StatusOr<std::string> RedisConnection::ReceiveLine(absl::Time deadline) {
       return absl::DataLossError("the shared cache does not speak RESP");
     }
     char byte;
-    RETURN_IF_ERROR(ReceiveExactly(socket_.get(), deadline, &byte, 1));
+    RETURN_IF_ERROR(stream_->Receive(&byte, 1, deadline));
     line.push_back(byte);
   }
   line.resize(line.size() - 2);
@@ -118,7 +137,7 @@ absl::StatusOr<std::string> RedisConnection::Exchange(
   for (const std::string& argument : arguments) {
     absl::StrAppend(&request, "$", argument.size(), "\r\n", argument, "\r\n");
   }
-  RETURN_IF_ERROR(SendExactly(socket_.get(), deadline, request));
+  RETURN_IF_ERROR(stream_->Send(request, deadline));
   ASSIGN_OR_RETURN(const std::string line, ReceiveLine(deadline));
   const absl::string_view rest =
       absl::string_view(line).substr(line.empty() ? 0 : 1);
@@ -127,7 +146,7 @@ absl::StatusOr<std::string> RedisConnection::Exchange(
     case ':':
       return std::string(rest);
     case '-':
-      return absl::DataLossError("the shared cache reports an error");
+      return ReportedError(rest);
     case '$':
       break;
     default:
@@ -139,8 +158,7 @@ absl::StatusOr<std::string> RedisConnection::Exchange(
   }
   if (length == -1) return absl::NotFoundError("the shared cache has it not");
   std::string bytes(static_cast<size_t>(length) + 2, '\0');
-  RETURN_IF_ERROR(
-      ReceiveExactly(socket_.get(), deadline, bytes.data(), bytes.size()));
+  RETURN_IF_ERROR(stream_->Receive(bytes.data(), bytes.size(), deadline));
   bytes.resize(static_cast<size_t>(length));
   return bytes;
 }
@@ -148,19 +166,19 @@ absl::StatusOr<std::string> RedisConnection::Exchange(
 absl::StatusOr<std::string> RedisConnection::Command(
     const std::vector<std::string>& arguments, int64_t limit_bytes,
     absl::Time deadline) {
-  const bool kept = socket_.ok();
+  const bool kept = stream_ != nullptr;
   const auto attempt = [&]() -> absl::StatusOr<std::string> {
-    if (!socket_.ok()) RETURN_IF_ERROR(Connect(deadline));
+    if (stream_ == nullptr) RETURN_IF_ERROR(Connect(deadline));
     return Exchange(arguments, limit_bytes, deadline);
   };
   absl::StatusOr<std::string> reply = attempt();
   // A connection that was kept may have been closed meanwhile.
   if (kept && absl::IsUnavailable(reply.status())) {
-    socket_.Reset();
+    stream_.reset();
     reply = attempt();
   }
   // After a failure the next bytes may belong to the old reply.
-  if (!reply.ok() && !absl::IsNotFound(reply.status())) socket_.Reset();
+  if (!reply.ok() && !absl::IsNotFound(reply.status())) stream_.reset();
   return reply;
 }
 

@@ -5,20 +5,16 @@
 #define GEMMD_JIT_CACHE_REDIS_CONNECTION_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "jit/base/file.h"
+#include "jit/base/stream.h"
+#include "jit/cache/redis_server_url.h"
 
 namespace gemmd::jit {
-
-struct RedisServer {
-  // "host:port", "[::1]:6379" or "unix:/path".
-  std::string address;
-  std::string password;  // Empty: none.
-};
 
 // Thread-compatible.
 class RedisConnection {
@@ -27,8 +23,10 @@ class RedisConnection {
 
   // The reply to `arguments` as a string: a bulk string, a status or an
   // integer. NOT_FOUND for a nil; UNAVAILABLE or DEADLINE_EXCEEDED when the
-  // server is in trouble; DATA_LOSS when it does not speak RESP, sends more
-  // than `limit_bytes` or reports an error. Names of hosts are resolved
+  // server is in trouble; PERMISSION_DENIED when it wants another user or
+  // password; UNAUTHENTICATED when it is not the one that was meant; DATA_LOSS
+  // when it does not speak RESP, sends more than `limit_bytes` or reports
+  // another error. Names of hosts are resolved
   // without regard to the deadline.
   absl::StatusOr<std::string> Command(const std::vector<std::string>& arguments,
                                       int64_t limit_bytes, absl::Time deadline);
@@ -41,7 +39,7 @@ class RedisConnection {
   absl::StatusOr<std::string> ReceiveLine(absl::Time deadline);
 
   const RedisServer server_;
-  UniqueFd socket_;
+  std::unique_ptr<Stream> stream_;  // Null when there is no connection.
 };
 
 }  // namespace gemmd::jit

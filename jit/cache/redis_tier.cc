@@ -1,11 +1,15 @@
 #include "jit/cache/redis_tier.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "jit/base/sha256.h"
 #include "jit/base/status.h"
 #include "jit/cache/entry.h"
 #include "jit/cache/signature.h"
@@ -31,7 +35,8 @@ class CircuitBreaker {
 
   void Note(const absl::Status& status) {
     const bool failed =
-        absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+        absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+        absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
     std::lock_guard lock(mutex_);
     failures_ = failed ? failures_ + 1 : 0;
     if (failures_ >= limit_) until_ = absl::Now() + pause_;
@@ -71,13 +76,9 @@ class RedisTier final : public Tier {
         stores_(options_.server) {}
 
   absl::StatusOr<CompiledKernel> Load(const std::string& key) override {
-    if (breaker_.open()) return absl::NotFoundError("the server is left alone");
-    const absl::StatusOr<std::string> bytes =
-        loads_.Command({"GET", options_.prefix + key}, options_.load_timeout);
-    breaker_.Note(bytes.status());
-    if (!bytes.ok()) return bytes.status();
+    ASSIGN_OR_RETURN(const std::string bytes, Get(options_.prefix + key));
     ASSIGN_OR_RETURN(const absl::string_view entry,
-                     CheckSignature(options_.signing_key, *bytes));
+                     CheckSignature(options_.signing_key, bytes));
     ASSIGN_OR_RETURN(CompiledKernel kernel, DecodeEntry(entry));
     if (kernel.key != key) {
       return absl::DataLossError("entry lies under another key");
@@ -86,21 +87,58 @@ class RedisTier final : public Tier {
     return kernel;
   }
 
+  absl::StatusOr<CompiledKernel> LoadFor(const Instance& instance) override {
+    ASSIGN_OR_RETURN(const std::string key,
+                     Get(SourceName(instance.source.digest())));
+    if (!IsSha256Hex(key)) {
+      return absl::DataLossError("what lies under a source is no key");
+    }
+    ASSIGN_OR_RETURN(CompiledKernel kernel, Load(key));
+    // A pointer is not signed: it may point to any entry.
+    const bool meant =
+        kernel.source == instance.source.text() &&
+        kernel.options.size() >= instance.options.size() &&
+        std::equal(instance.options.begin(), instance.options.end(),
+                   kernel.options.begin());
+    if (!meant) return absl::DataLossError("entry is of another source");
+    return kernel;
+  }
+
   absl::Status Store(const CompiledKernel& kernel) override {
+    RETURN_IF_ERROR(Put({"SET", options_.prefix + kernel.key,
+                         Sign(options_.signing_key, EncodeEntry(kernel))}));
+    // For who has no compiler and does not know the key. The latest wins.
+    return Put({"SET", SourceName(Sha256Of(kernel.source)), kernel.key});
+  }
+
+  absl::Status Remove(const std::string& key) override {
+    return Put({"DEL", options_.prefix + key});
+  }
+
+ private:
+  std::string SourceName(absl::string_view digest) const {
+    return absl::StrCat(options_.prefix,
+                        "source:", absl::BytesToHexString(digest));
+  }
+
+  absl::StatusOr<std::string> Get(const std::string& name) {
+    if (breaker_.open()) return absl::NotFoundError("the server is left alone");
+    absl::StatusOr<std::string> bytes =
+        loads_.Command({"GET", name}, options_.load_timeout);
+    breaker_.Note(bytes.status());
+    return bytes;
+  }
+
+  absl::Status Put(const std::vector<std::string>& command) {
     if (breaker_.open()) {
       return absl::UnavailableError("the server is left alone");
     }
     const absl::Status status =
-        stores_
-            .Command({"SET", options_.prefix + kernel.key,
-                      Sign(options_.signing_key, EncodeEntry(kernel))},
-                     options_.store_timeout)
-            .status();
+        stores_.Command(command, options_.store_timeout).status();
     breaker_.Note(status);
     return status;
   }
 
- private:
   const RedisTierOptions options_;
   CircuitBreaker breaker_;
   // Two, so that no load waits behind a store.
@@ -110,7 +148,13 @@ class RedisTier final : public Tier {
 
 }  // namespace
 
-std::shared_ptr<Tier> CreateRedisTier(RedisTierOptions options) {
+absl::StatusOr<std::shared_ptr<Tier>> CreateRedisTier(
+    RedisTierOptions options) {
+  if (options.signing_key.empty() && !options.allow_unsigned) {
+    return absl::FailedPreconditionError(
+        "a shared cache without a signing key is refused: whoever can write "
+        "to it decides what is run");
+  }
   return std::make_shared<RedisTier>(std::move(options));
 }
 

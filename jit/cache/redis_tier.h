@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "jit/cache/redis_connection.h"
 #include "jit/cache/tier.h"
@@ -19,9 +20,11 @@ namespace gemmd::jit {
 struct RedisTierOptions {
   RedisServer server;
   std::string prefix = "gemmd:1:";  // Of keys on the server.
-  // Signs what is stored; what is loaded must be signed with it. Empty: no
-  // signatures, neither made nor asked for.
+  // Signs what is stored; what is loaded must be signed with it.
   std::string signing_key;
+  // Without a signing key, whoever can write to the server decides what the
+  // GPUs run: it takes this to want that.
+  bool allow_unsigned = false;
   absl::Duration load_timeout = absl::Milliseconds(100);
   absl::Duration store_timeout = absl::Seconds(2);
   // The circuit breaker: so many failures in a row, then so long a pause, in
@@ -30,7 +33,8 @@ struct RedisTierOptions {
   absl::Duration pause = absl::Seconds(10);
 };
 
-std::shared_ptr<Tier> CreateRedisTier(RedisTierOptions options);
+// FAILED_PRECONDITION without a signing key, unless that is allowed.
+absl::StatusOr<std::shared_ptr<Tier>> CreateRedisTier(RedisTierOptions options);
 
 }  // namespace gemmd::jit
 

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "jit/base/sha256.h"
-
 namespace gemmd::jit {
 namespace {
+
+// What came from elsewhere lies in memory, which is bounded, or in no tier.
+constexpr size_t kMaxAdded = 4096;
 
 // A compiler appends its own options to those of the instance.
 bool StartsWith(const std::vector<std::string>& options,
@@ -17,7 +18,19 @@ bool StartsWith(const std::vector<std::string>& options,
 
 }  // namespace
 
+SourceIndex::Known SourceIndex::Intern(const EntrySummary& summary) {
+  return {summary.source_digest, &*options_.insert(summary.options).first,
+          &*compilers_.insert(summary.compiler).first};
+}
+
 void SourceIndex::Refresh() {
+  bool changed = false;
+  for (size_t i = 0; i < stores_.size(); ++i) {
+    const absl::Time at = stores_[i]->ChangedAt();
+    changed |= at != listed_at_[i] || at == absl::InfiniteFuture();
+    listed_at_[i] = at;
+  }
+  if (!changed) return;
   std::map<std::string, Known> known;
   for (const std::shared_ptr<DiskStore>& store : stores_) {
     for (const std::string& key : store->Keys()) {
@@ -25,17 +38,24 @@ void SourceIndex::Refresh() {
         known.insert(*found);
         continue;
       }
-      absl::StatusOr<CompiledKernel> kernel = store->Load(key);
-      if (!kernel.ok()) continue;
-      known[key] = {Sha256Of(kernel->source), std::move(kernel->options),
-                    std::move(kernel->compiler)};
+      const absl::StatusOr<EntrySummary> summary = store->Summary(key);
+      if (summary.ok()) known[key] = Intern(*summary);
     }
   }
   known_ = std::move(known);
   by_source_.clear();
-  for (const auto& [key, entry] : known_) {
-    by_source_[entry.source_digest].push_back(key);
+  for (const auto* map : {&known_, &added_}) {
+    for (const auto& [key, entry] : *map) {
+      by_source_[entry.source_digest].push_back(key);
+    }
   }
+}
+
+void SourceIndex::Add(const EntrySummary& summary) {
+  std::lock_guard lock(mutex_);
+  if (added_.size() >= kMaxAdded || known_.contains(summary.key)) return;
+  if (!added_.emplace(summary.key, Intern(summary)).second) return;
+  by_source_[summary.source_digest].push_back(summary.key);
 }
 
 std::string SourceIndex::Newest(const Instance& instance) const {
@@ -43,11 +63,13 @@ std::string SourceIndex::Newest(const Instance& instance) const {
   const auto keys = by_source_.find(instance.source.digest());
   if (keys == by_source_.end()) return newest;
   for (const std::string& key : keys->second) {
-    const Known& known = known_.at(key);
-    if (StartsWith(known.options, instance.options) &&
-        known.compiler > compiler) {
+    auto found = known_.find(key);
+    if (found == known_.end()) found = added_.find(key);
+    const Known& known = found->second;
+    if (StartsWith(*known.options, instance.options) &&
+        *known.compiler > compiler) {
       newest = key;
-      compiler = known.compiler;
+      compiler = *known.compiler;
     }
   }
   return newest;

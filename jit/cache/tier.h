@@ -7,7 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "jit/cache/kernel_cache.h"
+#include "jit/compile/compiled_kernel.h"
+#include "jit/source/instance.h"
 
 namespace gemmd::jit {
 
@@ -21,8 +22,18 @@ class Tier {
   // is in trouble.
   virtual absl::StatusOr<CompiledKernel> Load(const std::string& key) = 0;
 
+  // As Load, for who has no compiler and so does not know the key: what any
+  // compiler made of the source of `instance`. A miss in tiers that are not
+  // asked that way.
+  virtual absl::StatusOr<CompiledKernel> LoadFor(const Instance& instance) {
+    return absl::NotFoundError(instance.name);
+  }
+
   // Keeps `kernel`; others may have kept it already.
   virtual absl::Status Store(const CompiledKernel& kernel) = 0;
+
+  // Forgets it. NOT_FOUND when there was none.
+  virtual absl::Status Remove(const std::string& key) = 0;
 };
 
 }  // namespace gemmd::jit

@@ -8,12 +8,11 @@
 #include "jit/base/file.h"
 #include "jit/base/sha256.h"
 #include "jit/base/status.h"
-#include "jit/cache/publish.h"
+#include "jit/cache/quota.h"
 
 namespace gemmd::jit {
 namespace {
 
-constexpr char kTuning[] = "tuning";
 constexpr int64_t kMaxRecordBytes = 65536;
 
 std::string KeyOf(const TuningRecord& record) {
@@ -24,7 +23,7 @@ std::string KeyOf(const TuningRecord& record) {
 
 absl::StatusOr<TuningRecord> TuningStore::Load(const std::string& key) const {
   ASSIGN_OR_RETURN(const UniqueFd folder,
-                   OpenFolder(directory_, kTuning, access()));
+                   OpenFolder(directory_, kTuningFolder, access()));
   const auto read = [&]() -> absl::StatusOr<TuningRecord> {
     ASSIGN_OR_RETURN(const std::string bytes,
                      ReadFileAt(folder.get(), key, kMaxRecordBytes));
@@ -52,16 +51,13 @@ absl::Status TuningStore::Put(const TuningRecord& record) const {
   if (read_only_) {
     return absl::PermissionDeniedError("this directory is only read");
   }
-  RETURN_IF_ERROR(
-      OpenFolder(directory_, kTuning, FolderAccess::kCreate).status());
-  ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(directory_));
-  return PublishFile(directory_, kTuning, KeyOf(record),
-                     EncodeTuningRecord(record), nullptr);
+  return WriteWithinQuota({.directory = directory_}, kTuningFolder,
+                          KeyOf(record), EncodeTuningRecord(record), nullptr);
 }
 
 std::vector<TuningRecord> TuningStore::All() const {
   const absl::StatusOr<UniqueFd> folder =
-      OpenFolder(directory_, kTuning, access());
+      OpenFolder(directory_, kTuningFolder, access());
   if (!folder.ok()) return {};
   std::vector<std::string> keys = NamesIn(*folder);
   std::sort(keys.begin(), keys.end());
@@ -77,7 +73,7 @@ std::vector<TuningRecord> TuningStore::All() const {
 int TuningStore::RemoveOthers(absl::string_view template_digest) const {
   int removed = 0;
   const absl::StatusOr<UniqueFd> folder =
-      OpenFolder(directory_, kTuning, FolderAccess::kOwn);
+      OpenFolder(directory_, kTuningFolder, FolderAccess::kOwn);
   if (!folder.ok()) return 0;
   for (const TuningRecord& record : All()) {
     if (record.template_digest == template_digest) continue;

@@ -35,15 +35,25 @@ absl::StatusOr<std::string> ReadSecret(absl::string_view option,
 
 absl::StatusOr<jit::KernelCache::Options> CacheOptions(const Options& options) {
   jit::KernelCache::Options cache = options.cache;
+  cache.directory_limit_bytes = options.cache_limit_bytes;
   if (!options.redis.empty()) {
     jit::RedisTierOptions shared;
-    shared.server.address = options.redis;
+    ASSIGN_OR_RETURN(shared.server, jit::ParseRedisUrl(options.redis));
     ASSIGN_OR_RETURN(
-        shared.server.password,
+        const std::string password,
         ReadSecret("--cache-redis-password-file", options.redis_password_file));
+    if (!password.empty()) shared.server.password = password;
+    shared.server.ca_file = options.redis_ca_file;
     ASSIGN_OR_RETURN(shared.signing_key, ReadSecret("--cache-signing-key-file",
                                                     options.signing_key_file));
-    cache.shared = jit::CreateRedisTier(std::move(shared));
+    shared.allow_unsigned = options.redis_allow_unsigned;
+    auto tier = jit::CreateRedisTier(std::move(shared));
+    if (!tier.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          tier.status().message(),
+          ". Give --cache-signing-key-file, or --cache-redis-allow-unsigned"));
+    }
+    cache.shared = *std::move(tier);
   }
   if (cache.require_complete) {
     // It could serve nothing of it, and would say so one request at a time.

@@ -120,15 +120,22 @@ void DeclareProducts(cli::Command& c, Options& o) {
 void DeclareKernels(cli::Command& c, Options& o) {
   c.Heading("Kernels and their cache");
   c.Text("--cache-dir DIR", o.cache.directory, "Compiled kernels.");
-  c.Bytes("--cache-limit-bytes BYTES", o.cache.directory_limit_bytes, {0},
+  c.Bytes("--cache-limit-bytes BYTES", o.cache_limit_bytes, {0},
           "Most that --cache-dir may hold, least recently used kernels go "
           "first; 0: no limit.");
   c.List("--cache-layers DIRS", o.cache.layers,
          "Cache directories that are only read, as in a container image, "
          "separated by commas; asked before --cache-dir.");
   c.Text("--cache-redis ADDRESS", o.redis,
-         "Redis server whose kernels machines share: host:port or "
-         "unix:/path.");
+         "Redis server whose kernels machines share: "
+         "redis://[user[:password]@]host[:port], rediss://... for TLS, or "
+         "unix:/path. Needs --cache-signing-key-file.");
+  c.Text("--cache-redis-ca-file FILE", o.redis_ca_file,
+         "Certificate authorities that --cache-redis is trusted by, for "
+         "rediss://. Without it, those of the system.");
+  c.Switch("--cache-redis-allow-unsigned", o.redis_allow_unsigned,
+           "Use --cache-redis without a signing key: whoever can write to the "
+           "server decides what the GPUs run.");
   c.Text("--cache-redis-password-file FILE", o.redis_password_file,
          "File with the password of --cache-redis.");
   c.Text("--cache-signing-key-file FILE", o.signing_key_file,

@@ -3,12 +3,14 @@
 #ifndef GEMMD_SERVICE_DAEMON_OPTIONS_H_
 #define GEMMD_SERVICE_DAEMON_OPTIONS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "clients/cli/command_line.h"
 #include "jit/cache/kernel_cache.h"
+#include "jit/cache/quota.h"
 #include "service/engine/engine.h"
 #include "service/rpc/server.h"
 
@@ -24,6 +26,9 @@ struct Options {
   std::string nvrtc;
   std::string redis;
   std::string redis_password_file;
+  std::string redis_ca_file;
+  bool redis_allow_unsigned = false;
+  int64_t cache_limit_bytes = jit::kDefaultLimitBytes;
   std::string signing_key_file;
   // Options of the parts, whose defaults are those of the command line. What
   // only main.cc knows (devices, callbacks, facts) is not yet in them.

@@ -22,7 +22,8 @@ Async<absl::StatusOr<v1::KernelDescription>> DescribeKernel(
   if (!found.ok()) co_return found.status();
   const jit::CompiledKernel& kernel = **found;
   v1::KernelDescription out;
-  *out.mutable_summary() = ToWire(kernel, runtime.engine);
+  *out.mutable_summary() =
+      ToWire(jit::Summarize(kernel), LoadedKernels(runtime.engine));
   out.set_source(kernel.source);
   out.set_compile_log(kernel.log);
   for (const std::string& option : kernel.options) out.add_options(option);

@@ -7,17 +7,29 @@
 
 namespace gemmd::rpc {
 
-v1::KernelSummary ToWire(const jit::CompiledKernel& kernel,
-                         const engine::Engine& engine) {
+LoadedKernels::LoadedKernels(const engine::Engine& engine) {
+  for (int i = 0; i < engine.device_count(); ++i) {
+    for (const std::string& key : engine.kernels(i).LoadedKeys()) {
+      devices_[key].push_back(engine.device(i).description().name);
+    }
+  }
+}
+
+const std::vector<std::string>& LoadedKernels::On(
+    const std::string& key) const {
+  static const std::vector<std::string> kNowhere;
+  const auto found = devices_.find(key);
+  return found == devices_.end() ? kNowhere : found->second;
+}
+
+v1::KernelSummary ToWire(const jit::EntrySummary& kernel,
+                         const LoadedKernels& loaded) {
   v1::KernelSummary summary;
   summary.set_key(kernel.key);
   summary.set_kernel(kernel.name);
-  summary.set_cubin_bytes(kernel.cubin.size());
-  for (int i = 0; i < engine.device_count(); ++i) {
-    const std::vector<std::string> keys = engine.kernels(i).LoadedKeys();
-    if (std::ranges::find(keys, kernel.key) != keys.end()) {
-      summary.add_loaded_on(engine.device(i).description().name);
-    }
+  summary.set_cubin_bytes(kernel.cubin_bytes);
+  for (const std::string& device : loaded.On(kernel.key)) {
+    summary.add_loaded_on(device);
   }
   return summary;
 }

@@ -54,11 +54,15 @@ class FakeCache : public jit::KernelCache {
     return absl::NotFoundError("no such kernel");
   }
 
-  std::vector<std::shared_ptr<const jit::CompiledKernel>> List() override {
+  std::vector<jit::EntrySummary> List(const std::string& after,
+                                      size_t limit) override {
     std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<const jit::CompiledKernel>> all;
-    for (const auto& [key, kernel] : kernels_) all.push_back(kernel);
-    return all;
+    std::vector<jit::EntrySummary> list;
+    for (auto at = kernels_.upper_bound(after);
+         at != kernels_.end() && list.size() < limit; ++at) {
+      list.push_back(jit::Summarize(*at->second));
+    }
+    return list;
   }
   absl::StatusOr<std::shared_ptr<const jit::CompiledKernel>> Find(
       const std::string& key) override {

@@ -172,7 +172,14 @@ class Client:
 
     def kernels(self, *, timeout: Optional[float] = None) -> list[Any]:
         """KernelSummary of each cached kernel: key, kernel, loaded_on."""
-        return list(self._run(rpcs.list_kernels(), timeout).kernels)
+        kernels: list[Any] = []
+        token = ""
+        while True:
+            page = self._run(rpcs.list_kernels(token), timeout)
+            kernels += page.kernels
+            token = page.next_page_token
+            if not token:
+                return kernels
 
     def kernel(self, key: str, *, timeout: Optional[float] = None) -> Any:
         """KernelDescription: source, compile_log, registers and more."""

@@ -90,8 +90,9 @@ def statistics() -> Rpc[Any]:
                   api.Statistics)
 
 
-def list_kernels() -> Rpc[Any]:
-    return _unary("KernelService/ListKernels", api.ListKernelsRequest(),
+def list_kernels(page_token: str = "") -> Rpc[Any]:
+    return _unary("KernelService/ListKernels",
+                  api.ListKernelsRequest(page_token=page_token),
                   api.ListKernelsResponse)
 
 

@@ -101,8 +101,9 @@ absl::Status TimeHits(const std::string& nvrtc, const std::string& redis,
   absl::PrintF("disk, verified            %8.1f us\n",
                MedianUs([&] { CHECK(disk.Load(kernel.key).ok()); }));
   if (redis.empty()) return absl::OkStatus();
-  const auto shared =
-      CreateRedisTier({.server = {.address = redis}, .signing_key = "key"});
+  ASSIGN_OR_RETURN(
+      const auto shared,
+      CreateRedisTier({.server = {.address = redis}, .signing_key = "key"}));
   RETURN_IF_ERROR(shared->Store(kernel));
   absl::PrintF("Redis, verified, signed   %8.1f us\n",
                MedianUs([&] { CHECK(shared->Load(kernel.key).ok()); }));

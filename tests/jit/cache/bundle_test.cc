@@ -1,18 +1,27 @@
 #include "jit/cache/bundle.h"
 
 #include <gtest/gtest.h>
+#include <zstd.h>
 
 #include <cstdio>
 #include <fstream>
-#include <random>
+#include <map>
 
+#include "jit/base/status.h"
+#include "jit/cache/tar_header.h"
+#include "tests/jit/cache/bundle_in_memory.h"
 #include "tests/jit/fake_compiler.h"
 
 namespace gemmd::jit {
 namespace {
 
-const BundleMembers kMembers = {
-    {"entries/a", "first"}, {"entries/b", std::string(1000, 'x')}, {"z", ""}};
+std::string Name(const std::string& folder, char digit) {
+  return folder + "/" + std::string(64, digit);
+}
+
+const BundleMembers kMembers = {{Name("entries", 'a'), "first"},
+                                {Name("entries", 'b'), std::string(1000, 'x')},
+                                {Name("tuning", 'a'), ""}};
 
 TEST(BundleTest, ReturnsItsMembers) {
   const auto members = DecodeBundle(EncodeBundle(kMembers));
@@ -23,30 +32,84 @@ TEST(BundleTest, ReturnsItsMembers) {
 
 TEST(BundleTest, TheSameMembersGiveTheSameBytes) {
   EXPECT_EQ(EncodeBundle(kMembers), EncodeBundle(kMembers));
+  EXPECT_EQ(EncodeBundle(kMembers, "key"), EncodeBundle(kMembers, "key"));
+}
+
+TEST(BundleTest, IsCompressed) {
+  EXPECT_LT(
+      EncodeBundle({{Name("entries", 'a'), std::string(1000000, 'x')}}).size(),
+      10000u);
 }
 
 TEST(BundleTest, DetectsEveryTruncationAndEveryFlippedBit) {
   const std::string bytes = EncodeBundle(kMembers);
   for (size_t i = 0; i < bytes.size(); ++i) {
-    EXPECT_TRUE(absl::IsDataLoss(DecodeBundle(bytes.substr(0, i)).status()));
-    std::string damaged = bytes;
-    damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
-    EXPECT_TRUE(absl::IsDataLoss(DecodeBundle(damaged).status())) << i;
+    EXPECT_FALSE(DecodeBundle(bytes.substr(0, i)).ok()) << i;
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = bytes;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+      // A bit of the compression that means nothing changes nothing.
+      const auto members = DecodeBundle(damaged);
+      EXPECT_TRUE(!members.ok() || *members == kMembers) << i;
+    }
   }
   EXPECT_TRUE(absl::IsDataLoss(DecodeBundle(bytes + "x").status()));
 }
 
+TEST(BundleTest, ASignatureIsThatOfItsKeyAndMembers) {
+  const std::string is_signed = EncodeBundle(kMembers, "key");
+  EXPECT_TRUE(DecodeBundle(is_signed, "key").ok());
+  EXPECT_TRUE(DecodeBundle(is_signed).ok());
+  EXPECT_TRUE(
+      absl::IsPermissionDenied(DecodeBundle(is_signed, "other").status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(
+      DecodeBundle(EncodeBundle(kMembers), "key").status()));
+}
+
+// Names become paths.
+TEST(BundleTest, RefusesMembersThatAreNoneOfACache) {
+  for (const char* name :
+       {"../../etc/cron.d/x", "/etc/passwd", "entries/../../x", "lock",
+        "entries/\033[2J", "entries/", "quarantine/x"}) {
+    std::string tar = EncodeTarHeader({.name = name, .bytes = 0});
+    tar.resize(tar.size() + 4 * kTarBlock);
+    std::string bytes(ZSTD_compressBound(tar.size()), '\0');
+    bytes.resize(
+        ZSTD_compress(bytes.data(), bytes.size(), tar.data(), tar.size(), 1));
+    const absl::Status status = DecodeBundle(bytes).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << name;
+    EXPECT_EQ(status.message().find('\033'), absl::string_view::npos);
+  }
+}
+
+// A size alone reserves nothing.
+TEST(BundleTest, ABombIsRefused) {
+  std::string tar =
+      EncodeTarHeader({.name = Name("entries", 'a'), .bytes = 8589934591});
+  std::string bytes(ZSTD_compressBound(tar.size()), '\0');
+  bytes.resize(
+      ZSTD_compress(bytes.data(), bytes.size(), tar.data(), tar.size(), 1));
+  EXPECT_TRUE(absl::IsDataLoss(DecodeBundle(bytes).status()));
+}
+
 TEST(BundleTest, IsAnArchiveThatTarUnpacks) {
   const TemporaryDirectory directory;
+  const std::string bytes = EncodeBundle(kMembers);
+  std::string tar(1 << 20, '\0');
+  ZSTD_DCtx* const context = ZSTD_createDCtx();
+  ZSTD_inBuffer in = {bytes.data(), bytes.size(), 0};
+  ZSTD_outBuffer out = {tar.data(), tar.size(), 0};
+  EXPECT_EQ(ZSTD_decompressStream(context, &out, &in), 0u);
+  ZSTD_freeDCtx(context);
   const std::string file = directory.path() + "/bundle.tar";
-  std::ofstream(file, std::ios::binary) << EncodeBundle(kMembers);
+  std::ofstream(file, std::ios::binary) << tar.substr(0, out.pos);
   const std::string command =
       "tar -xf " + file + " -C " + directory.path() + " 2>&1";
-  std::FILE* const tar = popen(command.c_str(), "r");
+  std::FILE* const process = popen(command.c_str(), "r");
   char complaint[256] = "";
-  EXPECT_EQ(std::fread(complaint, 1, 255, tar), 0u) << complaint;
-  EXPECT_EQ(pclose(tar), 0);
-  std::ifstream member(directory.path() + "/entries/a");
+  EXPECT_EQ(std::fread(complaint, 1, 255, process), 0u) << complaint;
+  EXPECT_EQ(pclose(process), 0);
+  std::ifstream member(directory.path() + "/" + Name("entries", 'a'));
   std::string content;
   std::getline(member, content);
   EXPECT_EQ(content, "first");

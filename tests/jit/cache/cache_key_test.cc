@@ -14,7 +14,7 @@ namespace {
 // and needs a new kCacheFormat.
 TEST(CacheKeyTest, IsStable) {
   EXPECT_EQ(CacheKey("source", {"-a", "-b"}, "compiler"),
-            "5bf7710922bc644d6dce257d219a62edf2e79c6e32c8110b7757b0d2e4c00f85");
+            "bbeba5af39f52b309a64c70d011c794d96b8d979be24cc0d25edc76fb855801d");
 }
 
 TEST(CacheKeyTest, DependsOnEveryPart) {

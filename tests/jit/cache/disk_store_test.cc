@@ -200,8 +200,8 @@ TEST_F(DiskStoreTest, AReadOnlyStoreChangesNothing) {
 TEST_F(DiskStoreTest, EvictsTheLeastRecentlyUsed) {
   std::vector<CompiledKernel> kernels;
   for (int i = 0; i < 5; ++i) kernels.push_back(FakeKernel(std::to_string(i)));
-  // Each entry takes one block of 4096 bytes.
-  DiskStore store({.directory = directory_.path(), .limit_bytes = 4 * 4096});
+  // Each entry takes one block of 4096 bytes, and so does the lock file.
+  DiskStore store({.directory = directory_.path(), .limit_bytes = 5 * 4096});
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(store.Store(kernels[i]).ok());
     absl::SleepFor(absl::Milliseconds(10));
@@ -210,13 +210,13 @@ TEST_F(DiskStoreTest, EvictsTheLeastRecentlyUsed) {
   ASSERT_TRUE(store.Store(kernels[4]).ok());
   EXPECT_TRUE(store.Load(kernels[0].key).ok());
   EXPECT_TRUE(absl::IsNotFound(store.Load(kernels[1].key).status()));
-  EXPECT_EQ(store.BytesUsed(), 4 * 4096);
-  ASSERT_TRUE(store.Collect(4096).ok());
+  EXPECT_EQ(store.BytesUsed(), 5 * 4096);
+  ASSERT_TRUE(store.Collect(2 * 4096).ok());
   EXPECT_EQ(store.Keys().size(), 1u);
 }
 
 TEST_F(DiskStoreTest, RefusesAnEntryLargerThanItsLimit) {
-  DiskStore store({.directory = directory_.path(), .limit_bytes = 4096});
+  DiskStore store({.directory = directory_.path(), .limit_bytes = 2 * 4096});
   ASSERT_TRUE(store.Store(kernel_).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(
       store.Store(FakeKernel(std::string(10000, 'x')))));
@@ -225,7 +225,7 @@ TEST_F(DiskStoreTest, RefusesAnEntryLargerThanItsLimit) {
 
 // Entries from a time when the clock was ahead are evicted late, no more.
 TEST_F(DiskStoreTest, WorksWhenTheClockWasSetBack) {
-  DiskStore store({.directory = directory_.path(), .limit_bytes = 2 * 4096});
+  DiskStore store({.directory = directory_.path(), .limit_bytes = 3 * 4096});
   ASSERT_TRUE(store.Store(kernel_).ok());
   fs::last_write_time(
       Path("entries/" + kernel_.key),
@@ -235,7 +235,53 @@ TEST_F(DiskStoreTest, WorksWhenTheClockWasSetBack) {
     ASSERT_TRUE(store.Store(kernel).ok());
     EXPECT_TRUE(store.Load(kernel.key).ok());
   }
-  EXPECT_LE(store.BytesUsed(), 2 * 4096);
+  EXPECT_LE(store.BytesUsed(), 3 * 4096);
+}
+
+TEST_F(DiskStoreTest, ASummaryIsReadWithoutUsingTheEntry) {
+  DiskStore store = Open();
+  ASSERT_TRUE(store.Store(kernel_).ok());
+  const fs::path file = Path("entries/" + kernel_.key);
+  const auto used = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  fs::last_write_time(file, used);
+  const absl::StatusOr<EntrySummary> summary = store.Summary(kernel_.key);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->name, kernel_.name);
+  EXPECT_EQ(summary->cubin_bytes, static_cast<int64_t>(kernel_.cubin.size()));
+  EXPECT_TRUE(store.Peek(kernel_.key).ok());
+  EXPECT_EQ(fs::last_write_time(file), used);
+  store.MarkUsed({kernel_.key, std::string(64, '0')});
+  EXPECT_GT(fs::last_write_time(file), used);
+}
+
+// A writer that does not know the limit keeps to that of the directory.
+TEST_F(DiskStoreTest, TheDirectoryRemembersItsLimit) {
+  ASSERT_TRUE(
+      DiskStore({.directory = directory_.path(), .limit_bytes = 4 * 4096})
+          .Store(kernel_)
+          .ok());
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(Open().Store(FakeKernel(std::to_string(i))).ok());
+  }
+  EXPECT_LE(Open().BytesUsed(), 4 * 4096);
+  EXPECT_TRUE(Open().Load(FakeKernel("7").key).ok());
+}
+
+// Another process's changes, and a lost ledger, are noticed.
+TEST_F(DiskStoreTest, TheLedgerIsNotBelievedBlindly) {
+  DiskStore store({.directory = directory_.path(), .limit_bytes = 6 * 4096});
+  ASSERT_TRUE(store.Store(kernel_).ok());
+  for (int i = 0; i < 10; ++i) {
+    const CompiledKernel kernel = FakeKernel(std::to_string(i));
+    std::ofstream(Path("entries/" + kernel.key)) << EncodeEntry(kernel);
+  }
+  ASSERT_TRUE(store.Store(FakeKernel("more")).ok());
+  EXPECT_LE(store.BytesUsed(), 6 * 4096);
+  std::ofstream(Path("lock"), std::ios::trunc) << "garbage of 4 words";
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(store.Store(FakeKernel(std::to_string(i))).ok());
+    EXPECT_LE(store.BytesUsed(), 6 * 4096);
+  }
 }
 
 int64_t BytesBelow(const fs::path& directory) {

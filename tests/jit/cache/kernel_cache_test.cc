@@ -1,14 +1,18 @@
 #include "jit/cache/kernel_cache.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "jit/base/file.h"
 #include "jit/cache/build_kernel.h"
 #include "tests/jit/fake_compiler.h"
 
@@ -101,7 +105,7 @@ TEST_F(KernelCacheTest, ReportsWhatTheCompilerSaid) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_TRUE(absl::StrContains(status.message(), "line 7: nonsense"));
   EXPECT_EQ(cache->statistics().compile_errors, 1);
-  EXPECT_TRUE(cache->List().empty());
+  EXPECT_TRUE(cache->List("", 10).empty());
 }
 
 TEST_F(KernelCacheTest, RefusesAKernelWithoutTheEntryPoint) {
@@ -133,6 +137,7 @@ TEST_F(KernelCacheTest, WorksWhenTheDirectoryCannotBeWritten) {
   auto cache = Open();
   const absl::StatusOr<CacheResult> result = cache->Get(instance_, Soon());
   ASSERT_TRUE(result.ok()) << result.status();
+  cache->Flush();
   EXPECT_EQ(cache->statistics().write_errors, 1);
   EXPECT_TRUE(absl::StrContains(warnings_, directory_.path())) << warnings_;
   EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kMemory);
@@ -141,10 +146,12 @@ TEST_F(KernelCacheTest, WorksWhenTheDirectoryCannotBeWritten) {
 TEST_F(KernelCacheTest, SurvivesTheLossOfItsDirectory) {
   auto cache = Open();
   ASSERT_TRUE(cache->Get(instance_, Soon()).ok());
+  cache->Flush();
   fs::remove_all(directory_.path());
   ASSERT_TRUE(cache->Get({.name = "two", .source = "two"}, Soon()).ok());
+  cache->Flush();
   EXPECT_EQ(cache->statistics().write_errors, 0);
-  EXPECT_EQ(Open()->List().size(), 1u);
+  EXPECT_EQ(Open()->List("", 10).size(), 1u);
 }
 
 TEST_F(KernelCacheTest, WithoutACompilerServesWhatAnyCompilerMade) {
@@ -177,6 +184,7 @@ TEST_F(KernelCacheTest, MeasuresTheUseOfATier) {
   const auto cubin_bytes = static_cast<int64_t>(FakeCubin().size());
   auto cache = Open();
   ASSERT_TRUE(cache->Get(instance_, Soon()).ok());
+  cache->Flush();
   TierStatistics disk = cache->statistics().tiers.at(0);
   EXPECT_EQ(disk.name, "disk");
   EXPECT_EQ(disk.hits, 0);
@@ -330,6 +338,11 @@ TEST_F(KernelCacheTest, RequiredToBeCompleteItCompilesNothing) {
 TEST_F(KernelCacheTest, PutsAsideWhatADeviceRefused) {
   auto cache = Open();
   const std::string key = cache->Get(instance_, Soon())->kernel->key;
+  cache->Flush();
+  // As if the next compile made other bytes.
+  control_->behave = [](const Instance&, absl::Time) {
+    return CompileOutput{.cubin = FakeCubin() + "other", .log = FakeLog()};
+  };
   cache->Quarantine(key);
   EXPECT_TRUE(fs::exists(fs::path(directory_.path()) / "quarantine" / key));
   EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kCompiled);
@@ -338,14 +351,129 @@ TEST_F(KernelCacheTest, PutsAsideWhatADeviceRefused) {
 TEST_F(KernelCacheTest, ListsFindsAndEvicts) {
   auto cache = Open();
   const std::string key = cache->Get(instance_, Soon())->kernel->key;
+  ASSERT_EQ(cache->List("", 10).size(), 1u);
   cache = Open();
-  ASSERT_EQ(cache->List().size(), 1u);
+  ASSERT_EQ(cache->List("", 10).size(), 1u);
   EXPECT_EQ((*cache->Find(key))->name, "one");
   EXPECT_TRUE(cache->Evict(key).ok());
   EXPECT_TRUE(absl::IsNotFound(cache->Evict(key)));
   EXPECT_TRUE(absl::IsNotFound(cache->Find(key).status()));
   EXPECT_TRUE(absl::IsNotFound(cache->Find("../../etc/passwd").status()));
-  EXPECT_TRUE(cache->List().empty());
+  EXPECT_TRUE(cache->List("", 10).empty());
+}
+
+TEST_F(KernelCacheTest, ListsAPageAtATime) {
+  auto cache = Open();
+  std::set<std::string> keys;
+  for (int i = 0; i < 7; ++i) {
+    keys.insert(cache->Get({.name = "k", .source = std::to_string(i)}, Soon())
+                    ->kernel->key);
+  }
+  for (const bool in_memory : {true, false}) {
+    if (!in_memory) cache = Open();
+    std::vector<std::string> listed;
+    std::string after;
+    while (true) {
+      const std::vector<EntrySummary> page = cache->List(after, 3);
+      ASSERT_LE(page.size(), 3u);
+      if (page.empty()) break;
+      for (const EntrySummary& kernel : page) listed.push_back(kernel.key);
+      after = page.back().key;
+    }
+    EXPECT_EQ(listed, std::vector<std::string>(keys.begin(), keys.end()));
+  }
+}
+
+// Whatever happens to the disk, a request does not wait for it.
+TEST_F(KernelCacheTest, NoRequestWaitsForTheDirectorysLock) {
+  fs::create_directories(directory_.path());
+  UniqueFd lock(open((directory_.path() + "/lock").c_str(),
+                     O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+  auto cache = Open();
+  const absl::Time start = absl::Now();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(
+        cache->Get({.name = "k", .source = std::to_string(i)}, Soon()).ok());
+  }
+  // The lock is waited for ten seconds at a time.
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  const fs::path entries = fs::path(directory_.path()) / "entries";
+  EXPECT_TRUE(!fs::exists(entries) || fs::is_empty(entries));
+  EXPECT_EQ(cache->List("", 10).size(), 5u);
+  lock.Reset();
+  cache->Flush();
+  EXPECT_EQ(cache->statistics().write_errors, 0);
+  EXPECT_EQ(Open()->List("", 10).size(), 5u);
+}
+
+TEST_F(KernelCacheTest, WhatWaitsToBeWrittenIsServed) {
+  UniqueFd lock(open((directory_.path() + "/lock").c_str(),
+                     O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+  auto cache =
+      KernelCache::Create({.directory = directory_.path(), .memory_bytes = 0},
+                          std::make_unique<FakeCompiler>(control_));
+  ASSERT_TRUE(cache->Get(instance_, Soon()).ok());
+  EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kDisk);
+  EXPECT_EQ(control_->compiles, 1);
+  lock.Reset();
+}
+
+class EvictionTest : public KernelCacheTest {
+ protected:
+  // Three entries and the lock file fit.
+  std::unique_ptr<KernelCache> OpenSmall() {
+    return KernelCache::Create(
+        {.directory = directory_.path(), .directory_limit_bytes = 4 * 4096},
+        std::make_unique<FakeCompiler>(control_));
+  }
+
+  static Instance Make(const std::string& source) {
+    return {.name = "k", .source = source};
+  }
+
+  void Age(const std::string& key, int hours) {
+    fs::last_write_time(EntryFile(key), fs::file_time_type::clock::now() -
+                                            std::chrono::hours(hours));
+  }
+};
+
+// What is served from memory or a device leaves its file untouched otherwise.
+TEST_F(EvictionTest, TheHottestEntriesSurvive) {
+  auto cache = OpenSmall();
+  std::vector<std::string> keys;
+  for (const char* source : {"hot", "loaded", "cold"}) {
+    keys.push_back(cache->Get(Make(source), Soon())->kernel->key);
+  }
+  cache->Flush();
+  Age(keys[0], 3);
+  Age(keys[1], 2);
+  Age(keys[2], 1);
+  EXPECT_EQ(cache->Get(Make("hot"), Soon())->source, CubinSource::kMemory);
+  cache->NoteUse(keys[1]);
+  // Its end notes the uses.
+  cache.reset();
+  cache = OpenSmall();
+  ASSERT_TRUE(cache->Get(Make("new"), Soon()).ok());
+  cache->Flush();
+  EXPECT_TRUE(fs::exists(EntryFile(keys[0])));
+  EXPECT_TRUE(fs::exists(EntryFile(keys[1])));
+  EXPECT_FALSE(fs::exists(EntryFile(keys[2])));
+}
+
+TEST_F(EvictionTest, AMissAndAListMarkNobody) {
+  auto cache = OpenSmall();
+  const std::string key = cache->Get(Make("one"), Soon())->kernel->key;
+  cache.reset();
+  Age(key, 5);
+  const auto used = fs::last_write_time(EntryFile(key));
+  cache = Open(/*with_compiler=*/false);
+  EXPECT_FALSE(cache->Get(Make("missing"), Soon()).ok());
+  EXPECT_EQ(cache->List("", 10).size(), 1u);
+  EXPECT_TRUE(cache->Find(key).ok());
+  cache.reset();
+  EXPECT_EQ(fs::last_write_time(EntryFile(key)), used);
 }
 
 TEST_F(KernelCacheTest, NamesOnlyItsOwnFiles) {

@@ -6,9 +6,13 @@
 
 #include <atomic>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "jit/base/sha256.h"
+#include "jit/cache/build_kernel.h"
+#include "jit/cache/disk_store.h"
 #include "jit/cache/entry.h"
 #include "jit/cache/signature.h"
 #include "tests/jit/cache/redis_server.h"
@@ -19,11 +23,18 @@ namespace {
 
 absl::Time Soon() { return absl::Now() + absl::Seconds(30); }
 
+std::shared_ptr<Tier> Open(RedisTierOptions options) {
+  options.allow_unsigned = true;
+  auto tier = CreateRedisTier(std::move(options));
+  EXPECT_TRUE(tier.ok()) << tier.status();
+  return *std::move(tier);
+}
+
 std::shared_ptr<Tier> Open(const std::string& address,
                            const std::string& signing_key = "") {
-  return CreateRedisTier({.server = {.address = address},
-                          .signing_key = signing_key,
-                          .load_timeout = absl::Milliseconds(300)});
+  return Open({.server = {.address = address},
+               .signing_key = signing_key,
+               .load_timeout = absl::Milliseconds(300)});
 }
 
 absl::Status Put(const std::string& address, const std::string& key,
@@ -45,13 +56,72 @@ TEST(RedisTierTest, ReturnsWhatWasStored) {
   EXPECT_EQ(kernel->cubin, kKernel.cubin);
 }
 
-TEST(RedisTierTest, UsesAPassword) {
+TEST(RedisTierTest, WithoutASigningKeyItIsRefusedUnlessForced) {
+  const RedisTierOptions options = {.server = {.address = "unix:/socket"}};
+  EXPECT_TRUE(absl::IsFailedPrecondition(CreateRedisTier(options).status()));
+  RedisTierOptions forced = options, with_key = options;
+  forced.allow_unsigned = true;
+  EXPECT_TRUE(CreateRedisTier(forced).ok());
+  with_key.signing_key = "key";
+  EXPECT_TRUE(CreateRedisTier(with_key).ok());
+}
+
+TEST(RedisTierTest, UsesAPasswordAndAUser) {
   const RedisServerProcess server("secret");
-  EXPECT_FALSE(Open(server.address())->Store(kKernel).ok());
-  EXPECT_TRUE(CreateRedisTier({.server = {.address = server.address(),
-                                          .password = "secret"}})
-                  ->Store(kKernel)
+  RedisConnection admin({.address = server.address(), .password = "secret"});
+  ASSERT_TRUE(admin
+                  .Command({"ACL", "SETUSER", "gemmd", "on", ">its own",
+                            "~gemmd:*", "+get", "+set", "+del"},
+                           100, Soon())
                   .ok());
+  EXPECT_TRUE(
+      Open({.server = {.address = server.address(), .password = "secret"}})
+          ->Store(kKernel)
+          .ok());
+  EXPECT_TRUE(Open({.server = {.address = server.address(),
+                               .user = "gemmd",
+                               .password = "its own"}})
+                  ->Load(kKernel.key)
+                  .ok());
+}
+
+// It is no damage: nothing may be quarantined for a wrong password.
+TEST(RedisTierTest, AWrongOrMissingPasswordIsAnErrorOfItsOwn) {
+  const RedisServerProcess server("secret");
+  const auto none = Open(server.address())->Load(kKernel.key).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(none)) << none;
+  EXPECT_TRUE(absl::StrContains(none.message(), "password")) << none;
+  const auto wrong =
+      Open({.server = {.address = server.address(), .password = "wrong"}})
+          ->Load(kKernel.key)
+          .status();
+  EXPECT_TRUE(absl::IsPermissionDenied(wrong)) << wrong;
+}
+
+TEST(RedisTierTest, FindsWhatAnyCompilerMadeOfASource) {
+  const RedisServerProcess server;
+  const auto tier = Open(server.address(), "key");
+  const Instance instance = {.name = "fake",
+                             .source = kKernel.source,
+                             .options = {kKernel.options[0]}};
+  EXPECT_TRUE(absl::IsNotFound(tier->LoadFor(instance).status()));
+  ASSERT_TRUE(tier->Store(kKernel).ok());
+  EXPECT_EQ(tier->LoadFor(instance)->key, kKernel.key);
+  EXPECT_TRUE(absl::IsNotFound(
+      tier->LoadFor({.name = "fake", .source = "other"}).status()));
+  EXPECT_TRUE(absl::IsDataLoss(
+      tier->LoadFor(
+              {.name = "fake", .source = kKernel.source, .options = {"-x"}})
+          .status()));
+  // A pointer is not signed, and may have been bent to another entry.
+  const CompiledKernel other = FakeKernel("other");
+  ASSERT_TRUE(tier->Store(other).ok());
+  const std::string pointer =
+      "source:" + absl::BytesToHexString(Sha256Of(kKernel.source));
+  for (const std::string& value : {other.key, std::string("../../etc")}) {
+    ASSERT_TRUE(Put(server.address(), pointer, value).ok());
+    EXPECT_TRUE(absl::IsDataLoss(tier->LoadFor(instance).status()));
+  }
 }
 
 TEST(RedisTierTest, IgnoresWhatIsNotSignedWithItsKey) {
@@ -84,8 +154,8 @@ TEST(RedisTierTest, IgnoresAnEntryThatIsDamagedOrAnothers) {
 
 TEST(RedisTierTest, ComesBackAfterTheServerDid) {
   auto server = std::make_unique<RedisServerProcess>();
-  const auto tier = CreateRedisTier({.server = {.address = server->address()},
-                                     .pause = absl::Milliseconds(50)});
+  const auto tier = Open({.server = {.address = server->address()},
+                          .pause = absl::Milliseconds(50)});
   ASSERT_TRUE(tier->Store(kKernel).ok());
   server->Kill();
   EXPECT_TRUE(absl::IsUnavailable(tier->Load(kKernel.key).status()));
@@ -133,9 +203,9 @@ class ScriptedServer {
 // Two failures, a success, two failures: never three in a row.
 TEST(RedisTierTest, PausesAfterFailuresInARowOnly) {
   const ScriptedServer server({"", "", "$-1\r\n", "", "", "$-1\r\n"});
-  const auto tier = CreateRedisTier({.server = {.address = server.address()},
-                                     .failures_until_pause = 3,
-                                     .pause = absl::Hours(1)});
+  const auto tier = Open({.server = {.address = server.address()},
+                          .failures_until_pause = 3,
+                          .pause = absl::Hours(1)});
   for (int i = 0; i < 6; ++i) tier->Load(kKernel.key).status().IgnoreError();
   // Were it paused, nobody would be asked.
   const size_t before = server.turns();
@@ -250,8 +320,70 @@ TEST(SharedTierTest, ServesAnotherMachineAndIsFilledBehindACompile) {
   EXPECT_EQ(second->statistics().tiers[1].hits, 1);
   EXPECT_EQ(control->compiles, 1);
   // It lies on the other machine's disk now.
+  second->Flush();
   EXPECT_EQ(second->statistics().tiers[0].bytes_stored,
             static_cast<int64_t>(FakeCubin().size()));
+}
+
+// A machine without a compiler does not know the key.
+TEST(SharedTierTest, ServesWhoHasNoCompilerOrMayNotCompile) {
+  const RedisServerProcess server;
+  const Instance instance = {.name = "one", .source = "one"};
+  const auto control = std::make_shared<FakeCompiler::Control>();
+  CompiledKernel kernel = FakeKernel("one");
+  ASSERT_TRUE(Open(server.address(), "key")->Store(kernel).ok());
+  const auto open = [&](bool with_compiler, const std::string& directory) {
+    return KernelCache::Create(
+        {.directory = directory,
+         .shared = Open(server.address(), "key"),
+         .require_complete = true},
+        with_compiler ? std::make_unique<FakeCompiler>(control) : nullptr);
+  };
+  for (const bool with_compiler : {false, true}) {
+    const TemporaryDirectory directory;
+    for (const std::string& path : {directory.path(), std::string()}) {
+      auto cache = open(with_compiler, path);
+      const auto result = cache->Get(instance, Soon());
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->source, CubinSource::kDisk);
+      EXPECT_EQ(cache->Get(instance, Soon())->source, CubinSource::kMemory);
+      EXPECT_TRUE(absl::IsFailedPrecondition(
+          cache->Get({.name = "two", .source = "two"}, Soon()).status()));
+    }
+  }
+  EXPECT_EQ(control->compiles, 0);
+}
+
+// The device refused the cubin, whoever brings it.
+TEST(SharedTierTest, WhatADeviceRefusedIsTakenFromNoTierAgain) {
+  const RedisServerProcess server;
+  const TemporaryDirectory layer, own;
+  const Instance instance = {.name = "one", .source = "one"};
+  const auto control = std::make_shared<FakeCompiler::Control>();
+  const std::string key = KeyOf(FakeCompiler(control), instance);
+  CompiledKernel bad = FakeKernel("one");
+  bad.options.clear();
+  bad.key = key;
+  bad.cubin += "which no device loads";
+  ASSERT_TRUE(DiskStore({.directory = layer.path()}).Store(bad).ok());
+  ASSERT_TRUE(Open(server.address(), "key")->Store(bad).ok());
+  auto cache = KernelCache::Create({.directory = own.path(),
+                                    .layers = {layer.path()},
+                                    .shared = Open(server.address(), "key")},
+                                   std::make_unique<FakeCompiler>(control));
+  EXPECT_EQ(cache->Get(instance, Soon())->kernel->cubin, bad.cubin);
+  cache->Quarantine(key);
+  const auto good = cache->Get(instance, Soon());
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(good->source, CubinSource::kCompiled);
+  EXPECT_EQ(good->kernel->cubin, FakeCubin());
+  cache->Flush();
+  // Were what the compiler makes refused too, another compile would not help.
+  cache->Quarantine(key);
+  EXPECT_EQ(cache->Get(instance, Soon()).status().code(),
+            absl::StatusCode::kInternal);
+  EXPECT_FALSE(cache->Get(instance, Soon()).ok());
+  EXPECT_EQ(control->compiles, 2);
 }
 
 }  // namespace

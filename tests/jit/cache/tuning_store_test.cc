@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "jit/cache/disk_store.h"
 #include "jit/plan/planner.h"
 #include "jit/problem/problem_line.h"
 #include "tests/jit/fake_compiler.h"
@@ -100,6 +101,29 @@ TEST(TuningStoreTest, RemovesWhatIsDamagedOrOfOtherTemplates) {
   EXPECT_TRUE(absl::IsDataLoss(
       store.Find(Parse("bf16 TN 1 2 3"), "H100", "digest").status()));
   EXPECT_FALSE(fs::exists(file));
+}
+
+// One limit for all: records make room like anything else, and leave room.
+TEST(TuningStoreTest, RecordsKeepToTheLimitOfTheDirectory) {
+  const TemporaryDirectory directory;
+  constexpr int64_t kLimit = 32 * 4096;
+  DiskStore kernels({.directory = directory.path(), .limit_bytes = kLimit});
+  ASSERT_TRUE(kernels.Store(FakeKernel("source")).ok());
+  const TuningStore store(directory.path());
+  for (int i = 1; i <= 64; ++i) {
+    TuningRecord record = RecordOf("bf16 TN 1 2 3");
+    record.device = "device " + std::to_string(i);
+    ASSERT_TRUE(store.Put(record).ok());
+    EXPECT_LE(kernels.BytesUsed(), kLimit);
+  }
+  // An eighth of the limit.
+  EXPECT_EQ(store.All().size(), 4u);
+  EXPECT_TRUE(kernels.Load(FakeKernel("source").key).ok());
+  // Nor do they make a store evict kernels.
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(kernels.Store(FakeKernel(std::to_string(i))).ok());
+  }
+  EXPECT_EQ(kernels.Keys().size(), 21u);
 }
 
 }  // namespace
