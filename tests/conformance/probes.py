@@ -78,7 +78,8 @@ class Probe:
         call = product.Call(a, b, out_dtype=fills.F32, out_order=self.order,
                             device=self.device)
         data = matrices.set_source(call.header, "c", c)
-        _, d = self.client.execute(call.header, call.a, call.b, data)
+        _, d = self.client.execute(
+            call.header, call.buffers["a"], call.buffers["b"], data)
         return call.result(d)
 
     def exact(self, shape):

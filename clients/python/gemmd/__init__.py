@@ -17,6 +17,7 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 
 from ._version import __version__  # noqa: E402
 from .aio import AsyncClient, AsyncTensor  # noqa: E402
+from .bits import Bits  # noqa: E402
 from .client import Client  # noqa: E402
 from .errors import (  # noqa: E402
     Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, Error,
@@ -27,7 +28,7 @@ from .product import Product  # noqa: E402
 from .tensor import Tensor  # noqa: E402
 
 __all__ = [
-    "AsyncClient", "AsyncTensor", "Client", "Product", "Tensor",
+    "AsyncClient", "AsyncTensor", "Bits", "Client", "Product", "Tensor",
     "__version__",
     "Aborted", "AlreadyExists", "Cancelled", "DataLoss", "DeadlineExceeded",
     "Error", "FailedPrecondition", "Internal", "InvalidArgument", "NotFound",

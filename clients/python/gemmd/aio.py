@@ -118,16 +118,17 @@ class AsyncClient:
     async def matmul(self, a: Any, b: Any, *, timeout: Optional[float] = None,
                      **options: "Unpack[product.Options]") -> Any:
         """As Client.matmul."""
-        return (await self.product(a, b, timeout=timeout, **options)).d
+        product = await self.product(a, b, timeout=timeout, **options)
+        return product.value()
 
     async def product(self, a: Any, b: Any, *,
                       timeout: Optional[float] = None,
                       **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
-        execution, data = await self._run(
-            rpcs.matmul(call.header, call.a, call.b, call.c), timeout)
-        return Product(call.result(data), execution)
+        response = await self._run(rpcs.matmul(call.header, **call.buffers),
+                                   timeout)
+        return call.product(response)
 
     async def tensor(self, array: Any, *, order: Optional[arrays.Order] = None,
                      device: str = "", ttl_s: float = 0, label: str = "",

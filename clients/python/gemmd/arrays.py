@@ -1,4 +1,5 @@
-"""numpy arrays as matrices on the wire: element types, orders, bytes."""
+"""numpy arrays as matrices, or batches of them, on the wire: element types,
+orders, bytes."""
 
 import sys
 from typing import Any, Literal, NamedTuple, Optional
@@ -7,7 +8,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from . import api
+from . import api, support
+from .bits import Bits
 from .errors import InvalidArgument
 
 Array = npt.NDArray[Any]
@@ -21,10 +23,9 @@ _TYPE_NAMES: dict["np.dtype[Any]", str] = {
     np.dtype(ml_dtypes.float8_e5m2): "E5M2",
     np.dtype(np.int8): "S8",
     np.dtype(np.uint8): "U8",
+    np.dtype(np.bool_): "B1",
     np.dtype(np.int32): "S32",
 }
-# What to convert other arrays to, as one writes it.
-_ADVISED = ("ml_dtypes.bfloat16", "np.float16")
 
 _NUMBERS = api.enum("DataType")
 _TO_WIRE: dict[Any, int] = {
@@ -51,10 +52,8 @@ def wire_type(dtype: Any, name: str = "dtype") -> int:
     dtype = check_dtype(dtype, name)
     number = _TO_WIRE.get(dtype)
     if number is None:
-        advice = " or ".join(f"{name}.astype({each})" for each in _ADVISED)
-        raise InvalidArgument(
-            f"{name}: matrices of dtype {dtype} are not multiplied; convert "
-            f"it, as in {advice}")
+        support.check_input(dtype, name)
+        raise InvalidArgument(f"{name}: {dtype} is no type of a matrix")
     return number
 
 
@@ -93,14 +92,16 @@ def check_shape(shape: Any) -> tuple[int, int]:
 
 
 class Operand(NamedTuple):
-    """A matrix as it goes on the wire."""
+    """A matrix, or a batch of them, as it goes on the wire."""
     order: Order
     leading_dimension: int  # Elements.
     data: memoryview        # Bytes, padding of the last line absent.
+    batch_stride: Optional[int] = None  # Elements; None is tight.
 
     def layout(self) -> Any:
         return api.Layout(order=wire_order(self.order),
-                          leading_dimension=self.leading_dimension)
+                          leading_dimension=self.leading_dimension,
+                          batch_stride=self.batch_stride)
 
 
 def _from_dlpack(value: Any, name: str) -> Array:
@@ -162,44 +163,80 @@ def _leading_dimension(width: int, lines: int, width_stride: int,
     return leading if leading <= width * (1 + _MAX_PADDING) + 16 else None
 
 
-def _view(array: Array, order: Order, leading: int) -> Operand:
-    lines, width = array.shape if order == "C" else array.shape[::-1]
-    elements = (lines - 1) * leading + width
+def _matrix_stride(array: Array, lines: int, leading: int) -> Optional[int]:
+    """Elements between the matrices of a batch, or None when they are not
+    evenly spaced or too far apart."""
+    if array.ndim == 2 or array.shape[0] <= 1:
+        return lines * leading
+    stride, odd = divmod(array.strides[0], array.itemsize)
+    if odd or not 0 < stride <= lines * leading * (1 + _MAX_PADDING) + 16:
+        return None
+    return int(stride)
+
+
+def _view(array: Array, order: Order, leading: int, stride: int) -> Operand:
+    rows, columns = array.shape[-2:]
+    lines, width = (rows, columns) if order == "C" else (columns, rows)
+    count = array.shape[0] if array.ndim == 3 else 1
+    elements = (count - 1) * stride + (lines - 1) * leading + width
+    # numpy cannot stride over all types of ml_dtypes.
+    plain = array.view(f"u{array.itemsize}")
     flat = np.lib.stride_tricks.as_strided(
-        array, shape=(elements,), strides=(array.itemsize,), writeable=False)
-    return Operand(order, leading, flat.view(np.uint8).data)
+        plain, shape=(elements,), strides=(array.itemsize,), writeable=False)
+    tight = count == 1 or stride == lines * leading
+    return Operand(order, leading, flat.view(np.uint8).data,
+                   None if tight else stride)
 
 
-def operand(array: Array, order: Optional[Order] = None) -> Operand:
-    """The bytes of a matrix, without a copy where its strides allow.
+def _pack(array: Array, order: Order) -> Operand:
+    """A bool array as lines of bits."""
+    lines = array if order == "C" else array.swapaxes(-1, -2)
+    packed = np.packbits(lines, axis=-1, bitorder="little")
+    return Operand(order, 0, np.ascontiguousarray(packed).reshape(-1).data)
+
+
+def operand(array: Any, order: Optional[Order] = None) -> Operand:
+    """The bytes of a matrix or of a batch of them (three dimensions), without
+    a copy where its strides allow.
 
     `order` forces "C" or "F"; None takes what the array has. A transposed
     view of a C-ordered array is an F-ordered matrix and needs no copy.
     """
-    rows, columns = array.shape
+    if isinstance(array, Bits):
+        kind: Order = "C" if array.order == "C" else "F"
+        return Operand(kind, 0, array.packed.reshape(-1).data)
     if array.size == 0:
         return Operand(order or "C", 0, memoryview(b""))
-    row_stride, column_stride = array.strides
+    if array.dtype == np.bool_:
+        return _pack(array, order or "C")
+    rows, columns = array.shape[-2:]
+    row_stride, column_stride = array.strides[-2:]
     item = array.itemsize
-    if order != "F":
-        leading = _leading_dimension(columns, rows, column_stride, row_stride,
-                                     item)
-        if leading is not None:
-            return _view(array, "C", leading)
-    if order != "C":
-        leading = _leading_dimension(rows, columns, row_stride, column_stride,
-                                     item)
-        if leading is not None:
-            return _view(array, "F", leading)
+    orders: tuple[Order, ...] = ("C", "F") if order is None else (order,)
+    for kind in orders:
+        leading = (_leading_dimension(columns, rows, column_stride, row_stride,
+                                      item) if kind == "C" else
+                   _leading_dimension(rows, columns, row_stride, column_stride,
+                                      item))
+        if leading is None:
+            continue
+        stride = _matrix_stride(array, rows if kind == "C" else columns,
+                                leading)
+        if stride is not None:
+            return _view(array, kind, leading, stride)
     order = order or "C"
-    copy = np.array(array, order=order, copy=True, subok=False)
-    return _view(copy, order, columns if order == "C" else rows)
+    lines = array if order == "C" else array.swapaxes(-1, -2)
+    copy: Array = np.array(lines, order="C", copy=True, subok=False)
+    return _view(copy if order == "C" else copy.swapaxes(-1, -2), order,
+                 columns if order == "C" else rows, rows * columns)
 
 
-def matrix(data: Any, rows: int, columns: int, dtype: "np.dtype[Any]",
+def matrix(data: Any, shape: tuple[int, ...], dtype: "np.dtype[Any]",
            order: Order) -> Array:
-    """A read-only matrix over tight bytes, without a copy."""
+    """A read-only matrix, or batch of them, over tight bytes, without a
+    copy."""
     flat: Array = np.frombuffer(data, dtype=np.uint8).view(dtype)
+    *batch, rows, columns = shape
     if order == "C":
-        return flat.reshape(rows, columns)
-    return flat.reshape(columns, rows).T
+        return flat.reshape(shape)
+    return flat.reshape(*batch, columns, rows).swapaxes(-1, -2)

@@ -83,45 +83,71 @@ class Client:
 
     def matmul(self, a: Any, b: Any, *, timeout: Optional[float] = None,
                **options: "Unpack[product.Options]") -> Any:
-        """alpha * a @ b + beta * c.
+        """alpha * a @ b + beta * c, and what is named below.
 
-        a (m, k), b (k, n) and c (m, n) are arrays of host memory (numpy's, or
-        others' with DLPack or __array__) or Tensors; a and b are float16 or
-        ml_dtypes.bfloat16, of one type. A vector counts as with numpy.matmul:
-        as a row of a, a column of b. Arrays that are C- or F-contiguous,
-        transposed or slightly padded are sent as they lie; others are copied
-        first.
+        a (..., m, k), b (..., k, n) and c (..., m, n) are arrays of host
+        memory (numpy's, or others' with DLPack or __array__) or Tensors. a
+        and b are float32, float16 or ml_dtypes.bfloat16, of one type; any two
+        of float8_e4m3fn and float8_e5m2; any two of int8 and uint8; or bool
+        (or Bits), of which the places are counted where both are True. A
+        vector counts as with numpy.matmul: as a row of a, a column of b.
+        Leading dimensions are batches and are broadcast as numpy does.
+        Arrays that are C- or F-contiguous, transposed or slightly padded are
+        sent as they lie; others are copied first.
 
-        c, alpha, beta  Default: None, 1.0, 0.0. beta = 0 never reads c.
-        out_dtype  float16, bfloat16 or float32. Default: the type of out,
-                   else of c, else of a. c has the type of the result.
+        c, alpha, beta  Default: None, 1.0, 0.0. beta = 0 never reads c, which
+                   has the type of the result or float32.
+        out_dtype  float32, float16, bfloat16, float8_e4m3fn or float8_e5m2;
+                   of integers and bool int32, float32, float16, bfloat16,
+                   int8 or uint8. Default: the type of out, else of c, else of
+                   a (int32 of integers and bool).
         out_order  "C" (default) or "F": the order in which the result lies.
-        out        An array or Tensor (m, n) that receives the result. It may
-                   be the Tensor given as c.
+        out        An array or Tensor (..., m, n) that receives the result. It
+                   may be the Tensor given as c.
         device     "", the daemon's choice, or a name such as "cuda:0".
 
-        Sums are kept in float32 and rounded once to out_dtype. Returns `out`,
-        else a new array.
+        precision  float32: None, accurate; "tf32", inputs rounded to TF32;
+                   "fast", truncated. float8: "fast" adds all products in the
+                   tensor core, which keeps 14 bits.
+        accumulate Type of the sum: np.float16 with float16 and float8.
+        saturate   Sums of integers stay at the ends of int32, not wrap.
+        bits       Of bool: "and" (default) or "xor", places that differ.
+        invariant  A row of the result depends on nothing but its row of a, b
+                   and the values below, bit for bit.
+
+        The rest is computed in float32, in this order:
+        a_scale, b_scale  Factors: a number, one a row of a (m,) or a column
+                   of b (n,), or by blocks of 128: (m, k/128), (k/128, n/128).
+        bias       Added after beta * c: (n,), or (m, 1).
+        return_pre_activation  Returns what the activation is applied to, too.
+        activation "relu", "gelu" (erf), "gelu_tanh" or "silu".
+        return_amax  Returns the greatest magnitude so far, too.
+        out_scale  Factor before the result is rounded to out_dtype.
+
+        Returns `out`, else a new array; a tuple with the pre-activation and
+        amax where they are asked for.
         """
-        return self.product(a, b, timeout=timeout, **options).d
+        return self.product(a, b, timeout=timeout, **options).value()
 
     def product(self, a: Any, b: Any, *, timeout: Optional[float] = None,
                 **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
-        execution, data = self.execute(call.header, call.a, call.b, call.c,
-                                       timeout=timeout)
-        return Product(call.result(data), execution)
+        response = self._run(rpcs.matmul(call.header, **call.buffers), timeout)
+        return call.product(response)
 
     def execute(self, header: Any, a: Any = None, b: Any = None,
-                c: Any = None, *, timeout: Optional[float] = None
-                ) -> tuple[Any, Optional[memoryview]]:
-        """The RPC itself: an api.MatmulHeader and buffers of operand bytes.
+                c: Any = None, *, timeout: Optional[float] = None,
+                **values: Any) -> tuple[Any, Optional[memoryview]]:
+        """The RPC itself: an api.MatmulHeader and buffers of operand bytes;
+        those of the epilogue by the names of the request's fields.
 
         Returns (Execution, view of D's bytes or None). For programs that
         hold matrices in another form than arrays.
         """
-        return self._run(rpcs.matmul(header, a, b, c), timeout)
+        response = self._run(rpcs.matmul(header, a=a, b=b, c=c, **values),
+                             timeout)
+        return response.execution, response.d
 
     def tensor(self, array: Any, *, order: Optional[arrays.Order] = None,
                device: str = "", ttl_s: float = 0, label: str = "",

@@ -4,7 +4,9 @@ from typing import Any, NamedTuple, Optional, TypedDict, Union
 
 import numpy as np
 
-from . import api, arrays
+from . import api, arrays, support, wire
+from .bits import Bits
+from .epilogue import Epilogue
 from .errors import InvalidArgument
 from .tensor import Resident
 
@@ -18,6 +20,18 @@ class Options(TypedDict, total=False):
     out_order: Optional[arrays.Order]
     out: Any
     device: str
+    precision: Optional[str]
+    accumulate: Any
+    saturate: bool
+    bits: Optional[str]
+    invariant: bool
+    a_scale: Any
+    b_scale: Any
+    bias: Any
+    activation: Optional[str]
+    out_scale: Any
+    return_pre_activation: bool
+    return_amax: bool
 
 
 class Product(NamedTuple):
@@ -25,6 +39,14 @@ class Product(NamedTuple):
     d: Any
     # gemmd.v1.Execution: device, kernel, cubin_key, cubin_source, phases.
     execution: Any
+    pre_activation: Any = None  # Where it was asked for.
+    amax: Optional[float] = None
+
+    def value(self) -> Any:
+        """What matmul returns."""
+        more = tuple(part for part in (self.pre_activation, self.amax)
+                     if part is not None)
+        return (self.d, *more) if more else self.d
 
     def __repr__(self) -> str:
         d = self.d if isinstance(self.d, Resident) else (
@@ -33,23 +55,34 @@ class Product(NamedTuple):
                 f"{self.execution.device}>)")
 
 
-Matrix = Union[arrays.Array, Resident]
+Matrix = Union[arrays.Array, Resident, Bits]
 
 
-def _operand(value: Any, name: str, vector_axis: int) -> tuple[Matrix, bool]:
-    """A matrix, and whether it was a vector: a row (0) or a column (1)."""
-    if isinstance(value, Resident):
+def _operand(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
+    """A matrix or more, and whether it was a vector: a row (0) or a column
+    (1)."""
+    if isinstance(value, (Resident, Bits)):
         return value, False
     array = arrays.as_array(value, name)
     is_vector = array.ndim == 1
     if is_vector:
         array = np.expand_dims(array, vector_axis)
-    elif array.ndim != 2:
+    elif array.ndim == 0:
         raise InvalidArgument(
-            f"{name}: has {array.ndim} dimension(s), shape {array.shape}; "
-            "matrices have 2 and vectors 1")
-    arrays.wire_type(array.dtype, name)
+            f"{name}: has 0 dimensions; matrices have 2 and vectors 1")
+    support.check_input(array.dtype, name)
     return array, is_vector
+
+
+def _flat(array: Any, batch: tuple[int, ...]) -> Any:
+    """An operand of a batch with one leading dimension, or with none where one
+    matrix serves all."""
+    if isinstance(array, (Resident, Bits)):
+        return array
+    if all(side == 1 for side in array.shape[:-2]):
+        return array.reshape(array.shape[-2:])
+    shape = array.shape[-2:]
+    return np.broadcast_to(array, (*batch, *shape)).reshape(-1, *shape)
 
 
 def _order_of(out: Optional[Matrix], c: Optional[Matrix],
@@ -75,11 +108,16 @@ def _type_of(out: Optional[Matrix], c: Optional[Matrix], out_dtype: Any,
         out_dtype = arrays.check_dtype(out_dtype, "out_dtype")
     for name, given in (("out", out), ("c", c)):
         if given is not None:
+            if (name == "c" and given.dtype == np.float32
+                    and out_dtype is not None):
+                continue  # It is added to results of any type.
             if out_dtype not in (None, given.dtype):
                 raise InvalidArgument(f"out_dtype: {out_dtype} is not "
                                       f"{name}'s dtype {given.dtype}")
             return given.dtype
-    return a.dtype if out_dtype is None else np.dtype(out_dtype)
+    if out_dtype is None:
+        return support.default_output(a.dtype)
+    return np.dtype(out_dtype)
 
 
 class Call:
@@ -88,16 +126,27 @@ class Call:
     def __init__(self, a: Any, b: Any, *, c: Any = None, alpha: float = 1.0,
                  beta: float = 0.0, out_dtype: Any = None,
                  out_order: Optional[arrays.Order] = None, out: Any = None,
-                 device: str = "") -> None:
+                 device: str = "", **epilogue: Any) -> None:
         a, self._drops_rows = _operand(a, "a", 0)
         b, self._drops_columns = _operand(b, "b", 1)
+        support.check_pair(a.dtype, b.dtype)
         alpha = arrays.check_number(alpha, "alpha")
         beta = arrays.check_number(beta, "beta")
-        if a.shape[1] != b.shape[0]:
+        if a.shape[-1] != b.shape[-2]:
             raise InvalidArgument(
-                f"b: has {b.shape[0]} rows but a has {a.shape[1]} columns "
+                f"b: has {b.shape[-2]} rows but a has {a.shape[-1]} columns "
                 f"(shapes {a.shape} and {b.shape})")
-        self.shape = (a.shape[0], b.shape[1])
+        try:
+            self._batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        except ValueError:
+            raise InvalidArgument(
+                f"b: its leading dimensions {b.shape[:-2]} do not go with "
+                f"those of a, {a.shape[:-2]}") from None
+        a, b = _flat(a, self._batch), _flat(b, self._batch)
+        matrix = (a.shape[-2], b.shape[-1])
+        # One leading dimension stands for all of them.
+        self.shape: tuple[int, ...] = (
+            (int(np.prod(self._batch)), *matrix) if self._batch else matrix)
         if c is not None:
             c = self._like_result(arrays.as_array(c, "c") if not isinstance(
                 c, Resident) else c, "c")
@@ -109,11 +158,14 @@ class Call:
             arrays.wire_order(out_order, "out_order")
         self.order = _order_of(out, c, out_order)
         self.dtype = _type_of(out, c, out_dtype, a)
+        support.check_output(a.dtype, self.dtype)
         self._target = out
-        if c is not None and c.dtype != self.dtype:
-            raise InvalidArgument(f"c: dtype {c.dtype} is not that of the "
-                                  f"result, {self.dtype}")
+        if c is not None:
+            support.check_c(c.dtype, self.dtype)
+        self.buffers: dict[str, Optional[memoryview]] = {}
         self._fill_header(a, b, c, alpha, beta, device)
+        self._epilogue = Epilogue(self.header, a.dtype, **epilogue)
+        self.buffers.update(self._epilogue.buffers)
 
     def _like_result(self, value: Any, name: str) -> Any:
         """`value` as a matrix of the product's shape, or an error."""
@@ -144,26 +196,30 @@ class Call:
 
     def result_shape(self) -> tuple[int, ...]:
         """As numpy has it: what vectors added is dropped."""
-        rows, columns = self.shape
-        return (() if self._drops_rows else (rows,)) + (
+        rows, columns = self.shape[-2:]
+        return self._batch + (() if self._drops_rows else (rows,)) + (
             () if self._drops_columns else (columns,))
 
     def _fill_header(self, a: Matrix, b: Matrix, c: Optional[Matrix],
                      alpha: float, beta: float, device: str) -> None:
         self.header = header = api.MatmulHeader(device=device)
         problem = header.problem
-        problem.m, problem.n = self.shape
-        problem.k = a.shape[1]
+        problem.m, problem.n = self.shape[-2:]
+        problem.k = a.shape[-1]
+        if self._batch:
+            problem.batch = self.shape[0]
         problem.a_type = arrays.wire_type(a.dtype, "a")
         problem.b_type = arrays.wire_type(b.dtype, "b")
-        problem.c_type = problem.d_type = arrays.wire_type(self.dtype, "out")
+        problem.d_type = arrays.wire_type(self.dtype, "out")
+        problem.c_type = (problem.d_type if c is None
+                          else arrays.wire_type(c.dtype, "c"))
         problem.d_order = arrays.wire_order(self.order)
         problem.alpha, problem.beta = alpha, beta
-        self.a = self._source("a", a, None)
-        self.b = self._source("b", b, None)
-        self.c: Optional[memoryview] = None
+        bits = a.dtype == np.bool_  # Fastest where k is contiguous.
+        self.buffers["a"] = self._source("a", a, "C" if bits else None)
+        self.buffers["b"] = self._source("b", b, "F" if bits else None)
         if c is not None and beta != 0:
-            self.c = self._source("c", c, self.order)
+            self.buffers["c"] = self._source("c", c, self.order)
         if isinstance(self._target, Resident):
             header.d.tensor = self._target.handle
         else:
@@ -184,22 +240,40 @@ class Call:
         else:
             operand = arrays.operand(value, order)
             source.inline.CopyFrom(operand.layout())
+            if self._batch and value.ndim == 2 and self.shape[0] != 1:
+                source.inline.batch_stride = 0
             order, data = operand.order, operand.data
         if name != "c":
             setattr(self.header.problem, f"{name}_order",
                     arrays.wire_order(order))
         return data
 
+    def product(self, response: wire.Response) -> Product:
+        auxiliary = None
+        if self._epilogue.returns_auxiliary:
+            auxiliary = self._array(response.auxiliary)
+        amax = response.amax
+        if self._epilogue.returns_amax and amax is None:
+            amax = 0.0  # Of nothing.
+        return Product(self.result(response.d), response.execution, auxiliary,
+                       amax)
+
     def result(self, data: Optional[memoryview]) -> Any:
-        """What matmul returns, from the response's bytes of D."""
+        """D, or what it was to go to, from the response's bytes of D."""
         if isinstance(self._target, Resident):
             return self._out
-        rows, columns = self.shape
-        received = arrays.matrix(data if data is not None else b"", rows,
-                                 columns, self.dtype, self.order)
         if self._target is not None:
-            self._target[...] = received
+            self._target[...] = self._received(data)
             return self._out
-        # One copy makes it aligned and writable.
-        result = received.copy(order=self.order).reshape(self.result_shape())
+        return self._array(data)
+
+    def _received(self, data: Optional[memoryview]) -> arrays.Array:
+        return arrays.matrix(data if data is not None else b"", self.shape,
+                             self.dtype, self.order)
+
+    def _array(self, data: Optional[memoryview]) -> Any:
+        """One copy makes it aligned and writable."""
+        order = self.order if len(self.shape) == 2 else "K"
+        result = self._received(data).copy(order=order).reshape(
+            self.result_shape())
         return result if result.ndim else result[()]

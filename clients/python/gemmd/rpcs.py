@@ -6,7 +6,10 @@ Client and AsyncClient run the same calls.
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, NamedTuple, Optional, TypeVar, Union
 
+import numpy as np
+
 from . import api, arrays, wire
+from .errors import Unimplemented
 
 R = TypeVar("R")
 
@@ -30,9 +33,9 @@ def _unary(method: str, request: Any, response: Any) -> Rpc[Any]:
                response.FromString)
 
 
-def matmul(header: Any, a: Optional[wire.Buffer], b: Optional[wire.Buffer],
-           c: Optional[wire.Buffer]) -> Rpc[tuple[Any, Optional[memoryview]]]:
-    request = wire.matmul_request(header, a, b, c)
+def matmul(header: Any,
+           **operands: Optional[wire.Buffer]) -> Rpc[wire.Response]:
+    request = wire.matmul_request(header, **operands)
     return Rpc("/gemmd.v1.MatmulService/Matmul", request,
                wire.parse_matmul_response, message_bytes=len(request))
 
@@ -40,6 +43,9 @@ def matmul(header: Any, a: Optional[wire.Buffer], b: Optional[wire.Buffer],
 def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
                   device: str, ttl_s: float, label: str) -> Rpc[Any]:
     rows, columns = arrays.check_shape(shape)
+    if arrays.check_dtype(dtype) == np.bool_:
+        raise Unimplemented("dtype: tensors of bool are made by other clients;"
+                            " bool arrays and Bits are sent with each product")
     request = api.CreateTensorRequest(
         dtype=arrays.wire_type(dtype), rows=rows, columns=columns,
         order=arrays.wire_order(order),

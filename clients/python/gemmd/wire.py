@@ -5,8 +5,9 @@ small parts go through protobuf and matrix bytes are joined to them once; on
 the way back they are viewed in place. Everything else uses api.py's classes.
 """
 
+import struct
 from collections.abc import Iterator
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 from . import api
 
@@ -48,7 +49,8 @@ def read_varint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def fields(data: Buffer) -> Iterator[tuple[int, memoryview]]:
-    """Yields (number, view) of each length-delimited field of a message.
+    """Yields (number, view) of each length-delimited or 32-bit field of a
+    message.
 
     Fields of other wire types are skipped. ValueError when malformed.
     """
@@ -60,8 +62,12 @@ def fields(data: Buffer) -> Iterator[tuple[int, memoryview]]:
         if kind == 0:
             _, position = read_varint(view, position)
             continue
-        if kind in (1, 5):
-            position += 8 if kind == 1 else 4
+        if kind == 1:
+            position += 8
+            continue
+        if kind == 5:
+            yield tag >> 3, view[position:position + 4]
+            position += 4
             continue
         if kind != _LENGTH_DELIMITED:
             raise ValueError(f"unknown wire type {kind}")
@@ -72,27 +78,42 @@ def fields(data: Buffer) -> Iterator[tuple[int, memoryview]]:
         position += length
 
 
-def matmul_request(header: Any, a: Optional[Buffer] = None,
-                   b: Optional[Buffer] = None,
-                   c: Optional[Buffer] = None) -> bytes:
-    """MatmulRequest of a MatmulHeader and buffers of bytes (or None)."""
+# Fields of MatmulRequest that hold values.
+OPERANDS = {"a": 2, "b": 3, "c": 4, "bias": 5, "a_scale": 6, "b_scale": 7,
+            "d_scale": 8}
+
+
+def matmul_request(header: Any, **operands: Optional[Buffer]) -> bytes:
+    """MatmulRequest of a MatmulHeader and buffers of bytes (or None), by the
+    names of the request's fields."""
     head = header.SerializeToString()
     parts: list[Buffer] = [field(1, len(head)), head]
-    for number, operand in ((2, a), (3, b), (4, c)):
+    for name, operand in operands.items():
         if operand is not None:
-            parts += [field(number, len(operand)), operand]
+            parts += [field(OPERANDS[name], len(operand)), operand]
     return b"".join(parts)
 
 
-def parse_matmul_response(data: bytes) -> tuple[Any, Optional[memoryview]]:
-    """(Execution, view of d's bytes or None) of a MatmulResponse."""
-    execution, d = api.Execution(), None
+class Response(NamedTuple):
+    """A MatmulResponse; matrices are views of their bytes, None if absent."""
+    execution: Any
+    d: Optional[memoryview]
+    auxiliary: Optional[memoryview] = None
+    amax: Optional[float] = None
+
+
+def parse_matmul_response(data: bytes) -> Response:
+    """The Response in a serialised MatmulResponse."""
+    execution, amax = api.Execution(), None
+    views: dict[int, memoryview] = {}
     for number, view in fields(data):
         if number == 1:
             execution.MergeFromString(bytes(view))
-        elif number == 2:
-            d = view
-    return execution, d
+        elif number == 4 and len(view) == 4:
+            amax = float(struct.unpack("<f", view)[0])
+        else:
+            views[number] = view
+    return Response(execution, views.get(2), views.get(3), amax)
 
 
 def upload_requests(handle: str, layout: Any, data: Buffer,

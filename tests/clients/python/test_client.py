@@ -134,14 +134,18 @@ class ClientTest(unittest.TestCase):
         a, b = integers(4, 6), integers(6, 5)
         count = len(self.daemon.headers)
         for expected, call in (
-                ("b: has 3 dim", lambda c: c.matmul(a, b[None])),
+                ("b: its leading dimensions", lambda c: c.matmul(
+                    np.stack([a, a]), np.stack([b, b, b]))),
                 ("b: has 4 rows", lambda c: c.matmul(a, a)),
                 ("a: .* float64", lambda c: c.matmul(a.astype(float), b)),
                 ("c: required", lambda c: c.matmul(a, b, beta=1)),
                 ("c: shape", lambda c: c.matmul(a, b, c=a, beta=1)),
                 ("out: shape", lambda c: c.matmul(a, b, out=a)),
                 ("out_dtype", lambda c: c.matmul(
-                    a, b, c=integers(4, 5), beta=1, out_dtype="f4")),
+                    a, b, c=integers(4, 5), beta=1, out_dtype="f2")),
+                ("bias: has shape", lambda c: c.matmul(a, b, bias=[1, 2])),
+                ("precision: 'tf32'", lambda c: c.matmul(
+                    a, b, precision="tf32")),
                 ("out_order", lambda c: c.matmul(a, b, out_order="K")),
                 ("out: list", lambda c: c.matmul(a, b, out=[])),
         ):

@@ -9,25 +9,34 @@ class WireTest(unittest.TestCase):
     def test_request_parses_as_the_proto_says(self):
         header = api.MatmulHeader(device="cuda:0")
         header.problem.m = 1 << 20
-        data = wire.matmul_request(header, b"aa" * 100, None, b"")
+        data = wire.matmul_request(header, a=b"aa" * 100, b=None, c=b"",
+                                   d_scale=b"1234")
         request = api.message("MatmulRequest").FromString(data)
         self.assertEqual(request.header, header)
         self.assertEqual((request.a, request.b, request.c),
                          (b"aa" * 100, b"", b""))
+        self.assertEqual(request.d_scale, b"1234")
 
     def test_response_is_viewed_in_place(self):
         response = api.message("MatmulResponse")(d=bytes(range(256)) * 2)
         response.execution.kernel = "k"
         data = response.SerializeToString()
-        execution, d = wire.parse_matmul_response(data)
+        execution, d, *_ = wire.parse_matmul_response(data)
         self.assertEqual(execution.kernel, "k")
         self.assertEqual(bytes(d), response.d)
         self.assertIs(d.obj, data)
 
+    def test_second_results_come_with_d(self):
+        response = api.message("MatmulResponse")(d=b"d", auxiliary=b"aux",
+                                                 amax=2.5)
+        parsed = wire.parse_matmul_response(response.SerializeToString())
+        self.assertEqual(bytes(parsed.auxiliary), b"aux")
+        self.assertEqual(parsed.amax, 2.5)
+
     def test_fields_in_any_order_and_unknown_ones(self):
         data = (b"\x18\x05" + b"\x21" + b"8bytes.." + b"\x12\x01x"
                 + b"\x2d4444" + b"\x0a\x00")
-        execution, d = wire.parse_matmul_response(data)
+        execution, d, *_ = wire.parse_matmul_response(data)
         self.assertEqual(bytes(d), b"x")
         self.assertEqual(execution, api.Execution())
 

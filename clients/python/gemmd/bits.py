@@ -1,0 +1,49 @@
+"""Matrices of bits, eight to a byte."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidArgument
+
+
+class Bits:
+    """A matrix of bits that is packed already: what bool arrays become.
+
+    `packed` holds its lines, one a row of uint8, lowest bit first: rows of the
+    matrix in order "C", columns in order "F". `width` is their length in bits;
+    what lies behind it in a line's last byte does not count. Products are
+    fastest where k runs along the lines: rows of a, columns of b.
+
+        gemmd.Bits(np.packbits(mask, axis=1, bitorder="little"), mask.shape[1])
+    """
+
+    dtype = np.dtype(np.bool_)
+    ndim = 2
+
+    def __init__(self, packed: Any, width: int, order: str = "C") -> None:
+        lines: npt.NDArray[Any] = np.asanyarray(packed)
+        size = (width + 7) // 8
+        if lines.dtype != np.uint8 or lines.ndim != 2 or (
+                lines.shape[1] != size):
+            raise InvalidArgument(
+                f"packed: {lines.dtype} of shape {lines.shape} does not hold "
+                f"lines of {width} bits; allowed: uint8 of shape (lines, "
+                f"{size})")
+        if order not in ("C", "F"):
+            raise InvalidArgument(f"order: {order!r} is not 'C' or 'F'")
+        self.packed: npt.NDArray[Any] = np.ascontiguousarray(lines)
+        self.width = width
+        self.order = order
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        lines = self.packed.shape[0]
+        return ((lines, self.width) if self.order == "C"
+                else (self.width, lines))
+
+    @property
+    def T(self) -> "Bits":
+        """The transpose: another view of the same bits."""
+        return Bits(self.packed, self.width, "F" if self.order == "C" else "C")

@@ -1,0 +1,142 @@
+"""What daemons multiply, in numpy's names: refuses in the caller's words what
+would come back in the wire's. The daemon has the last word."""
+
+from typing import Any, Optional
+
+import numpy as np
+
+from .errors import InvalidArgument, Unimplemented
+
+_FLOATS = ("float32", "float16", "bfloat16")
+_FP8 = ("float8_e4m3fn", "float8_e5m2")
+_INTEGERS = ("int8", "uint8")
+# Types that go together as a and b.
+_FAMILIES = (("bfloat16",), ("float16",), ("float32",), _FP8, _INTEGERS,
+             ("bool",))
+_NEAREST = {
+    "float64": "np.float32", "longdouble": "np.float32", "int16": "np.int8",
+    "int32": "np.int8", "int64": "np.int8", "uint16": "np.uint8",
+    "uint32": "np.uint8", "uint64": "np.uint8",
+}
+
+
+def _name(dtype: Any) -> str:
+    return np.dtype(dtype).name
+
+
+def _partners(dtype: Any) -> tuple[str, ...]:
+    for members in _FAMILIES:
+        if _name(dtype) in members:
+            return members
+    return ()
+
+
+def _sums_are_integers(dtype: Any) -> bool:
+    return _name(dtype) in (*_INTEGERS, "bool")
+
+
+def outputs(dtype: Any) -> tuple[str, ...]:
+    """Names of the types that a product of `dtype` may have."""
+    if _sums_are_integers(dtype):
+        return ("int32", *_FLOATS, *_INTEGERS)
+    return (*_FLOATS, *_FP8)
+
+
+def default_output(dtype: Any) -> "np.dtype[Any]":
+    if _sums_are_integers(dtype):
+        return np.dtype(np.int32)
+    return np.dtype(dtype)
+
+
+def check_input(dtype: Any, side: str) -> None:
+    if _partners(dtype):
+        return
+    known = ", ".join(one for members in _FAMILIES for one in members)
+    nearest = _NEAREST.get(_name(dtype))
+    advice = (f"; convert it, as in {side}.astype({nearest})" if nearest
+              else "")
+    raise InvalidArgument(
+        f"{side}: matrices of dtype {_name(dtype)} are not multiplied{advice}."
+        f" Served: {known}")
+
+
+def check_pair(a: Any, b: Any) -> None:
+    if _name(b) not in _partners(a):
+        raise Unimplemented(
+            f"b: {_name(b)} does not go with a of {_name(a)}; served with it: "
+            f"{', '.join(_partners(a))}. The nearest is b.astype(a.dtype)")
+
+
+def check_output(a: Any, dtype: Any) -> None:
+    if _name(dtype) not in outputs(a):
+        raise Unimplemented(
+            f"out_dtype: {_name(dtype)} is no result of {_name(a)}; served: "
+            f"{', '.join(outputs(a))}. The nearest is "
+            f"{_name(default_output(a))}")
+
+
+def check_c(c: Any, dtype: Any) -> None:
+    allowed = [_name(dtype)]
+    if _name(dtype) not in ("int32", "float32"):
+        allowed.append("float32")
+    if _name(c) not in allowed:
+        raise InvalidArgument(
+            f"c: dtype {_name(c)} is not that of the result; allowed: "
+            f"{', '.join(allowed)}")
+
+
+def accumulator(a: Any, asked: Any) -> str:
+    """Wire name of the type of the sum."""
+    if asked is None:
+        return "ACCUMULATOR_UNSPECIFIED"
+    allowed = {"float32": "F32"}
+    if _sums_are_integers(a):
+        allowed = {"int32": "S32"}
+    elif _name(a) == "float16" or _name(a) in _FP8:
+        allowed["float16"] = "F16"
+    try:
+        kind = allowed.get(_name(asked))
+    except TypeError:
+        kind = None
+    if kind is None:
+        raise Unimplemented(
+            f"accumulate: {asked!r} is no sum of {_name(a)}; served: "
+            f"{', '.join(allowed)}")
+    return f"ACCUMULATOR_{kind}"
+
+
+def _choice(field: str, asked: Optional[str],
+            allowed: dict[Optional[str], str],
+            a: Any) -> str:
+    if asked not in allowed:
+        raise InvalidArgument(
+            f"{field}: {asked!r} does not go with {_name(a)}; allowed: "
+            f"{', '.join(map(repr, allowed))}")
+    return allowed[asked]
+
+
+def precision(a: Any, asked: Optional[str]) -> str:
+    """Wire name of the precision."""
+    allowed: dict[Optional[str], str] = {None: "PRECISION_UNSPECIFIED"}
+    if _name(a) == "float32":
+        allowed["tf32"] = "PRECISION_TF32"
+    if _name(a) == "float32" or _name(a) in _FP8:
+        allowed["fast"] = "PRECISION_FAST"
+    return _choice("precision", asked, allowed, a)
+
+
+def activation(a: Any, asked: Optional[str]) -> str:
+    """Wire name of the activation."""
+    return _choice("activation", asked, {
+        None: "ACTIVATION_UNSPECIFIED", "relu": "ACTIVATION_RELU",
+        "gelu": "ACTIVATION_GELU_ERF", "gelu_tanh": "ACTIVATION_GELU_TANH",
+        "silu": "ACTIVATION_SILU"}, a)
+
+
+def bit_operation(a: Any, asked: Optional[str]) -> str:
+    """Wire name of the operation on bits."""
+    allowed: dict[Optional[str], str] = {None: "BIT_OPERATION_UNSPECIFIED"}
+    if _name(a) == "bool":
+        allowed["and"] = "BIT_OPERATION_AND"
+        allowed["xor"] = "BIT_OPERATION_XOR"
+    return _choice("bits", asked, allowed, a)

@@ -1,0 +1,198 @@
+"""Types, batches and the epilogue: arguments of numpy -> what is sent."""
+
+import unittest
+
+import gemmd
+import ml_dtypes
+import numpy as np
+from gemmd import api, product, wire
+
+BF16 = ml_dtypes.bfloat16
+E4M3 = ml_dtypes.float8_e4m3fn
+E5M2 = ml_dtypes.float8_e5m2
+
+
+def number(enum, name):
+    return api.enum(enum)[name]
+
+
+def call(a, b, **options):
+    return product.Call(a, b, **options)
+
+
+def ones(*shape, dtype=BF16):
+    return np.ones(shape, dtype)
+
+
+class TypesTest(unittest.TestCase):
+    def test_every_type_has_its_result(self):
+        for dtype, result in (
+                (np.float32, np.float32), (np.float16, np.float16),
+                (BF16, BF16), (E4M3, E4M3), (E5M2, E5M2),
+                (np.int8, np.int32), (np.uint8, np.int32),
+                (np.bool_, np.int32)):
+            made = call(ones(3, 8, dtype=dtype), ones(8, 5, dtype=dtype))
+            self.assertEqual(made.dtype, result)
+
+    def test_pairs_of_eight_bits_mix(self):
+        made = call(ones(3, 8, dtype=E5M2), ones(8, 5, dtype=E4M3),
+                    out_dtype=BF16)
+        self.assertEqual(made.header.problem.b_type,
+                         number("DataType", "DATA_TYPE_E4M3"))
+        call(ones(3, 8, dtype=np.uint8), ones(8, 5, dtype=np.int8),
+             out_dtype=np.uint8)
+        with self.assertRaisesRegex(
+                gemmd.Unimplemented, "b: int8 does not go with a of float16; "
+                "served with it: float16"):
+            call(ones(3, 8, dtype=np.float16), ones(8, 5, dtype=np.int8))
+
+    def test_results_name_the_nearest(self):
+        with self.assertRaisesRegex(
+                gemmd.Unimplemented, "out_dtype: int8 is no result of bfloat16"
+                "; served: float32, .*The nearest is bfloat16"):
+            call(ones(3, 8), ones(8, 5), out_dtype=np.int8)
+        with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                    "c: .* allowed: int32"):
+            call(ones(3, 8, dtype=np.int8), ones(8, 5, dtype=np.int8),
+                 c=np.ones((3, 5), np.float32), beta=1, out_dtype=np.int32)
+
+    def test_bools_are_packed_along_k(self):
+        a = np.array([[1, 0, 0, 0, 0, 0, 0, 0, 1]], bool)
+        b = np.array([[1]] * 9, bool)
+        made = call(a, b, bits="xor")
+        self.assertEqual(bytes(made.buffers["a"]), b"\x01\x01")
+        self.assertEqual(bytes(made.buffers["b"]), b"\xff\x01")
+        problem = made.header.problem
+        self.assertEqual((problem.a_order, problem.b_order),
+                         (api.ROW_MAJOR, api.COLUMN_MAJOR))
+        self.assertEqual(problem.k, 9)
+
+    def test_packed_bits_are_sent_as_they_are(self):
+        packed = np.array([[1, 0xff]], np.uint8)
+        bits = gemmd.Bits(packed, 9)
+        self.assertEqual(bits.shape, (1, 9))
+        made = call(bits, gemmd.Bits(packed, 9).T)
+        self.assertEqual(bytes(made.buffers["a"]), b"\x01\xff")
+        self.assertEqual(made.header.problem.b_order, api.COLUMN_MAJOR)
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "packed: "):
+            gemmd.Bits(packed, 17)
+
+    def test_precision_and_sums(self):
+        f32, e4m3 = ones(3, 8, dtype=np.float32), ones(3, 8, dtype=E4M3)
+        problem = call(f32, f32.T, precision="tf32").header.problem
+        self.assertEqual(problem.precision,
+                         number("Precision", "PRECISION_TF32"))
+        problem = call(e4m3, e4m3.T, accumulate=np.float16).header.problem
+        self.assertEqual(problem.accumulator,
+                         number("Accumulator", "ACCUMULATOR_F16"))
+        with self.assertRaisesRegex(
+                gemmd.InvalidArgument, "precision: 'tf32' does not go with "
+                "float8_e4m3fn; allowed: None, 'fast'"):
+            call(e4m3, e4m3.T, precision="tf32")
+        with self.assertRaisesRegex(gemmd.Unimplemented, "accumulate: "):
+            call(ones(3, 8), ones(8, 3), accumulate=np.float16)
+
+
+class BatchTest(unittest.TestCase):
+    def sent(self, a, b, **options):
+        made = call(a, b, **options)
+        return made, made.header.problem
+
+    def test_leading_dimensions_are_a_batch(self):
+        made, problem = self.sent(ones(4, 3, 8), ones(4, 8, 5))
+        self.assertEqual(problem.batch, 4)
+        self.assertEqual(made.result_shape(), (4, 3, 5))
+        self.assertEqual(len(made.buffers["a"]), 4 * 3 * 8 * 2)
+        self.assertFalse(made.header.a.inline.HasField("batch_stride"))
+
+    def test_one_matrix_serves_all(self):
+        for a, b, name in ((ones(2, 4, 3, 8), ones(8, 5), "b"),
+                           (ones(1, 1, 3, 8), ones(2, 4, 8, 5), "a")):
+            made, problem = self.sent(a, b)
+            self.assertEqual(problem.batch, 8)
+            self.assertEqual(made.result_shape(), (2, 4, 3, 5))
+            inline = getattr(made.header, name).inline
+            self.assertTrue(inline.HasField("batch_stride"))
+            self.assertEqual(inline.batch_stride, 0)
+
+    def test_batches_are_broadcast_as_numpy_does(self):
+        a = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 1, 3, 4)
+        made, problem = self.sent(a, ones(5, 4, 2, dtype=np.float32))
+        self.assertEqual(problem.batch, 10)
+        self.assertEqual(made.result_shape(), (2, 5, 3, 2))
+        sent = np.frombuffer(made.buffers["a"], np.float32)
+        np.testing.assert_array_equal(
+            sent.reshape(2, 5, 3, 4), np.broadcast_to(a, (2, 5, 3, 4)))
+
+    def test_views_are_sent_as_they_lie(self):
+        base = ones(4, 3, 8)
+        made, _ = self.sent(base[::, :, ::].swapaxes(1, 2), ones(4, 3, 5))
+        self.assertEqual(made.header.problem.a_order, api.COLUMN_MAJOR)
+        self.assertEqual(made.buffers["a"].obj.ctypes.data,
+                         base.ctypes.data)
+        padded = ones(4, 4, 8)[:, :3]
+        made, _ = self.sent(padded, ones(4, 8, 5))
+        self.assertEqual(made.header.a.inline.batch_stride, 32)
+
+    def test_no_products_at_all(self):
+        made, problem = self.sent(ones(0, 3, 8), ones(8, 5))
+        self.assertTrue(problem.HasField("batch"))
+        self.assertEqual(problem.batch, 0)
+        result = made.product(wire.Response(api.Execution(), None))
+        self.assertEqual(result.d.shape, (0, 3, 5))
+
+    def test_a_vector_meets_a_batch(self):
+        made, problem = self.sent(ones(4, 3, 8), ones(8))
+        self.assertEqual(made.result_shape(), (4, 3))
+        self.assertEqual(problem.n, 1)
+
+
+class EpilogueTest(unittest.TestCase):
+    def epilogue(self, **options):
+        made = call(ones(3, 300, dtype=E4M3), ones(300, 5, dtype=E4M3),
+                    out_dtype=BF16, **options)
+        return made, made.header.problem.epilogue
+
+    def test_shapes_say_what_values_belong_to(self):
+        for option, value, extent in (
+                ("bias", np.zeros(5), "COLUMN"),
+                ("bias", np.zeros((3, 1)), "ROW"),
+                ("a_scale", 2.0, "TENSOR"), ("a_scale", np.ones(3), "ROW"),
+                ("a_scale", np.ones((3, 3)), "BLOCK"),
+                ("b_scale", np.ones(5), "COLUMN"),
+                ("b_scale", np.ones((3, 1)), "BLOCK")):
+            made, epilogue = self.epilogue(**{option: value})
+            self.assertEqual(getattr(epilogue, option),
+                             number("Extent", f"EXTENT_{extent}"), option)
+            self.assertEqual(len(made.buffers[option]), 4 * np.size(value))
+        with self.assertRaisesRegex(
+                gemmd.InvalidArgument, r"a_scale: has shape \(4,\); allowed: "
+                r"a number, \(3,\), or \(3, 3\)"):
+            self.epilogue(a_scale=np.ones(4))
+
+    def test_the_rest_is_by_name(self):
+        made, epilogue = self.epilogue(
+            activation="gelu", out_scale=0.5, return_pre_activation=True,
+            return_amax=True, invariant=True)
+        self.assertTrue(epilogue.d_scale and epilogue.auxiliary
+                        and epilogue.amax)
+        problem = made.header.problem
+        self.assertTrue(problem.invariant)
+        self.assertEqual(problem.activation,
+                         number("Activation", "ACTIVATION_GELU_ERF"))
+        with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                    "activation: 'tanh' .* 'gelu'"):
+            self.epilogue(activation="tanh")
+
+    def test_second_results_are_returned(self):
+        made, _ = self.epilogue(return_pre_activation=True, return_amax=True)
+        d = np.full((3, 5), 2, BF16)
+        answer = made.product(wire.Response(
+            api.Execution(), memoryview(d.tobytes()),
+            memoryview((d * BF16(2)).tobytes()), 7.0))
+        d, before, amax = answer.value()
+        self.assertEqual((d[0, 0], before[2, 4], amax), (2, 4, 7))
+
+
+if __name__ == "__main__":
+    unittest.main()
