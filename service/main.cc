@@ -102,19 +102,13 @@ absl::Status Serve(daemon::Options& options) {
   ASSIGN_OR_RETURN(daemon::Devices devices,
                    daemon::OpenDevices(options.device));
   if (!devices.missing.empty()) LogMissing(facts, devices.missing);
-  int64_t memory_bytes = 0;
   for (const auto& device : devices.devices) {
     const device::Description& description = device->description();
-    memory_bytes += description.memory_bytes;
     log::Write(log::Level::kInfo, "device",
                {{"name", description.name},
                 {"product", description.product},
                 {"memory_bytes", description.memory_bytes}});
   }
-  if (engine_options.tensors.max_bytes == 0) {
-    engine_options.tensors.max_bytes = memory_bytes / 4 * 3;
-  }
-  server_options.limits.max_tensor_bytes = engine_options.tensors.max_bytes;
   server_options.limits.max_queue = engine_options.executor.max_queue;
 
   std::unique_ptr<daemon::ProblemLog> problem_log;  // May be null.
@@ -143,6 +137,7 @@ absl::Status Serve(daemon::Options& options) {
       engine::Engine::Create(engine_options, std::move(devices.devices), *cache,
                              templates));
 
+  server_options.limits.max_tensor_bytes = engine->tensors().max_bytes();
   std::atomic<bool> device_lost = false;
   server_options.on_devices_lost = [&device_lost] {
     device_lost = true;

@@ -101,16 +101,22 @@ void DeclareProducts(cli::Command& c, Options& o) {
            "auto: every GPU of compute capability 9.0, or the host where "
            "there is none; cuda: GPUs or nothing; host: the CPU.");
   c.Int("--lanes N", o.engine.executor.lanes, {1, 16},
-        "Requests that each device works on at a time.");
+        "Products that each device works on at a time, and as many transfers "
+        "of tensors.");
   c.Int("--queue N", o.engine.executor.max_queue, {1, 65536},
-        "Requests that may wait for each device; more are refused with "
+        "Products that may wait for each device, and as many transfers of "
+        "tensors. Beyond it, who has most of them waiting is refused with "
         "RESOURCE_EXHAUSTED.");
+  c.Duration("--hang-limit TIME", o.engine.executor.hang_limit, kMs,
+             {kSecond, absl::Hours(24)},
+             "A GPU that works so long on one request has failed: its requests "
+             "get UNAVAILABLE, and it gets no more of them.");
   c.Int("--max-kernels N", o.engine.kernels.max_kernels, {16, 65536},
         "Kernels loaded on each device at a time; the one that was used least "
         "recently makes room for another.");
   c.Bytes("--max-tensor-bytes BYTES", o.engine.tensors.max_bytes, {0},
-          "Device bytes of all resident tensors together; 0: three quarters "
-          "of the devices' memory.");
+          "Bytes of the resident tensors of each device, with those of uploads "
+          "under way; 0: three quarters of the device's memory.");
   c.Duration("--tensor-ttl TIME", o.server.limits.tensor_ttl, kSecond,
              {kSecond, absl::Hours(24 * 366 * 10)},
              "Time without use after which a tensor is deleted, unless its "
@@ -144,8 +150,11 @@ void DeclareKernels(cli::Command& c, Options& o) {
   c.Switch("--require-complete", o.cache.require_complete,
            "Compile nothing: a kernel that is not in the cache is an error. "
            "For production, with a cache that gemm-warmup prepared.");
-  c.Int("--compile-threads N", o.engine.prepare_threads, {1, 64},
-        "Threads that plan, compile and load kernels.");
+  c.Int("--compile-threads N", o.engine.preparer.compile_threads, {1, 64},
+        "Threads that compile kernels and wait for compiles.");
+  c.Int("--compile-queue N", o.engine.preparer.max_waiting, {1, 65536},
+        "Requests that may wait for kernels, outside of --queue. Beyond it, "
+        "who has most of them waiting is refused with RESOURCE_EXHAUSTED.");
   c.Text("--nvrtc PATH", o.nvrtc,
          "File or folder of libnvrtc, or none to compile nothing. Without it, "
          "where the dynamic loader and the usual folders have it.");

@@ -1,6 +1,8 @@
 // A place where products run: a CUDA GPU (service/gpu) or the host
 // (service/host). Both are used through this interface alone.
 //
+// A device that is lost says so: see lost.h. Work on it fails from then on.
+//
 // Ownership: a Device outlives every Matrix, Kernel and Lane made by it.
 // Thread safety: Device is thread-safe; a Lane is used by one thread at a
 // time; a Matrix may be read by several lanes, ordering writes is the
@@ -108,8 +110,11 @@ class Lane {
   // bytes asked for when memory is used up. `layout` is not empty.
   virtual absl::StatusOr<std::unique_ptr<Matrix>> Allocate(
       const jit::MatrixLayout& layout) = 0;
-  // Sets all elements to zero.
-  virtual absl::Status Clear(Matrix& matrix) = 0;
+  // Sets elements to zero: of the given lines, at least one, or all.
+  virtual absl::Status ClearLines(Matrix& matrix, LineRange lines) = 0;
+  absl::Status Clear(Matrix& matrix) {
+    return ClearLines(matrix, {0, matrix.layout().lines()});
+  }
   // `from` holds exactly the lines `lines` of `to`, at least one. Returns when
   // `from` may be released. Of lines of bits the slack in the last byte may
   // hold anything; it is zero on the device.
@@ -130,7 +135,7 @@ class Lane {
   virtual absl::Status Multiply(const jit::Problem& problem,
                                 const jit::Plan& plan, const Kernel& kernel,
                                 const Operands& operands) = 0;
-  // Waits for all work of the lane. INTERNAL when any of it failed.
+  // Waits for all work of the lane. An error when any of it failed.
   virtual absl::Status Synchronize() = 0;
 };
 
@@ -148,6 +153,8 @@ struct Description {
   bool derives_forms = false;
   int64_t memory_bytes = 0;
   jit::DeviceProperties properties;
+  // False where work may take any time without anything being wrong.
+  bool may_hang = true;
 };
 
 class Device {

@@ -2,12 +2,15 @@
 // the resident tensors. Thread-safe.
 //
 // Every piece of work ends in a call of its `done`, exactly once, on a thread
-// of the engine or, when it is refused at once, on the caller's.
+// of the engine or, when it is refused at once, on the caller's. A request that
+// waits, for whatever it may be, ends as soon as its deadline has passed, its
+// client is gone, or its device has failed; never on a lane.
 #ifndef GEMMD_SERVICE_ENGINE_ENGINE_H_
 #define GEMMD_SERVICE_ENGINE_ENGINE_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,122 +25,119 @@
 #include "service/device/device.h"
 #include "service/engine/executor.h"
 #include "service/engine/kernel_table.h"
+#include "service/engine/once.h"
 #include "service/engine/periodic.h"
-#include "service/engine/preparation.h"
+#include "service/engine/preparer.h"
 #include "service/engine/product.h"
+#include "service/engine/product_task.h"
 #include "service/engine/request_context.h"
+#include "service/engine/served_device.h"
 #include "service/engine/tensor_store.h"
+#include "service/engine/tensor_tasks.h"
 #include "service/engine/thread_pool.h"
 
 namespace gemmd::engine {
-
-template <typename T>
-using Done = absl::AnyInvocable<void(absl::StatusOr<T>)>;
-
-struct Execution {
-  std::string device;  // "cuda:0 NVIDIA H100 80GB HBM3" or "host".
-  std::string kernel;
-  std::string cubin_key;
-  KernelSource source = KernelSource::kNone;
-  Phases phases;
-};
-
-struct ProductResult : Results {
-  Execution execution;
-};
 
 struct TensorSpec {
   jit::MatrixLayout layout;  // Not empty.
   std::string label;
   absl::Duration ttl;
-  int device = 0;
-};
-
-// Lines of a tensor and the number of writes that it had seen.
-struct TensorPart {
-  std::unique_ptr<device::HostBuffer> bytes;
-  int64_t version = 0;
+  Lifetime lifetime = Lifetime::kTtl;
+  std::optional<int> device;  // Nothing: where most of the quota is left.
 };
 
 class Engine {
  public:
   struct Options {
-    Executor::Options executor;  // Of each device.
+    Executor::Options executor;  // Of each device: for products, and again for
+                                 // transfers.
     TensorStore::Options tensors;
-    // Plans, compiles and loads run on these threads.
-    int prepare_threads = 4;
     KernelTable::Options kernels;  // Of each device.
+    Preparer::Options preparer;
   };
 
   // `cache` and `templates` outlive the engine. There is at least one device.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(
       Options options, std::vector<std::unique_ptr<device::Device>> devices,
       jit::KernelCache& cache, const jit::TemplateLibrary& templates);
-  // Finishes what runs; what waits gets UNAVAILABLE.
+  // Finishes what runs, for ever where a device hangs; what waits gets
+  // UNAVAILABLE.
   ~Engine();
 
-  int device_count() const { return static_cast<int>(places_.size()); }
-  device::Device& device(int i) const { return *places_[i]->device; }
-  KernelTable& kernels(int i) const { return *places_[i]->kernels; }
+  int device_count() const { return static_cast<int>(devices_.size()); }
+  device::Device& device(int i) const { return *devices_[i]->device; }
+  KernelTable& kernels(int i) const { return *devices_[i]->kernels; }
   jit::KernelCache& cache() const { return cache_; }
-  TensorStore& tensors() { return tensors_; }
+  TensorStore& tensors() { return *tensors_; }
 
-  // The device called `name`; "" is the least loaded one. INVALID_ARGUMENT
-  // with the names that there are.
+  // OK, or UNAVAILABLE with the reason for which the device has failed. Then
+  // nothing is placed on it, and all that it has ends with this status.
+  absl::Status device_state(int i) const { return devices_[i]->health.Check(); }
+  // Does real work on the device and says whether it serves: one that has
+  // failed fails every probe.
+  absl::Status Probe(int i);
+  // For those who find out otherwise, by a probe that hangs. For good: no later
+  // success revives a device.
+  void MarkFailed(int i, absl::string_view reason);
+
+  // The device called `name`; "" is the one with the least predicted work.
+  // INVALID_ARGUMENT with the names that there are; UNAVAILABLE when it, or all
+  // of them, have failed.
   absl::StatusOr<int> ChooseDevice(absl::string_view name) const;
 
-  // Requests that wait, on all devices.
+  // Requests that wait: for a kernel, for tensors, or for their turn.
   int64_t waiting() const;
 
-  // `product` is valid; the bytes of its inputs live until `done`.
+  // `product` is valid; unless it owns the bytes of its inputs, they live until
+  // `done`.
   void Multiply(Product product, int device, RequestContext context,
                 Done<ProductResult> done);
   // Does all of a product but the product. `problem` is valid.
   void Prepare(jit::Problem problem, int device, RequestContext context,
                Done<Execution> done);
-  // Runs `work`, which may read disks, on a thread that compiles.
+  // Runs `work`, which may read disks, on a thread for such.
   template <typename T>
   void InBackground(absl::AnyInvocable<absl::StatusOr<T>()> work,
                     Done<T> done) {
-    prepare_->Submit([work = std::move(work),
-                      done = std::move(done)]() mutable { done(work()); });
+    background_.Submit(
+        "", [work = std::move(work), done = std::move(done)]() mutable {
+          done(work());
+        });
   }
-  // The elements are zero.
+
+  // The elements are zero. The tensor belongs to the identity of `context`.
   void CreateTensor(TensorSpec spec, RequestContext context,
                     Done<std::shared_ptr<Tensor>> done);
-  // `from` and its pieces live until `done`.
-  void Upload(std::shared_ptr<Tensor> tensor, device::HostMatrix from,
+  // New elements for `tensor`, all of which are to be sent in Uploads, one
+  // after the other, before FinishUpload. RESOURCE_EXHAUSTED when the quota
+  // has no room for them beside the old ones.
+  absl::StatusOr<std::shared_ptr<TensorUpload>> BeginUpload(
+      const std::shared_ptr<Tensor>& tensor);
+  // NOT_FOUND when the tensor is gone. `from` and its pieces live until `done`.
+  void Upload(std::shared_ptr<TensorUpload> upload, device::HostMatrix from,
               device::LineRange lines, RequestContext context,
               Done<std::monostate> done);
+  // Puts them in place of the old ones. ABORTED when another upload that began
+  // before this one was finished came first.
+  void FinishUpload(std::shared_ptr<TensorUpload> upload,
+                    RequestContext context, Done<std::monostate> done);
   void Download(std::shared_ptr<Tensor> tensor, device::LineRange lines,
                 int64_t pitch_bytes, RequestContext context,
                 Done<TensorPart> done);
 
  private:
-  // A device with what belongs to it.
-  struct Place {
-    std::unique_ptr<device::Device> device;
-    std::string title;
-    std::unique_ptr<KernelTable> kernels;
-    std::unique_ptr<Executor> executor;
-  };
-  struct Running;
-
   Engine(Options options, jit::KernelCache& cache);
 
-  // Runs `work`, which returns absl::StatusOr<T>, on a lane of `place`.
-  template <typename T, typename Work>
-  static void OnLane(Place& place, RequestContext context, Work work,
-                     Done<T> done);
-  static void RunPrepared(std::unique_ptr<Running> running);
-  // Prepares the problem's own kernel while a substitute serves it.
-  void PrepareBehind(Place& place, const jit::Problem& problem);
+  void Sweep();
 
   jit::KernelCache& cache_;
-  std::vector<std::unique_ptr<Place>> places_;
-  TensorStore tensors_;
-  std::unique_ptr<ThreadPool> prepare_;
-  Periodic expiry_;
+  std::vector<std::unique_ptr<ServedDevice>> devices_;
+  std::unique_ptr<TensorStore> tensors_;
+  ThreadPool background_;
+  std::unique_ptr<Preparer> preparer_;
+  // Null until everything that they look at is there.
+  std::unique_ptr<Periodic> sweep_;
+  std::unique_ptr<Periodic> expiry_;
 };
 
 }  // namespace gemmd::engine

@@ -3,107 +3,143 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "jit/base/status.h"
 
 namespace gemmd::engine {
+namespace {
 
-Executor::Ticket::~Ticket() {
-  if (executor_ != nullptr) executor_->GiveBack();
-}
+using Clock = std::chrono::steady_clock;  // Nobody sets it.
+
+constexpr absl::string_view kStep = "execution";
+
+bool GivenUp(const std::shared_ptr<LaneTask>& task) { return task->given_up(); }
+
+}  // namespace
+
+Executor::Executor(device::Device& device, DeviceHealth& health,
+                   Options options)
+    : device_(device.description()),
+      health_(health),
+      hang_limit_(device_.may_hang ? options.hang_limit
+                                   : absl::InfiniteDuration()),
+      places_(absl::StrCat("device ", device_.name), std::string(kStep),
+              options.max_queue),
+      running_(options.lanes) {}
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
-    device::Device& device, Options options) {
-  auto executor = std::unique_ptr<Executor>(
-      new Executor(device.description().name, options.max_queue));
+    device::Device& device, DeviceHealth& health, Options options) {
+  auto executor =
+      std::unique_ptr<Executor>(new Executor(device, health, options));
   for (int i = 0; i < options.lanes; ++i) {
     ASSIGN_OR_RETURN(auto lane, device.CreateLane());
     executor->lanes_.push_back(std::move(lane));
   }
-  for (auto& lane : executor->lanes_) {
-    executor->threads_.emplace_back(&Executor::Serve, executor.get(),
-                                    std::ref(*lane));
+  for (int i = 0; i < options.lanes; ++i) {
+    executor->threads_.emplace_back(&Executor::Serve, executor.get(), i);
   }
   return executor;
 }
 
-Executor::~Executor() {
-  std::deque<Entry> abandoned;
+void Executor::Stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
-    abandoned.swap(queue_);
   }
+  places_.GiveUpAll(absl::UnavailableError("the daemon is shutting down"));
   changed_.notify_all();
-  for (Entry& entry : abandoned) {
-    entry.job(absl::UnavailableError("the daemon is shutting down"));
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
   }
-  abandoned.clear();
-  for (std::thread& thread : threads_) thread.join();
 }
 
-absl::StatusOr<Executor::Ticket> Executor::Admit() {
-  std::lock_guard lock(mutex_);
-  if (waiting_ >= max_queue_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "device ", device_name_, " has ", waiting_,
-        " requests waiting; the limit is ", max_queue_, ". Try again later."));
-  }
-  ++waiting_;
-  return Ticket(this);
+absl::Status Executor::Admit(Waiter& task, Places::Entry entry) {
+  return task.WaitIn(places_, entry);
 }
 
-void Executor::Run(Ticket ticket, RequestContext context, Job job) {
+void Executor::Submit(std::shared_ptr<LaneTask> task) {
+  const absl::Status admitted = Admit(*task);
+  if (!admitted.ok()) return task->GiveUp(admitted);
+  Enqueue(std::move(task));
+}
+
+void Executor::Enqueue(std::shared_ptr<LaneTask> task) {
   bool stopping;
   {
     std::lock_guard lock(mutex_);
     stopping = stopping_;
     if (!stopping) {
-      queue_.push_back({std::move(ticket), std::move(context), std::move(job)});
+      const LaneTask& pushed = *task;
+      queue_.Push(pushed.context().identity, pushed.cost(), std::move(task));
     }
   }
   if (stopping) {
-    job(absl::UnavailableError("the daemon is shutting down"));
+    task->GiveUp(absl::UnavailableError("the daemon is shutting down"));
   } else {
     changed_.notify_one();
   }
 }
 
-void Executor::Serve(device::Lane& lane) {
+void Executor::Serve(int lane) {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    ++running_;
-    {
-      Entry entry = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      { const Ticket started = std::move(entry.ticket); }
-      if (absl::Status status = entry.context.Check("execution");
-          !status.ok()) {
-        entry.job(status);
-      } else {
-        entry.job(&lane);
-      }
-    }
+    if (stopping_) return;
+    auto next = queue_.Pop(GivenUp);
+    if (!next) continue;
+    std::shared_ptr<LaneTask> task = *std::move(next);
+    running_[lane] = {task, Clock::now()};
+    lock.unlock();
+    RunTask(lane, *task);
     lock.lock();
-    --running_;
+    running_[lane].task.reset();
+    lock.unlock();
+    task.reset();  // It may hold much, and others wait for the lock.
+    lock.lock();
   }
 }
 
-void Executor::GiveBack() {
-  std::lock_guard lock(mutex_);
-  --waiting_;
+void Executor::RunTask(int lane, LaneTask& task) {
+  if (absl::Status why = task.Check(kStep); !why.ok()) return task.GiveUp(why);
+  if (!task.Begin()) return;
+  if (!task.Run(*lanes_[lane])) return;
+  // There is more to do, in turn with what others wait for.
+  task.BeginAgain();
+  const absl::Status admitted = Admit(task, Places::Entry::kAlways);
+  if (!admitted.ok()) return task.GiveUp(admitted);
+  Enqueue(std::static_pointer_cast<LaneTask>(task.shared_from_this()));
 }
 
-int64_t Executor::waiting() const {
-  std::lock_guard lock(mutex_);
-  return waiting_;
+void Executor::Sweep() {
+  places_.Sweep();
+  std::vector<std::shared_ptr<LaneTask>> running, gone;
+  const Clock::time_point now = Clock::now();
+  bool hangs = false;
+  {
+    std::lock_guard lock(mutex_);
+    gone = queue_.RemoveIf(GivenUp);
+    for (const Running& one : running_) {
+      if (one.task == nullptr) continue;
+      running.push_back(one.task);
+      hangs |= absl::FromChrono(now - one.since) > hang_limit_;
+    }
+  }
+  if (hangs) {
+    health_.Fail(absl::StrCat("it has worked on one request for more than ",
+                              absl::FormatDuration(hang_limit_)));
+  }
+  if (absl::Status why = health_.Check(); !why.ok()) {
+    for (const auto& task : running) task->Abandon(why);
+  }
 }
 
 int64_t Executor::load() const {
+  int64_t load = places_.cost();
   std::lock_guard lock(mutex_);
-  return waiting_ + running_;
+  for (const Running& one : running_) {
+    if (one.task != nullptr) load += one.task->cost();
+  }
+  return load;
 }
 
 }  // namespace gemmd::engine

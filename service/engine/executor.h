@@ -1,26 +1,28 @@
-// The queue of one device: jobs wait in order and run on lanes, one thread per
-// lane. Thread-safe.
+// The queue of one device: tasks wait for their turn and run on lanes, one
+// thread per lane. Turns are shared fairly between identities by predicted
+// cost, places by number. Thread-safe.
 //
-// A job is admitted before anything is done for it, so that a full queue
-// refuses at once; between admission and Run the kernel may be prepared.
+// A task is admitted before anything is done for it, so that a full queue
+// refuses at once; between admission and Enqueue it may wait for tensors.
 #ifndef GEMMD_SERVICE_ENGINE_EXECUTOR_H_
 #define GEMMD_SERVICE_ENGINE_EXECUTOR_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "service/device/device.h"
-#include "service/engine/request_context.h"
+#include "service/engine/device_health.h"
+#include "service/engine/fair_queue.h"
+#include "service/engine/lane_task.h"
+#include "service/engine/places.h"
 
 namespace gemmd::engine {
 
@@ -28,63 +30,59 @@ class Executor {
  public:
   struct Options {
     int lanes = 2;
-    int max_queue = 256;  // Jobs admitted and not yet started.
+    int max_queue = 256;  // Tasks admitted and not yet begun.
+    // A device that works longer than this on one task has failed, unless it
+    // may take any time (device::Description::may_hang).
+    absl::Duration hang_limit = absl::Minutes(1);
   };
 
-  // Called once on a lane's thread; or, with the reason, when the job is not
-  // run: its request was given up while it waited, or the executor stops.
-  using Job = absl::AnyInvocable<void(absl::StatusOr<device::Lane*>)>;
-
-  // A place in the queue. Destroying it gives the place back.
-  class Ticket {
-   public:
-    explicit Ticket(Executor* executor) : executor_(executor) {}
-    Ticket(Ticket&& other) noexcept
-        : executor_(std::exchange(other.executor_, nullptr)) {}
-    Ticket& operator=(Ticket&&) = delete;
-    ~Ticket();
-
-   private:
-    Executor* executor_;
-  };
-
-  // `device` outlives the executor.
+  // `device` and `health` outlive the executor.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
-      device::Device& device, Options options);
-  // Finishes running jobs; waiting ones get UNAVAILABLE.
-  ~Executor();
+      device::Device& device, DeviceHealth& health, Options options);
+  ~Executor() { Stop(); }
 
-  // RESOURCE_EXHAUSTED with the limit when the queue is full.
-  absl::StatusOr<Ticket> Admit();
-  void Run(Ticket ticket, RequestContext context, Job job);
+  // Finishes running tasks; waiting ones get UNAVAILABLE, as do later ones.
+  void Stop();
 
-  int64_t waiting() const;
-  // Jobs admitted and not finished: the measure of "least loaded".
+  // Gives `task` a place in the queue. RESOURCE_EXHAUSTED when it is full.
+  absl::Status Admit(Waiter& task,
+                     Places::Entry entry = Places::Entry::kIfFree);
+  // Both at once; gives `task` up where it gets no place.
+  void Submit(std::shared_ptr<LaneTask> task);
+  // `task` has a place. Runs it in its turn, unless it is given up.
+  void Enqueue(std::shared_ptr<LaneTask> task);
+
+  // To be called often: gives up what nobody waits for any more, and all that
+  // a failed device has. Notices when the device hangs.
+  void Sweep();
+
+  int64_t waiting() const { return places_.taken(); }
+  // Predicted cycles of what waits and runs: the measure of "least loaded".
   int64_t load() const;
 
  private:
-  struct Entry {
-    Ticket ticket;
-    RequestContext context;
-    Job job;
+  struct Running {
+    std::shared_ptr<LaneTask> task;  // Null: the lane is idle.
+    std::chrono::steady_clock::time_point since;
   };
 
-  Executor(std::string device_name, int max_queue)
-      : device_name_(std::move(device_name)), max_queue_(max_queue) {}
+  Executor(device::Device& device, DeviceHealth& health, Options options);
 
-  void Serve(device::Lane& lane);
-  void GiveBack();
+  void Serve(int lane);
+  void RunTask(int lane, LaneTask& task);
 
-  const std::string device_name_;
-  const int64_t max_queue_;
+  const device::Description& device_;
+  DeviceHealth& health_;
+  const absl::Duration hang_limit_;
+  Places places_;
 
   // std::mutex, not absl::Mutex: the thread sanitizer understands it also in
   // a build against an uninstrumented abseil.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Entry> queue_ ABSL_GUARDED_BY(mutex_);
-  int64_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Some may have been given up: they are dropped by the next sweep.
+  FairQueue<std::shared_ptr<LaneTask>> queue_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);  // One per lane.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::unique_ptr<device::Lane>> lanes_;

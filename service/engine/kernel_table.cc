@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "jit/plan/planner.h"
+#include "service/device/lost.h"
 
 namespace gemmd::engine {
 namespace {
@@ -182,6 +183,9 @@ absl::StatusOr<KernelTable::Loaded> KernelTable::Load(const jit::Plan& plan,
                         plan.family, plan.config, cached->kernel->key,
                         cached->kernel->name, *std::move(kernel)})),
                     FromCache(cached->source)};
+    }
+    if (device::IsLost(kernel.status()) && options_.health != nullptr) {
+      options_.health->Fail(kernel.status().message());
     }
     if (!absl::IsFailedPrecondition(kernel.status())) return kernel.status();
     cache_.Quarantine(cached->kernel->key);

@@ -30,6 +30,7 @@
 #include "jit/problem/problem.h"
 #include "jit/source/instance.h"
 #include "service/device/device.h"
+#include "service/engine/device_health.h"
 #include "service/engine/forms.h"
 #include "service/engine/shape.h"
 
@@ -58,6 +59,8 @@ class KernelTable {
 
   struct Options {
     int max_kernels = 1024;  // Loaded at a time.
+    // Told when the device is lost; may be null.
+    DeviceHealth* health = nullptr;
     // Told quickly of each problem of a shape that the table did not know; may
     // be null.
     NewShape new_shape;

@@ -167,13 +167,6 @@ absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
                                    const RequestContext& context,
                                    Phases& phases) {
   const jit::Problem& problem = product.problem;
-  ASSIGN_OR_RETURN(const TensorLocks locks,
-                   TensorLocks::Acquire(
-                       {product.a.tensor, product.b.tensor, product.c.tensor,
-                        product.bias.tensor, product.a_scale.tensor,
-                        product.b_scale.tensor, product.d_scale.tensor},
-                       product.d, context.deadline));
-
   Stopwatch stopwatch;
   Resident a, b, c;
   if (problem.reads_ab()) {

@@ -14,11 +14,11 @@
 #include "service/device/device.h"
 #include "service/engine/kernel_table.h"
 #include "service/engine/request_context.h"
-#include "service/engine/tensor.h"
+#include "service/engine/tensor_locks.h"
 
 namespace gemmd::engine {
 
-// Where an input comes from: a tensor, or bytes that outlive the product.
+// Where an input comes from: a tensor, or bytes.
 // Both empty when the problem does not read it.
 struct Input {
   std::shared_ptr<Tensor> tensor;
@@ -42,6 +42,9 @@ struct Product {
   Input d_scale;
   std::shared_ptr<Tensor> auxiliary;  // Null: it is returned, as d would be,
   int64_t auxiliary_pitch_bytes = 0;
+  // Owns the bytes of the inputs; null: whoever asks keeps them until the
+  // answer.
+  std::shared_ptr<const void> bytes;
 };
 
 struct Phases {
@@ -60,8 +63,8 @@ struct Results {
   std::optional<float> amax;
 };
 
-// Uploads, multiplies, downloads.
-// The problem writes().
+// Uploads, multiplies, downloads. The problem writes(), and the tensors are
+// held.
 absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
                                    const Product& product,
                                    const RequestContext& context,

@@ -1,18 +1,15 @@
-// A matrix resident on a device, and the order in which products use it.
+// A matrix resident on a device. Who uses it when is decided by TensorLocks.
 #ifndef GEMMD_SERVICE_ENGINE_TENSOR_H_
 #define GEMMD_SERVICE_ENGINE_TENSOR_H_
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/device/device.h"
 #include "service/engine/kept_forms.h"
@@ -22,17 +19,30 @@ namespace gemmd::engine {
 // Bytes of a shared limit, given back when destroyed.
 class QuotaHold {
  public:
+  QuotaHold() = default;
   QuotaHold(std::shared_ptr<std::atomic<int64_t>> used, int64_t bytes)
       : used_(std::move(used)), bytes_(bytes) {}
   QuotaHold(QuotaHold&& other) noexcept = default;
-  QuotaHold& operator=(QuotaHold&&) = delete;
+  QuotaHold& operator=(QuotaHold&& other) noexcept {
+    std::swap(used_, other.used_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
   ~QuotaHold() {
     if (used_ != nullptr) *used_ -= bytes_;
   }
 
  private:
   std::shared_ptr<std::atomic<int64_t>> used_;
-  const int64_t bytes_;
+  int64_t bytes_ = 0;
+};
+
+class TensorLocks;
+
+// How long a tensor lives beyond its last use.
+enum class Lifetime {
+  kTtl,         // For its time to live.
+  kConnection,  // That too, but not beyond the connection that created it.
 };
 
 // Shared by the store and by every request that uses it, so that deleting a
@@ -44,20 +54,42 @@ class Tensor {
     std::string label;
     int device = 0;  // Index in the engine.
     absl::Duration ttl;
+    std::string owner;  // Identity of who created it.
+    Lifetime lifetime = Lifetime::kTtl;
+  };
+  // Elements on the device, and what they count for. The quota is given back
+  // after the memory.
+  struct Contents {
+    QuotaHold quota;
+    std::unique_ptr<device::Matrix> matrix;
+  };
+  // Who uses it and who waits to, in order. Guarded by the LockTable.
+  struct Users {
+    int readers = 0;
+    bool writer = false;
+    std::list<TensorLocks*> line;
   };
 
-  Tensor(Identity identity, std::unique_ptr<device::Matrix> matrix,
-         QuotaHold quota);
+  Tensor(Identity identity, Contents contents)
+      : identity_(std::move(identity)),
+        layout_(contents.matrix->layout()),
+        contents_(std::move(contents)),
+        last_use_(Clock::now()) {}
 
   const Identity& identity() const { return identity_; }
-  const jit::MatrixLayout& layout() const { return matrix_->layout(); }
+  const jit::MatrixLayout& layout() const { return layout_; }
+
+  // Uploads that were finished.
+  int64_t uploads() const { return uploads_; }
 
   // Those that products derived from it; forgotten when it is written.
   KeptForms& forms() { return forms_; }
 
   // Marks a use: the time to live starts anew.
-  void Touch();
-  absl::Duration idle() const;
+  void Touch() { last_use_ = Clock::now(); }
+  absl::Duration idle() const {
+    return absl::FromChrono(Clock::now() - last_use_.load());
+  }
 
  private:
   friend class TensorLocks;
@@ -65,44 +97,15 @@ class Tensor {
   using Clock = std::chrono::steady_clock;
 
   const Identity identity_;
-  const QuotaHold quota_;
-  const std::unique_ptr<device::Matrix> matrix_;
-  std::atomic<Clock::time_point> last_use_;
-  // Held from before the first to after the last use by a device. Threads
-  // that lock several tensors do so in the order of their addresses.
-  std::shared_timed_mutex mutex_;
+  const jit::MatrixLayout layout_;
+  // Read and written by those who hold a lock.
+  Contents contents_;
   // Counts writes, so that a transfer in parts notices one in between.
-  int64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t version_ = 0;
+  Users users_;
+  std::atomic<int64_t> uploads_ = 0;
+  std::atomic<Clock::time_point> last_use_;
   KeptForms forms_;
-};
-
-// The tensors that one piece of device work uses, locked for its duration.
-class TensorLocks {
- public:
-  // Waits at most until `deadline`: DEADLINE_EXCEEDED. Null pointers are
-  // skipped; `written` excludes every other user and may be among `read`.
-  static absl::StatusOr<TensorLocks> Acquire(
-      std::vector<std::shared_ptr<Tensor>> read,
-      std::shared_ptr<Tensor> written, absl::Time deadline);
-  TensorLocks(TensorLocks&&) = default;
-  TensorLocks& operator=(TensorLocks&&) = delete;
-  ~TensorLocks();
-
-  // Of a locked tensor.
-  static device::Matrix& matrix(Tensor& tensor) { return *tensor.matrix_; }
-  static int64_t version(const Tensor& tensor) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return tensor.version_;
-  }
-
- private:
-  struct Held {
-    std::shared_ptr<Tensor> tensor;
-    bool exclusive;
-  };
-
-  TensorLocks() = default;
-
-  std::vector<Held> held_;
 };
 
 }  // namespace gemmd::engine

@@ -24,23 +24,36 @@ absl::Status UnknownTensor(const std::string& handle) {
 
 }  // namespace
 
-absl::StatusOr<QuotaHold> TensorStore::Reserve(int64_t bytes) {
-  auto hold = ReserveSpare(bytes);
-  if (hold.ok()) return hold;
-  for (const auto& tensor : List()) tensor->forms().Clear();
-  return ReserveSpare(bytes);
+TensorStore::TensorStore(Options options,
+                         const std::vector<int64_t>& memory_bytes)
+    : max_tensors_(options.max_tensors) {
+  for (const int64_t memory : memory_bytes) {
+    quotas_.push_back(
+        {options.max_bytes > 0 ? options.max_bytes : memory / 4 * 3,
+         std::make_shared<std::atomic<int64_t>>(0)});
+  }
 }
 
-absl::StatusOr<QuotaHold> TensorStore::ReserveSpare(int64_t bytes) {
-  int64_t used = *used_bytes_;
+absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes) {
+  auto hold = ReserveSpare(device, bytes);
+  if (hold.ok()) return hold;
+  for (const auto& tensor : List()) {
+    if (tensor->identity().device == device) tensor->forms().Clear();
+  }
+  return ReserveSpare(device, bytes);
+}
+
+absl::StatusOr<QuotaHold> TensorStore::ReserveSpare(int device, int64_t bytes) {
+  const Quota& quota = quotas_[device];
+  int64_t used = *quota.used_bytes;
   do {
-    if (bytes > options_.max_bytes - used) {
+    if (bytes > quota.max_bytes - used) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "a tensor of ", bytes, " bytes does not fit: ", used,
-          " bytes of tensors are resident; the limit is ", options_.max_bytes));
+          " bytes of tensors are resident; the limit is ", quota.max_bytes));
     }
-  } while (!used_bytes_->compare_exchange_weak(used, used + bytes));
-  return QuotaHold(used_bytes_, bytes);
+  } while (!quota.used_bytes->compare_exchange_weak(used, used + bytes));
+  return QuotaHold(quota.used_bytes, bytes);
 }
 
 std::string TensorStore::NewHandle() {
@@ -52,10 +65,10 @@ std::string TensorStore::NewHandle() {
 absl::Status TensorStore::Insert(std::shared_ptr<Tensor> tensor) {
   const std::string& handle = tensor->identity().handle;
   std::lock_guard lock(mutex_);
-  if (static_cast<int64_t>(tensors_.size()) >= options_.max_tensors) {
+  if (static_cast<int64_t>(tensors_.size()) >= max_tensors_) {
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", tensors_.size(), " tensors; the limit is ",
-                     options_.max_tensors));
+                     max_tensors_));
   }
   tensors_[handle] = std::move(tensor);
   return absl::OkStatus();
@@ -80,16 +93,28 @@ absl::Status TensorStore::Delete(const std::string& handle) {
   return absl::OkStatus();
 }
 
-void TensorStore::Expire() {
+template <typename Condition>
+void TensorStore::DropIf(Condition condition) {
   std::vector<std::shared_ptr<Tensor>> dropped;  // Freed after the lock.
   std::lock_guard lock(mutex_);
   absl::erase_if(tensors_, [&](const auto& entry) {
-    const auto& tensor = entry.second;
+    const bool drop = condition(entry.second);
+    if (drop) dropped.push_back(entry.second);
+    return drop;
+  });
+}
+
+void TensorStore::Expire() {
+  DropIf([](const std::shared_ptr<Tensor>& tensor) {
     // A request that holds it is a use that has not ended.
-    const bool expired =
-        tensor.use_count() == 1 && tensor->idle() >= tensor->identity().ttl;
-    if (expired) dropped.push_back(tensor);
-    return expired;
+    return tensor.use_count() == 1 && tensor->idle() >= tensor->identity().ttl;
+  });
+}
+
+void TensorStore::Disconnect(const std::string& owner) {
+  DropIf([&](const std::shared_ptr<Tensor>& tensor) {
+    return tensor->identity().lifetime == Lifetime::kConnection &&
+           tensor->identity().owner == owner;
   });
 }
 
@@ -99,6 +124,31 @@ std::vector<std::shared_ptr<Tensor>> TensorStore::List() const {
   tensors.reserve(tensors_.size());
   for (const auto& [handle, tensor] : tensors_) tensors.push_back(tensor);
   return tensors;
+}
+
+std::vector<std::shared_ptr<Tensor>> TensorStore::ListOf(
+    const std::string& owner) const {
+  std::vector<std::shared_ptr<Tensor>> tensors = List();
+  std::erase_if(tensors, [&](const std::shared_ptr<Tensor>& tensor) {
+    return tensor->identity().owner != owner;
+  });
+  return tensors;
+}
+
+int64_t TensorStore::bytes() const {
+  int64_t sum = 0;
+  for (const Quota& quota : quotas_) sum += *quota.used_bytes;
+  return sum;
+}
+
+int64_t TensorStore::max_bytes() const {
+  int64_t sum = 0;
+  for (const Quota& quota : quotas_) sum += quota.max_bytes;
+  return sum;
+}
+
+int64_t TensorStore::free_bytes(int device) const {
+  return quotas_[device].max_bytes - *quotas_[device].used_bytes;
 }
 
 int64_t TensorStore::count() const {

@@ -20,19 +20,21 @@ namespace gemmd::engine {
 class TensorStore {
  public:
   struct Options {
-    // Device bytes of all tensors together, deleted ones that a product still
-    // uses included.
+    // Bytes of the tensors of one device, with those of uploads that are not
+    // finished and of deleted tensors that a product still uses. 0: three
+    // quarters of the device's memory.
     int64_t max_bytes = 0;
     int64_t max_tensors = 65536;
   };
 
-  explicit TensorStore(Options options) : options_(options) {}
+  // `memory_bytes` of each device.
+  TensorStore(Options options, const std::vector<int64_t>& memory_bytes);
 
   // RESOURCE_EXHAUSTED with the limit. Makes room by dropping the forms of all
-  // tensors, which can be derived again.
-  absl::StatusOr<QuotaHold> Reserve(int64_t bytes);
+  // tensors of the device, which can be derived again.
+  absl::StatusOr<QuotaHold> Reserve(int device, int64_t bytes);
   // For what can be done without: makes no room.
-  absl::StatusOr<QuotaHold> ReserveSpare(int64_t bytes);
+  absl::StatusOr<QuotaHold> ReserveSpare(int device, int64_t bytes);
   // A name that cannot be guessed: 128 random bits, 32 hexadecimal digits.
   static std::string NewHandle();
 
@@ -42,15 +44,31 @@ class TensorStore {
   absl::Status Delete(const std::string& handle);
   // Drops tensors that have been idle for their time to live.
   void Expire();
+  // Drops those of `owner` that live no longer than its connection.
+  void Disconnect(const std::string& owner);
 
   std::vector<std::shared_ptr<Tensor>> List() const;
-  int64_t bytes() const { return *used_bytes_; }
+  // Those that `owner` created.
+  std::vector<std::shared_ptr<Tensor>> ListOf(const std::string& owner) const;
+  // Of all devices together.
+  int64_t bytes() const;
+  int64_t max_bytes() const;
+  // What is left of the quota of a device.
+  int64_t free_bytes(int device) const;
   int64_t count() const;
 
  private:
-  const Options options_;
-  const std::shared_ptr<std::atomic<int64_t>> used_bytes_ =
-      std::make_shared<std::atomic<int64_t>>(0);
+  struct Quota {
+    int64_t max_bytes;
+    std::shared_ptr<std::atomic<int64_t>> used_bytes;
+  };
+
+  // Drops the tensors of which `condition` is true.
+  template <typename Condition>
+  void DropIf(Condition condition);
+
+  const int64_t max_tensors_;
+  std::vector<Quota> quotas_;  // By device.
 
   mutable std::mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<Tensor>> tensors_

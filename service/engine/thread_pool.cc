@@ -10,19 +10,22 @@ ThreadPool::ThreadPool(int threads) {
   }
 }
 
-ThreadPool::~ThreadPool() {
+void ThreadPool::Stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
-void ThreadPool::Submit(absl::AnyInvocable<void()> work) {
+void ThreadPool::Submit(const std::string& identity,
+                        absl::AnyInvocable<void()> work) {
   {
     std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(work));
+    queue_.Push(identity, 1, std::move(work));
   }
   changed_.notify_one();
 }
@@ -31,13 +34,11 @@ void ThreadPool::Serve() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    {
-      auto work = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      work();
-    }
+    auto work = queue_.Pop([](const auto&) { return false; });
+    if (!work) return;
+    lock.unlock();
+    (*work)();
+    work.reset();
     lock.lock();
   }
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "jit/source/instance.h"
+#include "service/device/lost.h"
 #include "service/gpu/cuda_lane.h"
 #include "service/gpu/status.h"
 
@@ -170,7 +171,7 @@ absl::Status CudaDevice::Probe() {
   RETURN_IF_ERROR(probe_.stream->Synchronize());
   for (const char byte : host) {
     if (static_cast<unsigned char>(byte) != probe_.pattern) {
-      return absl::InternalError(
+      return device::LostError(
           absl::StrCat("Device lost: ", description_.name,
                        " does not give back what was written to it"));
     }

@@ -55,13 +55,15 @@ CUdeviceptr CudaLane::Use(const device::Matrix* matrix) const {
   return cuda.pointer();
 }
 
-absl::Status CudaLane::Clear(device::Matrix& matrix) {
+absl::Status CudaLane::ClearLines(device::Matrix& matrix,
+                                  device::LineRange lines) {
   RETURN_IF_ERROR(stream_->context().MakeCurrent());
   RETURN_IF_CUDA_ERROR(
       driver(),
-      cuMemsetD8Async(Use(&matrix), 0,
-                      static_cast<size_t>(matrix.layout().device_bytes()),
-                      stream_->get()));
+      cuMemsetD8Async(
+          Use(&matrix) + OffsetOf(matrix, lines), 0,
+          static_cast<size_t>(lines.count * matrix.layout().pitch_bytes()),
+          stream_->get()));
   return absl::OkStatus();
 }
 

@@ -41,7 +41,8 @@ class CudaLane final : public device::Lane {
 
   absl::StatusOr<std::unique_ptr<device::Matrix>> Allocate(
       const jit::MatrixLayout& layout) override;
-  absl::Status Clear(device::Matrix& matrix) override;
+  absl::Status ClearLines(device::Matrix& matrix,
+                          device::LineRange lines) override;
   absl::Status Upload(const device::HostMatrix& from, device::LineRange lines,
                       device::Matrix& to) override;
   absl::StatusOr<std::unique_ptr<device::HostBuffer>> Download(

@@ -1,6 +1,7 @@
 #include "service/gpu/status.h"
 
 #include "absl/strings/str_cat.h"
+#include "service/device/lost.h"
 
 namespace gemmd::gpu {
 
@@ -27,7 +28,7 @@ bool IsSticky(CUresult result) {
 }
 
 absl::StatusCode ToStatusCode(CUresult result) {
-  if (IsSticky(result)) return absl::StatusCode::kInternal;
+  if (IsSticky(result)) return absl::StatusCode::kUnavailable;
   switch (result) {
     case CUDA_SUCCESS:
       return absl::StatusCode::kOk;
@@ -65,12 +66,13 @@ absl::Status ToStatus(const DriverTable& driver, CUresult result,
       driver.cuGetErrorName(result, &name) != CUDA_SUCCESS) {
     name = nullptr;
   }
-  return absl::Status(
-      ToStatusCode(result),
-      absl::StrCat(IsSticky(result) ? "Device lost: " : "",
-                   call.substr(0, call.find('(')), " failed with ",
+  const std::string message =
+      absl::StrCat(call.substr(0, call.find('(')), " failed with ",
                    name != nullptr ? name : "an unknown error", " (",
-                   static_cast<int>(result), ")"));
+                   static_cast<int>(result), ")");
+  return IsSticky(result)
+             ? device::LostError(absl::StrCat("Device lost: ", message))
+             : absl::Status(ToStatusCode(result), message);
 }
 
 }  // namespace gemmd::gpu

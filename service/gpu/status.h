@@ -19,7 +19,8 @@ bool IsSticky(CUresult result);
 
 absl::StatusCode ToStatusCode(CUresult result);
 
-// `call` is the text of the call; what follows its name is dropped.
+// `call` is the text of the call; what follows its name is dropped. A sticky
+// error is a device::LostError.
 absl::Status ToStatus(const DriverTable& driver, CUresult result,
                       absl::string_view call);
 

@@ -102,8 +102,10 @@ class HostLane : public device::Lane {
     return std::make_unique<ResidentMatrix>(layout, std::move(data), budget_);
   }
 
-  absl::Status Clear(device::Matrix& matrix) override {
-    std::memset(Data(&matrix), 0, matrix.layout().device_bytes());
+  absl::Status ClearLines(device::Matrix& matrix,
+                          device::LineRange lines) override {
+    std::memset(static_cast<ResidentMatrix&>(matrix).line(lines.first), 0,
+                lines.count * matrix.layout().pitch_bytes());
     return absl::OkStatus();
   }
 
@@ -173,6 +175,7 @@ class HostDevice : public device::Device {
     description_.name = "host";
     description_.product = "CPU";
     description_.memory_bytes = memory_bytes;
+    description_.may_hang = false;  // Large products take minutes.
   }
 
   const device::Description& description() const override {

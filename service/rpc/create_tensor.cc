@@ -53,7 +53,10 @@ absl::StatusOr<engine::TensorSpec> ToSpec(
         "the tensor has about ", bytes, " bytes; the limit of all tensors is ",
         runtime.limits.max_tensor_bytes));
   }
-  ASSIGN_OR_RETURN(spec.device, runtime.engine.ChooseDevice(request.device()));
+  if (!request.device().empty()) {
+    ASSIGN_OR_RETURN(spec.device,
+                     runtime.engine.ChooseDevice(request.device()));
+  }
   return spec;
 }
 

@@ -60,13 +60,15 @@ struct HealthMonitor::Shared {
   bool stopping ABSL_GUARDED_BY(mutex) = false;
 
   // Of one device's thread.
-  void Probe(size_t device, absl::Duration interval) {
+  void Probe(size_t device, absl::Duration interval,
+             const std::function<absl::Status(int)>& probe) {
     std::unique_lock lock(mutex);
     Findings& findings = devices[device];
     while (!stopping) {
       findings.since = Clock::now();
       lock.unlock();
-      absl::Status status = findings.device->Probe();
+      absl::Status status =
+          probe ? probe(static_cast<int>(device)) : findings.device->Probe();
       lock.lock();
       findings.since.reset();
       findings.failures = status.ok() ? 0 : findings.failures + 1;
@@ -89,8 +91,9 @@ HealthMonitor::HealthMonitor(Options options,
   }
   shared_->probing = static_cast<int>(devices.size());
   for (size_t i = 0; i < devices.size(); ++i) {
-    std::thread([shared = shared_, i, interval = options_.interval] {
-      shared->Probe(i, interval);
+    std::thread([shared = shared_, i, interval = options_.interval,
+                 probe = options_.probe] {
+      shared->Probe(i, interval, probe);
     }).detach();
   }
   judge_ = std::thread([this] { Judge(); });

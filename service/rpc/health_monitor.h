@@ -27,6 +27,9 @@ class HealthMonitor {
     // A probe that takes longer has failed, and has failed once more each time
     // as long passes.
     absl::Duration timeout = absl::Seconds(10);
+    // What is asked of a device; null: its own probe. Outlives the process
+    // where it hangs.
+    std::function<absl::Status(int device)> probe;
     // Told, in order, whenever a device's state has changed: OK, or why it
     // does not work. On a thread of the monitor.
     std::function<void(int device, const absl::Status&)> on_change;

@@ -169,6 +169,10 @@ void Server::Impl::StartProbing() {
   }
   works_.resize(devices.size());
   const auto on_change = [this](int device, const absl::Status& state) {
+    // What hangs for so long is as good as lost.
+    if (absl::IsDeadlineExceeded(state)) {
+      runtime_.engine.MarkFailed(device, state.message());
+    }
     works_[device] = state.ok();
     // One lost device of several does not end the daemon.
     runtime_.health.SetServing(absl::c_linear_search(works_, true));
@@ -181,10 +185,13 @@ void Server::Impl::StartProbing() {
     }
   };
   monitor_ = std::make_unique<HealthMonitor>(
-      HealthMonitor::Options{.interval = options_.probe_interval,
-                             .timeout = options_.probe_timeout,
-                             .on_change = on_change,
-                             .on_all_lost = options_.on_devices_lost},
+      HealthMonitor::Options{
+          .interval = options_.probe_interval,
+          .timeout = options_.probe_timeout,
+          .probe = [&engine = runtime_.engine](
+                       int device) { return engine.Probe(device); },
+          .on_change = on_change,
+          .on_all_lost = options_.on_devices_lost},
       devices);
 }
 

@@ -20,11 +20,12 @@ namespace {
 // speed, and the daemon holds little of a large tensor.
 constexpr int64_t kPartBytes = 32 << 20;
 
-// The tensor is looked up for each part: while the client is silent, nothing
-// keeps it from being deleted or from expiring.
+// Nothing here keeps the tensor: while the client is silent, it may be deleted
+// or expire.
 struct Upload {
   std::string handle;
   jit::MatrixLayout layout;
+  std::shared_ptr<engine::TensorUpload> elements;
   WireLayout wire;
 };
 
@@ -62,6 +63,7 @@ absl::StatusOr<Upload> ReadHeader(Runtime& runtime, const Message& message) {
   ASSIGN_OR_RETURN(upload.wire, ToWireLayout(request.header().layout(),
                                              upload.layout, "header.layout"));
   RETURN_IF_ERROR(CheckTight(upload.wire, upload.layout, "layout"));
+  ASSIGN_OR_RETURN(upload.elements, runtime.engine.BeginUpload(tensor));
   return upload;
 }
 
@@ -131,13 +133,11 @@ Async<absl::StatusOr<bool>> Gather(Runtime& runtime, Call& call,
 
 Async<absl::Status> SendPart(Runtime& runtime, Call& call, const Upload& upload,
                              const PieceQueue& queue, Part part) {
-  CO_ASSIGN_OR_RETURN(auto tensor,
-                      runtime.engine.tensors().Find(upload.handle));
   const Pieces pieces = queue.Front(part.bytes);
   auto send = CallEngine<std::monostate>(
       call.loop(), [&](engine::Done<std::monostate> done) {
         runtime.engine.Upload(
-            std::move(tensor),
+            upload.elements,
             {absl::MakeConstSpan(pieces), upload.wire.pitch_bytes}, part.lines,
             call.request_context(), std::move(done));
       });
@@ -183,6 +183,13 @@ Async<absl::Status> UploadTensor(Runtime& runtime, Call& call) {
   CO_ASSIGN_OR_RETURN(const Upload upload, ReadHeader(runtime, **first));
   absl::Status received = co_await Receive(runtime, call, upload);
   if (!received.ok()) co_return received;
+  auto finish = CallEngine<std::monostate>(
+      call.loop(), [&](engine::Done<std::monostate> done) {
+        runtime.engine.FinishUpload(upload.elements, call.request_context(),
+                                    std::move(done));
+      });
+  absl::StatusOr<std::monostate> finished = co_await finish;
+  if (!finished.ok()) co_return finished.status();
   CO_ASSIGN_OR_RETURN(const auto tensor,
                       runtime.engine.tensors().Find(upload.handle));
   call.Respond(Serialize(ToWire(*tensor, runtime.engine)));

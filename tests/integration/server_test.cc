@@ -219,7 +219,7 @@ TEST(ServerTest, ACancelEndsARequestThatWaits) {
 }
 
 TEST(ServerTest, AFullQueueSaysSo) {
-  TestServer server({.executor = {.lanes = 1, .max_queue = 1}});
+  TestServer server({.preparer = {.max_waiting = 1}});
   server.cache().Hold(true);
   auto first = std::async(std::launch::async, [&] {
     return Multiply(server, OnesTimesTwos(2, 2, 2));

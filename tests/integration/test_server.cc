@@ -70,7 +70,8 @@ TestServer::TestServer(Options options) {
   }
   engine_ = engine::Engine::Create(
                 {.executor = options.executor,
-                 .tensors = {.max_bytes = options.limits.max_tensor_bytes}},
+                 .tensors = {.max_bytes = options.limits.max_tensor_bytes},
+                 .preparer = options.preparer},
                 std::move(devices), cache_, templates_)
                 .value();
   char folder[] = "/tmp/gemmd_test_XXXXXX";

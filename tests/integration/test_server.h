@@ -23,6 +23,7 @@ class TestServer {
   struct Options {
     rpc::Limits limits;
     engine::Executor::Options executor;
+    engine::Preparer::Options preparer;
     int64_t device_bytes = int64_t{1} << 30;
     absl::Duration drain_grace = absl::ZeroDuration();
     absl::Duration drain_timeout = absl::Seconds(30);

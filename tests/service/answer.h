@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "service/engine/engine.h"
+#include "tests/service/gate.h"
 
 namespace gemmd::testing {
 
@@ -17,7 +18,12 @@ class Answer {
       promise->set_value(std::move(result));
     };
   }
-  absl::StatusOr<T> Wait() { return future_.get(); }
+  absl::StatusOr<T> Wait() {
+    if (future_.wait_for(kPatience) != std::future_status::ready) {
+      return absl::DeadlineExceededError("the test waited for it in vain");
+    }
+    return future_.get();
+  }
   bool there() const {
     return future_.wait_for(std::chrono::seconds(0)) ==
            std::future_status::ready;

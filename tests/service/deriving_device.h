@@ -52,8 +52,9 @@ class DerivingDevice final : public device::Device {
         const jit::MatrixLayout& layout) override {
       return host_->Allocate(layout);
     }
-    absl::Status Clear(device::Matrix& matrix) override {
-      return host_->Clear(matrix);
+    absl::Status ClearLines(device::Matrix& matrix,
+                            device::LineRange lines) override {
+      return host_->ClearLines(matrix, lines);
     }
     absl::Status Upload(const device::HostMatrix& from, device::LineRange lines,
                         device::Matrix& to) override {

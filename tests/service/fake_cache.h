@@ -22,8 +22,9 @@ class FakeCache : public jit::KernelCache {
     std::unique_lock lock(mutex_);
     ++gets_;
     changed_.notify_all();
-    changed_.wait(lock, [this] { return !held_ || gave_up_; });
-    if (held_) return absl::UnavailableError("given up");
+    changed_.wait(lock, [this] { return !held_ || gave_up_ || passes_ > 0; });
+    if (held_ && passes_ == 0) return absl::UnavailableError("given up");
+    if (held_) --passes_;
     if (!error_.ok()) return error_;
     if (rejected_.contains(instance.name)) {
       return absl::InternalError(instance.name + " does not compile");
@@ -94,6 +95,12 @@ class FakeCache : public jit::KernelCache {
     held_ = held;
     changed_.notify_all();
   }
+  // Held as it is, lets so many return.
+  void HoldAfter(int passes) {
+    std::lock_guard lock(mutex_);
+    passes_ = passes;
+    changed_.notify_all();
+  }
   void WaitForGets(int count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return gets_ >= count; });
@@ -135,6 +142,7 @@ class FakeCache : public jit::KernelCache {
   int quarantined_ = 0;
   bool held_ = false;
   bool gave_up_ = false;
+  int passes_ = 0;
   bool damaged_ = false;
   bool damage_next_ = false;
 };

@@ -10,7 +10,9 @@
 #include "service/host/host_device.h"
 #include "tests/service/answer.h"
 #include "tests/service/fake_cache.h"
+#include "tests/service/gate.h"
 #include "tests/service/matrix.h"
+#include "tests/service/prepare.h"
 
 namespace gemmd::engine {
 namespace {
@@ -18,6 +20,7 @@ namespace {
 using absl::StatusCode;
 using jit::DataType;
 using testing::Answer;
+using testing::Eventually;
 
 // Two products' worth of bytes that live as long as the test.
 class EngineTest : public ::testing::Test {
@@ -27,7 +30,9 @@ class EngineTest : public ::testing::Test {
     devices.push_back(host::CreateHostDevice({.memory_bytes = 1 << 20}));
     engine_ = Engine::Create({.executor = {.lanes = 1, .max_queue = 3},
                               .tensors = {.max_bytes = 1 << 16},
-                              .prepare_threads = 1},
+                              .preparer = {.lookup_threads = 1,
+                                           .compile_threads = 1,
+                                           .max_waiting = 3}},
                              std::move(devices), cache_, templates_)
                   .value();
   }
@@ -119,9 +124,9 @@ TEST_F(EngineTest, NoRequestWaitsForAKernelThatItCanDoWithout) {
   KernelTable& kernels = engine_->kernels(0);
   jit::Problem large = Problem(4096);
   large.n = large.k = 4096;
-  const auto loaded = Prepare(kernels, large, absl::InfiniteFuture());
+  const auto loaded = testing::Prepare(kernels, large);
   ASSERT_TRUE(loaded.ok());
-  const std::string key = loaded->prepared->kernel->key;
+  const std::string key = (*loaded)->kernel->key;
   ASSERT_EQ(kernels.Find(Problem()), nullptr);
 
   cache_.Hold(true);
@@ -133,9 +138,7 @@ TEST_F(EngineTest, NoRequestWaitsForAKernelThatItCanDoWithout) {
   }
   cache_.WaitForGets(2);
   cache_.Hold(false);
-  while (kernels.LoadedKeys().size() < 2) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+  ASSERT_TRUE(Eventually([&] { return kernels.LoadedKeys().size() == 2; }));
   EXPECT_EQ(cache_.gets(), 2) << "one compile for both requests";
   const auto own = Multiply(OnesTimesTwos());
   ASSERT_TRUE(own.ok());
@@ -233,7 +236,7 @@ TEST_F(EngineTest, ColdKernelsDoNotHoldUpWarmOnes) {
   EXPECT_TRUE(waiting.Wait().ok());
 }
 
-TEST_F(EngineTest, AFullQueueRefusesAtOnce) {
+TEST_F(EngineTest, ACrowdAtTheCompilerIsRefusedAtOnce) {
   cache_.Hold(true);
   std::vector<Answer<ProductResult>> answers(3);
   for (auto& answer : answers) {
@@ -278,7 +281,7 @@ TEST_F(EngineTest, ACompileErrorIsTheRequestsAnswer) {
   const auto result = Multiply(OnesTimesTwos());
   EXPECT_EQ(result.status().code(), StatusCode::kFailedPrecondition);
   // Its place in the queue is free again.
-  while (engine_->waiting() != 0) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(engine_->waiting(), 0);
 }
 
 TEST_F(EngineTest, ACubinThatTheDeviceRefusesIsCompiledAgain) {

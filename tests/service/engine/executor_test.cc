@@ -4,120 +4,237 @@
 
 #include <future>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "service/host/host_device.h"
+#include "absl/time/clock.h"
+#include "tests/service/fake_device.h"
+#include "tests/service/gate.h"
 
 namespace gemmd::engine {
 namespace {
 
-class ExecutorTest : public testing::Test {
+using absl::StatusCode;
+using testing::Eventually;
+using testing::Gate;
+
+// Passes a gate on its lane and says how it ended.
+class FakeTask final : public LaneTask {
+ public:
+  FakeTask(RequestContext context, const DeviceHealth& health, Gate* gate)
+      : LaneTask(std::move(context), health), gate_(gate) {}
+
+  bool Run(device::Lane&) override {
+    began_ = true;
+    if (gate_ != nullptr) gate_->Pass();
+    End(absl::OkStatus());
+    return false;
+  }
+  void Abandon(const absl::Status& why) override { End(why); }
+  bool began() const { return began_; }
+  bool ended() const { return ended_; }
+  absl::Status Wait() {
+    auto future = end_.get_future();
+    if (future.wait_for(testing::kPatience) != std::future_status::ready) {
+      return absl::DeadlineExceededError("the test waited in vain");
+    }
+    return future.get();
+  }
+
+ private:
+  void Refuse(const absl::Status& why) override { End(why); }
+  void End(const absl::Status& status) {
+    if (!ended_.exchange(true)) end_.set_value(status);
+  }
+
+  Gate* const gate_;
+  std::atomic<bool> began_ = false;
+  std::atomic<bool> ended_ = false;
+  std::promise<absl::Status> end_;
+};
+
+class ExecutorTest : public ::testing::Test {
  protected:
-  void Start(int lanes, int max_queue) {
-    executor_ =
-        Executor::Create(*device_, {.lanes = lanes, .max_queue = max_queue})
-            .value();
+  void Start(Executor::Options options) {
+    executor_ = Executor::Create(device_, health_, options).value();
   }
 
-  // Runs a job that says how it was called and waits for `gate`.
-  std::future<absl::Status> Submit(RequestContext context = {},
-                                   std::shared_future<void> gate = {}) {
-    auto said = std::make_shared<std::promise<absl::Status>>();
-    auto future = said->get_future();
-    executor_->Run(executor_->Admit().value(), std::move(context),
-                   [said, gate](absl::StatusOr<device::Lane*> lane) {
-                     said->set_value(lane.status());
-                     if (gate.valid()) gate.wait();
-                   });
-    return future;
+  std::shared_ptr<FakeTask> Make(RequestContext context = {},
+                                 Gate* gate = nullptr) {
+    return std::make_shared<FakeTask>(std::move(context), health_, gate);
+  }
+  std::shared_ptr<FakeTask> Submit(RequestContext context = {},
+                                   Gate* gate = nullptr) {
+    auto task = Make(std::move(context), gate);
+    executor_->Submit(task);
+    return task;
+  }
+  // A task that keeps a lane until the gate opens.
+  std::shared_ptr<FakeTask> Occupy() {
+    gate_.Close();
+    const int before = gate_.arrived();
+    auto task = Submit({}, &gate_);
+    EXPECT_TRUE(gate_.WaitForArrivals(before + 1));
+    return task;
   }
 
-  std::unique_ptr<device::Device> device_ = host::CreateHostDevice({});
-  std::promise<void> open_;
-  std::shared_future<void> gate_ = open_.get_future().share();
+  Gate gate_;
+  DeviceHealth health_{"fake"};
+  testing::FakeDevice device_{"fake", std::make_shared<testing::Hooks>()};
   std::unique_ptr<Executor> executor_;
 };
 
-TEST_F(ExecutorTest, RunsJobsInOrderOnOneLane) {
-  Start(1, 100);
-  std::vector<int> order;
-  std::promise<void> last;
-  for (int i = 0; i < 50; ++i) {
-    executor_->Run(executor_->Admit().value(), {},
-                   [&order, &last, i](absl::StatusOr<device::Lane*> lane) {
-                     EXPECT_TRUE(lane.ok());
-                     order.push_back(i);
-                     if (i == 49) last.set_value();
-                   });
+TEST_F(ExecutorTest, RunsTheTasksOfOneClientInOrderOnOneLane) {
+  Start({.lanes = 1, .max_queue = 100});
+  const auto running = Occupy();
+  std::vector<std::shared_ptr<FakeTask>> tasks;
+  for (int i = 0; i < 50; ++i) tasks.push_back(Submit({}, &gate_));
+  gate_.Open();
+  for (int i = 49; i >= 0; --i) {
+    EXPECT_TRUE(tasks[i]->Wait().ok());
+    for (int before = 0; before < i; ++before) {
+      EXPECT_TRUE(tasks[before]->ended());
+    }
   }
-  last.get_future().wait();
-  for (int i = 0; i < 50; ++i) EXPECT_EQ(order[i], i);
 }
 
 TEST_F(ExecutorTest, AFullQueueRefusesWithItsLimit) {
-  Start(1, 2);
-  auto running = Submit({}, gate_);
-  ASSERT_TRUE(running.get().ok());  // It runs, so it waits no more.
-  auto first = Submit();
-  auto second = Submit();
-  const auto refused = executor_->Admit();
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(refused.status().message(),
-            "device host has 2 requests waiting; the limit is 2. Try again "
+  Start({.lanes = 1, .max_queue = 2});
+  const auto running = Occupy();
+  const auto first = Submit();
+  const auto second = Submit();
+  const absl::Status refused = Submit()->Wait();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused.message(),
+            "device fake has 2 requests waiting; the limit is 2. Try again "
             "later.");
-  open_.set_value();
-  EXPECT_TRUE(first.get().ok());
-  EXPECT_TRUE(second.get().ok());
-  EXPECT_TRUE(executor_->Admit().ok());
+  gate_.Open();
+  EXPECT_TRUE(first->Wait().ok());
+  EXPECT_TRUE(second->Wait().ok());
 }
 
-TEST_F(ExecutorTest, AnUnusedTicketGivesItsPlaceBack) {
-  Start(1, 1);
-  {
-    const auto ticket = executor_->Admit();
-    ASSERT_TRUE(ticket.ok());
-    EXPECT_FALSE(executor_->Admit().ok());
-    EXPECT_EQ(executor_->waiting(), 1);
-  }
+// The modest client's request is neither refused nor last.
+TEST_F(ExecutorTest, AFloodMakesRoomForAModestClient) {
+  Start({.lanes = 1, .max_queue = 20});
+  const auto running = Occupy();
+  std::vector<std::shared_ptr<FakeTask>> flood;
+  for (int i = 0; i < 20; ++i) flood.push_back(Submit({.identity = "flood"}));
+  const auto modest = Submit({.identity = "modest"});
+  EXPECT_EQ(flood.back()->Wait().code(), StatusCode::kResourceExhausted);
+  Gate last;
+  last.Close();
+  gate_.Open();
+  EXPECT_TRUE(modest->Wait().ok());
+  for (int i = 0; i < 19; ++i) EXPECT_TRUE(flood[i]->Wait().ok());
+}
+
+TEST_F(ExecutorTest, APlaceIsFreeOnceItsTaskIsGivenUp) {
+  Start({.lanes = 1, .max_queue = 1});
+  auto task = Make();
+  ASSERT_TRUE(executor_->Admit(*task).ok());
+  EXPECT_EQ(executor_->waiting(), 1);
+  EXPECT_FALSE(executor_->Admit(*Make()).ok());
+  task->GiveUp(absl::CancelledError("gone"));
   EXPECT_EQ(executor_->waiting(), 0);
-  EXPECT_TRUE(executor_->Admit().ok());
+  EXPECT_TRUE(executor_->Admit(*Make()).ok());
 }
 
 TEST_F(ExecutorTest, LanesWorkAtTheSameTime) {
-  Start(2, 10);
-  auto first = Submit({}, gate_);
-  auto second = Submit({}, gate_);
-  EXPECT_TRUE(first.get().ok());
-  EXPECT_TRUE(second.get().ok());  // Though the first has not ended.
-  EXPECT_EQ(executor_->load(), 2);
-  open_.set_value();
+  Start({.lanes = 2, .max_queue = 10});
+  gate_.Close();
+  const auto first = Submit({}, &gate_);
+  const auto second = Submit({}, &gate_);
+  EXPECT_TRUE(gate_.WaitForArrivals(2));
+  gate_.Open();
+}
+
+TEST_F(ExecutorTest, LoadIsThePredictedCostOfWhatWaitsAndRuns) {
+  Start({.lanes = 1, .max_queue = 10});
+  gate_.Close();
+  auto running = Make({}, &gate_);
+  running->set_cost(100);
+  executor_->Submit(running);
+  EXPECT_TRUE(gate_.WaitForArrivals(1));
+  auto waiting = Make();
+  waiting->set_cost(23);
+  executor_->Submit(waiting);
+  EXPECT_EQ(executor_->load(), 123);
+  gate_.Open();
+  EXPECT_TRUE(Eventually([&] { return executor_->load() == 0; }));
+}
+
+// The lane is busy all the time: nobody but the sweep can have noticed.
+TEST_F(ExecutorTest, DeadRequestsLeaveTheirPlacesAtOnce) {
+  Start({.lanes = 1, .max_queue = 3});
+  const auto running = Occupy();
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  const auto gone = Submit({.cancelled = cancelled});
+  const auto late = Submit({.deadline = absl::Now() + absl::Milliseconds(1)});
+  const auto patient = Submit({.deadline = absl::Now() + absl::Hours(1)});
+  EXPECT_EQ(Submit()->Wait().code(), StatusCode::kResourceExhausted);
+  *cancelled = true;
+  absl::SleepFor(absl::Milliseconds(2));
+  executor_->Sweep();
+  EXPECT_EQ(gone->Wait().code(), StatusCode::kCancelled);
+  EXPECT_EQ(late->Wait().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(executor_->waiting(), 1);
+  const auto next = Submit();
+  EXPECT_FALSE(next->ended());
+  gate_.Open();
+  EXPECT_TRUE(patient->Wait().ok());
+  EXPECT_TRUE(next->Wait().ok());
+  EXPECT_FALSE(gone->began());
 }
 
 TEST_F(ExecutorTest, WhatWasGivenUpWhileWaitingIsNotRun) {
-  Start(1, 10);
-  auto running = Submit({}, gate_);
-  ASSERT_TRUE(running.get().ok());
-  auto cancelled = std::make_shared<std::atomic<bool>>(false);
-  auto gone = Submit({.cancelled = cancelled});
-  auto late = Submit({.deadline = absl::Now() + absl::Milliseconds(1)});
-  auto patient = Submit({.deadline = absl::Now() + absl::Hours(1)});
-  *cancelled = true;
+  Start({.lanes = 1, .max_queue = 10});
+  const auto running = Occupy();
+  const auto late = Submit({.deadline = absl::Now() + absl::Milliseconds(1)});
   absl::SleepFor(absl::Milliseconds(2));
-  open_.set_value();
-  EXPECT_EQ(gone.get().code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(late.get().code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_TRUE(patient.get().ok());
+  gate_.Open();
+  EXPECT_EQ(late->Wait().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(late->began());
+}
+
+TEST_F(ExecutorTest, ADeviceThatHangsHasFailed) {
+  Start({.lanes = 1, .max_queue = 10, .hang_limit = absl::Milliseconds(20)});
+  const auto running = Occupy();
+  const auto waiting = Submit();
+  EXPECT_TRUE(Eventually([&] {
+    executor_->Sweep();
+    return health_.failed();
+  }));
+  executor_->Sweep();
+  for (const auto& task : {running, waiting}) {
+    const absl::Status end = task->Wait();
+    EXPECT_EQ(end.code(), StatusCode::kUnavailable);
+    EXPECT_EQ(end.message(),
+              "device fake has failed: it has worked on one request for more "
+              "than 20ms");
+  }
+  EXPECT_FALSE(waiting->began());
+  gate_.Open();
+}
+
+TEST_F(ExecutorTest, AFailedDeviceBeginsNothing) {
+  Start({.lanes = 1, .max_queue = 10});
+  const auto running = Occupy();
+  const auto waiting = Submit();
+  health_.Fail("it burns");
+  gate_.Open();
+  EXPECT_EQ(waiting->Wait().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(Submit()->Wait().code(), StatusCode::kUnavailable);
 }
 
 TEST_F(ExecutorTest, StoppingRefusesWhatWaits) {
-  Start(1, 10);
-  auto running = Submit({}, gate_);
-  ASSERT_TRUE(running.get().ok());
-  auto waiting = Submit();
-  std::thread stop([this] { executor_.reset(); });
-  EXPECT_EQ(waiting.get().code(), absl::StatusCode::kUnavailable);
-  open_.set_value();
+  Start({.lanes = 1, .max_queue = 10});
+  const auto running = Occupy();
+  const auto waiting = Submit();
+  std::thread stop([this] { executor_->Stop(); });
+  EXPECT_EQ(waiting->Wait().code(), StatusCode::kUnavailable);
+  gate_.Open();
   stop.join();
+  EXPECT_EQ(Submit()->Wait().code(), StatusCode::kUnavailable);
 }
 
 }  // namespace

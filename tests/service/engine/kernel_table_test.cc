@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "jit/plan/planner.h"
-#include "service/engine/preparation.h"
 #include "service/host/host_device.h"
 #include "tests/service/fake_cache.h"
+#include "tests/service/prepare.h"
 
 namespace gemmd::engine {
 namespace {
@@ -58,8 +58,9 @@ class CountingDevice : public device::Device {
 
 class KernelTableTest : public ::testing::Test {
  protected:
-  absl::StatusOr<Preparation> Prepare(const jit::Problem& problem) {
-    return engine::Prepare(table_, problem, absl::InfiniteFuture());
+  absl::StatusOr<std::shared_ptr<const Prepared>> Prepare(
+      const jit::Problem& problem) {
+    return testing::Prepare(table_, problem);
   }
   // What runs `problem` before its own kernel is there; may be null.
   std::shared_ptr<const Prepared> Substitute(const jit::Problem& problem) {
@@ -284,7 +285,7 @@ TEST_F(KernelTableTest, AKernelInUseIsUnloadedWhenItsProductEnds) {
   }
   EXPECT_EQ(table_.Find(Small()), nullptr);
   EXPECT_EQ(device_.loaded(), 9);
-  used->prepared.reset();
+  used->reset();
   EXPECT_EQ(device_.loaded(), 8);
 }
 
@@ -294,7 +295,7 @@ TEST_F(KernelTableTest, AKernelThatTheCompilerRefusesGivesWayToTheNextBest) {
   cache_.Reject(best[0]);
   auto prepared = Prepare(Large());
   ASSERT_TRUE(prepared.ok()) << prepared.status();
-  EXPECT_EQ(prepared->prepared->kernel->name, best[1]);
+  EXPECT_EQ((*prepared)->kernel->name, best[1]);
   const int gets = cache_.gets();
   prepared = Prepare(Large());
   ASSERT_TRUE(prepared.ok());
@@ -306,7 +307,7 @@ TEST_F(KernelTableTest, AKernelThatTheDeviceRefusesGivesWayToTheNextBest) {
   device_.Refuse(best[0]);
   const auto prepared = Prepare(Large());
   ASSERT_TRUE(prepared.ok()) << prepared.status();
-  EXPECT_EQ(prepared->prepared->kernel->name, best[1]);
+  EXPECT_EQ((*prepared)->kernel->name, best[1]);
   EXPECT_EQ(cache_.quarantined(), 2);  // It was tried twice, not for ever.
 }
 
@@ -325,7 +326,7 @@ TEST_F(KernelTableTest, ACrashedCompilerIsNoRefusal) {
   cache_.Fail(absl::OkStatus());
   const auto prepared = Prepare(Large());
   ASSERT_TRUE(prepared.ok());
-  EXPECT_EQ(prepared->prepared->kernel->name, BestKernels(Large(), 1)[0]);
+  EXPECT_EQ((*prepared)->kernel->name, BestKernels(Large(), 1)[0]);
 }
 
 TEST_F(KernelTableTest, LooksIntoTheCacheWithoutCompiling) {
@@ -338,7 +339,7 @@ TEST_F(KernelTableTest, LooksIntoTheCacheWithoutCompiling) {
   EXPECT_EQ(cache_.gets(), 0);
   const auto compiled = Prepare(Large());
   ASSERT_TRUE(compiled.ok());
-  table_.Evict(compiled->prepared->kernel->key);
+  table_.Evict((*compiled)->kernel->key);
   const auto found = look();
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->source, KernelSource::kMemory);

@@ -10,9 +10,10 @@
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "jit/plan/planner.h"
-#include "service/engine/preparation.h"
+#include "service/engine/kernel_table.h"
 #include "service/host/host_device.h"
 #include "tests/service/fake_cache.h"
+#include "tests/service/prepare.h"
 
 namespace gemmd {
 namespace {
@@ -45,7 +46,7 @@ void Run(int repetitions) {
   testing::FakeCache cache;
   engine::KernelTable kernels(*device, cache, templates);
   for (int i = 0; i < kShapes; ++i) {
-    CHECK(engine::Prepare(kernels, Shape(i), absl::InfiniteFuture()).ok());
+    CHECK(testing::Prepare(kernels, Shape(i)).ok());
   }
   Report("known shape", repetitions,
          [&](int i) { CHECK(kernels.Find(Shape(i)) != nullptr); });

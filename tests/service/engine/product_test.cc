@@ -7,6 +7,7 @@
 #include <string>
 
 #include "jit/plan/form.h"
+#include "service/engine/tensor_locks.h"
 #include "service/engine/tensor_store.h"
 #include "tests/service/deriving_device.h"
 #include "tests/service/fake_cache.h"
@@ -38,8 +39,8 @@ class ProductFormsTest : public ::testing::Test {
   std::shared_ptr<Tensor> NewTensor(const jit::MatrixLayout& layout) {
     auto tensor = std::make_shared<Tensor>(
         Tensor::Identity{.handle = TensorStore::NewHandle()},
-        lane_->Allocate(layout).value(),
-        store_.Reserve(layout.device_bytes()).value());
+        Tensor::Contents{store_.Reserve(0, layout.device_bytes()).value(),
+                         lane_->Allocate(layout).value()});
     EXPECT_TRUE(store_.Insert(tensor).ok());
     return tensor;
   }
@@ -65,10 +66,10 @@ class ProductFormsTest : public ::testing::Test {
   testing::DerivingDevice device_{1 << 20};
   testing::FakeCache cache_;
   jit::TemplateLibrary templates_ = jit::TemplateLibrary::Embedded();
-  TensorStore store_{{.max_bytes = 8000}};
+  TensorStore store_{{.max_bytes = 8000}, {1 << 20}};
   Forms forms_{device_, cache_, templates_,
                [this](int64_t bytes) -> std::shared_ptr<const void> {
-                 auto hold = store_.ReserveSpare(bytes);
+                 auto hold = store_.ReserveSpare(0, bytes);
                  if (!hold.ok()) return nullptr;
                  return std::make_shared<const QuotaHold>(*std::move(hold));
                }};
@@ -99,8 +100,9 @@ TEST_F(ProductFormsTest, AWrittenTensorIsDerivedAnew) {
   ASSERT_TRUE(Run(TensorsProduct()).ok());
   const int64_t kept = store_.bytes();
   {
-    const auto locks = TensorLocks::Acquire({}, a_, absl::InfiniteFuture());
-    ASSERT_TRUE(locks.ok());
+    LockTable table;
+    TensorLocks locks(table);
+    ASSERT_TRUE(locks.Acquire({}, {a_}, [] {}));
   }
   EXPECT_LT(store_.bytes(), kept) << "the old form counts no longer";
   ASSERT_TRUE(Run(TensorsProduct()).ok());
@@ -124,14 +126,14 @@ TEST_F(ProductFormsTest, ADeletedTensorTakesItsFormsAlong) {
 TEST_F(ProductFormsTest, FormsMakeRoomForTensors) {
   ASSERT_TRUE(Run(TensorsProduct()).ok());
   const int64_t free = 8000 - store_.bytes();
-  auto hold = store_.Reserve(free + 1);
+  auto hold = store_.Reserve(0, free + 1);
   EXPECT_TRUE(hold.ok()) << hold.status();
   ASSERT_TRUE(Run(TensorsProduct()).ok());
   EXPECT_EQ(device_.derivations(), 2);
 }
 
 TEST_F(ProductFormsTest, WithoutQuotaTheFormServesOneProduct) {
-  const auto rest = store_.Reserve(8000 - store_.bytes());
+  const auto rest = store_.Reserve(0, 8000 - store_.bytes());
   ASSERT_TRUE(rest.ok());
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(Run(TensorsProduct()).ok());
   EXPECT_EQ(device_.derivations(), 2);

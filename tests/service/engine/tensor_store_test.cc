@@ -9,7 +9,8 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "service/host/host_device.h"
@@ -36,19 +37,23 @@ using absl::StatusCode;
 class TensorStoreTest : public testing::Test {
  protected:
   // 64 bytes on the device.
-  std::shared_ptr<Tensor> Make(absl::Duration ttl = absl::Hours(1)) {
+  std::shared_ptr<Tensor> Make(Tensor::Identity identity) {
     const jit::MatrixLayout layout = {jit::DataType::kF32,
                                       jit::Order::kRowMajor, 4, 4};
-    auto quota = store_.Reserve(layout.device_bytes());
+    auto quota = store_.Reserve(0, layout.device_bytes());
     if (!quota.ok()) return nullptr;
+    identity.handle = TensorStore::NewHandle();
     return std::make_shared<Tensor>(
-        Tensor::Identity{.handle = TensorStore::NewHandle(), .ttl = ttl},
-        lane_->Allocate(layout).value(), *std::move(quota));
+        std::move(identity),
+        Tensor::Contents{*std::move(quota), lane_->Allocate(layout).value()});
+  }
+  std::shared_ptr<Tensor> Make(absl::Duration ttl = absl::Hours(1)) {
+    return Make(Tensor::Identity{.ttl = ttl});
   }
 
   std::unique_ptr<device::Device> device_ = host::CreateHostDevice({});
   std::unique_ptr<device::Lane> lane_ = device_->CreateLane().value();
-  TensorStore store_{{.max_bytes = 200, .max_tensors = 2}};
+  TensorStore store_{{.max_bytes = 200, .max_tensors = 2}, {1000, 1000}};
 };
 
 TEST_F(TensorStoreTest, HandlesAreLongAndNeverAlike) {
@@ -78,7 +83,7 @@ TEST_F(TensorStoreTest, QuotaIsGivenBackWhenTheLastUserIsDone) {
   auto second = Make();
   auto third = Make();
   ASSERT_NE(third, nullptr);
-  const auto refused = store_.Reserve(64);
+  const auto refused = store_.Reserve(0, 64);
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(refused.status().message(),
             "a tensor of 64 bytes does not fit: 192 bytes of tensors are "
@@ -88,7 +93,7 @@ TEST_F(TensorStoreTest, QuotaIsGivenBackWhenTheLastUserIsDone) {
   EXPECT_EQ(store_.bytes(), 192);  // A product may still use it.
   first.reset();
   EXPECT_EQ(store_.bytes(), 128);
-  EXPECT_TRUE(store_.Reserve(64).ok());
+  EXPECT_TRUE(store_.Reserve(0, 64).ok());
 }
 
 TEST_F(TensorStoreTest, TheirNumberIsLimited) {
@@ -131,56 +136,44 @@ TEST_F(TensorStoreTest, AUseRestartsTheTimeToLive) {
   EXPECT_LT(tensor->idle(), absl::Milliseconds(5));
 }
 
-TEST_F(TensorStoreTest, AWriterExcludesEveryOther) {
-  const auto tensor = Make();
-  const absl::Time soon = absl::Now() + absl::Milliseconds(10);
-  {
-    const auto reading = TensorLocks::Acquire({tensor}, nullptr, soon);
-    ASSERT_TRUE(reading.ok());
-    std::thread([&] {
-      EXPECT_TRUE(TensorLocks::Acquire({tensor}, nullptr, soon).ok());
-      EXPECT_EQ(TensorLocks::Acquire({}, tensor, soon).status().code(),
-                StatusCode::kDeadlineExceeded);
-    }).join();
-  }
-  const auto writing =
-      TensorLocks::Acquire({tensor, tensor}, tensor, absl::InfiniteFuture());
-  ASSERT_TRUE(writing.ok());
-  std::thread([&] {
-    const absl::Time again = absl::Now() + absl::Milliseconds(10);
-    EXPECT_EQ(TensorLocks::Acquire({tensor}, nullptr, again).status().code(),
-              StatusCode::kDeadlineExceeded);
-  }).join();
+TEST_F(TensorStoreTest, EachDeviceHasAQuota) {
+  const auto one = store_.Reserve(0, 200);
+  ASSERT_TRUE(one.ok());
+  EXPECT_EQ(store_.Reserve(0, 1).status().code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_.free_bytes(0), 0);
+  EXPECT_EQ(store_.free_bytes(1), 200);
+  const auto other = store_.Reserve(1, 150);
+  EXPECT_TRUE(other.ok());
+  EXPECT_EQ(store_.bytes(), 350);
+  EXPECT_EQ(store_.max_bytes(), 400);
 }
 
-TEST_F(TensorStoreTest, WritesCountAndReadsDoNot) {
-  const auto tensor = Make();
-  const auto version = [&] { return TensorLocks::version(*tensor); };
-  const int64_t before = version();
-  {
-    const auto lock =
-        TensorLocks::Acquire({tensor}, nullptr, absl::InfiniteFuture());
-  }
-  EXPECT_EQ(version(), before);
-  {
-    const auto lock = TensorLocks::Acquire({}, tensor, absl::InfiniteFuture());
-  }
-  EXPECT_EQ(version(), before + 1);
+TEST_F(TensorStoreTest, AQuotaIsThreeQuartersOfTheMemoryUnlessSaid) {
+  const TensorStore store({}, {1000, 4000});
+  EXPECT_EQ(store.free_bytes(0), 750);
+  EXPECT_EQ(store.free_bytes(1), 3000);
 }
 
-TEST_F(TensorStoreTest, CrossedOperandsDoNotDeadlock) {
-  const auto x = Make();
-  const auto y = Make();
-  const auto work = [&](const auto& read, const auto& written) {
-    for (int i = 0; i < 2000; ++i) {
-      ASSERT_TRUE(
-          TensorLocks::Acquire({read}, written, absl::InfiniteFuture()).ok());
-    }
-  };
-  std::thread one([&] { work(x, y); });
-  std::thread other([&] { work(y, x); });
-  one.join();
-  other.join();
+TEST_F(TensorStoreTest, ListsToACreatorWhatIsHis) {
+  const auto mine = Make({.owner = "me"});
+  const auto yours = Make({.owner = "you"});
+  ASSERT_TRUE(store_.Insert(mine).ok());
+  ASSERT_TRUE(store_.Insert(yours).ok());
+  EXPECT_EQ(store_.ListOf("me"), std::vector{mine});
+  EXPECT_TRUE(store_.ListOf("nobody").empty());
+  EXPECT_EQ(store_.List().size(), 2);
+}
+
+TEST_F(TensorStoreTest, WhatIsBoundToAConnectionEndsWithIt) {
+  const auto bound = Make({.owner = "me", .lifetime = Lifetime::kConnection});
+  const auto kept = Make({.owner = "me"});
+  ASSERT_TRUE(store_.Insert(bound).ok());
+  ASSERT_TRUE(store_.Insert(kept).ok());
+  store_.Disconnect("you");
+  EXPECT_EQ(store_.count(), 2);
+  store_.Disconnect("me");
+  EXPECT_EQ(store_.List(), std::vector{kept});
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "jit/cache/kernel_cache.h"
+#include "service/device/lost.h"
 #include "tests/service/gpu/fake_driver.h"
 
 namespace gemmd::gpu {
@@ -233,7 +234,8 @@ TEST_F(CudaDeviceTest, FreeingDoesNotWaitForItsOwnLane) {
 TEST_F(CudaDeviceTest, ReportsWorkThatFailedLater) {
   fake_.Fail("cuStreamSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS);
   const absl::Status status = lane_->Synchronize();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(device::IsLost(status));
   EXPECT_NE(status.message().find("Device lost"), absl::string_view::npos);
 }
 
@@ -260,7 +262,7 @@ TEST_F(CudaDeviceTest, RefusesCubinsThatCannotRunHere) {
 TEST_F(CudaDeviceTest, ProbeSeesADeviceThatForgets) {
   EXPECT_TRUE(device_->Probe().ok());
   fake_.memory_is_broken = true;
-  EXPECT_EQ(device_->Probe().code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(device::IsLost(device_->Probe()));
 }
 
 TEST_F(CudaDeviceTest, ProbeWorksWhenMemoryIsUsedUp) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "service/device/lost.h"
 #include "service/gpu/driver_table.h"
 #include "tests/service/gpu/fake_driver.h"
 
@@ -19,7 +20,7 @@ TEST(StatusTest, ClassifiesByEnum) {
       {CUDA_ERROR_NO_DEVICE, StatusCode::kFailedPrecondition},
       {CUDA_ERROR_NOT_FOUND, StatusCode::kNotFound},
       {CUDA_ERROR_NOT_SUPPORTED, StatusCode::kUnimplemented},
-      {CUDA_ERROR_ILLEGAL_ADDRESS, StatusCode::kInternal},
+      {CUDA_ERROR_ILLEGAL_ADDRESS, StatusCode::kUnavailable},
       {CUDA_ERROR_INVALID_VALUE, StatusCode::kInternal},
       {CUDA_ERROR_UNKNOWN, StatusCode::kInternal},
   };
@@ -39,7 +40,10 @@ TEST(StatusTest, SaysWhenTheDeviceIsLost) {
   FakeDriver fake;
   const absl::Status status = ToStatus(*fake.table(), CUDA_ERROR_LAUNCH_FAILED,
                                        "cuStreamSynchronize(s)");
-  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(device::IsLost(status));
+  EXPECT_FALSE(device::IsLost(ToStatus(*fake.table(), CUDA_ERROR_INVALID_VALUE,
+                                       "cuStreamSynchronize(s)")));
   EXPECT_EQ(status.message(),
             "Device lost: cuStreamSynchronize failed with CUDA_ERROR_FAKE "
             "(719)");

@@ -1,0 +1,31 @@
+#include "service/engine/cost.h"
+
+#include <algorithm>
+
+namespace gemmd::engine {
+namespace {
+
+// Launch, synchronisation and answer of the smallest product: some 5 us.
+constexpr double kLeastCycles = 8500;
+// So that sums do not overflow.
+constexpr double kMostCycles = 1e15;
+
+int64_t SizeOf(const Input& input) {
+  int64_t bytes = 0;
+  for (const auto& piece : input.pieces) bytes += piece.size();
+  return bytes;
+}
+
+}  // namespace
+
+int64_t ProductCost(const jit::Plan& plan, const Product& product) {
+  const int64_t sent =
+      SizeOf(product.a) + SizeOf(product.b) + SizeOf(product.c);
+  const int64_t returned =
+      product.d == nullptr ? product.problem.d().device_bytes() : 0;
+  return static_cast<int64_t>(
+             std::min(kLeastCycles + plan.predicted_cycles, kMostCycles)) +
+         UploadCost(sent) + DownloadCost(returned);
+}
+
+}  // namespace gemmd::engine

@@ -1,0 +1,89 @@
+#include "service/engine/product_task.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "service/engine/cost.h"
+
+namespace gemmd::engine {
+namespace {
+
+bool OwnsItsBytes(const Product& product) {
+  if (product.bytes != nullptr) return true;
+  for (const Input* input :
+       {&product.a, &product.b, &product.c, &product.bias, &product.a_scale,
+        &product.b_scale, &product.d_scale}) {
+    if (!input->pieces.empty()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Execution ToExecution(const ServedDevice& served,
+                      const Preparation& preparation) {
+  Execution execution;
+  execution.device = served.title;
+  execution.kernel = preparation.prepared->kernel->name;
+  execution.cubin_key = preparation.prepared->kernel->key;
+  execution.source = preparation.source;
+  execution.phases.plan = preparation.plan_time;
+  execution.phases.compile = preparation.compile_time;
+  return execution;
+}
+
+ProductTask::ProductTask(ServedDevice& served, Product product,
+                         RequestContext context, Done<ProductResult> done)
+    : LaneTask(std::move(context), served.health),
+      served_(served),
+      admitted_(absl::Now()),
+      may_abandon_(OwnsItsBytes(product)),
+      product_(std::move(product)),
+      done_(std::move(done)),
+      locks_(served.locks) {}
+
+void ProductTask::Queue(Preparation preparation, Places::Entry entry) {
+  preparation_ = std::move(preparation);
+  set_cost(ProductCost(preparation_.prepared->plan, product_));
+  const absl::Status admitted = served_.products->Admit(*this, entry);
+  if (!admitted.ok()) return GiveUp(admitted);
+  auto self = std::static_pointer_cast<ProductTask>(shared_from_this());
+  const bool held =
+      locks_.Acquire({product_.a.tensor, product_.b.tensor, product_.c.tensor,
+                      product_.bias.tensor, product_.a_scale.tensor,
+                      product_.b_scale.tensor, product_.d_scale.tensor},
+                     {product_.d, product_.auxiliary},
+                     [self] { self->served_.products->Enqueue(self); });
+  if (held) served_.products->Enqueue(std::move(self));
+}
+
+bool ProductTask::Run(device::Lane& lane) {
+  ProductResult result;
+  result.execution = ToExecution(served_, preparation_);
+  Phases& phases = result.execution.phases;
+  phases.queue = absl::Now() - admitted_ - preparation_.plan_time -
+                 preparation_.compile_time;
+  auto results =
+      RunProduct(lane, *preparation_.prepared, product_, context(), phases);
+  // Who has the answer may count on all being given back.
+  locks_.Release();
+  product_ = Product();
+  if (!results.ok()) {
+    done_.Answer(served_.Note(results.status()));
+  } else {
+    static_cast<Results&>(result) = *std::move(results);
+    done_.Answer(std::move(result));
+  }
+  return false;
+}
+
+void ProductTask::Abandon(const absl::Status& why) {
+  if (may_abandon_) done_.Answer(why);
+}
+
+void ProductTask::Refuse(const absl::Status& why) {
+  locks_.Release();
+  done_.Answer(why);
+}
+
+}  // namespace gemmd::engine

@@ -1,0 +1,47 @@
+// A device with what belongs to it: kernels, queues, the order in which its
+// tensors are used. Thread-safe.
+#ifndef GEMMD_SERVICE_ENGINE_SERVED_DEVICE_H_
+#define GEMMD_SERVICE_ENGINE_SERVED_DEVICE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "jit/cache/kernel_cache.h"
+#include "jit/source/template_library.h"
+#include "service/device/device.h"
+#include "service/engine/device_health.h"
+#include "service/engine/executor.h"
+#include "service/engine/kernel_table.h"
+#include "service/engine/tensor_locks.h"
+
+namespace gemmd::engine {
+
+// Destroyed in reverse: executors use what is above them.
+struct ServedDevice {
+  static absl::StatusOr<std::unique_ptr<ServedDevice>> Create(
+      std::unique_ptr<device::Device> device, jit::KernelCache& cache,
+      const jit::TemplateLibrary& templates, KernelTable::Options kernels,
+      Executor::Options executor);
+  ~ServedDevice();
+
+  // Takes notice of how work on the device ended; returns `status`.
+  absl::Status Note(absl::Status status);
+
+  const std::unique_ptr<device::Device> device;
+  const std::string title;  // "cuda:0 NVIDIA H100 80GB HBM3" or "host".
+  DeviceHealth health;
+  LockTable locks;
+  std::unique_ptr<KernelTable> kernels;
+  // Products have lanes of their own: large transfers do not hold them up.
+  std::unique_ptr<Executor> products;
+  std::unique_ptr<Executor> transfers;
+
+ private:
+  explicit ServedDevice(std::unique_ptr<device::Device> device);
+};
+
+}  // namespace gemmd::engine
+
+#endif  // GEMMD_SERVICE_ENGINE_SERVED_DEVICE_H_

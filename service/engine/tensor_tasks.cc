@@ -1,0 +1,200 @@
+#include "service/engine/tensor_tasks.h"
+
+#include <algorithm>
+
+#include "jit/base/status.h"
+#include "service/engine/cost.h"
+
+namespace gemmd::engine {
+namespace {
+
+// Cleared in one turn: some tens of microseconds on a GPU, of milliseconds on
+// the host.
+constexpr int64_t kClearBytes = 64 << 20;
+
+absl::Status Gone() {
+  return absl::NotFoundError(
+      "the tensor was deleted, or expired, while it was uploaded");
+}
+
+absl::Status Overtaken() {
+  return absl::AbortedError(
+      "another upload of the tensor was complete first: it stands, this one is "
+      "dropped");
+}
+
+}  // namespace
+
+CreateTask::CreateTask(ServedDevice& served, TensorStore& store,
+                       const jit::MatrixLayout& layout,
+                       Tensor::Identity identity, QuotaHold quota,
+                       RequestContext context,
+                       Done<std::shared_ptr<Tensor>> done)
+    : LaneTask(std::move(context), served.health),
+      served_(served),
+      store_(store),
+      layout_(layout),
+      identity_(std::move(identity)),
+      contents_{std::move(quota), nullptr},
+      done_(std::move(done)) {
+  set_cost(ClearCost(std::min(layout.device_bytes(), kClearBytes)));
+}
+
+absl::StatusOr<bool> CreateTask::ClearSome(device::Lane& lane) {
+  if (contents_.matrix == nullptr) {
+    ASSIGN_OR_RETURN(contents_.matrix, lane.Allocate(layout_));
+  }
+  const int64_t count =
+      std::min(std::max<int64_t>(1, kClearBytes / layout_.pitch_bytes()),
+               layout_.lines() - cleared_lines_);
+  RETURN_IF_ERROR(lane.ClearLines(*contents_.matrix, {cleared_lines_, count}));
+  RETURN_IF_ERROR(lane.Synchronize());
+  cleared_lines_ += count;
+  return cleared_lines_ < layout_.lines();
+}
+
+bool CreateTask::Run(device::Lane& lane) {
+  const absl::StatusOr<bool> more = ClearSome(lane);
+  if (!more.ok()) {
+    done_.Answer(served_.Note(more.status()));
+    return false;
+  }
+  if (*more) return true;
+  auto tensor =
+      std::make_shared<Tensor>(std::move(identity_), std::move(contents_));
+  if (absl::Status status = store_.Insert(tensor); !status.ok()) {
+    done_.Answer(status);
+  } else {
+    done_.Answer(std::move(tensor));
+  }
+  return false;
+}
+
+UploadTask::UploadTask(ServedDevice& served,
+                       std::shared_ptr<TensorUpload> upload,
+                       device::HostMatrix from, device::LineRange lines,
+                       RequestContext context, Done<std::monostate> done)
+    : LaneTask(std::move(context), served.health),
+      served_(served),
+      upload_(std::move(upload)),
+      tensor_(upload_->tensor.lock()),
+      from_(from),
+      lines_(lines),
+      done_(std::move(done)) {
+  set_cost(UploadCost(device::LayoutOf(upload_->layout, lines).device_bytes()));
+}
+
+void UploadTask::Start() {
+  if (tensor_ == nullptr) return GiveUp(Gone());
+  served_.transfers->Submit(
+      std::static_pointer_cast<UploadTask>(shared_from_this()));
+}
+
+absl::Status UploadTask::Send(device::Lane& lane) {
+  std::unique_ptr<device::Matrix>& matrix = upload_->contents.matrix;
+  if (matrix == nullptr) {
+    ASSIGN_OR_RETURN(matrix, lane.Allocate(upload_->layout));
+  }
+  RETURN_IF_ERROR(lane.Upload(from_, lines_, *matrix));
+  return lane.Synchronize();
+}
+
+bool UploadTask::Run(device::Lane& lane) {
+  const absl::Status sent = served_.Note(Send(lane));
+  tensor_->Touch();
+  if (sent.ok()) {
+    done_.Answer(std::monostate());
+  } else {
+    done_.Answer(sent);
+  }
+  return false;
+}
+
+FinishUploadTask::FinishUploadTask(ServedDevice& served,
+                                   std::shared_ptr<TensorUpload> upload,
+                                   RequestContext context,
+                                   Done<std::monostate> done)
+    : Waiter(std::move(context), served.health),
+      served_(served),
+      upload_(std::move(upload)),
+      tensor_(upload_->tensor.lock()),
+      done_(std::move(done)),
+      locks_(served.locks) {}
+
+void FinishUploadTask::Start() {
+  if (tensor_ == nullptr) return GiveUp(Gone());
+  if (tensor_->uploads() != upload_->uploads) return GiveUp(Overtaken());
+  const absl::Status admitted =
+      served_.transfers->Admit(*this, Places::Entry::kAlways);
+  if (!admitted.ok()) return GiveUp(admitted);
+  auto self = std::static_pointer_cast<FinishUploadTask>(shared_from_this());
+  if (locks_.Acquire({}, {tensor_}, [self] { self->Swap(); })) Swap();
+}
+
+void FinishUploadTask::Swap() {
+  if (!Begin()) return;
+  Tensor& tensor = *tensor_;
+  absl::Status status;
+  Tensor::Contents old;  // Freed after the lock.
+  if (tensor.uploads() != upload_->uploads) {
+    status = Overtaken();
+  } else {
+    old = TensorLocks::Replace(tensor, std::move(upload_->contents));
+  }
+  locks_.Release();
+  if (status.ok()) {
+    done_.Answer(std::monostate());
+  } else {
+    done_.Answer(status);
+  }
+}
+
+void FinishUploadTask::Refuse(const absl::Status& why) {
+  locks_.Release();
+  done_.Answer(why);
+}
+
+DownloadTask::DownloadTask(ServedDevice& served, std::shared_ptr<Tensor> tensor,
+                           device::LineRange lines, int64_t pitch_bytes,
+                           RequestContext context, Done<TensorPart> done)
+    : LaneTask(std::move(context), served.health),
+      served_(served),
+      tensor_(std::move(tensor)),
+      lines_(lines),
+      pitch_bytes_(pitch_bytes),
+      done_(std::move(done)),
+      locks_(served.locks) {
+  set_cost(DownloadCost(lines.count * pitch_bytes));
+}
+
+void DownloadTask::Start() {
+  const absl::Status admitted = served_.transfers->Admit(*this);
+  if (!admitted.ok()) return GiveUp(admitted);
+  auto self = std::static_pointer_cast<DownloadTask>(shared_from_this());
+  const bool held = locks_.Acquire(
+      {tensor_}, {}, [self] { self->served_.transfers->Enqueue(self); });
+  if (held) served_.transfers->Enqueue(std::move(self));
+}
+
+bool DownloadTask::Run(device::Lane& lane) {
+  TensorPart part;
+  auto bytes =
+      lane.Download(TensorLocks::matrix(*tensor_), lines_, pitch_bytes_);
+  part.version = TensorLocks::version(*tensor_);
+  locks_.Release();
+  tensor_.reset();
+  if (!bytes.ok()) {
+    done_.Answer(served_.Note(bytes.status()));
+  } else {
+    part.bytes = *std::move(bytes);
+    done_.Answer(std::move(part));
+  }
+  return false;
+}
+
+void DownloadTask::Refuse(const absl::Status& why) {
+  locks_.Release();
+  done_.Answer(why);
+}
+
+}  // namespace gemmd::engine

@@ -1,0 +1,415 @@
+// Nobody waits for more than he must: not for another one's tensors, compiles,
+// large transfers or flood of requests.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "service/engine/cost.h"
+#include "tests/service/gate.h"
+#include "tests/service/prepare.h"
+#include "tests/service/test_engine.h"
+
+namespace gemmd::engine {
+namespace {
+
+using absl::StatusCode;
+using testing::Eventually;
+using testing::From;
+using testing::Gate;
+using testing::TestEngine;
+
+class SharingTest : public ::testing::Test {
+ protected:
+  ~SharingTest() override {
+    gate_.Open();
+    if (engine_ != nullptr) engine_->cache().Hold(false);
+  }
+
+  void Start(Engine::Options options = {}) {
+    engine_ = std::make_unique<TestEngine>(options, std::vector{hooks_});
+    // The kernel of every product here but where it is said otherwise.
+    ASSERT_TRUE(engine().Multiply(TestEngine::Zeros()).Wait().ok());
+    const auto tensor = engine().Tensor();
+    ASSERT_TRUE(
+        engine().Multiply(TestEngine::Copy(tensor, tensor)).Wait().ok());
+  }
+  TestEngine& engine() { return *engine_; }
+
+  // From now on products wait at the gate, on their lanes.
+  void HoldProducts() { gate_.Close(); }
+
+  // A product of the i-th of sixteen families that have no loaded kernel.
+  static Product Cold(int i = 0) {
+    Product product = TestEngine::Zeros();
+    jit::Problem& problem = product.problem;
+    const jit::DataType types[] = {jit::DataType::kBf16, jit::DataType::kF16};
+    problem.a_type = problem.b_type = types[i % 2];
+    problem.c_type = problem.d_type = types[i / 2 % 2];
+    problem.a_order = static_cast<jit::Order>(i / 4 % 2);
+    problem.b_order = static_cast<jit::Order>(i / 8 % 2);
+    product.d_pitch_bytes = problem.d().width_bytes();
+    return product;
+  }
+
+  Gate gate_;
+  std::shared_ptr<testing::Hooks> hooks_ = [this] {
+    auto hooks = std::make_shared<testing::Hooks>();
+    hooks->multiply = [this](const auto&, const auto&) {
+      gate_.Pass();
+      return absl::OkStatus();
+    };
+    return hooks;
+  }();
+  std::unique_ptr<TestEngine> engine_;
+};
+
+// Two lanes, one product that writes a tensor, many that wait for it: the
+// second lane serves those who need it not.
+TEST_F(SharingTest, WhoWaitsForATensorHoldsNoLane) {
+  Start({.executor = {.lanes = 2}});
+  const auto contested = engine().Tensor();
+  const auto other = engine().Tensor();
+  const int before = gate_.arrived();
+  HoldProducts();
+  auto writer = engine().Multiply(TestEngine::Copy(other, contested));
+  ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
+  std::vector<TestEngine::MultiplyAnswer> waiting;
+  for (int i = 0; i < 5; ++i) {
+    waiting.push_back(
+        engine().Multiply(TestEngine::Copy(contested, contested)));
+  }
+  auto free = engine().Multiply(TestEngine::Zeros());
+  EXPECT_TRUE(gate_.WaitForArrivals(before + 2)) << "it has found a lane";
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(gate_.arrived(), before + 2);
+  gate_.Open();
+  EXPECT_TRUE(writer.Wait().ok());
+  EXPECT_TRUE(free.Wait().ok());
+  for (auto& answer : waiting) EXPECT_TRUE(answer.Wait().ok());
+}
+
+TEST_F(SharingTest, WhoGivesUpWaitingForATensorLeavesAtOnce) {
+  Start({.executor = {.lanes = 1, .max_queue = 2}});
+  const auto contested = engine().Tensor();
+  HoldProducts();
+  const int before = gate_.arrived();
+  auto writer = engine().Multiply(TestEngine::Copy(contested, contested));
+  ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  auto gone = engine().Multiply(TestEngine::Copy(contested, contested), 0,
+                                {.cancelled = cancelled});
+  auto late =
+      engine().Multiply(TestEngine::Copy(contested, contested), 0,
+                        {.deadline = absl::Now() + absl::Milliseconds(5)});
+  *cancelled = true;
+  EXPECT_EQ(gone.Wait().status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(late.Wait().status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(engine()->waiting(), 0);
+  EXPECT_FALSE(writer.there());
+  gate_.Open();
+  EXPECT_TRUE(writer.Wait().ok());
+  // Nobody who has left holds the tensor.
+  EXPECT_TRUE(
+      engine().Multiply(TestEngine::Copy(contested, contested)).Wait().ok());
+}
+
+TEST_F(SharingTest, ReadersDoNotStarveAWriter) {
+  Start({.executor = {.lanes = 2}});
+  const auto contested = engine().Tensor();
+  const auto out = engine().Tensor();
+  const auto elsewhere = engine().Tensor();
+  HoldProducts();
+  const int before = gate_.arrived();
+  auto first = engine().Multiply(TestEngine::Copy(contested, out));
+  ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
+  auto writer = engine().Multiply(TestEngine::Copy(elsewhere, contested));
+  // A lane is free for it, and it may read beside the first one; but the
+  // writer came before.
+  auto reader = engine().Multiply(TestEngine::Copy(contested, elsewhere));
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(gate_.arrived(), before + 1);
+  gate_.Open();
+  EXPECT_TRUE(first.Wait().ok());
+  EXPECT_TRUE(writer.Wait().ok());
+  EXPECT_TRUE(reader.Wait().ok());
+}
+
+TEST_F(SharingTest, RequestsThatNobodyWaitsForLeaveTheQueueAtOnce) {
+  Start({.executor = {.lanes = 1, .max_queue = 4}});
+  HoldProducts();
+  const int before = gate_.arrived();
+  auto running = engine().Multiply(TestEngine::Zeros());
+  ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
+  std::vector<TestEngine::MultiplyAnswer> late;
+  for (int i = 0; i < 4; ++i) {
+    late.push_back(
+        engine().Multiply(TestEngine::Zeros(), 0,
+                          {.deadline = absl::Now() + absl::Milliseconds(5)}));
+  }
+  for (auto& answer : late) {
+    EXPECT_EQ(answer.Wait().status().code(), StatusCode::kDeadlineExceeded);
+  }
+  EXPECT_EQ(engine()->waiting(), 0);
+  auto next = engine().Multiply(TestEngine::Zeros());
+  EXPECT_FALSE(running.there()) << "the lane had no part in it";
+  gate_.Open();
+  EXPECT_TRUE(next.Wait().ok());
+}
+
+// One lane and its own clock, which a product advances by what it costs. A
+// flood of large products and a modest client of small ones, which sends the
+// next one with each answer, get the same share of it.
+TEST_F(SharingTest, AFloodAndAModestClientShareTheDeviceByCost) {
+  struct Clock {
+    std::mutex mutex;
+    double flood = 0;
+    double modest = 0;
+  } clock;
+  const auto flood_product = TestEngine::Zeros(1 << 12);
+  const auto modest_product = TestEngine::Zeros(1 << 9);
+  hooks_->multiply = [&](const jit::Problem& problem, const jit::Plan& plan) {
+    gate_.Pass();
+    std::lock_guard lock(clock.mutex);
+    Product product = {.problem = problem};
+    (problem.m == flood_product.problem.m ? clock.flood : clock.modest) +=
+        ProductCost(plan, product);
+    return absl::OkStatus();
+  };
+  Start({.executor = {.lanes = 1, .max_queue = 64}});
+  for (const Product& product : {flood_product, modest_product}) {
+    ASSERT_TRUE(engine().Multiply(product).Wait().ok());
+  }
+  clock.flood = clock.modest = 0;
+
+  // Both keep so many waiting; the flood asks first.
+  std::atomic<int> left = 600;
+  std::atomic<int> ended = 0;
+  std::atomic<int> begun = 0;
+  std::function<void(const Product&, const std::string&)> send =
+      [&](const Product& product, const std::string& identity) {
+        if (left-- <= 0) return;
+        ++begun;
+        engine()->Multiply(product, 0, From(identity),
+                           [&, product, identity](const auto& result) {
+                             EXPECT_TRUE(result.ok()) << result.status();
+                             send(product, identity);
+                             ++ended;
+                           });
+      };
+  HoldProducts();
+  for (int i = 0; i < 40; ++i) send(flood_product, "flood");
+  for (int i = 0; i < 4; ++i) send(modest_product, "modest");
+  gate_.Open();
+  EXPECT_TRUE(Eventually([&] { return left <= 0; }));
+  {
+    std::lock_guard lock(clock.mutex);
+    EXPECT_NEAR(clock.flood / clock.modest, 1, 0.2);
+  }
+  EXPECT_TRUE(Eventually([&] { return ended == begun; }));
+}
+
+TEST_F(SharingTest, AFloodDoesNotCrowdAModestClientOut) {
+  Start({.executor = {.lanes = 1, .max_queue = 8}});
+  HoldProducts();
+  std::vector<TestEngine::MultiplyAnswer> flood;
+  for (int i = 0; i < 50; ++i) {
+    flood.push_back(engine().Multiply(TestEngine::Zeros(), 0, From("flood")));
+  }
+  auto modest = engine().Multiply(TestEngine::Zeros(), 0, From("modest"));
+  gate_.Open();
+  EXPECT_TRUE(modest.Wait().ok());
+  int served = 0;
+  for (auto& answer : flood) served += answer.Wait().ok();
+  EXPECT_GE(served, 7);
+}
+
+TEST_F(SharingTest, LargeCreationsDoNotHoldUpProducts) {
+  Gate clearing;
+  hooks_->clear = [&](int64_t) {
+    clearing.Pass();
+    return absl::OkStatus();
+  };
+  Start({.executor = {.lanes = 2}});
+  clearing.Close();
+  const int before = clearing.arrived();
+  auto one = engine().Create({});
+  auto two = engine().Create({});
+  ASSERT_TRUE(clearing.WaitForArrivals(before + 2));
+  EXPECT_TRUE(engine().Multiply(TestEngine::Zeros()).Wait().ok());
+  EXPECT_FALSE(one.there());
+  clearing.Open();
+  EXPECT_TRUE(one.Wait().ok());
+  EXPECT_TRUE(two.Wait().ok());
+}
+
+// What is cleared at a time is bounded, and a small one comes in between.
+TEST_F(SharingTest, LargeCreationsTakeTurnsWithOtherTransfers) {
+  std::atomic<int64_t> most = 0;
+  std::atomic<int> times = 0;
+  Gate clearing;
+  hooks_->clear = [&](int64_t bytes) {
+    most = std::max<int64_t>(most, bytes);
+    ++times;
+    clearing.Pass();
+    return absl::OkStatus();
+  };
+  engine_ =
+      std::make_unique<TestEngine>(Engine::Options{.executor = {.lanes = 1}},
+                                   std::vector{hooks_}, int64_t{1} << 30);
+  clearing.Close();
+  auto large =
+      engine().Create({.layout = {jit::DataType::kF32, jit::Order::kRowMajor,
+                                  1 << 13, 1 << 13}},
+                      From("large"));
+  ASSERT_TRUE(clearing.WaitForArrivals(1));
+  auto small = engine().Create({}, From("small"));
+  clearing.Open();
+  EXPECT_TRUE(small.Wait().ok());
+  EXPECT_TRUE(large.Wait().ok());
+  EXPECT_EQ(most, 64 << 20);
+  EXPECT_EQ(times, 5);
+}
+
+TEST_F(SharingTest, ProductsDoNotHoldUpTransfers) {
+  Start({.executor = {.lanes = 1, .max_queue = 2}});
+  const auto tensor = engine().Tensor();
+  HoldProducts();
+  std::vector<TestEngine::MultiplyAnswer> held;
+  for (int i = 0; i < 3; ++i) {
+    held.push_back(engine().Multiply(TestEngine::Zeros()));
+  }
+  EXPECT_TRUE(engine().Create({}).Wait().ok());
+  auto upload = engine()->BeginUpload(tensor).value();
+  EXPECT_TRUE(engine().Send(upload, 1).Wait().ok());
+  EXPECT_TRUE(engine().Finish(upload).Wait().ok());
+  EXPECT_TRUE(engine().Download(tensor).Wait().ok());
+  gate_.Open();
+}
+
+TEST_F(SharingTest, CompilesDoNotHoldUpControlCalls) {
+  Start({.preparer = {.lookup_threads = 1, .compile_threads = 1}});
+  engine().cache().Hold(true);
+  auto cold = engine().Multiply(Cold());
+  engine().cache().WaitForGets(2);
+  testing::Answer<int> looked;
+  engine()->InBackground<int>([] { return absl::StatusOr<int>(7); },
+                              looked.done());
+  EXPECT_EQ(looked.Wait().value(), 7);
+  EXPECT_TRUE(engine().Create({}).Wait().ok());
+  EXPECT_FALSE(cold.there());
+  engine().cache().Hold(false);
+  EXPECT_TRUE(cold.Wait().ok());
+}
+
+// The kernel was compiled once and is found on disk, say; all threads that
+// compile are busy.
+TEST_F(SharingTest, CompilesDoNotHoldUpWhatTheCacheHas) {
+  Start({.preparer = {.lookup_threads = 1, .compile_threads = 1}});
+  const auto first = engine().Multiply(Cold(1)).Wait();
+  ASSERT_TRUE(first.ok());
+  engine()->kernels(0).Evict(first->execution.cubin_key);
+  engine().cache().Hold(true);
+  const int gets = engine().cache().gets();
+  auto cold = engine().Multiply(Cold(0));
+  engine().cache().WaitForGets(gets + 1);
+  const auto found = engine().Multiply(Cold(1)).Wait();
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->execution.source, KernelSource::kMemory);
+  EXPECT_FALSE(cold.there());
+  engine().cache().Hold(false);
+  EXPECT_TRUE(cold.Wait().ok());
+}
+
+TEST_F(SharingTest, RequestsWithoutAKernelHoldNoPlaceOfTheDevice) {
+  Start({.executor = {.lanes = 1, .max_queue = 1},
+         .preparer = {.max_waiting = 4}});
+  engine().cache().Hold(true);
+  std::vector<TestEngine::MultiplyAnswer> cold;
+  for (int i = 0; i < 4; ++i) cold.push_back(engine().Multiply(Cold()));
+  engine().cache().WaitForGets(2);
+  EXPECT_TRUE(engine().Multiply(TestEngine::Zeros()).Wait().ok());
+  EXPECT_EQ(engine().Multiply(Cold()).Wait().status().code(),
+            StatusCode::kResourceExhausted);
+  // They were admitted once: the small queue refuses none of them.
+  engine().cache().Hold(false);
+  for (auto& answer : cold) EXPECT_TRUE(answer.Wait().ok());
+}
+
+TEST_F(SharingTest, WhoGivesUpWaitingForACompileLeavesAtOnce) {
+  Start();
+  engine().cache().Hold(true);
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  auto gone = engine().Multiply(Cold(), 0, {.cancelled = cancelled});
+  auto late = engine().Multiply(
+      Cold(), 0, {.deadline = absl::Now() + absl::Milliseconds(5)});
+  engine().cache().WaitForGets(2);
+  *cancelled = true;
+  EXPECT_EQ(gone.Wait().status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(late.Wait().status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(engine()->waiting(), 0);
+  engine().cache().Hold(false);
+}
+
+TEST_F(SharingTest, OneOfSixteenIsToldThatItsKernelWasCompiled) {
+  Start({.preparer = {.lookup_threads = 4, .compile_threads = 4}});
+  const int gets = engine().cache().gets();
+  engine().cache().Hold(true);
+  std::vector<TestEngine::MultiplyAnswer> answers;
+  for (int i = 0; i < 16; ++i) {
+    answers.push_back(
+        engine().Multiply(Cold(), 0, From(absl::StrCat("client ", i))));
+  }
+  engine().cache().WaitForGets(gets + 1);
+  absl::SleepFor(absl::Milliseconds(20));  // For others to ask the cache, too.
+  engine().cache().Hold(false);
+  int compiled = 0;
+  for (auto& answer : answers) {
+    const auto result = answer.Wait();
+    ASSERT_TRUE(result.ok()) << result.status();
+    compiled += result->execution.source == KernelSource::kCompiled;
+  }
+  EXPECT_EQ(compiled, 1);
+  EXPECT_EQ(engine().cache().gets(), gets + 1);
+}
+
+// A flood of kernels that nobody has; the modest client's is among the next.
+TEST_F(SharingTest, AFloodOfCompilesDoesNotHoldUpAnother) {
+  Start({.preparer = {.lookup_threads = 1, .compile_threads = 1}});
+  engine().cache().Hold(true);
+  const int gets = engine().cache().gets();
+  auto running = engine().Multiply(Cold(0), 0, From("flood"));
+  engine().cache().WaitForGets(gets + 1);
+  std::vector<TestEngine::MultiplyAnswer> flood;
+  for (int i = 2; i < 14; ++i) {
+    flood.push_back(engine().Multiply(Cold(i), 0, From("flood")));
+  }
+  auto modest = engine().Multiply(Cold(1), 0, From("modest"));
+  ASSERT_TRUE(Eventually([&] { return engine()->waiting() == 14; }));
+  // The one that runs, the flood's next, and then the modest client's.
+  engine().cache().HoldAfter(3);
+  EXPECT_TRUE(modest.Wait().ok());
+  engine().cache().Hold(false);
+  EXPECT_TRUE(running.Wait().ok());
+  for (auto& answer : flood) EXPECT_TRUE(answer.Wait().ok());
+}
+
+TEST_F(SharingTest, AKernelThatIsRefusedFailsNoRequest) {
+  Start();
+  const Product product = Cold();
+  const jit::Plan best = jit::ChoosePlan(product.problem, {});
+  engine().cache().Reject(jit::KernelName(best.family, best.config));
+  const auto result = engine().Multiply(product).Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_NE(result->execution.kernel,
+            jit::KernelName(best.family, best.config));
+}
+
+}  // namespace
+}  // namespace gemmd::engine

@@ -1,0 +1,167 @@
+// Uploads: old elements or new ones, never a mix.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/service/gate.h"
+#include "tests/service/test_engine.h"
+
+namespace gemmd::engine {
+namespace {
+
+using absl::StatusCode;
+using testing::Gate;
+using testing::TestEngine;
+
+class UploadsTest : public ::testing::Test {
+ protected:
+  ~UploadsTest() override { gate_.Open(); }
+
+  static std::vector<float> All(float value) {
+    return std::vector<float>(6, value);
+  }
+  absl::Status Upload(const std::shared_ptr<Tensor>& tensor, float value) {
+    auto upload = engine_->BeginUpload(tensor);
+    if (!upload.ok()) return upload.status();
+    EXPECT_TRUE(engine_.Send(*upload, value).Wait().ok());
+    return engine_.Finish(*std::move(upload)).Wait().status();
+  }
+
+  Gate gate_;
+  std::shared_ptr<testing::Hooks> hooks_ = std::make_shared<testing::Hooks>();
+  TestEngine engine_{{.tensors = {.max_bytes = 100}}, {hooks_}};
+};
+
+TEST_F(UploadsTest, ReplaceAllElementsAtOnce) {
+  const auto tensor = engine_.Tensor();
+  auto upload = engine_->BeginUpload(tensor);
+  ASSERT_TRUE(upload.ok());
+  ASSERT_TRUE(engine_.Send(*upload, 7).Wait().ok());
+  EXPECT_EQ(engine_.Elements(tensor), All(0)) << "it is not finished";
+  ASSERT_TRUE(engine_.Finish(*upload).Wait().ok());
+  EXPECT_EQ(engine_.Elements(tensor), All(7));
+}
+
+TEST_F(UploadsTest, OneThatIsGivenUpChangesNothing) {
+  const auto tensor = engine_.Tensor();
+  ASSERT_TRUE(Upload(tensor, 1).ok());
+  {
+    auto upload = engine_->BeginUpload(tensor);
+    ASSERT_TRUE(engine_.Send(*upload, 2).Wait().ok());
+  }
+  EXPECT_EQ(engine_.Elements(tensor), All(1));
+}
+
+TEST_F(UploadsTest, OfTwoAtOnceOneStandsAndTheOtherIsTold) {
+  const auto tensor = engine_.Tensor();
+  auto first = engine_->BeginUpload(tensor).value();
+  auto second = engine_->BeginUpload(tensor).value();
+  ASSERT_TRUE(engine_.Send(first, 1).Wait().ok());
+  ASSERT_TRUE(engine_.Send(second, 2).Wait().ok());
+  EXPECT_TRUE(engine_.Finish(second).Wait().ok());
+  EXPECT_EQ(engine_.Finish(first).Wait().status().code(), StatusCode::kAborted);
+  EXPECT_EQ(engine_.Elements(tensor), All(2));
+  // The next one is at odds with nobody.
+  EXPECT_TRUE(Upload(tensor, 3).ok());
+}
+
+TEST_F(UploadsTest, CountTwiceWhileOldAndNewElementsExist) {
+  const auto tensor = engine_.Tensor();  // 32 bytes on the device.
+  EXPECT_EQ(engine_->tensors().bytes(), 32);
+  auto upload = engine_->BeginUpload(tensor).value();
+  EXPECT_EQ(engine_->tensors().bytes(), 64);
+  auto another = engine_->BeginUpload(tensor).value();
+  EXPECT_EQ(engine_->tensors().bytes(), 96);
+  EXPECT_EQ(engine_->BeginUpload(tensor).status().code(),
+            StatusCode::kResourceExhausted);
+  another.reset();
+  ASSERT_TRUE(engine_.Send(upload, 1).Wait().ok());
+  ASSERT_TRUE(engine_.Finish(upload).Wait().ok());
+  upload.reset();
+  EXPECT_EQ(engine_->tensors().bytes(), 32);
+}
+
+// The elements change between products, not under one.
+TEST_F(UploadsTest, AreFinishedWhenNobodyUsesTheOldElements) {
+  hooks_->multiply = [this](const auto&, const auto&) {
+    gate_.Pass();
+    return absl::OkStatus();
+  };
+  const auto from = engine_.Tensor();
+  const auto to = engine_.Tensor();
+  ASSERT_TRUE(Upload(from, 1).ok());
+  gate_.Close();
+  auto product = engine_.Multiply(TestEngine::Copy(from, to));
+  ASSERT_TRUE(gate_.WaitForArrivals(1));
+  auto upload = engine_->BeginUpload(from).value();
+  ASSERT_TRUE(engine_.Send(upload, 2).Wait().ok());
+  auto finish = engine_.Finish(upload);
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_FALSE(finish.there()) << "a product reads the old elements";
+  gate_.Open();
+  EXPECT_TRUE(product.Wait().ok());
+  EXPECT_TRUE(finish.Wait().ok());
+  EXPECT_EQ(engine_.Elements(to), All(1));
+  EXPECT_EQ(engine_.Elements(from), All(2));
+}
+
+TEST_F(UploadsTest, DownloadsDoNotSeeAProductHalfWritten) {
+  hooks_->multiply = [this](const auto&, const auto&) {
+    gate_.Pass();
+    return absl::OkStatus();
+  };
+  const auto from = engine_.Tensor();
+  const auto to = engine_.Tensor();
+  ASSERT_TRUE(Upload(from, 5).ok());
+  gate_.Close();
+  auto product = engine_.Multiply(TestEngine::Copy(from, to));
+  ASSERT_TRUE(gate_.WaitForArrivals(1));
+  auto download = engine_.Download(to);
+  auto other = engine_.Download(from);
+  EXPECT_TRUE(other.Wait().ok()) << "readers share";
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_FALSE(download.there());
+  gate_.Open();
+  EXPECT_TRUE(product.Wait().ok());
+  ASSERT_TRUE(download.Wait().ok());
+}
+
+// While the client is silent, nothing keeps the tensor.
+TEST_F(UploadsTest, DoNotKeepATensorThatIsDeleted) {
+  auto tensor = engine_.Tensor();
+  auto upload = engine_->BeginUpload(tensor).value();
+  ASSERT_TRUE(engine_.Send(upload, 1).Wait().ok());
+  ASSERT_TRUE(engine_->tensors().Delete(tensor->identity().handle).ok());
+  tensor.reset();
+  EXPECT_TRUE(
+      testing::Eventually([&] { return engine_->tensors().bytes() == 32; }));
+  EXPECT_EQ(engine_.Send(upload, 1).Wait().status().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(engine_.Finish(upload).Wait().status().code(),
+            StatusCode::kNotFound);
+}
+
+TEST_F(UploadsTest, EndWhenTheirClientDoesNotWaitForTheTurn) {
+  hooks_->multiply = [this](const auto&, const auto&) {
+    gate_.Pass();
+    return absl::OkStatus();
+  };
+  const auto from = engine_.Tensor();
+  const auto to = engine_.Tensor();
+  ASSERT_TRUE(engine_.Multiply(TestEngine::Copy(from, to)).Wait().ok());
+  gate_.Close();
+  auto product = engine_.Multiply(TestEngine::Copy(from, to));
+  ASSERT_TRUE(gate_.WaitForArrivals(2));
+  auto upload = engine_->BeginUpload(from).value();
+  ASSERT_TRUE(engine_.Send(upload, 2).Wait().ok());
+  auto finish =
+      engine_.Finish(upload, {.deadline = absl::Now() + absl::Milliseconds(5)});
+  EXPECT_EQ(finish.Wait().status().code(), StatusCode::kDeadlineExceeded);
+  gate_.Open();
+  EXPECT_TRUE(product.Wait().ok());
+  EXPECT_EQ(engine_.Elements(from), All(0));
+}
+
+}  // namespace
+}  // namespace gemmd::engine

@@ -1,0 +1,116 @@
+// The host device, but with work that a test holds up, lets fail or counts,
+// and under any name.
+#ifndef GEMMD_TESTS_SERVICE_FAKE_DEVICE_H_
+#define GEMMD_TESTS_SERVICE_FAKE_DEVICE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "service/device/device.h"
+#include "service/host/host_device.h"
+
+namespace gemmd::testing {
+
+// Called before each step of a lane, which fails with the result. Called from
+// any thread; set before the device is used. Null: nothing happens.
+struct Hooks {
+  std::function<absl::Status()> allocate;
+  std::function<absl::Status(int64_t bytes)> clear;
+  std::function<absl::Status()> upload;
+  std::function<absl::Status()> download;
+  std::function<absl::Status(const jit::Problem&, const jit::Plan&)> multiply;
+  std::function<absl::Status()> synchronize;
+  std::function<absl::Status()> load;
+};
+
+class FakeDevice final : public device::Device {
+ public:
+  // Shared, so that the test keeps it while the engine owns the device.
+  FakeDevice(std::string name, std::shared_ptr<const Hooks> hooks,
+             int64_t memory_bytes = 1 << 20)
+      : hooks_(std::move(hooks)),
+        host_(host::CreateHostDevice({.memory_bytes = memory_bytes})),
+        description_(host_->description()) {
+    description_.name = std::move(name);
+    description_.may_hang = true;
+  }
+
+  const device::Description& description() const override {
+    return description_;
+  }
+  int64_t FreeBytes() const override { return host_->FreeBytes(); }
+  absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override {
+    return std::make_unique<FakeLane>(host_->CreateLane().value(), hooks_);
+  }
+  absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
+      const jit::CompiledKernel& compiled, const jit::Plan& plan) override {
+    if (absl::Status status = Call(hooks_->load); !status.ok()) return status;
+    return host_->Load(compiled, plan);
+  }
+  absl::Status Probe() override { return absl::OkStatus(); }
+
+ private:
+  template <typename Hook, typename... Arguments>
+  static absl::Status Call(const Hook& hook, const Arguments&... arguments) {
+    return hook ? hook(arguments...) : absl::OkStatus();
+  }
+
+  class FakeLane final : public device::Lane {
+   public:
+    FakeLane(std::unique_ptr<device::Lane> host,
+             std::shared_ptr<const Hooks> hooks)
+        : host_(std::move(host)), hooks_(std::move(hooks)) {}
+
+    absl::StatusOr<std::unique_ptr<device::Matrix>> Allocate(
+        const jit::MatrixLayout& layout) override {
+      if (absl::Status status = Call(hooks_->allocate); !status.ok()) {
+        return status;
+      }
+      return host_->Allocate(layout);
+    }
+    absl::Status ClearLines(device::Matrix& matrix,
+                            device::LineRange lines) override {
+      absl::Status status =
+          Call(hooks_->clear, lines.count * matrix.layout().pitch_bytes());
+      return status.ok() ? host_->ClearLines(matrix, lines) : status;
+    }
+    absl::Status Upload(const device::HostMatrix& from, device::LineRange lines,
+                        device::Matrix& to) override {
+      absl::Status status = Call(hooks_->upload);
+      return status.ok() ? host_->Upload(from, lines, to) : status;
+    }
+    absl::StatusOr<std::unique_ptr<device::HostBuffer>> Download(
+        const device::Matrix& from, device::LineRange lines,
+        int64_t pitch_bytes) override {
+      if (absl::Status status = Call(hooks_->download); !status.ok()) {
+        return status;
+      }
+      return host_->Download(from, lines, pitch_bytes);
+    }
+    absl::Status Multiply(const jit::Problem& problem, const jit::Plan& plan,
+                          const device::Kernel& kernel,
+                          const device::Operands& operands) override {
+      absl::Status status = Call(hooks_->multiply, problem, plan);
+      return status.ok() ? host_->Multiply(problem, plan, kernel, operands)
+                         : status;
+    }
+    absl::Status Synchronize() override {
+      absl::Status status = Call(hooks_->synchronize);
+      return status.ok() ? host_->Synchronize() : status;
+    }
+
+   private:
+    const std::unique_ptr<device::Lane> host_;
+    const std::shared_ptr<const Hooks> hooks_;
+  };
+
+  const std::shared_ptr<const Hooks> hooks_;
+  const std::unique_ptr<device::Device> host_;
+  device::Description description_;
+};
+
+}  // namespace gemmd::testing
+
+#endif  // GEMMD_TESTS_SERVICE_FAKE_DEVICE_H_
