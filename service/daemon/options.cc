@@ -114,6 +114,10 @@ void DeclareProducts(cli::Command& c, Options& o) {
   c.Int("--max-kernels N", o.engine.kernels.max_kernels, {16, 65536},
         "Kernels loaded on each device at a time; the one that was used least "
         "recently makes room for another.");
+  c.Switch("--admin-calls", o.server.limits.admin_calls,
+           "Let every client evict kernels and list all tensors. Without it, "
+           "clients evict nothing and are listed what they created "
+           "themselves.");
   c.Bytes("--max-tensor-bytes BYTES", o.engine.tensors.max_bytes, {0},
           "Bytes of the resident tensors of each device, with those of uploads "
           "under way; 0: three quarters of the device's memory.");

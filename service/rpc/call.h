@@ -83,6 +83,12 @@ class Call final : public Sweepable {
   // The last message of a successful call, sent together with its status.
   void Respond(grpc::ByteBuffer message);
 
+  // What is to be undone when the answer does not reach the client.
+  void IfUndelivered(std::function<void()> undo) { undo_ = std::move(undo); }
+  void Undo() {
+    if (undo_) undo_();
+  }
+
   // Ends the call. co_await: whether the status reached the transport.
   auto Finish(const absl::Status& status) {
     return FinishAwaiter{*this, status};
@@ -215,6 +221,7 @@ class Call final : public Sweepable {
   const std::string id_;
   const Runtime& runtime_;
   const std::shared_ptr<std::atomic<bool>> cancelled_;
+  std::function<void()> undo_;  // May be null.
   std::function<void()> wake_;  // May be null.
   DoneEvent done_;
   FinishedEvent finished_;

@@ -35,6 +35,12 @@ absl::StatusOr<engine::TensorSpec> ToSpec(
   spec.layout.rows = request.rows();
   spec.layout.columns = request.columns();
   ASSIGN_OR_RETURN(spec.layout.order, ToOrder(request.order(), "order"));
+  RETURN_IF_ERROR(CheckRange("lifetime", request.lifetime(),
+                             v1::CreateTensorRequest::LIFETIME_UNSPECIFIED,
+                             v1::CreateTensorRequest::LIFETIME_CONNECTION));
+  if (request.lifetime() == v1::CreateTensorRequest::LIFETIME_CONNECTION) {
+    spec.lifetime = engine::Lifetime::kConnection;
+  }
   RETURN_IF_ERROR(CheckRange("ttl_s", request.ttl_s(), 0, kMaxTtlSeconds));
   spec.ttl = request.ttl_s() == 0 ? runtime.limits.tensor_ttl
                                   : absl::Seconds(request.ttl_s());
@@ -72,6 +78,10 @@ Async<absl::StatusOr<v1::TensorInfo>> CreateTensor(
       });
   absl::StatusOr<std::shared_ptr<engine::Tensor>> tensor = co_await create;
   if (!tensor.ok()) co_return tensor.status();
+  // Nobody knows the handle then.
+  call.IfUndelivered([&runtime, handle = (*tensor)->identity().handle] {
+    runtime.engine.tensors().Delete(handle).IgnoreError();
+  });
   co_return ToWire(**tensor, runtime.engine);
 }
 

@@ -9,6 +9,11 @@ namespace gemmd::rpc {
 
 Async<absl::StatusOr<v1::EvictKernelResponse>> EvictKernel(
     Runtime& runtime, Call& call, const v1::EvictKernelRequest& request) {
+  if (!runtime.limits.admin_calls) {
+    co_return absl::PermissionDeniedError(
+        "kernels serve all clients; a daemon lets clients evict them when it "
+        "is started with --admin-calls");
+  }
   CO_RETURN_IF_ERROR(CheckKey(request.key()));
   using Nothing = std::monostate;
   auto evict =

@@ -49,6 +49,9 @@ struct Limits {
   absl::Duration keepalive_time = absl::Minutes(1);
   absl::Duration keepalive_timeout = absl::Seconds(20);
 
+  // Clients may do what touches others: evict kernels, list all tensors.
+  bool admin_calls = false;
+
   int64_t max_tensor_bytes = 0;
   absl::Duration tensor_ttl = absl::Hours(1);
   int64_t max_queue = 256;

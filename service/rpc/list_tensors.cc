@@ -4,9 +4,14 @@
 namespace gemmd::rpc {
 
 Async<absl::StatusOr<v1::ListTensorsResponse>> ListTensors(
-    Runtime& runtime, Call&, const v1::ListTensorsRequest&) {
+    Runtime& runtime, Call& call, const v1::ListTensorsRequest&) {
   v1::ListTensorsResponse response;
-  for (const auto& tensor : runtime.engine.tensors().List()) {
+  engine::TensorStore& tensors = runtime.engine.tensors();
+  // A handle is all that it takes to use a tensor.
+  for (const auto& tensor :
+       runtime.limits.admin_calls
+           ? tensors.List()
+           : tensors.ListOf(call.request_context().identity)) {
     *response.add_tensors() = ToWire(*tensor, runtime.engine);
   }
   co_return response;

@@ -244,6 +244,7 @@ void Listener::Remove(int grpc_fd) {
   }
   StopCounting(grpc_fd);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->fd(), nullptr);
+  if (options_.ended) options_.ended(connection->identity());
 }
 
 bool Listener::MakeRoom() {

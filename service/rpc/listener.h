@@ -29,6 +29,8 @@ class Listener {
     int64_t max_connections = 0;
     // Gives gRPC a descriptor, which it closes.
     std::function<void(int fd)> serve;
+    // A connection has ended; null: nobody asks.
+    std::function<void(const std::string& identity)> ended;
     // Calls of a connection must be ended; on the listener's thread.
     std::function<void()> overrun;
   };

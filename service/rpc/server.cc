@@ -143,6 +143,10 @@ absl::Status Server::Impl::Bind() {
                             [this](int fd) {
                               grpc::AddInsecureChannelFromFd(server_.get(), fd);
                             },
+                        .ended =
+                            [this](const std::string& identity) {
+                              runtime_.engine.tensors().Disconnect(identity);
+                            },
                         .overrun =
                             [this] {
                               for (auto& loop : loops_) loop->SweepSoon();
@@ -217,6 +221,7 @@ Task Server::Impl::Serve(EventLoop& loop) {
     const absl::Duration duration = absl::Now() - start;
     co_await call.Finish(status);
     co_await call.Done();
+    if (!call.TrueStatus(status).ok()) call.Undo();
     --runtime_.calls;
     // Only now is it known whether the client was there to be answered.
     if (!status.ok() || !call.ended().ok()) {

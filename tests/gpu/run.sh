@@ -61,7 +61,7 @@ failed() {
 }
 
 start_daemon() {
-  "${ours[@]}" "$bundle/bin/gemmd" --listen=127.0.0.1:0 \
+  "${ours[@]}" "$bundle/bin/gemmd" --listen=127.0.0.1:0 --admin-calls \
     --device="${device%%:*}" --port-file="$work/port" --cache-dir="$cache" \
     --compile-threads="$((cores > 64 ? 64 : cores))" --lanes=4 --queue=1024 \
     > "$output/gemmd.log" 2>&1 &

@@ -120,7 +120,7 @@ TEST(ServerTest, SaysWhatItIs) {
 }
 
 TEST(ServerTest, PreparesListsDescribesAndEvictsKernels) {
-  TestServer server;
+  TestServer server({.limits = {.admin_calls = true}});
   auto stub = v1::KernelService::NewStub(server.channel());
   v1::PrepareKernelsRequest prepare;
   *prepare.add_problems() = OnesTimesTwos(64, 64, 64).header().problem();
@@ -174,6 +174,18 @@ TEST(ServerTest, PreparesListsDescribesAndEvictsKernels) {
   EXPECT_EQ(stub->EvictKernel(&context, evict, &evicted).error_code(),
             grpc::INVALID_ARGUMENT);
   EXPECT_TRUE(server.engine().kernels(0).LoadedKeys().empty());
+}
+
+TEST(ServerTest, OnlyAdministeredDaemonsLetClientsEvict) {
+  TestServer server;
+  auto stub = v1::KernelService::NewStub(server.channel());
+  grpc::ClientContext context;
+  v1::EvictKernelRequest request;
+  request.set_key(std::string(64, 'a'));
+  v1::EvictKernelResponse response;
+  const grpc::Status status = stub->EvictKernel(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(), HasSubstr("--admin-calls"));
 }
 
 TEST(ServerTest, BadProblemsToPrepareAreNamed) {

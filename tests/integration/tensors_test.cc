@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/integration/test_server.h"
+#include "tests/service/gate.h"
 #include "tests/service/matrix.h"
 
 namespace gemmd {
@@ -302,6 +303,42 @@ TEST_F(TensorsTest, ListedUntilDeleted) {
   EXPECT_EQ(Download(first), "");
   EXPECT_EQ(status_.error_code(), grpc::NOT_FOUND);
   EXPECT_EQ(UploadAll(first, "1234", 4).error_code(), grpc::NOT_FOUND);
+}
+
+TEST_F(TensorsTest, AreListedToTheirCreatorAlone) {
+  const std::string handle = CreateF32(1, 1);
+  const auto other = v1::TensorService::NewStub(server_.unix_channel());
+  grpc::ClientContext context;
+  v1::ListTensorsResponse response;
+  ASSERT_TRUE(other->ListTensors(&context, {}, &response).ok());
+  EXPECT_EQ(response.tensors_size(), 0);
+  // Whoever holds the handle may use it.
+  grpc::ClientContext describing;
+  v1::DescribeTensorRequest request;
+  request.set_handle(handle);
+  v1::TensorInfo info;
+  EXPECT_TRUE(other->DescribeTensor(&describing, request, &info).ok());
+}
+
+TEST_F(TensorsTest, EndWithTheirConnectionWhereTheyAreMeantTo) {
+  CreateF32(1, 1);
+  {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto stub = v1::TensorService::NewStub(grpc::CreateCustomChannel(
+        server_.address(), grpc::InsecureChannelCredentials(), arguments));
+    v1::CreateTensorRequest request;
+    request.set_dtype(v1::DATA_TYPE_F32);
+    request.set_rows(1);
+    request.set_columns(1);
+    request.set_lifetime(v1::CreateTensorRequest::LIFETIME_CONNECTION);
+    grpc::ClientContext context;
+    v1::TensorInfo info;
+    ASSERT_TRUE(stub->CreateTensor(&context, request, &info).ok());
+    EXPECT_EQ(server_.engine().tensors().count(), 2);
+  }
+  EXPECT_TRUE(testing::Eventually(
+      [&] { return server_.engine().tensors().count() == 1; }));
 }
 
 TEST_F(TensorsTest, ExpireWhenIdle) {
