@@ -178,9 +178,13 @@ absl::StatusOr<std::shared_ptr<TensorUpload>> Engine::BeginUpload(
   RETURN_IF_ERROR(device_state(device));
   ASSIGN_OR_RETURN(QuotaHold quota,
                    tensors_->Reserve(device, tensor->layout().device_bytes()));
-  return std::make_shared<TensorUpload>(
-      TensorUpload{tensor, device, tensor->layout(), tensor->uploads(),
-                   Tensor::Contents{std::move(quota), nullptr}});
+  auto upload = std::make_shared<TensorUpload>();
+  upload->tensor = tensor;
+  upload->device = device;
+  upload->layout = tensor->layout();
+  upload->uploads = tensor->uploads();
+  upload->contents = tensor->Await(std::move(quota));
+  return upload;
 }
 
 void Engine::Upload(std::shared_ptr<TensorUpload> upload,

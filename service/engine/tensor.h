@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "service/device/device.h"
@@ -60,6 +62,10 @@ class Tensor {
   // Elements on the device, and what they count for. The quota is given back
   // after the memory.
   struct Contents {
+    Contents() = default;
+    Contents(QuotaHold quota, std::unique_ptr<device::Matrix> matrix)
+        : quota(std::move(quota)), matrix(std::move(matrix)) {}
+
     QuotaHold quota;
     std::unique_ptr<device::Matrix> matrix;
   };
@@ -81,6 +87,19 @@ class Tensor {
 
   // Uploads that were finished.
   int64_t uploads() const { return uploads_; }
+
+  // Elements on their way in, which the tensor owns until they are forgotten.
+  std::shared_ptr<Contents> Await(QuotaHold quota) {
+    auto contents = std::make_shared<Contents>(std::move(quota), nullptr);
+    std::lock_guard lock(incoming_mutex_);
+    incoming_.push_back(contents);
+    return contents;
+  }
+  void Forget(const std::weak_ptr<Contents>& contents) {
+    const std::shared_ptr<Contents> gone = contents.lock();
+    std::lock_guard lock(incoming_mutex_);
+    std::erase(incoming_, gone);
+  }
 
   // Those that products derived from it; forgotten when it is written.
   KeptForms& forms() { return forms_; }
@@ -106,6 +125,9 @@ class Tensor {
   std::atomic<int64_t> uploads_ = 0;
   std::atomic<Clock::time_point> last_use_;
   KeptForms forms_;
+  std::mutex incoming_mutex_;
+  std::vector<std::shared_ptr<Contents>> incoming_
+      ABSL_GUARDED_BY(incoming_mutex_);
 };
 
 }  // namespace gemmd::engine

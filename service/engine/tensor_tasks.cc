@@ -91,7 +91,8 @@ void UploadTask::Start() {
 }
 
 absl::Status UploadTask::Send(device::Lane& lane) {
-  std::unique_ptr<device::Matrix>& matrix = upload_->contents.matrix;
+  // Alive as long as the tensor, which this task keeps.
+  std::unique_ptr<device::Matrix>& matrix = upload_->contents.lock()->matrix;
   if (matrix == nullptr) {
     ASSIGN_OR_RETURN(matrix, lane.Allocate(upload_->layout));
   }
@@ -139,7 +140,7 @@ void FinishUploadTask::Swap() {
   if (tensor.uploads() != upload_->uploads) {
     status = Overtaken();
   } else {
-    old = TensorLocks::Replace(tensor, std::move(upload_->contents));
+    old = TensorLocks::Replace(tensor, std::move(*upload_->contents.lock()));
   }
   locks_.Release();
   if (status.ok()) {

@@ -27,15 +27,20 @@ struct TensorPart {
 // New elements of a tensor on their way. They are gathered beside the old
 // ones, which stay in use until the new ones are complete and take their place
 // at once: readers see the one or the other, never a mix. Dropped unless it is
-// finished. Used by one request at a time.
+// finished, and with the tensor, however long a client is silent. Used by one
+// request at a time.
 struct TensorUpload {
+  ~TensorUpload() {
+    if (const auto owner = tensor.lock()) owner->Forget(contents);
+  }
+
   // Not kept: while the client is silent, the tensor may be deleted or expire.
   std::weak_ptr<Tensor> tensor;
   int device = 0;  // Of the tensor.
   jit::MatrixLayout layout;
   int64_t uploads = 0;  // That the tensor had seen when this one began.
-  // No matrix before the first part.
-  Tensor::Contents contents;
+  // Owned by the tensor. No matrix before the first part.
+  std::weak_ptr<Tensor::Contents> contents;
 };
 
 // Allocates and clears, in several turns: a large tensor holds up nobody.

@@ -135,7 +135,7 @@ TEST_F(UploadsTest, DoNotKeepATensorThatIsDeleted) {
   ASSERT_TRUE(engine_->tensors().Delete(tensor->identity().handle).ok());
   tensor.reset();
   EXPECT_TRUE(
-      testing::Eventually([&] { return engine_->tensors().bytes() == 32; }));
+      testing::Eventually([&] { return engine_->tensors().bytes() == 0; }));
   EXPECT_EQ(engine_.Send(upload, 1).Wait().status().code(),
             StatusCode::kNotFound);
   EXPECT_EQ(engine_.Finish(upload).Wait().status().code(),
