@@ -1,0 +1,45 @@
+"""The examples of the manuals run as they are written, one after the other."""
+
+import contextlib
+import io
+import pathlib
+import re
+import unittest
+
+from fake_daemon import FakeDaemon
+
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
+_ADDRESS = '"localhost:50051"'
+
+
+def _examples(path):
+    return re.findall(r"^```python\n(.*?)^```$", path.read_text(),
+                      re.M | re.S)
+
+
+class DocsTest(unittest.TestCase):
+    def run_examples(self, name):
+        examples = _examples(_ROOT / name)
+        self.assertTrue(examples)
+        scope = {"__name__": "example"}
+        with FakeDaemon() as daemon, contextlib.redirect_stdout(io.StringIO()):
+            for example in examples:
+                text = example.replace(_ADDRESS, repr(daemon.target))
+                exec(compile(text, name, "exec"), scope)
+
+    def test_readme(self):
+        self.run_examples("README.md")
+
+    def test_manual_of_the_python_client(self):
+        self.run_examples("clients/python/README.md")
+
+    def test_example_of_the_package(self):
+        import gemmd
+        example = re.search(r"((?:^    .*\n)+)", gemmd.__doc__, re.M)[1]
+        lines = [line[4:] for line in example.splitlines()]
+        with FakeDaemon() as daemon:
+            exec("\n".join(lines).replace(_ADDRESS, repr(daemon.target)), {})
+
+
+if __name__ == "__main__":
+    unittest.main()
