@@ -26,6 +26,7 @@ struct Command {
 };
 
 Command CompileCommand();
+Command CheckCommand();
 Command LoadCommand();
 Command ListCommand();
 Command ShowCommand();

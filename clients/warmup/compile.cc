@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <map>
 #include <thread>
 #include <utility>
 
@@ -10,39 +9,17 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "clients/warmup/command.h"
+#include "clients/warmup/instances.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
+#include "clients/warmup/target.h"
 #include "jit/base/status.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/compile/nvrtc_compiler.h"
-#include "jit/plan/planner.h"
-#include "jit/source/instance.h"
 #include "jit/source/template_library.h"
 
 namespace gemmd::warmup {
 namespace {
-
-// One instance per kernel that the problems need, and the one that every
-// upload may need.
-absl::StatusOr<std::vector<jit::Instance>> InstancesOf(
-    const jit::TemplateLibrary& templates,
-    const std::vector<jit::Problem>& problems,
-    const jit::DeviceProperties& device) {
-  std::map<std::string, jit::Instance> by_name;
-  for (const jit::Problem& problem : problems) {
-    if (!problem.writes()) continue;
-    const jit::Plan plan = jit::ChoosePlan(problem, device);
-    const std::string name = jit::KernelName(plan.family, plan.config);
-    if (by_name.contains(name)) continue;
-    ASSIGN_OR_RETURN(by_name[name],
-                     jit::MakeInstance(templates, plan.family, plan.config));
-  }
-  std::vector<jit::Instance> instances;
-  for (auto& [name, instance] : by_name) {
-    instances.push_back(std::move(instance));
-  }
-  return instances;
-}
 
 std::string Describe(const jit::CacheResult& result) {
   const jit::CompiledKernel& kernel = *result.kernel;
@@ -84,19 +61,9 @@ absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(
       const int64_t jobs,
       flags.GetInt("jobs", std::thread::hardware_concurrency(), 1));
-  jit::DeviceProperties device;
-  ASSIGN_OR_RETURN(const int64_t multiprocessors,
-                   flags.GetInt("multiprocessors", device.multiprocessors, 1));
-  // More than any GPU has, and few enough for the planner's arithmetic.
-  constexpr int64_t kMaxMultiprocessors = 4096;
-  if (multiprocessors > kMaxMultiprocessors) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--multiprocessors is ", multiprocessors,
-                     "; allowed: 1 to ", kMaxMultiprocessors));
-  }
-  device.multiprocessors = static_cast<int>(multiprocessors);
+  ASSIGN_OR_RETURN(const jit::DeviceProperties device, Target(flags));
   ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
-                   ReadProblems(flags));
+                   ReadProblems(flags, {device}));
   const jit::TemplateLibrary embedded = jit::TemplateLibrary::Embedded();
   ASSIGN_OR_RETURN(const std::vector<jit::Instance> instances,
                    InstancesOf(embedded, problems, device));
@@ -129,19 +96,16 @@ absl::StatusOr<int> Run(const Flags& flags) {
 }  // namespace
 
 Command CompileCommand() {
-  return {
+  Command command = {
       .name = "compile",
       .operands = "[FILE]...",
       .summary = "Compile the kernels of a list of problems.",
       .details = absl::StrCat(
           kProblemFiles, "What is compiled already is not compiled again.\n"),
-      .flags = {CacheDirFlag(),
-                NvrtcFlag(),
-                PresetFlag(),
-                JobsFlag(),
-                {"multiprocessors", "N",
-                 "of the GPU that will run them; default: 132 (H100 SXM)"}},
+      .flags = {CacheDirFlag(), NvrtcFlag(), PresetFlag(), JobsFlag()},
       .run = Run};
+  for (const FlagSpec& flag : TargetFlags()) command.flags.push_back(flag);
+  return command;
 }
 
 }  // namespace gemmd::warmup

@@ -1,15 +1,14 @@
 #include "clients/warmup/presets.h"
 
+#include <set>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "jit/base/status.h"
 
 namespace gemmd::warmup {
 namespace {
-
-struct Weight {
-  int64_t outputs;
-  int64_t inputs;
-};
 
 struct Model {
   const char* name;
@@ -54,29 +53,51 @@ const std::vector<Model>& Models() {
   return *models;
 }
 
-constexpr int64_t kTokens[] = {1,   2,   4,   8,    16,   32,   64,
-                               128, 256, 512, 1024, 2048, 4096, 8192};
-
 }  // namespace
 
-absl::StatusOr<std::vector<jit::Problem>> Preset(absl::string_view name) {
+absl::StatusOr<std::vector<Weight>> Weights(absl::string_view name) {
   for (const Model& model : Models()) {
-    if (model.name != name) continue;
-    std::vector<jit::Problem> problems;
-    for (const Weight& weight : model.weights) {
-      for (int64_t tokens : kTokens) {
-        jit::Problem problem;
-        problem.m = tokens;
-        problem.n = weight.outputs;
-        problem.k = weight.inputs;
-        problem.b_order = jit::Order::kColumnMajor;
-        problems.push_back(problem);
-      }
-    }
-    return problems;
+    if (model.name == name) return model.weights;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("--preset is '", name, "'; allowed: ", PresetNames()));
+      absl::StrCat("--preset is ", name, "; allowed: ", PresetNames()));
+}
+
+jit::Problem Projection(const Weight& weight, int64_t tokens, jit::Order b) {
+  jit::Problem problem;
+  problem.m = tokens;
+  problem.n = weight.outputs;
+  problem.k = weight.inputs;
+  problem.b_order = b;
+  return problem;
+}
+
+absl::StatusOr<std::vector<jit::Problem>> Preset(
+    absl::string_view name, const std::vector<jit::DeviceProperties>& devices) {
+  ASSIGN_OR_RETURN(const std::vector<Weight> weights, Weights(name));
+  // One problem may run with different kernels on different devices.
+  std::set<std::pair<int, std::string>> kernels;
+  std::vector<jit::Problem> problems;
+  // Every one is planned, since the planner promises nothing between two sizes:
+  // 24 us each.
+  for (const Weight& weight : weights) {
+    for (const jit::Order b :
+         {jit::Order::kColumnMajor, jit::Order::kRowMajor}) {
+      for (int64_t tokens = 1; tokens <= kMaxTokens; ++tokens) {
+        const jit::Problem problem = Projection(weight, tokens, b);
+        bool is_new = false;
+        for (const jit::DeviceProperties& device : devices) {
+          const jit::Plan plan = jit::ChoosePlan(problem, device);
+          is_new |= kernels
+                        .emplace(device.multiprocessors,
+                                 jit::KernelName(plan.family, plan.config))
+                        .second;
+        }
+        if (is_new) problems.push_back(problem);
+      }
+    }
+  }
+  return problems;
 }
 
 std::string PresetNames() {

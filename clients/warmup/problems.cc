@@ -3,10 +3,12 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
+#include <cstdio>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "clients/warmup/kernels.h"
 #include "clients/warmup/presets.h"
@@ -69,11 +71,30 @@ absl::StatusOr<Problems> ParseText(const std::string& text) {
   return problems;
 }
 
+absl::Status NothingGiven() {
+  return absl::InvalidArgumentError(
+      "no problem was given; give a FILE or --preset");
+}
+
+// Without a last line that has no end and cannot be read.
+absl::StatusOr<Problems> ParseLines(const std::string& file,
+                                    const std::string& text) {
+  absl::StatusOr<Problems> problems = jit::ParseProblemLines(text);
+  const size_t last = text.rfind('\n') + 1;  // 0 where there is one line.
+  if (problems.ok() || last == text.size()) return problems;
+  const absl::StatusOr<Problems> whole =
+      jit::ParseProblemLines(text.substr(0, last));
+  if (!whole.ok() || whole->empty()) return problems;
+  absl::FPrintF(stderr, "%s: left out, because its end is missing: %s\n", file,
+                problems.status().message());
+  return whole;
+}
+
 absl::StatusOr<Problems> ReadOne(const std::string& file) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
   absl::StatusOr<Problems> problems = absl::EndsWith(file, ".textproto")
                                           ? ParseText(text)
-                                          : jit::ParseProblemLines(text);
+                                          : ParseLines(file, text);
   if (problems.ok()) return problems;
   return absl::InvalidArgumentError(
       absl::StrCat(file, ": ", problems.status().message()));
@@ -81,30 +102,33 @@ absl::StatusOr<Problems> ReadOne(const std::string& file) {
 
 }  // namespace
 
+absl::Status CheckProblemsGiven(const Flags& flags) {
+  const bool given = !flags.positional().empty() || flags.Has("preset");
+  return given ? absl::OkStatus() : NothingGiven();
+}
+
 FlagSpec PresetFlag() {
   return {
       "preset", "NAMES",
       absl::StrCat("problems of models, separated by commas: ", PresetNames())};
 }
 
-absl::StatusOr<Problems> ReadProblems(const Flags& flags) {
+absl::StatusOr<Problems> ReadProblems(
+    const Flags& flags, const std::vector<jit::DeviceProperties>& devices) {
   Problems problems;
   const auto add = [&problems](const Problems& more) {
     problems.insert(problems.end(), more.begin(), more.end());
   };
   for (absl::string_view name :
        absl::StrSplit(flags.Get("preset", ""), ',', absl::SkipEmpty())) {
-    ASSIGN_OR_RETURN(const Problems more, Preset(name));
+    ASSIGN_OR_RETURN(const Problems more, Preset(name, devices));
     add(more);
   }
   for (const std::string& file : flags.positional()) {
     ASSIGN_OR_RETURN(const Problems more, ReadOne(file));
     add(more);
   }
-  if (problems.empty()) {
-    return absl::InvalidArgumentError(
-        "no problem was given; give a FILE or --preset");
-  }
+  if (problems.empty()) return NothingGiven();
   return problems;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "clients/warmup/flags.h"
+#include "jit/plan/planner.h"
 #include "jit/problem/problem.h"
 
 namespace gemmd::warmup {
@@ -15,8 +16,15 @@ extern const char kProblemFiles[];
 
 FlagSpec PresetFlag();
 
-// INVALID_ARGUMENT says where and what is wrong, or that nothing was given.
-absl::StatusOr<std::vector<jit::Problem>> ReadProblems(const Flags& flags);
+// INVALID_ARGUMENT when neither a file nor a preset was given.
+absl::Status CheckProblemsGiven(const Flags& flags);
+
+// The problems of the operands and of --preset, which are planned for
+// `devices`. A last line without its end that cannot be read, as a daemon that
+// was killed leaves one, is left out and named on stderr. INVALID_ARGUMENT says
+// where and what is wrong, or that nothing was given.
+absl::StatusOr<std::vector<jit::Problem>> ReadProblems(
+    const Flags& flags, const std::vector<jit::DeviceProperties>& devices);
 
 }  // namespace gemmd::warmup
 

@@ -1,13 +1,16 @@
 // Progress of a number of steps: a bar that is redrawn on a terminal, plain
-// lines elsewhere. Thread-safe.
+// lines elsewhere. An interrupt (Ctrl-C) says how far it came and ends the
+// process as interrupts do. One at a time; thread-safe.
 #ifndef GEMMD_CLIENTS_WARMUP_PROGRESS_H_
 #define GEMMD_CLIENTS_WARMUP_PROGRESS_H_
 
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
 
 namespace gemmd::warmup {
 
@@ -25,13 +28,20 @@ class Progress {
 
  private:
   void Draw(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WaitForInterrupt();
 
   std::FILE* const out_;
   const int steps_;
   const bool terminal_;
+  const absl::Time start_;
   std::mutex mutex_;
   int done_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::thread interrupts_;
 };
+
+// "[###...] 3/26, 0:12 left: text" in at most `columns` columns.
+std::string ProgressLine(int done, int steps, absl::Duration elapsed,
+                         const std::string& text, size_t columns);
 
 }  // namespace gemmd::warmup
 

@@ -1,10 +1,14 @@
 #include "clients/warmup/wire.h"
 
 #include <string>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "jit/base/status.h"
+#include "jit/problem/problem_line.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -42,9 +46,25 @@ jit::Order FromWire(v1::Order wire) {
                                         : jit::Order::kRowMajor;
 }
 
+// The fields of v1::Problem that stand for something here.
+constexpr absl::string_view kRead[] = {
+    "m",      "n",       "k",       "a_type",  "b_type", "c_type",
+    "d_type", "a_order", "b_order", "d_order", "alpha",  "beta"};
+
+absl::Status CheckNothingElse(const v1::Problem& wire) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  wire.GetReflection()->ListFields(wire, &fields);
+  for (const auto* field : fields) {
+    if (absl::c_linear_search(kRead, field->name())) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        field->name(), " is set; read here: ", absl::StrJoin(kRead, ", ")));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-v1::Problem ToWire(const jit::Problem& problem) {
+absl::StatusOr<v1::Problem> ToWire(const jit::Problem& problem) {
   v1::Problem wire;
   wire.set_m(problem.m);
   wire.set_n(problem.n);
@@ -58,10 +78,16 @@ v1::Problem ToWire(const jit::Problem& problem) {
   wire.set_d_order(ToWire(problem.d_order));
   wire.set_alpha(problem.alpha);
   wire.set_beta(problem.beta);
+  ASSIGN_OR_RETURN(const jit::Problem read, FromWire(wire));
+  if (jit::ProblemLine(read) != jit::ProblemLine(problem)) {
+    return absl::UnimplementedError(
+        "it has options that cannot be sent to a daemon");
+  }
   return wire;
 }
 
 absl::StatusOr<jit::Problem> FromWire(const v1::Problem& wire) {
+  RETURN_IF_ERROR(CheckNothingElse(wire));
   jit::Problem problem;
   problem.m = wire.m();
   problem.n = wire.n();

@@ -8,10 +8,11 @@
 
 namespace gemmd::warmup {
 
-v1::Problem ToWire(const jit::Problem& problem);
+// UNIMPLEMENTED for a problem of which FromWire would lose something.
+absl::StatusOr<v1::Problem> ToWire(const jit::Problem& problem);
 
-// A valid problem; INVALID_ARGUMENT or UNIMPLEMENTED naming the field. Fields
-// that do not shape a kernel of today are not looked at.
+// A valid problem; INVALID_ARGUMENT or UNIMPLEMENTED naming the field, also
+// when one is set that nothing here stands for.
 absl::StatusOr<jit::Problem> FromWire(const v1::Problem& wire);
 
 }  // namespace gemmd::warmup

@@ -1,11 +1,15 @@
 #include "service/daemon/problem_log.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "jit/base/status.h"
 #include "jit/problem/problem_line.h"
 
 namespace gemmd::daemon {
@@ -15,19 +19,34 @@ namespace {
 // lines.
 constexpr size_t kMaxLines = 65536;
 
+// Ends the last line of the file at `path`, or removes what a crash left of it:
+// nothing may become the start of another line.
+absl::Status RepairEnd(const std::string& path, int fd) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const size_t last = text.rfind('\n') + 1;  // 0 where there is one line.
+  if (last == text.size()) return absl::OkStatus();
+  if (jit::ParseProblemLine(text.substr(last)).ok()) {
+    return jit::WriteAll(fd, "\n");
+  }
+  if (ftruncate(fd, static_cast<off_t>(last)) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, "--record-problems: cannot cut the file");
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ProblemLog>> ProblemLog::Open(
     const std::string& path) {
-  std::set<std::string> lines;
-  std::ifstream old(path);
-  for (std::string line; std::getline(old, line);) lines.insert(line);
   jit::UniqueFd file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!file.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--record-problems: cannot write ", path));
   }
+  RETURN_IF_ERROR(RepairEnd(path, file.get()));
+  std::set<std::string> lines;
+  std::ifstream old(path);
+  for (std::string line; std::getline(old, line);) lines.insert(line);
   return std::unique_ptr<ProblemLog>(
       new ProblemLog(std::move(file), std::move(lines)));
 }

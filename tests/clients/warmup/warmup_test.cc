@@ -72,13 +72,39 @@ TEST_F(WarmupTest, RefusesWrongUsage) {
   EXPECT_EQ(Warmup("compile --help").code, 0);
   EXPECT_EQ(Warmup("--help").code, 0);
   EXPECT_EQ(Warmup("-h").code, 0);
-  EXPECT_TRUE(
-      absl::StartsWith(Warmup("--version").output, "gemm-warmup 0."));
+  EXPECT_TRUE(absl::StartsWith(Warmup("--version").output, "gemm-warmup 0."));
   const Outcome jobs = Compile(kProblems, "--jobs none");
   EXPECT_EQ(jobs.code, 2);
   EXPECT_TRUE(absl::StrContains(jobs.output, "--jobs is none; allowed: from 1"))
       << jobs.output;
   EXPECT_EQ(Warmup("load --server localhost y").code, 2);
+  EXPECT_EQ(Warmup("load").code, 2);
+  const Outcome device = Compile(kProblems, "--device a100");
+  EXPECT_EQ(device.code, 2);
+  EXPECT_TRUE(absl::StrContains(device.output, "h100, ")) << device.output;
+}
+
+TEST_F(WarmupTest, ATornLastLineCostsThatLine) {
+  const Outcome outcome = Compile("bf16 TN 64 64 64\nbf16 TN 6");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "left out, because its end"))
+      << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "1 problems, 1 kernels"))
+      << outcome.output;
+  EXPECT_EQ(Compile("bf16 TN 6\nbf16 TN 64 64 64\n").code, 2);
+}
+
+TEST_F(WarmupTest, ChecksWhatACacheLacks) {
+  const Outcome before = OnCache("check", Path("problems"));
+  EXPECT_EQ(before.code, 1) << before.output;  // No such file yet.
+  ASSERT_EQ(Compile(kProblems).code, 0);
+  const Outcome complete = OnCache("check", Path("problems"));
+  EXPECT_EQ(complete.code, 0) << complete.output;
+  EXPECT_TRUE(absl::StrContains(complete.output, " 0 missing"));
+  const Outcome preset = OnCache("check", "--preset llama-3-8b --device h20");
+  EXPECT_EQ(preset.code, 1);
+  EXPECT_TRUE(absl::StrContains(preset.output, "missing: gemm_bf16"))
+      << preset.output;
 }
 
 TEST_F(WarmupTest, ReadsPresetsAndProtobufText) {
@@ -93,6 +119,12 @@ TEST_F(WarmupTest, ReadsPresetsAndProtobufText) {
       "           b_type: DATA_TYPE_BF16 }\n");
   EXPECT_EQ(good.code, 0) << good.output;
   EXPECT_TRUE(absl::StrContains(good.output, "1 problems, 1 kernels"));
+  const Outcome unserved = compile(
+      "problems { m: 64 n: 64 k: 64 a_type: DATA_TYPE_BF16\n"
+      "           b_type: DATA_TYPE_BF16 activation: ACTIVATION_RELU }\n");
+  EXPECT_EQ(unserved.code, 2);
+  EXPECT_TRUE(absl::StrContains(unserved.output, "activation is set"))
+      << unserved.output;
   const Outcome bad = compile("problems {\n  m: many\n}\n");
   EXPECT_EQ(bad.code, 2);
   EXPECT_TRUE(absl::StrContains(bad.output, "line 2")) << bad.output;

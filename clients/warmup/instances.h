@@ -1,0 +1,23 @@
+// The kernels that problems run with. Pure function.
+#ifndef GEMMD_CLIENTS_WARMUP_INSTANCES_H_
+#define GEMMD_CLIENTS_WARMUP_INSTANCES_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "jit/plan/planner.h"
+#include "jit/problem/problem.h"
+#include "jit/source/instance.h"
+#include "jit/source/template_library.h"
+
+namespace gemmd::warmup {
+
+// One instance of each kernel that the problems need, by name.
+absl::StatusOr<std::vector<jit::Instance>> InstancesOf(
+    const jit::TemplateLibrary& templates,
+    const std::vector<jit::Problem>& problems,
+    const jit::DeviceProperties& device);
+
+}  // namespace gemmd::warmup
+
+#endif  // GEMMD_CLIENTS_WARMUP_INSTANCES_H_

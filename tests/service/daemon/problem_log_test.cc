@@ -1,0 +1,67 @@
+// The file of recorded problems survives crashes of its writer.
+#include "service/daemon/problem_log.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+
+namespace gemmd::daemon {
+namespace {
+
+constexpr char kNoted[] = "bf16 TT 7 7 7 order=row\n";
+
+class ProblemLogTest : public testing::Test {
+ protected:
+  void SetUp() override { std::remove(path_.c_str()); }
+
+  // What the file holds after a daemon that found `before` noted a problem.
+  std::string After(const std::string& before) {
+    if (!before.empty()) std::ofstream(path_) << before;
+    auto log = ProblemLog::Open(path_);
+    EXPECT_TRUE(log.ok()) << log.status();
+    jit::Problem problem;
+    problem.m = problem.n = problem.k = 7;
+    for (int i = 0; i < 3; ++i) (*log)->Note(problem);
+    // It is written behind the caller's back.
+    std::string text = Read();
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (!absl::EndsWith(text, kNoted) && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(5));
+      text = Read();
+    }
+    return text;
+  }
+
+  std::string Read() const {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const std::string path_ =
+      testing::TempDir() + "/" +
+      testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+TEST_F(ProblemLogTest, HoldsEachShapeOnce) {
+  EXPECT_EQ(After(""), kNoted);
+  EXPECT_EQ(After(kNoted), kNoted);
+}
+
+TEST_F(ProblemLogTest, ATornLastLineCostsThatLine) {
+  EXPECT_EQ(After("bf16 TN 1 2 3\nbf16 TN 4"),
+            std::string("bf16 TN 1 2 3\n") + kNoted);
+  EXPECT_EQ(After("bf16"), kNoted);
+}
+
+TEST_F(ProblemLogTest, ALastLineWithoutItsEndIsKept) {
+  EXPECT_EQ(After("bf16 TN 1 2 3"), std::string("bf16 TN 1 2 3\n") + kNoted);
+}
+
+}  // namespace
+}  // namespace gemmd::daemon
