@@ -7,7 +7,8 @@
 #   run.sh [BUNDLE] [OUTPUT_DIR]
 #
 # Defaults: the folder of this script when it is a bundle, else
-# build/gpu-bundle; and tests/gpu/evidence, or BUNDLE/evidence in a bundle.
+# build/gpu-bundle; and tests/gpu/evidence/DEVICE (h100, h200, ...), or
+# BUNDLE/evidence in a bundle.
 # Writes conformance.json, bench.json, latency.json, summary.json and logs.
 #
 #   GEMMD_STEPS    which of "conformance bench latency" to run; default: all
@@ -22,7 +23,9 @@ if [[ -e $here/lib.tar.gz ]]; then
   output=${2:-$here/evidence}
 else
   bundle=${1:-$here/../../build/gpu-bundle}
-  output=${2:-$here/evidence}
+  name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null |
+    grep -oE '[A-Z]+[0-9]+' | head -n 1 | tr 'A-Z' 'a-z')
+  output=${2:-$here/evidence/${name:-host}}
 fi
 bundle=$(realpath "$bundle")
 [[ -e $bundle/lib.tar.gz ]] ||

@@ -37,6 +37,7 @@ def main():
         summary["date"] = conformance["date"]
         summary["conformance"] = {key: conformance[key]
                                   for key in ("passed", "failed")}
+        summary["conformance"]["not_served"] = len(conformance["not_served"])
     if bench:
         summary["device"] = bench["device"]
         summary["driver"] = bench["driver"]
