@@ -1,0 +1,18 @@
+// The table of what can be asked, for people: made from the tables that
+// validation reads. Pure functions, thread-safe.
+#ifndef GEMMD_JIT_PROBLEM_CAPABILITIES_H_
+#define GEMMD_JIT_PROBLEM_CAPABILITIES_H_
+
+#include <string>
+
+namespace gemmd::jit {
+
+// Markdown, as README.md has it.
+std::string CapabilitiesMarkdown();
+
+// For a terminal; says of each row whether this build has kernels for it.
+std::string CapabilitiesText();
+
+}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_PROBLEM_CAPABILITIES_H_
