@@ -9,9 +9,9 @@
 namespace gemmd::jit {
 namespace {
 
-// Dense 16-bit multiply-accumulates that the tensor cores of one SM retire
-// per cycle.
-constexpr double kMacsPerCycle = 2048;
+// Columns of one instruction, 64 rows by 32 bytes of k whatever the type, that
+// the tensor cores of one SM multiply per cycle.
+constexpr double kColumnsPerCycle = 2;
 // Shared-memory bytes that wgmma reads per cycle.
 constexpr double kOperandBytesPerCycle = 128;
 // Bytes per cycle that one SM gets from L2 while all SMs load.
@@ -31,6 +31,10 @@ constexpr double kFewStagesCooperative = 1.05;
 constexpr double kFewStagesPingPong = 1.08;
 // Tiles of 256 rows against the same tile lying on its side.
 constexpr double kTallTile = 1.01;
+// Adding up promoted sums: one consumer's additions hide behind the other's
+// instructions, unless consumers take turns.
+constexpr double kPromotionCooperative = 1.06;
+constexpr double kPromotionAlone = 1.3;
 // Bytes per cycle that all SMs together read from device memory.
 constexpr double kMemoryBytesPerCycle = 1500;
 // What the shorter of reading and multiplying adds to the longer.
@@ -44,11 +48,12 @@ constexpr double kReduceBytesPerCycle = 900;
 
 double CyclesPerStage(const Plan& plan) {
   const Config& config = plan.config;
-  // One instruction: 64 x n x 16, both operands read from shared memory.
-  const double multiply = kInstructionM * config.tile_n * 16 / kMacsPerCycle;
-  const double read =
-      (kInstructionM + config.tile_n) * 32 / kOperandBytesPerCycle;
-  const double instructions = config.tile_m / kInstructionM * (kTileK / 16.0);
+  // One instruction; both operands are read from shared memory.
+  const double multiply = config.tile_n / kColumnsPerCycle;
+  const double read = (kInstructionM + config.tile_n) * kInstructionKBytes /
+                      kOperandBytesPerCycle;
+  const double instructions =
+      config.tile_m / kInstructionM * (kSwizzleBytes / kInstructionKBytes);
   const double busy = instructions * std::max(multiply, read);
   const double bytes = StageBytes(plan.family, config);
   const double excess =
@@ -58,18 +63,23 @@ double CyclesPerStage(const Plan& plan) {
                             : config.schedule == Schedule::kPingPong
                                 ? kFewStagesPingPong
                                 : kFewStagesCooperative;
+  const bool hidden =
+      config.schedule == Schedule::kCooperative && config.consumers == 2;
+  const double promotion = hidden ? kPromotionCooperative : kPromotionAlone;
   return std::max(busy, bytes / kLoadBytesPerCycle) *
          (1 + kSlowdownPerByte * excess) * few_stages *
-         (config.tile_m > 128 ? kTallTile : 1.0);
+         (config.tile_m > 128 ? kTallTile : 1.0) *
+         (plan.family.sum == Summation::kPromoted ? promotion : 1.0);
 }
 
 double EpilogueCycles(const Plan& plan) {
   const Config& config = plan.config;
   const int slabs = config.tile_m / kInstructionM * config.tile_n /
                     SlabColumns(plan.family, config);
-  const double bytes = double{1} * config.tile_m * config.tile_n *
-                       BytesOf(StagedType(plan.family, config)) *
-                       (plan.family.reads_c && !config.split_k ? 2 : 1);
+  const double bytes =
+      double{1} * config.tile_m * config.tile_n *
+      BytesOf(StagedType(plan.family, config)) *
+      (plan.family.epilogue.reads_c && !config.split_k ? 2 : 1);
   return slabs * kSlabCycles / config.consumers + bytes / kStoreBytesPerCycle;
 }
 
@@ -77,14 +87,17 @@ double EpilogueCycles(const Plan& plan) {
 
 double PredictCycles(const Plan& plan, const DeviceProperties& device) {
   const Config& config = plan.config;
+  if (plan.splits == 0) return kReduceCycles;
   const auto waves = static_cast<double>(
       DivideUp(Tiles(plan) * plan.splits, device.multiprocessors));
-  const auto stages = static_cast<double>(
-      DivideUp(DivideUp(plan.depth, config.tile_k), plan.splits));
+  const int passes = plan.a_form == Form::kSplit ? kSplitPasses : 1;
+  const auto stages = static_cast<double>(DivideUp(
+      passes * DivideUp(DepthBytes(plan), kSwizzleBytes), plan.splits));
   const double multiply = stages * CyclesPerStage(plan);
   // Operands come from device memory once; per wave.
   const double read = static_cast<double>(plan.rows + plan.columns) *
-                      plan.depth * BytesOf(plan.family.input) /
+                      static_cast<double>(plan.batch * passes) *
+                      static_cast<double>(DepthBytes(plan)) /
                       kMemoryBytesPerCycle / waves;
   const double main_loop =
       std::max(multiply, read) + kOverlapCost * std::min(multiply, read);
@@ -96,7 +109,8 @@ double PredictCycles(const Plan& plan, const DeviceProperties& device) {
   }
   double cycles = kFillCycles + waves * (main_loop + epilogue);
   if (config.split_k) {
-    const double bytes = 4.0 * plan.rows * plan.columns * plan.splits;
+    const double bytes = 4.0 * static_cast<double>(plan.rows * plan.columns *
+                                                   plan.batch * plan.splits);
     cycles += kReduceCycles + bytes / kReduceBytesPerCycle;
   }
   return cycles;

@@ -12,11 +12,17 @@ namespace gemmd::jit {
 constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t RoundUp(int64_t a, int64_t b) { return DivideUp(a, b) * b; }
 
-// Tiles of P.
+// Passes over k that a product of operands in three planes takes.
+inline constexpr int kSplitPasses = 6;
+
+// Tiles of all P.
 inline int64_t Tiles(const Plan& plan) {
-  return DivideUp(plan.rows, plan.config.tile_m) *
+  return plan.batch * DivideUp(plan.rows, plan.config.tile_m) *
          DivideUp(plan.columns, plan.config.tile_n);
 }
+
+// Bytes of a line of X along k.
+int64_t DepthBytes(const Plan& plan);
 
 // Fills in everything of `plan` but its orientation, family, config, splits
 // and predicted time, which are given.

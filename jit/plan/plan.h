@@ -12,21 +12,20 @@
 #include <string>
 
 #include "jit/problem/data_type.h"
+#include "jit/problem/instruction.h"
+#include "jit/problem/problem.h"
+#include "templates/common/geometry.h"
 
 namespace gemmd::jit {
 
-// Which dimension of an operand tile is contiguous in memory.
-enum class Major : uint8_t { kK, kMn };
+using gemmd::Major;
+using gemmd::Schedule;
+using gemmd::Store;
 
-enum class Schedule : uint8_t {
-  kCooperative,  // All consumer warpgroups share one tile.
-  kPingPong,     // Two consumer warpgroups alternate, each with its own tile.
-};
-
-// Which dimension of P is contiguous in D.
-enum class Store : uint8_t {
-  kNormal,      // Columns: D's lines run along the instruction's n.
-  kTransposed,  // Rows: D's lines run along the instruction's m.
+// How the sum over k is kept.
+enum class Summation : uint8_t {
+  kDirect,    // By the tensor core, from the first product to the last.
+  kPromoted,  // By the tensor core over 128 bytes of k, beyond that in f32.
 };
 
 // How an operand lies on the device when the kernel reads it. Whatever is not
@@ -37,13 +36,23 @@ enum class Form : uint8_t {
   kSplit,       // f32 as three planes of bf16: high, middle and low parts.
 };
 
-struct Family {
-  DataType input = DataType::kBf16;
+// What is done to sums on their way to D, in terms of P.
+struct TileEpilogue {
   DataType output = DataType::kBf16;
+  Store store = Store::kNormal;
+  bool alpha = false;  // False where alpha is 1.
+  bool reads_c = false;
+  DataType c = DataType::kBf16;  // That of `output` unless C is read.
+
+  friend bool operator==(const TileEpilogue&, const TileEpilogue&) = default;
+};
+
+struct Family {
+  Instruction instruction;  // Its x is the type of X's elements.
+  Summation sum = Summation::kDirect;
   Major x_major = Major::kK;
   Major y_major = Major::kK;
-  Store store = Store::kNormal;
-  bool reads_c = false;
+  TileEpilogue epilogue;
 
   friend bool operator==(const Family&, const Family&) = default;
 };
@@ -51,10 +60,12 @@ struct Family {
 struct Config {
   int tile_m = 128;
   int tile_n = 128;
-  int tile_k = 64;
   int stages = 4;
   int consumers = 2;  // Warpgroups that issue wgmma.
   Schedule schedule = Schedule::kPingPong;
+  // Stages that are being multiplied while the next is awaited: 1, or 0, which
+  // frees stages sooner. Promoted sums have none.
+  int groups_in_flight = 1;
   // Different CTAs sum parts of k; a second kernel of the same cubin adds the
   // partial products up.
   bool split_k = false;
@@ -62,15 +73,19 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-// Arguments of cuTensorMapEncodeTiled for a matrix of two dimensions.
+// Arguments of cuTensorMapEncodeTiled for matrices of one layout that lie one
+// behind the other: three dimensions, of which a box spans two.
 struct TensorMapSpec {
-  DataType type = DataType::kBf16;
-  int64_t width = 0;  // Elements along the contiguous dimension.
+  DataType type = DataType::kBf16;  // kB1 counts bytes of eight elements.
+  int64_t width = 0;                // Elements along the contiguous dimension.
   int64_t lines = 0;
   int64_t pitch_bytes = 0;
+  int64_t matrices = 1;
+  int64_t matrix_bytes = 0;  // From one to the next.
   int box_width = 0;
   int box_lines = 0;
-  int swizzle_bytes = 0;  // 0, 32, 64 or 128.
+  int swizzle_bytes = 0;     // 0, 32, 64 or 128.
+  bool rounds_tf32 = false;  // f32 elements are rounded to nearest tf32.
 };
 
 struct Plan {
@@ -82,17 +97,25 @@ struct Plan {
   Form b_form = Form::kStored;
   int64_t rows = 0;
   int64_t columns = 0;
-  int64_t depth = 0;
+  int64_t depth = 0;  // 0 for an empty product: only the reduction runs.
+  int64_t batch = 1;
   int raster_group = 1;
-  int grid = 1;     // CTAs.
+  int grid = 1;     // CTAs; 0 for an empty product.
   int threads = 0;  // Per CTA.
   int shared_memory_bytes = 0;
-  // Of a split product, d describes the workspace of partial products: f32,
-  // part s on lines s * partial_lines and following. The reduction reads C and
-  // writes D without tensor maps.
-  TensorMapSpec x, y, c, d;  // c only when family.reads_c.
-  int splits = 1;
-  int partial_lines = 0;
+  int stages = 0;  // Of 128 bytes of k each, in one pass.
+  // Passes over k and the planes of X and Y that each multiplies, two bits a
+  // pass (see templates/common/arguments.h).
+  int passes = 1;
+  uint32_t x_planes = 0;
+  uint32_t y_planes = 0;
+  int x_matrices = 1;  // From one P of a batch to the next; 0: broadcast.
+  int y_matrices = 1;
+  // Of a split product, d describes the workspace of partial products, f32 or
+  // s32: matrices p * splits + s. The reduction reads C and writes D without
+  // tensor maps.
+  TensorMapSpec x, y, c, d;    // c only when StagesC(family, config).
+  int splits = 1;              // 0 for an empty product.
   int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
   int64_t partials_bytes = 0;  // Workspace; 0 when unused.
   double predicted_cycles = 0;
@@ -101,7 +124,7 @@ struct Plan {
   bool overlaps_predecessor = false;
 };
 
-// Name of an instance: "gemm_bf16_f32_km_128x200x64_s4_pp2_t_c" is X k-major,
+// Name of an instance: "gemm_bf16_f32_km_128x200_s4_pp2_t_c" is X k-major,
 // Y mn-major, four stages, ping-pong with two consumers, transposed store,
 // reading C.
 std::string KernelName(const Family& family, const Config& config);

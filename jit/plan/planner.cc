@@ -11,8 +11,8 @@ namespace gemmd::jit {
 namespace {
 
 constexpr int kMaxStages = 16;
-// Beyond this many accumulators per thread ptxas spills.
-constexpr int kMaxAccumulators = 208;
+// Beyond this many sums per thread ptxas spills.
+constexpr int kMaxSumRegisters = 208;
 // A part of k shorter than this many stages is not worth its reduction.
 constexpr int64_t kMinStagesPerPart = 8;
 constexpr int64_t kMaxPartialsBytes = int64_t{256} << 20;
@@ -30,6 +30,35 @@ constexpr Shape kShapes[] = {
     {128, 2, Schedule::kPingPong},
 };
 
+// The form that makes an operand ready for the instruction, and how it is
+// then read.
+Form FormOf(const Problem& problem, const Instruction& instruction,
+            DataType stored, Major major) {
+  if (!problem.reads_ab()) return Form::kStored;
+  if (instruction.x != stored && stored == DataType::kF32) return Form::kSplit;
+  return major == Major::kMn && !ReadsMnMajor(instruction) ? Form::kTransposed
+                                                           : Form::kStored;
+}
+
+Instruction InstructionOf(const Problem& problem, bool exchanged) {
+  if (problem.a_type == DataType::kF32 &&
+      problem.precision == Precision::kDefault) {
+    return {DataType::kBf16, DataType::kBf16, DataType::kF32};
+  }
+  return {exchanged ? problem.b_type : problem.a_type,
+          exchanged ? problem.a_type : problem.b_type, problem.accumulator,
+          problem.clamps};
+}
+
+Summation SumOf(const Problem& problem, const Instruction& instruction) {
+  const bool fp8 =
+      instruction.x == DataType::kE4m3 || instruction.x == DataType::kE5m2;
+  return fp8 && instruction.accumulator == DataType::kF32 &&
+                 problem.precision == Precision::kDefault
+             ? Summation::kPromoted
+             : Summation::kDirect;
+}
+
 // The problem seen from one orientation: which operand is X, what is
 // contiguous. Config and launch are still open.
 Plan Orient(const Problem& problem, bool exchanged) {
@@ -38,30 +67,40 @@ Plan Orient(const Problem& problem, bool exchanged) {
   plan.rows = exchanged ? problem.n : problem.m;
   plan.columns = exchanged ? problem.m : problem.n;
   plan.depth = problem.reads_ab() ? problem.k : 0;
-  const Major a_major =
-      problem.a_order == Order::kRowMajor ? Major::kK : Major::kMn;
-  const Major b_major =
+  plan.batch = problem.batch;
+  const Instruction instruction = InstructionOf(problem, exchanged);
+  Major a_major = problem.a_order == Order::kRowMajor ? Major::kK : Major::kMn;
+  Major b_major =
       problem.b_order == Order::kColumnMajor ? Major::kK : Major::kMn;
+  plan.a_form = FormOf(problem, instruction, problem.a_type, a_major);
+  plan.b_form = FormOf(problem, instruction, problem.b_type, b_major);
+  if (!ReadsMnMajor(instruction)) a_major = b_major = Major::kK;
   const bool rows_contiguous =
       (problem.d_order == Order::kColumnMajor) != exchanged;
   plan.family = {
-      .input = problem.a_type,
-      .output = problem.d_type,
+      .instruction = instruction,
+      .sum = SumOf(problem, instruction),
       .x_major = exchanged ? b_major : a_major,
       .y_major = exchanged ? a_major : b_major,
-      .store = rows_contiguous ? Store::kTransposed : Store::kNormal,
-      .reads_c = problem.reads_c(),
-  };
+      .epilogue = {
+          .output = problem.d_type,
+          .store = rows_contiguous ? Store::kTransposed : Store::kNormal,
+          .alpha = problem.reads_ab() && problem.alpha != 1.0f,
+          .reads_c = problem.reads_c(),
+          .c = problem.reads_c() ? problem.c_type : problem.d_type}};
   return plan;
 }
 
-// Whether the epilogue moves a tile of this width in slabs of decent size.
+// Whether the epilogue can move a tile of this width, and in slabs of decent
+// size.
 bool HasGoodSlabs(const Family& family, const Config& config) {
   const int columns = SlabColumns(family, config);
-  const int bytes = columns * BytesOf(StagedType(family, config));
-  return family.store == Store::kTransposed
+  const int line_bytes = SlabLineBytes(family, config);
+  if (line_bytes < 16) return false;
+  return family.epilogue.store == Store::kTransposed
              ? config.tile_n <= 24 || columns >= 24
-             : config.tile_n <= 32 || bytes >= 64;
+             : config.tile_n <= 32 || line_bytes >= 64 ||
+                   (columns >= 32 && config.tile_n <= 96);
 }
 
 // Most stages that fit, or 0 when not even two do.
@@ -81,6 +120,7 @@ void Consider(Plan plan, const DeviceProperties& device,
       Stages(plan.family, plan.config, device.shared_memory_bytes);
   const bool ping_pong = plan.config.schedule == Schedule::kPingPong;
   if (plan.config.stages < (ping_pong ? 3 : 2)) return;
+  if (plan.family.sum == Summation::kPromoted) plan.config.groups_in_flight = 0;
   plan.predicted_cycles = PredictCycles(plan, device);
   candidates.push_back(plan);
 }
@@ -88,32 +128,52 @@ void Consider(Plan plan, const DeviceProperties& device,
 // Splits k so that one wave of CTAs has work for all SMs.
 void ConsiderSplit(Plan plan, const DeviceProperties& device,
                    std::vector<Plan>& candidates) {
-  const int64_t stages = DivideUp(plan.depth, plan.config.tile_k);
+  const int64_t stages = DivideUp(DepthBytes(plan), kSwizzleBytes) *
+                         (plan.a_form == Form::kSplit ? kSplitPasses : 1);
   const int64_t wanted = std::min(device.multiprocessors / Tiles(plan),
                                   stages / kMinStagesPerPart);
   if (wanted < 2) return;
-  // Equal parts: as many as are not empty.
+  // Equal parts.
   plan.splits = static_cast<int>(DivideUp(stages, DivideUp(stages, wanted)));
-  if (4 * plan.rows * plan.columns * plan.splits > kMaxPartialsBytes) return;
+  if (4 * plan.rows * plan.columns * plan.batch * plan.splits >
+      kMaxPartialsBytes) {
+    return;
+  }
   plan.config.split_k = true;
   Consider(plan, device, candidates);
 }
 
+// Only the reduction of such a cubin runs: any config will do.
+Plan EmptyProduct(const Problem& problem, const DeviceProperties& device) {
+  Plan plan = Orient(problem, false);
+  plan.splits = 0;
+  plan.config = {.tile_m = 64,
+                 .tile_n = 16,
+                 .consumers = 1,
+                 .schedule = Schedule::kCooperative,
+                 .split_k = true};
+  plan.predicted_cycles = PredictCycles(plan, device);
+  return plan;
+}
+
 std::vector<Plan> Candidates(const Problem& problem,
                              const DeviceProperties& device) {
+  if (!problem.reads_ab()) return {EmptyProduct(problem, device)};
   std::vector<Plan> candidates;
   for (const bool exchanged : {false, true}) {
     Plan plan = Orient(problem, exchanged);
+    // The order in which clamped sums are made shows in the result.
+    const bool splits = !problem.invariant && !problem.clamps;
     for (const Shape& shape : kShapes) {
       for (int tile_n = 8; tile_n <= 256; tile_n += 8) {
+        if (!IsLegalN(plan.family.instruction, tile_n)) continue;
         plan.config = {.tile_m = shape.tile_m,
                        .tile_n = tile_n,
-                       .tile_k = kTileK,
                        .consumers = shape.consumers,
                        .schedule = shape.schedule};
-        if (Accumulators(plan.config) > kMaxAccumulators) break;
+        if (SumRegisters(plan.family, plan.config) > kMaxSumRegisters) break;
         Consider(plan, device, candidates);
-        if (shape.schedule == Schedule::kCooperative) {
+        if (splits && shape.schedule == Schedule::kCooperative) {
           ConsiderSplit(plan, device, candidates);
         }
       }

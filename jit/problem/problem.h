@@ -14,8 +14,9 @@
 
 namespace gemmd::jit {
 
-// Largest m, n, k and leading dimension: kernels hold coordinates in 32 bits.
-inline constexpr int64_t kMaxDimension = (int64_t{1} << 31) - 1;
+// Largest m, n, k and leading dimension: kernels hold coordinates in 32 bits,
+// rounded up to whole tiles of at most 256 lines.
+inline constexpr int64_t kMaxDimension = (int64_t{1} << 31) - 256;
 
 enum class Activation : uint8_t { kNone, kRelu, kGeluErf, kGeluTanh, kSilu };
 

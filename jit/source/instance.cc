@@ -1,8 +1,10 @@
 #include "jit/source/instance.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "jit/base/status.h"
 #include "jit/plan/tiling.h"
+#include "jit/source/wgmma_source.h"
 
 namespace gemmd::jit {
 namespace {
@@ -13,6 +15,7 @@ std::vector<std::string> Options() {
           "--device-as-default-execution-space"};
 }
 
+// The type of an element in the templates; operands of b1 travel in bytes.
 absl::string_view ElementName(DataType type) {
   switch (type) {
     case DataType::kBf16:
@@ -21,42 +24,127 @@ absl::string_view ElementName(DataType type) {
       return "Float16";
     case DataType::kF32:
       return "float";
-    default:
-      CHECK(false);
+    case DataType::kS32:
+      return "int";
+    case DataType::kE4m3:
+      return "E4m3";
+    case DataType::kE5m2:
+      return "E5m2";
+    case DataType::kS8:
+      return "S8";
+    case DataType::kU8:
+      return "U8";
+    case DataType::kB1:
+      return "EightBits";
   }
+  return "invalid";
 }
 
 absl::string_view MajorName(Major major) {
   return major == Major::kK ? "Major::kK" : "Major::kMn";
 }
 
-std::string ConfigSource(const Family& family, const Config& config) {
-  const auto integer = [](absl::string_view name, int value) {
-    return absl::StrCat("  static constexpr int ", name, " = ", value, ";\n");
+absl::string_view StoreName(Store store) {
+  return store == Store::kTransposed ? "Store::kTransposed" : "Store::kNormal";
+}
+
+// A step of the epilogue: its type and the file that defines it.
+struct Step {
+  std::string type;
+  absl::string_view file;
+};
+
+// The steps before and after the auxiliary output.
+struct StepLists {
+  std::vector<Step> before, after;
+};
+
+StepLists StepsOf(const Family& family, const Config& config) {
+  const TileEpilogue& epilogue = family.epilogue;
+  StepLists steps;
+  if (epilogue.reads_c && !StagesC(family, config)) {
+    steps.before.push_back({absl::StrCat("LoadC<", StoreName(epilogue.store),
+                                         ", ", ElementName(epilogue.c), ">"),
+                            "load_c"});
+  }
+  if (epilogue.output == DataType::kS32) {
+    if (epilogue.alpha || epilogue.reads_c) {
+      steps.before.push_back(
+          {absl::StrCat("Combine<",
+                        family.instruction.clamps ? "true" : "false", ">"),
+           "combine"});
+    }
+    return steps;
+  }
+  if (epilogue.alpha) steps.before.push_back({"Alpha", "alpha"});
+  if (epilogue.reads_c) steps.before.push_back({"AddC", "add_c"});
+  return steps;
+}
+
+std::string ListSource(const std::vector<Step>& steps) {
+  return absl::StrCat("Steps<",
+                      absl::StrJoin(steps, ", ",
+                                    [](std::string* out, const Step& step) {
+                                      out->append(step.type);
+                                    }),
+                      ">");
+}
+
+std::string StepIncludes(const StepLists& steps) {
+  std::string includes = "#include \"epilogue/steps/step.h\"\n";
+  for (const auto* list : {&steps.before, &steps.after}) {
+    for (const Step& step : *list) {
+      absl::StrAppend(&includes, "#include \"epilogue/steps/", step.file,
+                      ".h\"\n");
+    }
+  }
+  return includes;
+}
+
+std::string ConfigSource(const Family& family, const Config& config,
+                         const StepLists& steps) {
+  const auto type = [](absl::string_view name, absl::string_view value) {
+    return absl::StrCat("  using ", name, " = ", value, ";\n");
   };
-  const auto choice = [](absl::string_view type, absl::string_view name,
-                         absl::string_view value) {
+  const auto constant = [](absl::string_view type, absl::string_view name,
+                           const absl::AlphaNum& value) {
     return absl::StrCat("  static constexpr ", type, " ", name, " = ", value,
                         ";\n");
   };
+  const auto boolean = [&](absl::string_view name, bool value) {
+    return constant("bool", name, value ? "true" : "false");
+  };
+  const TileEpilogue& epilogue = family.epilogue;
+  const bool integers = family.instruction.accumulator == DataType::kS32;
   return absl::StrCat(
-      "struct Config {\n",                                     //
-      "  using Input = ", ElementName(family.input), ";\n",    //
-      "  using Output = ", ElementName(family.output), ";\n",  //
-      choice("Major", "kXMajor", MajorName(family.x_major)),   //
-      choice("Major", "kYMajor", MajorName(family.y_major)),   //
-      choice("Store", "kStore",
-             family.store == Store::kTransposed ? "Store::kTransposed"
-                                                : "Store::kNormal"),
-      choice("bool", "kReadsC", family.reads_c ? "true" : "false"),
-      choice("bool", "kSplitK", config.split_k ? "true" : "false"),
-      choice("Schedule", "kSchedule",
-             config.schedule == Schedule::kPingPong ? "Schedule::kPingPong"
-                                                    : "Schedule::kCooperative"),
-      integer("kTileM", config.tile_m), integer("kTileN", config.tile_n),
-      integer("kTileK", config.tile_k), integer("kStages", config.stages),
-      integer("kConsumers", config.consumers),
-      integer("kSharedMemoryBytes", SharedMemoryBytes(family, config)), "};\n");
+      "struct Config {\n",                                          //
+      type("XElement", ElementName(family.instruction.x)),          //
+      type("YElement", ElementName(family.instruction.y)),          //
+      type("Sum", integers ? "int" : "float"),                      //
+      type("Output", ElementName(epilogue.output)),                 //
+      type("Value",                                                 //
+           epilogue.output == DataType::kS32 ? "int" : "float"),    //
+      type("Before", ListSource(steps.before)),                     //
+      type("After", ListSource(steps.after)),                       //
+      constant("Major", "kXMajor", MajorName(family.x_major)),      //
+      constant("Major", "kYMajor", MajorName(family.y_major)),      //
+      constant("Store", "kStore", StoreName(epilogue.store)),       //
+      boolean("kPromoted", family.sum == Summation::kPromoted),     //
+      boolean("kStagesC", StagesC(family, config)),                 //
+      boolean("kAuxiliary", false),                                 //
+      boolean("kSplitK", config.split_k),                           //
+      constant("Schedule", "kSchedule",                             //
+               config.schedule == Schedule::kPingPong               //
+                   ? "Schedule::kPingPong"                          //
+                   : "Schedule::kCooperative"),                     //
+      constant("int", "kTileM", config.tile_m),                     //
+      constant("int", "kTileN", config.tile_n),                     //
+      constant("int", "kStages", config.stages),                    //
+      constant("int", "kConsumers", config.consumers),              //
+      constant("int", "kGroupsInFlight", config.groups_in_flight),  //
+      constant("int", "kSharedMemoryBytes",                         //
+               SharedMemoryBytes(family, config)),
+      "};\n");
 }
 
 }  // namespace
@@ -64,12 +152,16 @@ std::string ConfigSource(const Family& family, const Config& config) {
 absl::StatusOr<Instance> MakeInstance(const TemplateLibrary& templates,
                                       const Family& family,
                                       const Config& config) {
+  const StepLists steps = StepsOf(family, config);
   ASSIGN_OR_RETURN(
       std::string source,
       templates.Expand(absl::StrCat(
-          "#include \"common/types.h\"\n\nnamespace gemmd {\n\n",
-          ConfigSource(family, config), "\n}  // namespace gemmd\n\n",
-          "#include \"kernels/gemm.cu\"\n",
+          "#include \"common/types.h\"\n", StepIncludes(steps),
+          "\nnamespace gemmd {\n\n", ConfigSource(family, config, steps),
+          "\n}  // namespace gemmd\n\nnamespace gemmd::ptx {\n\n",
+          WgmmaSource(family.instruction, config.tile_n, family.x_major,
+                      family.y_major),
+          "\n}  // namespace gemmd::ptx\n\n", "#include \"kernels/gemm.cu\"\n",
           config.split_k ? "#include \"kernels/reduce.cu\"\n" : "")));
   return Instance{.name = KernelName(family, config),
                   .source = std::move(source),

@@ -1,5 +1,7 @@
 #include "service/gpu/launch.h"
 
+#include "jit/plan/launch_arithmetic.h"
+#include "jit/plan/tiling.h"
 #include "service/gpu/status.h"
 #include "service/gpu/tensor_map.h"
 
@@ -7,22 +9,40 @@ namespace gemmd::gpu {
 
 namespace {
 
+const void* Pointer(CUdeviceptr p) { return reinterpret_cast<const void*>(p); }
+
+EpilogueArguments MakeEpilogue(const jit::Problem& problem,
+                               const jit::Plan& plan,
+                               const LaunchMemory& memory) {
+  EpilogueArguments arguments = {};
+  arguments.rows = static_cast<int>(plan.rows);
+  arguments.columns = static_cast<int>(plan.columns);
+  arguments.alpha = problem.alpha;
+  arguments.beta = problem.beta;
+  if (plan.family.epilogue.reads_c) {
+    const jit::MatrixLayout c = problem.c();
+    arguments.c = Pointer(memory.c);
+    arguments.c_pitch = c.pitch_bytes() / jit::BytesOf(c.type);
+    arguments.c_matrix = c.lines() * arguments.c_pitch;
+  }
+  return arguments;
+}
+
 ReduceArguments MakeReduceArguments(const jit::Problem& problem,
                                     const jit::Plan& plan,
                                     const LaunchMemory& memory) {
   const jit::MatrixLayout d = problem.d();
-  return {.partials = reinterpret_cast<const float*>(memory.partials),
-          .c = reinterpret_cast<const void*>(memory.c),
+  constexpr int64_t kPartialBytes = 4;
+  return {.partials = Pointer(memory.partials),
           .d = reinterpret_cast<void*>(memory.d),
-          .partials_pitch =
-              plan.d.pitch_bytes / static_cast<int64_t>(sizeof(float)),
+          .auxiliary = nullptr,
+          .partials_pitch = plan.d.pitch_bytes / kPartialBytes,
           .pitch = d.pitch_bytes() / jit::BytesOf(d.type),
-          .width = static_cast<int>(d.width()),
-          .lines = static_cast<int>(d.lines()),
+          .lines = d.lines(),
+          .width = d.width(),
+          .matrices = static_cast<int>(plan.batch),
           .splits = plan.splits,
-          .partial_lines = plan.partial_lines,
-          .alpha = problem.alpha,
-          .beta = problem.beta};
+          .epilogue = MakeEpilogue(problem, plan, memory)};
 }
 
 // Launches `function` with its one parameter; `overlaps` lets it start while
@@ -62,41 +82,45 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
                                              const KernelFunctions& functions,
                                              const LaunchMemory& memory) {
   PreparedLaunch launch = {};
+  if (plan.config.split_k) {
+    launch.reduce_arguments = MakeReduceArguments(problem, plan, memory);
+    launch.reduce_grid = plan.reduce_grid;
+  }
+  launch.functions = functions;
+  if (plan.grid == 0) return launch;
+
   Arguments& arguments = launch.arguments;
+  const CUdeviceptr x = plan.exchanged ? memory.b : memory.a;
+  const CUdeviceptr y = plan.exchanged ? memory.a : memory.b;
+  ASSIGN_OR_RETURN(arguments.x, EncodeTensorMap(driver, plan.x, x));
+  ASSIGN_OR_RETURN(arguments.y, EncodeTensorMap(driver, plan.y, y));
   // Partial products go to the workspace; the reduction writes D.
   ASSIGN_OR_RETURN(
       arguments.d,
       EncodeTensorMap(driver, plan.d,
                       plan.config.split_k ? memory.partials : memory.d));
-  if (plan.depth > 0) {
-    const CUdeviceptr x = plan.exchanged ? memory.b : memory.a;
-    const CUdeviceptr y = plan.exchanged ? memory.a : memory.b;
-    ASSIGN_OR_RETURN(arguments.x, EncodeTensorMap(driver, plan.x, x));
-    ASSIGN_OR_RETURN(arguments.y, EncodeTensorMap(driver, plan.y, y));
-  } else {
-    // A kernel of depth 0 loads neither X nor Y, but may prefetch their maps,
-    // so these have to be valid ones.
-    arguments.x = arguments.d;
-    arguments.y = arguments.d;
-  }
-  if (plan.family.reads_c && !plan.config.split_k) {
+  if (jit::StagesC(plan.family, plan.config)) {
     ASSIGN_OR_RETURN(arguments.c, EncodeTensorMap(driver, plan.c, memory.c));
   }
-  arguments.rows = static_cast<int>(plan.rows);
-  arguments.columns = static_cast<int>(plan.columns);
-  arguments.depth = static_cast<int>(plan.depth);
-  arguments.raster_group = plan.raster_group;
-  arguments.alpha = problem.alpha;
-  arguments.beta = problem.beta;
-  arguments.splits = plan.splits;
-  arguments.partial_lines = plan.partial_lines;
-  if (plan.config.split_k) {
-    launch.reduce_arguments = MakeReduceArguments(problem, plan, memory);
-    launch.reduce_grid = plan.reduce_grid;
-  }
+  const int tile_rows =
+      static_cast<int>(jit::DivideUp(plan.rows, plan.config.tile_m));
+  const int tile_columns =
+      static_cast<int>(jit::DivideUp(plan.columns, plan.config.tile_n));
+  arguments.raster = RasterOf(tile_rows, tile_columns, plan.raster_group);
+  arguments.units = static_cast<int>(jit::Tiles(plan) * plan.splits);
+  arguments.stages = plan.stages;
+  arguments.passes = plan.passes;
+  arguments.x_planes = plan.x_planes;
+  arguments.y_planes = plan.y_planes;
+  arguments.x_matrices = plan.x_matrices;
+  arguments.y_matrices = plan.y_matrices;
+  const int stages = plan.stages * plan.passes;
+  arguments.splits = DivisorOf(plan.splits);
+  arguments.part_stages = stages / plan.splits;
+  arguments.longer_parts = stages % plan.splits;
+  arguments.epilogue = MakeEpilogue(problem, plan, memory);
 
   launch.overlaps_predecessor = plan.overlaps_predecessor;
-  launch.functions = functions;
   launch.grid = plan.grid;
   launch.threads = plan.threads;
   launch.shared_memory_bytes = plan.shared_memory_bytes;
@@ -104,9 +128,11 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
 }
 
 absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
-  RETURN_IF_ERROR(EnqueueGrid(stream, launch.functions.multiply, launch.grid,
-                              launch.threads, launch.shared_memory_bytes,
-                              launch.overlaps_predecessor, launch.arguments));
+  if (launch.grid != 0) {
+    RETURN_IF_ERROR(EnqueueGrid(stream, launch.functions.multiply, launch.grid,
+                                launch.threads, launch.shared_memory_bytes,
+                                launch.overlaps_predecessor, launch.arguments));
+  }
   if (launch.reduce_grid == 0) return absl::OkStatus();
   return EnqueueGrid(stream, launch.functions.reduce, launch.reduce_grid,
                      kReduceThreads, 0, /*overlaps=*/true,

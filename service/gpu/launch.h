@@ -13,7 +13,8 @@
 
 namespace gemmd::gpu {
 
-// Device memory of one product. Null where the plan does not use it.
+// Device memory of one product, operands in the forms that the plan asks for.
+// Null where the plan does not use it.
 struct LaunchMemory {
   CUdeviceptr a = 0;
   CUdeviceptr b = 0;
@@ -32,7 +33,7 @@ struct PreparedLaunch {
   Arguments arguments;
   ReduceArguments reduce_arguments;
   KernelFunctions functions;
-  int grid = 0;
+  int grid = 0;  // 0 for an empty product: only the reduction runs.
   int threads = 0;
   int shared_memory_bytes = 0;
   int reduce_grid = 0;  // 0 without a reduction.

@@ -10,10 +10,11 @@ namespace {
 
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap));
 
-absl::StatusOr<CUtensorMapDataType> MapType(jit::DataType type) {
-  switch (type) {
+CUtensorMapDataType MapType(const jit::TensorMapSpec& spec) {
+  switch (spec.type) {
     case jit::DataType::kF32:
-      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+      return spec.rounds_tf32 ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+                              : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
     case jit::DataType::kF16:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
     case jit::DataType::kBf16:
@@ -24,12 +25,10 @@ absl::StatusOr<CUtensorMapDataType> MapType(jit::DataType type) {
     case jit::DataType::kE5m2:
     case jit::DataType::kS8:
     case jit::DataType::kU8:
-      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     case jit::DataType::kB1:
       break;
   }
-  return absl::InternalError(
-      absl::StrCat("No tensor map has elements of type ", Name(type)));
+  return CU_TENSOR_MAP_DATA_TYPE_UINT8;
 }
 
 absl::StatusOr<CUtensorMapSwizzle> MapSwizzle(int swizzle_bytes) {
@@ -52,20 +51,22 @@ absl::StatusOr<CUtensorMapSwizzle> MapSwizzle(int swizzle_bytes) {
 absl::StatusOr<TensorMap> EncodeTensorMap(const DriverTable& driver,
                                           const jit::TensorMapSpec& spec,
                                           CUdeviceptr pointer) {
-  ASSIGN_OR_RETURN(const CUtensorMapDataType type, MapType(spec.type));
   ASSIGN_OR_RETURN(const CUtensorMapSwizzle swizzle,
                    MapSwizzle(spec.swizzle_bytes));
-  const cuuint64_t size[2] = {static_cast<cuuint64_t>(spec.width),
-                              static_cast<cuuint64_t>(spec.lines)};
-  const cuuint64_t stride_bytes[1] = {
-      static_cast<cuuint64_t>(spec.pitch_bytes)};
-  const cuuint32_t box[2] = {static_cast<cuuint32_t>(spec.box_width),
-                             static_cast<cuuint32_t>(spec.box_lines)};
-  const cuuint32_t element_strides[2] = {1, 1};
+  const cuuint64_t size[3] = {static_cast<cuuint64_t>(spec.width),
+                              static_cast<cuuint64_t>(spec.lines),
+                              static_cast<cuuint64_t>(spec.matrices)};
+  const cuuint64_t stride_bytes[2] = {
+      static_cast<cuuint64_t>(spec.pitch_bytes),
+      static_cast<cuuint64_t>(spec.matrix_bytes)};
+  const cuuint32_t box[3] = {static_cast<cuuint32_t>(spec.box_width),
+                             static_cast<cuuint32_t>(spec.box_lines), 1};
+  const cuuint32_t element_strides[3] = {1, 1, 1};
   CUtensorMap encoded;
   const CUresult result = driver.cuTensorMapEncodeTiled(
-      &encoded, type, 2, reinterpret_cast<void*>(pointer), size, stride_bytes,
-      box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+      &encoded, MapType(spec), 3, reinterpret_cast<void*>(pointer), size,
+      stride_bytes, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      swizzle,
       // Whole 256-byte pieces of a line: 2% on operands that are read once.
       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
@@ -75,6 +76,7 @@ absl::StatusOr<TensorMap> EncodeTensorMap(const DriverTable& driver,
         status.code(),
         absl::StrCat(status.message(), " for ", Name(spec.type), " ",
                      spec.width, "x", spec.lines, ", pitch ", spec.pitch_bytes,
+                     " bytes, ", spec.matrices, " of ", spec.matrix_bytes,
                      " bytes, box ", spec.box_width, "x", spec.box_lines,
                      ", swizzle ", spec.swizzle_bytes));
   }

@@ -1,6 +1,8 @@
-// What a GEMM kernel receives at launch. Included by the device code and by
-// the host code that fills it, so that there is one definition.
+// What kernels receive at launch. Included by the device code and by the host
+// code that fills it, so that there is one definition.
 #pragma once
+
+#include "common/geometry.h"
 
 namespace gemmd {
 
@@ -9,41 +11,77 @@ struct alignas(64) TensorMap {
   unsigned char bytes[128];
 };
 
-// The kernel computes P = alpha * X Y^T + beta * C, where X has `rows` lines
-// along the instruction's m and Y has `columns` along its n. Which of A and B
-// is X is the planner's choice.
+// Values that belong to the rows or columns of P; with step 0 the same one to
+// all of them.
+struct Along {
+  const float* values;
+  int step;
+};
+
+// What the epilogue's steps need; only what the config's steps read is set.
+// Rows and columns are those of P.
+struct EpilogueArguments {
+  int rows;
+  int columns;
+  float alpha;
+  float beta;
+  Along row_scale;
+  Along column_scale;
+  const float* bias;     // A value a row, or a value a column.
+  const float* d_scale;  // One value.
+  unsigned* amax;        // Bits of the greatest |value|; zero at first.
+  const int* row_bits;   // Set bits of every line of X, and of Y.
+  const int* column_bits;
+  // C where the copy engine does not stage it: lines of D's order.
+  const void* c;
+  long long c_pitch;   // Elements.
+  long long c_matrix;  // Elements from one matrix of a batch to the next.
+};
+
+// The kernel computes P = epilogue(X Y^T), where X has lines along the
+// instruction's m and Y along its n. Which of A and B is X is the planner's
+// choice. A batch has many P. All matrices of an operand lie in one tensor map
+// of three dimensions.
 struct Arguments {
   TensorMap x;
   TensorMap y;
-  TensorMap c;  // Encoded only when the config reads C and does not split k.
-  TensorMap d;
-  int rows;
-  int columns;
-  int depth;         // k; 0 gives beta * C and reads neither X nor Y.
-  int raster_group;  // Tiles along rows that share one pass over columns.
-  float alpha;
-  float beta;
-  // Split-k: the parts of k that different CTAs sum, 1 without. Part s goes to
-  // lines s * partial_lines and following of the matrix that `d` describes;
-  // kernels/reduce.cu adds them up.
-  int splits;
-  int partial_lines;
+  TensorMap c;          // Encoded only when the config stages C.
+  TensorMap d;          // The partial products of a split product.
+  TensorMap auxiliary;  // Encoded only when the config writes it.
+  Raster raster;
+  // A unit of work is a tile of one P over one part of k.
+  int units;
+  int stages;  // Of one pass over k, 128 bytes of a line each.
+  // Passes over k: one, or one for each pair of planes of X and Y (operands
+  // that are sums of several matrices). Two bits a pass name the plane.
+  int passes;
+  unsigned x_planes;
+  unsigned y_planes;
+  int x_matrices;  // From one P of a batch to the next: 0 when broadcast.
+  int y_matrices;
+  // Split-k: the parts of k that different CTAs sum, 1 without. Part s takes
+  // stages s, s + splits, ...: the first `longer_parts` parts one more than
+  // the others. Part s of P number p is matrix p * splits + s of `d`;
+  // kernels/reduce.cu adds the parts up.
+  Divisor splits;
+  int part_stages;
+  int longer_parts;
+  EpilogueArguments epilogue;
 };
 
-// Argument of the reduction that follows a split product:
-//   D = alpha * (sum of partial products) + beta * C, on lines of `width`.
+// Argument of the reduction that follows a split product, on lines of D. With
+// no parts at all it makes D of an empty product.
 struct ReduceArguments {
-  const float* partials;  // `splits` matrices of partial_lines lines.
-  const void* c;          // Read only when the config reads C.
+  const void* partials;  // f32, or s32 when sums are.
   void* d;
+  void* auxiliary;
   long long partials_pitch;  // Pitches in elements; multiples of 4.
-  long long pitch;           // Of C and D.
-  int width;
-  int lines;
+  long long pitch;           // Of D.
+  long long lines;           // Of a matrix.
+  long long width;
+  int matrices;
   int splits;
-  int partial_lines;
-  float alpha;
-  float beta;
+  EpilogueArguments epilogue;
 };
 
 inline constexpr int kReduceThreads = 256;  // Per CTA; any grid will do.

@@ -2,22 +2,40 @@
 // include no toolkit or standard header.
 #pragma once
 
+#include "common/geometry.h"
+
 namespace gemmd {
 
+using uint8 = unsigned char;
 using uint16 = unsigned short;
 using uint32 = unsigned int;
 using uint64 = unsigned long long;
 using int64 = long long;
-static_assert(sizeof(uint16) == 2 && sizeof(uint32) == 4 &&
-              sizeof(uint64) == 8);
+static_assert(sizeof(uint8) == 1 && sizeof(uint16) == 2 &&
+              sizeof(uint32) == 4 && sizeof(uint64) == 8);
 
-// Element types of matrices; only their size and identity matter, arithmetic
-// happens in the tensor core and in f32.
+// Element types of matrices, beside float and int; only their size and
+// identity matter, arithmetic happens in the tensor core, in f32 and in s32.
 struct BFloat16 {
   uint16 bits;
 };
 struct Float16 {
   uint16 bits;
+};
+struct E4m3 {
+  uint8 bits;
+};
+struct E5m2 {
+  uint8 bits;
+};
+struct S8 {
+  uint8 bits;
+};
+struct U8 {
+  uint8 bits;
+};
+struct EightBits {  // Of b1, the first in the lowest bit.
+  uint8 bits;
 };
 
 template <typename A, typename B>
@@ -27,40 +45,15 @@ inline constexpr bool kSame<A, A> = true;
 template <typename A, typename B>
 concept SameAs = kSame<A, B>;
 
-// Which dimension of an operand tile is contiguous in memory.
-enum class Major { kK, kMn };
-
-enum class Schedule {
-  kCooperative,  // All consumer warpgroups share one tile.
-  kPingPong,     // Two consumer warpgroups alternate, each with its own tile.
+template <bool kCondition, typename A, typename B>
+struct IfType {
+  using Type = A;
 };
-
-// Which dimension of P is contiguous in D.
-enum class Store {
-  kNormal,      // Columns, the instruction's n.
-  kTransposed,  // Rows, the instruction's m.
+template <typename A, typename B>
+struct IfType<false, A, B> {
+  using Type = B;
 };
-
-template <typename T>
-constexpr T Min(T a, T b) {
-  return a < b ? a : b;
-}
-constexpr int DivideUp(int a, int b) { return (a + b - 1) / b; }
-
-// Largest divisor of `n` that is a multiple of `unit` and at most `limit`.
-constexpr int LargestDivisor(int n, int unit, int limit) {
-  int best = unit;
-  for (int d = unit; d <= n && d <= limit; d += unit) {
-    if (n % d == 0) best = d;
-  }
-  return best;
-}
-
-// Largest power of two that divides `n` and is at most `limit`.
-constexpr int PowerOfTwoDivisor(int n, int limit) {
-  int best = 1;
-  while (2 * best <= limit && n % (2 * best) == 0) best *= 2;
-  return best;
-}
+template <bool kCondition, typename A, typename B>
+using If = typename IfType<kCondition, A, B>::Type;
 
 }  // namespace gemmd

@@ -1,18 +1,15 @@
 // A slab: kSlabColumns columns of a 64-row block of P, staged in shared memory
-// as the copy engine stores it, and the exchange between it and the
-// accumulator fragments of a warpgroup.
-//
-// Fragment of wgmma m64nN (PTX ISA, "Accumulator D"): warp w, lane l holds, for
-// the group of 8 columns g, elements 4g + {0, 1} at row 16w + l/4, columns
-// 8g + 2(l%4) + {0, 1}, and elements 4g + {2, 3} eight rows further down.
+// as the copy engine stores it, and the exchange between it and the patches
+// (pipeline/sum.h) of a warpgroup. Moves data only.
 #pragma once
 
 #include "common/arguments.h"
 #include "common/tiling.h"
+#include "pipeline/sum.h"
 #include "ptx/convert.h"
 #include "ptx/shared.h"
 #include "ptx/tma.h"
-#include "scheduler/raster.h"
+#include "scheduler/work.h"
 
 namespace gemmd {
 
@@ -27,13 +24,13 @@ template <IsConfig C>
 struct Slab {
   using T = Tiling<C>;
   using Staged = typename T::Staged;
+  using Value = typename T::Value;
   static constexpr bool kTransposed = C::kStore == Store::kTransposed;
   static constexpr int kGroups = T::kSlabColumns / 8;
 
   // Boxes of the copy engine: one, or for transposed f32 two of 32 rows.
   static constexpr int kBoxRows =
-      kTransposed ? Min(kInstructionM, kSwizzleBytes / T::kStagedBytes)
-                  : kInstructionM;
+      kTransposed ? T::kLineBytes / T::kStagedBytes : kInstructionM;
   static constexpr int kBoxes = kInstructionM / kBoxRows;
   static constexpr int kBoxBytes = T::kSlabBytes / kBoxes;
 
@@ -42,7 +39,8 @@ struct Slab {
     for (int box = 0; box < kBoxes; ++box) {
       const int row = at.row + box * kBoxRows;
       ptx::StoreBox(map, kTransposed ? row : at.column,
-                    kTransposed ? at.column : row, slab + box * kBoxBytes);
+                    kTransposed ? at.column : row, at.matrix,
+                    slab + box * kBoxBytes);
     }
   }
 
@@ -51,57 +49,65 @@ struct Slab {
     for (int box = 0; box < kBoxes; ++box) {
       const int row = at.row + box * kBoxRows;
       ptx::LoadBox(slab + box * kBoxBytes, map, kTransposed ? row : at.column,
-                   kTransposed ? at.column : row, barrier);
+                   kTransposed ? at.column : row, at.matrix, barrier);
     }
   }
 
-  // slab = alpha * accumulators + beta * slab, by all threads of a warpgroup.
-  // `first` is the first accumulator of the slab's columns.
-  template <int kCount>
-  static void Exchange(const float (&accumulators)[kCount], int first,
-                       float alpha, float beta, uint32 slab, int warp,
-                       int lane) {
+  // slab = transform(patch, slab), by all threads of a warpgroup, for every
+  // patch of the slab's groups of 8 columns: patch_of(group) is this thread's
+  // of a group, transform(patch, c, row, column) takes the place of its first
+  // element in the slab. `c` is zero unless the config stages C.
+  template <typename PatchOf, typename Transform>
+  static void Exchange(const PatchOf& patch_of, const Transform& transform,
+                       uint32 slab, int warp, int lane) {
     if constexpr (T::kStagedBytes == 2) {
 #pragma unroll
       for (int group = 0; group + 1 < kGroups; group += 2) {
-        Exchange16<4>(accumulators, first + 4 * group, alpha, beta,
-                      slab + MatrixOffset(warp, lane, group));
+        ExchangeMatrices<2>(patch_of, transform, group,
+                            slab + MatrixOffset(warp, lane, group), warp, lane);
       }
       if constexpr (kGroups % 2 == 1) {
-        Exchange16<2>(accumulators, first + 4 * (kGroups - 1), alpha, beta,
-                      slab + MatrixOffset(warp, lane % 16, kGroups - 1));
+        constexpr int kLast = kGroups - 1;
+        ExchangeMatrices<1>(patch_of, transform, kLast,
+                            slab + MatrixOffset(warp, lane % 16, kLast), warp,
+                            lane);
       }
     } else {
 #pragma unroll
-      for (int i = 0; i < 2 * kGroups; ++i) {
-        Exchange32(accumulators, first + 2 * i, alpha, beta, slab,
-                   16 * warp + lane / 4 + 8 * (i % 2),
-                   8 * (i / 2) + 2 * (lane % 4));
+      for (int group = 0; group < kGroups; ++group) {
+        ExchangeElements(patch_of, transform, group, slab, warp, lane);
       }
     }
   }
 
  private:
+  // Where this thread's patch of a group begins.
+  static int RowOf(int warp, int lane) { return 16 * warp + lane / 4; }
+  static int ColumnOf(int group, int lane) {
+    return 8 * group + 2 * (lane % 4);
+  }
+
   // Where `lane` addresses its row of 8 elements for two column groups.
   static uint32 MatrixOffset(int warp, int lane, int group) {
     if constexpr (kTransposed) {
       const int column = 8 * group + lane % 8 + lane / 16 * 8;
       const int chunk = 2 * warp + lane / 8 % 2;
-      return Swizzle<kSwizzleBytes>(column * kSwizzleBytes + chunk * 16);
+      return Swizzle<T::kLineBytes>(column * T::kLineBytes + chunk * 16);
     } else {
-      constexpr int kLineBytes = T::kSlabColumns * 2;
       const int row = 16 * warp + lane % 16;
       const int chunk = group + lane / 16;
-      return Swizzle<kLineBytes>(row * kLineBytes + chunk * 16);
+      return Swizzle<T::kLineBytes>(row * T::kLineBytes + chunk * 16);
     }
   }
 
-  // kMatrices 8x8 matrices: rows 0 to 7 and 8 to 15 of one or two groups.
-  template <int kMatrices, int kCount>
-  static void Exchange16(const float (&accumulators)[kCount], int first,
-                         float alpha, float beta, uint32 address) {
-    uint32 v[kMatrices];
-    if constexpr (T::kReadsC) {
+  // 16-bit elements of kCount groups: two 8x8 matrices each, rows 0 to 7 and
+  // 8 to 15.
+  template <int kCount, typename PatchOf, typename Transform>
+  static void ExchangeMatrices(const PatchOf& patch_of,
+                               const Transform& transform, int first,
+                               uint32 address, int warp, int lane) {
+    uint32 v[2 * kCount];
+    if constexpr (C::kStagesC) {
       if constexpr (kTransposed) {
         ptx::LoadMatrixTransposed(address, v);
       } else {
@@ -109,15 +115,17 @@ struct Slab {
       }
     }
 #pragma unroll
-    for (int i = 0; i < kMatrices; ++i) {
-      float low = alpha * accumulators[first + 2 * i];
-      float high = alpha * accumulators[first + 2 * i + 1];
-      if constexpr (T::kReadsC) {
-        const ptx::Pair c = ptx::Unpack<Staged>(v[i]);
-        low += beta * c.first;
-        high += beta * c.second;
+    for (int i = 0; i < kCount; ++i) {
+      Patch<Value> c = {};
+      if constexpr (C::kStagesC) {
+        const ptx::Pair above = ptx::Unpack<Staged>(v[2 * i]);
+        const ptx::Pair below = ptx::Unpack<Staged>(v[2 * i + 1]);
+        c = {{{above.first, above.second}, {below.first, below.second}}};
       }
-      v[i] = ptx::Pack<Staged>(low, high);
+      const Patch<Value> d = transform(
+          patch_of(first + i), c, RowOf(warp, lane), ColumnOf(first + i, lane));
+      v[2 * i] = ptx::Pack<Staged>(d.at[0][0], d.at[0][1]);
+      v[2 * i + 1] = ptx::Pack<Staged>(d.at[1][0], d.at[1][1]);
     }
     if constexpr (kTransposed) {
       ptx::StoreMatrixTransposed(address, v);
@@ -126,35 +134,62 @@ struct Slab {
     }
   }
 
-  // Elements (row, column) and (row, column + 1).
-  template <int kCount>
-  static void Exchange32(const float (&accumulators)[kCount], int first,
-                         float alpha, float beta, uint32 slab, int row,
-                         int column) {
-    float low = alpha * accumulators[first];
-    float high = alpha * accumulators[first + 1];
+  // Elements of 32 or 8 bits, two by two.
+  template <typename PatchOf, typename Transform>
+  static void ExchangeElements(const PatchOf& patch_of,
+                               const Transform& transform, int group,
+                               uint32 slab, int warp, int lane) {
+    const int row = RowOf(warp, lane);
+    const int column = ColumnOf(group, lane);
+    Patch<Value> c = {};
+    if constexpr (C::kStagesC) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        c.at[half][0] = LoadElement(slab, row + 8 * half, column);
+        c.at[half][1] = LoadElement(slab, row + 8 * half, column + 1);
+      }
+    }
+    const Patch<Value> d = transform(patch_of(group), c, row, column);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      StorePair(slab, row + 8 * half, column, d.at[half][0], d.at[half][1]);
+    }
+  }
+
+  static Value LoadElement(uint32 slab, int row, int column) {
+    Staged element;
+    ptx::LoadShared(slab + ElementOffset(row, column), element);
+    return ptx::Widen(element);
+  }
+
+  static void StorePair(uint32 slab, int row, int column, Value first,
+                        Value second) {
     const uint32 address = slab + ElementOffset(row, column);
     const uint32 next = slab + ElementOffset(row, column + 1);
-    if constexpr (T::kReadsC) {
-      low += beta * ptx::LoadShared(address);
-      high += beta * ptx::LoadShared(next);
-    }
-    if constexpr (kTransposed) {
-      ptx::StoreShared(address, low);
-      ptx::StoreShared(next, high);
+    if constexpr (T::kStagedBytes == 1) {
+      const uint32 pair = ptx::Pack<Staged>(first, second);
+      if constexpr (kTransposed) {
+        ptx::StoreShared8(address, pair);
+        ptx::StoreShared8(next, pair >> 8);
+      } else {
+        ptx::StoreShared16(address, pair);
+      }
+    } else if constexpr (kTransposed) {
+      ptx::StoreShared(address, first);
+      ptx::StoreShared(next, second);
     } else {
-      ptx::StoreShared(address, low, high);
+      ptx::StoreShared(address, first, second);
     }
   }
 
   static uint32 ElementOffset(int row, int column) {
     if constexpr (kTransposed) {
       return row / kBoxRows * kBoxBytes +
-             Swizzle<kSwizzleBytes>(column * kSwizzleBytes +
-                                    row % kBoxRows * 4);
+             Swizzle<T::kLineBytes>(column * T::kLineBytes +
+                                    row % kBoxRows * T::kStagedBytes);
     } else {
-      constexpr int kLineBytes = T::kSlabColumns * 4;
-      return Swizzle<kLineBytes>(row * kLineBytes + column * 4);
+      return Swizzle<T::kLineBytes>(row * T::kLineBytes +
+                                    column * T::kStagedBytes);
     }
   }
 };

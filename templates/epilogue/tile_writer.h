@@ -1,6 +1,7 @@
-// Writes a warpgroup's accumulators to D, slab by slab through two buffers:
-// while the copy engine stores one, the other is filled. When the config
-// reads C, each slab of C lands in the buffer that its slab of D leaves from.
+// Writes a warpgroup's sums to D, slab by slab through two buffers: while the
+// copy engine stores one, the other is filled. When the config stages C, each
+// slab of C lands in the buffer that its slab of D leaves from. A config with
+// an auxiliary output makes every slab twice.
 //
 // Used by all 128 threads of one consumer warpgroup; one elected thread of its
 // first warp talks to the copy engine.
@@ -8,12 +9,14 @@
 
 #include "common/arguments.h"
 #include "common/tiling.h"
+#include "epilogue/finish.h"
 #include "epilogue/slab.h"
+#include "pipeline/sum.h"
 #include "ptx/barrier.h"
 #include "ptx/fence.h"
 #include "ptx/thread.h"
 #include "ptx/tma.h"
-#include "scheduler/raster.h"
+#include "scheduler/work.h"
 
 namespace gemmd {
 
@@ -28,6 +31,7 @@ class TileWriter {
   TileWriter(const Arguments& arguments, uint32 staging, uint32 barriers,
              int consumer, int warp, int lane)
       : arguments_(arguments),
+        finish_(arguments.epilogue),
         staging_(staging),
         barriers_(barriers),
         consumer_(consumer),
@@ -43,32 +47,41 @@ class TileWriter {
   // Starts to fetch the first slab of C of the tile at `at`. The buffer is
   // free: its last store was waited for before the newest one was issued.
   void Prefetch(Tile at) {
-    if constexpr (T::kReadsC) {
+    if constexpr (C::kStagesC) {
       if (IsLeader()) LoadC(at, buffer_);
     }
   }
 
-  void Write(const float (&accumulators)[T::kBlocks][C::kTileN / 2], Tile at) {
+  void Write(const SumOf<C>& sums, Tile at) {
 #pragma unroll
-    for (int i = 0; i < T::kBlocks * T::kSlabs; ++i) {
-      const int block = i / T::kSlabs;
-      const int slab = i % T::kSlabs;
+    for (int i = 0; i < kSlabs; ++i) {
+      const Tile corner = SlabAt(at, i);
       const uint32 buffer = staging_ + buffer_ * T::kSlabBytes;
-      if constexpr (T::kReadsC) {
+      const bool whole = i % kOutputs == kOutputs - 1;
+      if constexpr (C::kStagesC) {
         ptx::Wait(barriers_ + 8 * buffer_, phases_ >> buffer_ & 1);
         phases_ ^= 1u << buffer_;
       }
-      Slab<C>::Exchange(accumulators[block], slab * T::kSlabColumns / 2,
-                        C::kSplitK ? 1.0f : arguments_.alpha, arguments_.beta,
-                        buffer, warp_, lane_);
+      Slab<C>::Exchange(
+          [&](int group) {
+            return sums.At(BlockOf(i), ColumnOf(i) / 8 + group);
+          },
+          [&](const auto& patch, const auto& c, int row, int column) {
+            return finish_(
+                patch, c,
+                {corner.row + row, corner.column + column, corner.matrix},
+                whole);
+          },
+          buffer, warp_, lane_);
       ptx::FenceAsyncShared();
       // Past this barrier the slab is complete and the other buffer is free.
       if (IsLeader()) ptx::WaitStoresRead();
       SyncWarpgroup();
       if (IsLeader()) {
-        Slab<C>::Store(&arguments_.d, SlabAt(at, i), buffer);
+        Slab<C>::Store(whole ? &arguments_.d : &arguments_.auxiliary, corner,
+                       buffer);
         ptx::CommitStores();
-        if (T::kReadsC && i + 1 < T::kBlocks * T::kSlabs) {
+        if (C::kStagesC && i + 1 < kSlabs) {
           LoadC(SlabAt(at, i + 1), buffer_ ^ 1);
         }
       }
@@ -78,7 +91,8 @@ class TileWriter {
 
   // Before the CTA exits and gives its shared memory back. What the stores
   // write is visible when the grid is complete.
-  void Finish() {
+  void End() {
+    finish_.End();
     if (IsLeader()) ptx::WaitStoresRead();
   }
 
@@ -96,9 +110,16 @@ class TileWriter {
 
   bool IsLeader() const { return warp_ == 0 && ptx::ElectOne(); }
 
+  // Slab number `i`, counting every output.
+  static constexpr int kOutputs = C::kAuxiliary ? 2 : 1;
+  static constexpr int kSlabs = T::kBlocks * T::kSlabs * kOutputs;
+  static constexpr int BlockOf(int i) { return i / kOutputs / T::kSlabs; }
+  static constexpr int ColumnOf(int i) {
+    return i / kOutputs % T::kSlabs * T::kSlabColumns;
+  }
   static Tile SlabAt(Tile tile, int i) {
-    return {tile.row + i / T::kSlabs * kInstructionM,
-            tile.column + i % T::kSlabs * T::kSlabColumns};
+    return {tile.row + BlockOf(i) * kInstructionM, tile.column + ColumnOf(i),
+            tile.matrix};
   }
 
   void LoadC(Tile at, uint32 buffer) {
@@ -109,6 +130,7 @@ class TileWriter {
   }
 
   const Arguments& arguments_;
+  Finish<C> finish_;
   const uint32 staging_;
   const uint32 barriers_;
   const int consumer_;

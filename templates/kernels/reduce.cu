@@ -1,8 +1,11 @@
 // Ends a split product: adds the partial products in ascending order, so that
-// the same request gives the same bits, and applies alpha, beta and C. Each
-// thread makes four neighbouring elements of a line. Grid-stride.
+// the same request gives the same bits, and takes the sums to D through the
+// config's steps. Without parts it makes D of an empty product. Each thread
+// makes four neighbouring elements of a line; what it writes beyond the line's
+// end is padding. Grid-stride.
 #include "common/arguments.h"
 #include "common/types.h"
+#include "epilogue/steps/step.h"
 #include "ptx/convert.h"
 #include "ptx/grid.h"
 #include "ptx/memory.h"
@@ -12,41 +15,80 @@ namespace gemmd {
 
 constexpr int kQuad = 4;
 
-// Elements [column, column + 4) of a line of C, as far as they exist.
-void AddC(float (&sum)[kQuad], const Config::Output* c, int count, float beta) {
-#pragma unroll
-  for (int i = 0; i < kQuad; ++i) {
-    if (i < count) sum[i] += beta * ptx::Widen(c[i]);
-  }
-}
+template <typename T>
+struct alignas(kQuad * sizeof(T)) Quad {
+  T at[kQuad];
+};
 
-void Reduce(const ReduceArguments& a, int64 first, int64 step) {
-  const int quads = DivideUp(a.width, kQuad);
-  const auto* c = static_cast<const Config::Output*>(a.c);
-  auto* d = static_cast<Config::Output*>(a.d);
-  for (int64 i = first; i < int64{quads} * a.lines; i += step) {
-    const int64 line = i / quads;
-    const int column = i % quads * kQuad;
-    const int count = Min(a.width - column, kQuad);
-    const float* partial = a.partials + line * a.partials_pitch + column;
-    float sum[kQuad] = {};
-#pragma unroll 4
-    for (int split = 0; split < a.splits; ++split) {
-      const ptx::Word word = ptx::Load(reinterpret_cast<const ptx::Word*>(
-          partial + split * a.partial_lines * a.partials_pitch));
-#pragma unroll
-      for (int j = 0; j < kQuad; ++j) sum[j] += ptx::AsFloat(word.part[j]);
+class Reduction {
+ public:
+  using Sum = Config::Sum;
+  using Value = Config::Value;
+  using Output = Config::Output;
+
+  explicit Reduction(const ReduceArguments& arguments) : a_(arguments) {}
+
+  void Run(int64 first, int64 step) {
+    const int64 quads = (a_.width + kQuad - 1) / kQuad;
+    const int64 per_matrix = quads * a_.lines;
+    for (int64 i = first; i < per_matrix * a_.matrices; i += step) {
+      const int64 matrix = i / per_matrix;
+      const int64 line = i % per_matrix / quads;
+      Make(matrix, line, i % quads * kQuad);
     }
+    before_.Finish(a_.epilogue);
+    after_.Finish(a_.epilogue);
+  }
+
+ private:
+  Quad<Sum> Add(int64 matrix, int64 line, int64 column) const {
+    const Sum* partial =
+        static_cast<const Sum*>(a_.partials) +
+        (matrix * a_.splits * a_.lines + line) * a_.partials_pitch + column;
+    Quad<Sum> sum = {};
+#pragma unroll 4
+    for (int split = 0; split < a_.splits; ++split) {
+      const auto part = *reinterpret_cast<const Quad<Sum>*>(
+          partial + split * a_.lines * a_.partials_pitch);
 #pragma unroll
-    for (float& value : sum) value *= a.alpha;
-    const int64 at = line * a.pitch + column;
-    if constexpr (Config::kReadsC) AddC(sum, c + at, count, a.beta);
+      for (int j = 0; j < kQuad; ++j) sum.at[j] += part.at[j];
+    }
+    return sum;
+  }
+
+  void Make(int64 matrix, int64 line, int64 column) {
+    const Quad<Sum> sum = Add(matrix, line, column);
+    Quad<Output> auxiliary, d;
 #pragma unroll
     for (int j = 0; j < kQuad; ++j) {
-      if (j < count) d[at + j] = ptx::Narrow<Config::Output>(sum[j]);
+      const int along = static_cast<int>(column) + j;
+      const int across = static_cast<int>(line);
+      const bool normal = Config::kStore == Store::kNormal;
+      Element<Value> element = {
+          static_cast<Value>(sum.at[j]),
+          Value(0),
+          {normal ? across : along, normal ? along : across,
+           static_cast<int>(matrix)}};
+      before_.Apply(a_.epilogue, element);
+      if constexpr (Config::kAuxiliary) {
+        auxiliary.at[j] = ptx::Narrow<Output>(element.value);
+      }
+      after_.Apply(a_.epilogue, element);
+      d.at[j] = ptx::Narrow<Output>(element.value);
     }
+    const int64 at = (matrix * a_.lines + line) * a_.pitch + column;
+    if constexpr (Config::kAuxiliary) Put(a_.auxiliary, at, auxiliary);
+    Put(a_.d, at, d);
   }
-}
+
+  static void Put(void* to, int64 at, const Quad<Output>& quad) {
+    *reinterpret_cast<Quad<Output>*>(static_cast<Output*>(to) + at) = quad;
+  }
+
+  const ReduceArguments& a_;
+  Config::Before before_;
+  Config::After after_;
+};
 
 }  // namespace gemmd
 
@@ -55,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(gemmd::kReduceThreads)
   using namespace gemmd;
   ptx::LaunchDependents();
   ptx::WaitForDependencies();
-  Reduce(arguments,
-         int64{ptx::CtaIndex()} * kReduceThreads + ptx::ThreadIndex(),
-         int64{ptx::CtaCount()} * kReduceThreads);
+  Reduction(arguments).Run(
+      int64{ptx::CtaIndex()} * kReduceThreads + ptx::ThreadIndex(),
+      int64{ptx::CtaCount()} * kReduceThreads);
 }

@@ -1,9 +1,10 @@
-// One operand's part of a stage: kLines x 64 elements of 16 bits in shared
+// One operand's part of a stage: kLines lines by 128 bytes of k in shared
 // memory, swizzled over 128 bytes, and the descriptors by which wgmma reads
 // it. PTX ISA, "Shared Memory Matrix Layout" and "Matrix Descriptor Format".
 //
 // k-major: kLines lines of 128 bytes along k.
-// mn-major: slabs of 64 lines; a slab holds 64 lines of k, 128 bytes along mn.
+// mn-major, 16-bit types only: slabs of 64 lines; a slab holds 64 lines of k,
+// 128 bytes along mn.
 #pragma once
 
 #include "common/arguments.h"
@@ -15,24 +16,26 @@ namespace gemmd {
 
 template <typename Element, Major kMajor, int kLines>
 struct OperandTile {
+  // Elements in 128 bytes: of k in a stage, of mn in a slab.
   static constexpr int kSpan = kSwizzleBytes / sizeof(Element);
   static constexpr int kSlabBytes = kSpan * kSwizzleBytes;
   static constexpr int kSlabs = DivideUp(kLines, kSpan);
   static constexpr bool kKMajor = kMajor == Major::kK;
-  static constexpr int kBytes =
-      kKMajor ? kLines * kSwizzleBytes : kSlabs * kSlabBytes;
+  static constexpr int kBytes = OperandTileBytes(kMajor, kLines);
   static_assert(kBytes % 1024 == 0);
+  static_assert(kKMajor || sizeof(Element) == 2);
 
-  // Copies lines [line, line + kLines) of the k range that starts at `k`.
-  static void Load(uint32 to, const TensorMap* map, int line, int k,
-                   uint32 barrier) {
+  // Copies lines [line, line + kLines) of the given stage of k of a matrix.
+  static void Load(uint32 to, const TensorMap* map, int line, int stage,
+                   int matrix, uint32 barrier) {
+    const int k = stage * kSpan;
     if constexpr (kKMajor) {
-      ptx::LoadBox(to, map, k, line, barrier);
+      ptx::LoadBox(to, map, k, line, matrix, barrier);
     } else {
 #pragma unroll
       for (int slab = 0; slab < kSlabs; ++slab) {
         ptx::LoadBox(to + slab * kSlabBytes, map, line + slab * kSpan, k,
-                     barrier);
+                     matrix, barrier);
       }
     }
   }

@@ -16,19 +16,53 @@ inline void StoreShared(uint32 address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
 
+inline void StoreShared(uint32 address, int value) {
+  asm volatile("st.shared.s32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
 inline void StoreShared(uint32 address, float first, float second) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(first),
                "f"(second)
                : "memory");
 }
 
-inline float LoadShared(uint32 address) {
-  float value;
+inline void StoreShared(uint32 address, int first, int second) {
+  asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(address), "r"(first),
+               "r"(second)
+               : "memory");
+}
+
+// The low 16 or 8 bits of `value`.
+inline void StoreShared16(uint32 address, uint32 value) {
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(address),
+               "h"(static_cast<uint16>(value))
+               : "memory");
+}
+
+inline void StoreShared8(uint32 address, uint32 value) {
+  asm volatile("st.shared.b8 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+inline void LoadShared(uint32 address, float& value) {
   asm volatile("ld.shared.f32 %0, [%1];"
                : "=f"(value)
                : "r"(address)
                : "memory");
-  return value;
+}
+
+inline void LoadShared(uint32 address, int& value) {
+  asm volatile("ld.shared.s32 %0, [%1];"
+               : "=r"(value)
+               : "r"(address)
+               : "memory");
+}
+
+// An element of 8 bits.
+template <typename T>
+inline void LoadShared(uint32 address, T& element) {
+  uint32 bits;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(bits) : "r"(address) : "memory");
+  element = {static_cast<uint8>(bits)};
 }
 
 // Four 8x8 matrices of 16-bit elements. Lanes 8i to 8i + 7 give the row

@@ -1,7 +1,7 @@
 // The tensor memory accelerator: copies of boxes between matrices described
 // by tensor maps and shared memory. Coordinates are in elements, the
-// contiguous dimension first; what lies outside the matrix is read as zero
-// and not written. PTX ISA, cp.async.bulk.tensor.
+// contiguous dimension first, and the number of the matrix; what lies outside
+// the matrix is read as zero and not written. PTX ISA, cp.async.bulk.tensor.
 #pragma once
 
 #include "common/arguments.h"
@@ -13,22 +13,23 @@ inline void PrefetchTensorMap(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// Box at (x, y) to shared memory; its bytes complete on `barrier`.
-inline void LoadBox(uint32 to, const TensorMap* map, int x, int y,
+// Box at (x, y) of matrix z to shared memory; its bytes complete on `barrier`.
+inline void LoadBox(uint32 to, const TensorMap* map, int x, int y, int z,
                     uint32 barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-      ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
-      "l"(map), "r"(x), "r"(y), "r"(barrier)
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+      ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
 
-// Box from shared memory to (x, y), part of the current store group.
-inline void StoreBox(const TensorMap* map, int x, int y, uint32 from) {
+// Box from shared memory to (x, y) of matrix z, part of the current store
+// group.
+inline void StoreBox(const TensorMap* map, int x, int y, int z, uint32 from) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
-      "[%0, {%1, %2}], [%3];" ::"l"(map),
-      "r"(x), "r"(y), "r"(from)
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
+      "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
+      "r"(x), "r"(y), "r"(z), "r"(from)
       : "memory");
 }
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/source/wgmma_source.h"
 #include "service/gpu/module.h"
 #include "tests/bench/device_code.h"
 #include "tests/bench/kernel_texts.h"
@@ -14,17 +15,21 @@ absl::StatusOr<jit::Instance> CeilingInstance(
   const bool bf16 = input == jit::DataType::kBf16;
   ASSIGN_OR_RETURN(const jit::Instance repitch,
                    jit::MakeRepitchInstance(templates));
-  ASSIGN_OR_RETURN(std::string source,
-                   templates.Expand(absl::StrCat(
-                       kElementsText, kArgumentsText,
-                       "#include \"common/types.h\"\n"
-                       "namespace gemmd::bench {\n"
-                       "using Input = ",
-                       bf16 ? "BFloat16" : "Float16",
-                       ";\n"
-                       "constexpr Element kInput = Element::",
-                       bf16 ? "kBf16" : "kF16",
-                       ";\n}  // namespace gemmd::bench\n", kCeilingText)));
+  ASSIGN_OR_RETURN(
+      std::string source,
+      templates.Expand(absl::StrCat(
+          kElementsText, kArgumentsText,
+          "#include \"common/types.h\"\n"
+          "namespace gemmd::bench {\n"
+          "using Input = ",
+          bf16 ? "BFloat16" : "Float16",
+          ";\n"
+          "constexpr Element kInput = Element::",
+          bf16 ? "kBf16" : "kF16",
+          ";\n}  // namespace gemmd::bench\nnamespace gemmd::ptx {\n",
+          jit::WgmmaSource({input, input, jit::DataType::kF32}, kCeilingN,
+                           jit::Major::kK, jit::Major::kK),
+          "}  // namespace gemmd::ptx\n", kCeilingText)));
   return jit::Instance{.name = absl::StrCat("bench_ceiling_", Name(input)),
                        .source = std::move(source),
                        .options = repitch.options};

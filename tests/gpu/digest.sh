@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 shaping=(
   compile_options cost_model data_type form instance instruction kernel_name
   launch_arithmetic
-  layout plan planner problem template_library tiling
+  layout plan planner problem template_library tiling wgmma_source
 )
 {
   find templates -type f \( -name '*.h' -o -name '*.cu' \)

@@ -28,13 +28,13 @@ constexpr int64_t kHuge = 223606;  // kHuge^2 bf16 elements are 100 GB.
 
 const Bad kBad[] = {
     {"NegativeDimension", grpc::INVALID_ARGUMENT,
-     "problem.m is -3; allowed: 0 to 2147483647",
+     "problem.m is -3; allowed: 0 to 2147483392",
      [](auto& r) { ProblemOf(r).set_m(-3); }},
     {"OverflowingDimension", grpc::INVALID_ARGUMENT,
-     "problem.k is 9223372036854775807; allowed: 0 to 2147483647",
+     "problem.k is 9223372036854775807; allowed: 0 to 2147483392",
      [](auto& r) { ProblemOf(r).set_k(INT64_MAX); }},
     {"LeadingDimensionBelowWidth", grpc::INVALID_ARGUMENT,
-     "a.inline.leading_dimension is 4; allowed: 0 or 5 to 2147483647",
+     "a.inline.leading_dimension is 4; allowed: 0 or 5 to 2147483392",
      [](auto& r) {
        r.mutable_header()
            ->mutable_a()
@@ -42,7 +42,7 @@ const Bad kBad[] = {
            ->set_leading_dimension(4);
      }},
     {"LeadingDimensionOfDBelowWidth", grpc::INVALID_ARGUMENT,
-     "d.inline.leading_dimension is 1; allowed: 0 or 4 to 2147483647",
+     "d.inline.leading_dimension is 1; allowed: 0 or 4 to 2147483392",
      [](auto& r) {
        r.mutable_header()
            ->mutable_d()

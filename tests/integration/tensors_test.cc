@@ -389,7 +389,7 @@ TEST_F(TensorsTest, CreationsThatMakeNoSenseAreRefused) {
       {grpc::INVALID_ARGUMENT, "dtype is unspecified",
        [](auto& r) { r.clear_dtype(); }},
       {grpc::INVALID_ARGUMENT, "count is -1", [](auto& r) { r.set_count(-1); }},
-      {grpc::INVALID_ARGUMENT, "rows is 0; allowed: 1 to 2147483647",
+      {grpc::INVALID_ARGUMENT, "rows is 0; allowed: 1 to 2147483392",
        [](auto& r) { r.set_rows(0); }},
       {grpc::INVALID_ARGUMENT, "columns is -1",
        [](auto& r) { r.set_columns(-1); }},

@@ -14,6 +14,7 @@ struct FillArguments {
   long long lines;
   unsigned seed;
   Element element;
+  unsigned last_mask;  // Bits that the last byte of a line may have.
 };
 
 // compare.cu: adds to `mismatches` the elements of which
@@ -53,6 +54,7 @@ struct CeilingArguments {
   unsigned seed;
 };
 
+inline constexpr int kCeilingN = 256;
 inline constexpr int kCeilingInstructions = 16;
 inline constexpr int kCeilingSharedBytes = 4 * (2 * 64 + 256) * 128;
 

@@ -9,14 +9,14 @@
 
 namespace gemmd::bench {
 
-constexpr int kN = 256;
+constexpr int kN = kCeilingN;
 constexpr int kStages = 4;
 constexpr int kXBytes = 2 * 64 * 128;  // One tile of 64 lines per warpgroup.
 constexpr int kYBytes = kN * 128;
 constexpr int kStageBytes = kXBytes + kYBytes;
 static_assert(kStages * kStageBytes == kCeilingSharedBytes);
 
-using Instruction = ptx::Wgmma<Input, kN>;
+using Instruction = ptx::Wgmma;
 
 // k-major, swizzled over 128 bytes: see pipeline/operand_tile.h.
 uint64 Descriptor(uint32 address) {
@@ -52,8 +52,8 @@ extern "C" __global__ void __launch_bounds__(gemmd::bench::kThreads, 1)
       ptx::WgmmaFence();
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
-        Instruction::template Issue<0, 0>(accumulators, x + 2 * step,
-                                          y + 2 * step, i + stage + step);
+        Instruction::Issue(accumulators, x + 2 * step, y + 2 * step,
+                           i + stage + step);
       }
       ptx::WgmmaCommit();
       ptx::WgmmaWait<1>();

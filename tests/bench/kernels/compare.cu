@@ -2,10 +2,14 @@
 namespace gemmd::bench {
 
 float Load(Element element, const char* line, long long i) {
-  return Decode(element,
-                BytesOf(element) == 4
-                    ? reinterpret_cast<const unsigned*>(line)[i]
-                    : reinterpret_cast<const unsigned short*>(line)[i]);
+  switch (BytesOf(element)) {
+    case 4:
+      return Decode(element, reinterpret_cast<const unsigned*>(line)[i]);
+    case 2:
+      return Decode(element, reinterpret_cast<const unsigned short*>(line)[i]);
+    default:
+      return Decode(element, reinterpret_cast<const unsigned char*>(line)[i]);
+  }
 }
 
 }  // namespace gemmd::bench

@@ -5,50 +5,132 @@
 
 namespace gemmd::bench {
 
-enum class Element : int { kBf16, kF16, kF32 };
+// kBits stands for eight elements of b1: their byte.
+enum class Element : int {
+  kBf16,
+  kF16,
+  kF32,
+  kE4m3,
+  kE5m2,
+  kS8,
+  kU8,
+  kBits,
+  kS32
+};
 
 constexpr int BytesOf(Element element) {
-  return element == Element::kF32 ? 4 : 2;
+  switch (element) {
+    case Element::kF32:
+    case Element::kS32:
+      return 4;
+    case Element::kBf16:
+    case Element::kF16:
+      return 2;
+    default:
+      return 1;
+  }
 }
 
-// Bits of `value`, rounded to nearest even. f16: |value| is at most 1, and
-// below 2^-14 it becomes zero.
+// A small floating type: bits of its fraction, bias of its exponent.
+struct Small {
+  int fraction;
+  int bias;
+};
+
+constexpr Small SmallOf(Element element) {
+  switch (element) {
+    case Element::kE4m3:
+      return {3, 7};
+    case Element::kE5m2:
+      return {2, 15};
+    default:
+      return {10, 15};  // f16.
+  }
+}
+
+inline float PowerOfTwo(int exponent) {
+  return __builtin_bit_cast(float,
+                            static_cast<unsigned>(127 + exponent) << 23);
+}
+
+// Bits of a |value| of at most 1 without its sign, rounded to nearest even.
+inline unsigned EncodeSmall(Small type, float magnitude) {
+  const unsigned bits = __builtin_bit_cast(unsigned, magnitude);
+  const int least = 1 - type.bias;  // Exponent of subnormal numbers.
+  int exponent = static_cast<int>(bits >> 23) - 127;
+  if (exponent < least) exponent = least;
+  const float scaled = magnitude * PowerOfTwo(type.fraction - exponent);
+  auto units = static_cast<unsigned>(scaled);
+  const float rest = scaled - static_cast<float>(units);
+  if (rest > 0.5f || (rest == 0.5f && units % 2 == 1)) ++units;
+  return (static_cast<unsigned>(exponent - least) << type.fraction) + units;
+}
+
+inline float DecodeSmall(Small type, unsigned magnitude) {
+  const auto exponent = static_cast<int>(magnitude >> type.fraction);
+  const unsigned fraction = magnitude & ((1u << type.fraction) - 1);
+  if (exponent == 0) {
+    return static_cast<float>(fraction) *
+           PowerOfTwo(1 - type.bias - type.fraction);
+  }
+  return static_cast<float>(fraction + (1u << type.fraction)) *
+         PowerOfTwo(exponent - type.bias - type.fraction);
+}
+
+// Bits of an element for `value` in (-1, 1): rounded to nearest even; integers
+// spread it over their range.
 inline unsigned Encode(Element element, float value) {
   const unsigned bits = __builtin_bit_cast(unsigned, value);
   const unsigned sign = bits >> 31;
-  const unsigned magnitude = bits & 0x7fffffff;
+  const float magnitude = value < 0 ? -value : value;
   switch (element) {
     case Element::kBf16:
       return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    case Element::kF16: {
-      // Exponents are biased by 127 in f32, by 15 in f16.
-      constexpr unsigned kBias = (127 - 15) << 10;
-      const unsigned rounded =
-          (magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13;
-      const bool normal = magnitude >= 0x38800000;  // 2^-14
-      return sign << 15 | (normal ? rounded - kBias : 0);
-    }
+    case Element::kF16:
+      return sign << 15 | EncodeSmall(SmallOf(element), magnitude);
+    case Element::kE4m3:
+    case Element::kE5m2:
+      return sign << 7 | EncodeSmall(SmallOf(element), magnitude);
+    case Element::kS8:
+      return static_cast<unsigned>(static_cast<int>(value * 128.0f)) & 0xff;
+    case Element::kU8:
+    case Element::kBits:
+      return static_cast<unsigned>((value + 1.0f) * 128.0f) & 0xff;
+    case Element::kS32:
+      return static_cast<unsigned>(static_cast<int>(value * 1000.0f));
     case Element::kF32:
       break;
   }
   return bits;
 }
 
+// Of kBits, the number of the byte.
 inline float Decode(Element element, unsigned bits) {
   switch (element) {
     case Element::kBf16:
       return __builtin_bit_cast(float, bits << 16);
     case Element::kF16: {
-      const unsigned sign = (bits & 0x8000) << 16;
-      const unsigned exponent = bits >> 10 & 31;
-      const unsigned fraction = bits & 0x3ff;
-      if (exponent == 0) {
-        const float value = static_cast<float>(fraction) * 0x1p-24f;
-        return sign ? -value : value;
-      }
-      const unsigned wide = exponent == 31 ? 255 : exponent + 127 - 15;
-      return __builtin_bit_cast(float, sign | wide << 23 | fraction << 13);
+      const float value = (bits & 0x7c00) == 0x7c00
+                              ? __builtin_bit_cast(float, 0x7fc00000u)
+                              : DecodeSmall(SmallOf(element), bits & 0x7fff);
+      return bits & 0x8000 ? -value : value;
     }
+    case Element::kE4m3:
+    case Element::kE5m2: {
+      // Infinities of e5m2 decode to 2^16, which no bound allows.
+      const bool nan =
+          (bits & 0x7f) > (element == Element::kE4m3 ? 0x7eu : 0x7cu);
+      const float value = nan ? __builtin_bit_cast(float, 0x7fc00000u)
+                              : DecodeSmall(SmallOf(element), bits & 0x7f);
+      return bits & 0x80 ? -value : value;
+    }
+    case Element::kS8:
+      return static_cast<float>(static_cast<signed char>(bits & 0xff));
+    case Element::kU8:
+    case Element::kBits:
+      return static_cast<float>(bits & 0xff);
+    case Element::kS32:
+      return static_cast<float>(static_cast<int>(bits));
     case Element::kF32:
       break;
   }

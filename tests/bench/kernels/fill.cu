@@ -9,8 +9,10 @@ extern "C" __global__ void __launch_bounds__(gemmd::bench::kThreads)
           Encode(a.element, RandomValue(a.seed, line * a.width + i));
       if (BytesOf(a.element) == 4) {
         reinterpret_cast<unsigned*>(to)[i] = bits;
-      } else {
+      } else if (BytesOf(a.element) == 2) {
         reinterpret_cast<unsigned short*>(to)[i] = bits;
+      } else {
+        to[i] = bits & (i == a.width - 1 ? a.last_mask : 0xff);
       }
     }
   }

@@ -1,87 +1,47 @@
-// The parts of the device code that are plain arithmetic, compiled for the
-// host: tile sizes agree with the planner's, the raster visits every tile
-// once, parts of k cover it.
+// The arithmetic that host and device share: division by prepared numbers,
+// the raster visits every tile once, slabs fit the copy engine, the largest
+// dimensions overflow nothing.
 #include <gtest/gtest.h>
 
 #include <set>
 #include <utility>
 
-#include "common/tiling.h"
-#include "jit/plan/tiling.h"
-#include "scheduler/raster.h"
+#include "jit/problem/problem.h"
+#include "templates/common/geometry.h"
 
 namespace gemmd {
 namespace {
 
-template <typename D, int kM, int kN, int kWarpgroups, Schedule kSched,
-          Store kStored, bool kSplit>
-struct TestConfig {
-  using Input = BFloat16;
-  using Output = D;
-  static constexpr int kTileM = kM;
-  static constexpr int kTileN = kN;
-  static constexpr int kTileK = 64;
-  static constexpr int kStages = 3;
-  static constexpr int kConsumers = kWarpgroups;
-  static constexpr int kSharedMemoryBytes = 0;
-  static constexpr Schedule kSchedule = kSched;
-  static constexpr Store kStore = kStored;
-  static constexpr Major kXMajor = Major::kK;
-  static constexpr Major kYMajor = Major::kK;
-  static constexpr bool kReadsC = true;
-  static constexpr bool kSplitK = kSplit;
-};
-
-template <typename C>
-void ExpectSameTiling() {
-  using T = Tiling<C>;
-  const jit::Family family = {
-      .output = sizeof(typename C::Output) == 4 ? jit::DataType::kF32
-                                                : jit::DataType::kBf16,
-      .store = C::kStore == Store::kTransposed ? jit::Store::kTransposed
-                                               : jit::Store::kNormal};
-  const jit::Config config = {.tile_m = C::kTileM,
-                              .tile_n = C::kTileN,
-                              .stages = C::kStages,
-                              .consumers = C::kConsumers,
-                              .schedule = C::kSchedule == Schedule::kPingPong
-                                              ? jit::Schedule::kPingPong
-                                              : jit::Schedule::kCooperative,
-                              .split_k = C::kSplitK};
-  EXPECT_EQ(T::kSlabColumns, jit::SlabColumns(family, config));
-  EXPECT_EQ(T::kThreads, jit::Threads(config));
-  EXPECT_EQ(T::kBlocks * C::kTileN / 2, jit::Accumulators(config));
-  EXPECT_EQ(T::kStagingBytes, jit::SharedMemoryBytes(family, config) -
-                                  C::kStages * jit::StageBytes(family, config) -
-                                  16 * (C::kStages + C::kConsumers + 1));
-}
-
-TEST(Tiling, HostAndDeviceAgree) {
-  constexpr auto kPp = Schedule::kPingPong;
-  constexpr auto kCo = Schedule::kCooperative;
-  constexpr auto kN = Store::kNormal;
-  constexpr auto kT = Store::kTransposed;
-  ExpectSameTiling<TestConfig<BFloat16, 128, 200, 2, kPp, kT, false>>();
-  ExpectSameTiling<TestConfig<BFloat16, 128, 192, 2, kPp, kN, false>>();
-  ExpectSameTiling<TestConfig<float, 128, 208, 2, kPp, kT, false>>();
-  ExpectSameTiling<TestConfig<float, 128, 160, 2, kPp, kN, false>>();
-  ExpectSameTiling<TestConfig<BFloat16, 128, 256, 2, kCo, kT, false>>();
-  ExpectSameTiling<TestConfig<BFloat16, 256, 128, 2, kCo, kN, true>>();
-  ExpectSameTiling<TestConfig<BFloat16, 64, 8, 1, kCo, kN, false>>();
-  ExpectSameTiling<TestConfig<BFloat16, 64, 56, 1, kCo, kT, true>>();
+TEST(Divisor, DividesExactly) {
+  const int numbers[] = {0,       1,          2,         3,
+                         6,       7,          99,        132,
+                         4095,    65536,      1000003,   (1 << 30) - 1,
+                         1 << 30, 2147483646, 2147483647};
+  for (const int d : numbers) {
+    if (d == 0) continue;
+    const Divisor divisor = DivisorOf(d);
+    for (const int n : numbers) EXPECT_EQ(Divide(n, divisor), n / d) << n << d;
+    // Where the quotient changes.
+    for (int64_t multiple = d; multiple < (int64_t{1} << 31);
+         multiple += int64_t{d} * (1 + (int64_t{1} << 31) / d / 50)) {
+      const int n = static_cast<int>(multiple);
+      EXPECT_EQ(Divide(n, divisor), n / d);
+      EXPECT_EQ(Divide(n - 1, divisor), (n - 1) / d);
+    }
+  }
 }
 
 TEST(Raster, VisitsEveryTileOnce) {
-  for (const int rows : {1, 64, 65, 1000, 2048}) {
-    for (const int columns : {1, 200, 201, 3000}) {
+  for (const int rows : {1, 2, 16, 17, 32}) {
+    for (const int columns : {1, 2, 15, 16}) {
       for (const int group : {1, 3, 8, 40}) {
-        const Raster<64, 200> raster(rows, columns, group);
-        EXPECT_EQ(raster.count(), DivideUp(rows, 64) * DivideUp(columns, 200));
+        const Raster raster = RasterOf(rows, columns, group);
+        EXPECT_EQ(static_cast<int>(raster.tiles.value), rows * columns);
         std::set<std::pair<int, int>> seen;
-        for (int i = 0; i < raster.count(); ++i) {
-          const Tile tile = raster.At(i);
-          EXPECT_EQ(tile.row % 64, 0);
-          EXPECT_EQ(tile.column % 200, 0);
+        for (int i = 0; i < rows * columns; ++i) {
+          const TileIndex tile = TileAt(raster, i);
+          EXPECT_GE(tile.row, 0);
+          EXPECT_GE(tile.column, 0);
           EXPECT_LT(tile.row, rows);
           EXPECT_LT(tile.column, columns);
           EXPECT_TRUE(seen.emplace(tile.row, tile.column).second);
@@ -92,28 +52,50 @@ TEST(Raster, VisitsEveryTileOnce) {
 }
 
 TEST(Raster, WalksAGroupColumnByColumn) {
-  const Raster<64, 64> raster(64 * 5, 64 * 2, 2);
+  const Raster raster = RasterOf(5, 2, 2);
   const int rows[] = {0, 1, 0, 1, 2, 3, 2, 3, 4, 4};
   const int columns[] = {0, 0, 1, 1, 0, 0, 1, 1, 0, 1};
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(raster.At(i).row, 64 * rows[i]) << i;
-    EXPECT_EQ(raster.At(i).column, 64 * columns[i]) << i;
+    EXPECT_EQ(TileAt(raster, i).row, rows[i]) << i;
+    EXPECT_EQ(TileAt(raster, i).column, columns[i]) << i;
   }
 }
 
-TEST(PartOf, CoversAllStagesOnce) {
-  for (const int stages : {1, 7, 8, 128, 129}) {
-    for (const int parts : {1, 2, 7, 16}) {
-      int next = 0;
-      for (int i = 0; i < parts; ++i) {
-        const Part part = PartOf(stages, parts, i);
-        EXPECT_EQ(part.first, next);
-        EXPECT_GE(part.count, 0);
-        next += part.count;
+// What rounds up to whole tiles stays an int: with a larger bound, products
+// just below 2^31 wrote nothing and said OK.
+TEST(Dimensions, TheLargestRoundsUpWithoutOverflow) {
+  constexpr auto kLargest = static_cast<int>(jit::kMaxDimension);
+  for (int tile = 8; tile <= 256; tile += 8) {
+    const int64_t tiles = DivideUp(kLargest, tile);
+    EXPECT_EQ(tiles, (int64_t{kLargest} + tile - 1) / tile) << tile;
+    EXPECT_LT(tiles * tile, int64_t{1} << 31) << tile;
+  }
+}
+
+TEST(Slabs, FillTilesAndFitTheCopyEngine) {
+  for (const Store store : {Store::kNormal, Store::kTransposed}) {
+    for (const int bytes : {1, 2, 4}) {
+      for (int tile_n = 8; tile_n <= 256; tile_n += 8) {
+        const int columns = SlabColumns(store, tile_n, bytes);
+        EXPECT_EQ(tile_n % columns, 0);
+        EXPECT_EQ(columns % 8, 0);
+        EXPECT_LE(columns * kInstructionM * bytes, kMaxSlabBytes);
+        const int line = SlabLineBytes(store, columns, bytes);
+        EXPECT_LE(line, kSwizzleBytes);
+        EXPECT_EQ(columns * kInstructionM * bytes % line, 0);
       }
-      EXPECT_EQ(next, stages);
     }
   }
+  EXPECT_EQ(SlabColumns(Store::kNormal, 200, 2), 8);
+  EXPECT_EQ(SlabColumns(Store::kNormal, 192, 2), 64);
+  EXPECT_EQ(SlabColumns(Store::kTransposed, 208, 2), 104);
+  EXPECT_EQ(SlabColumns(Store::kTransposed, 208, 1), 208);
+}
+
+TEST(Stages, AnMnMajorTileIsMadeOfWholeSlabs) {
+  EXPECT_EQ(OperandTileBytes(Major::kK, 200), 200 * 128);
+  EXPECT_EQ(OperandTileBytes(Major::kMn, 200), 256 * 128);
+  EXPECT_EQ(OperandTileBytes(Major::kMn, 64), 64 * 128);
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ void ExpectBox(const TensorMapSpec& map) {
   EXPECT_LE(map.box_width, 256);
   EXPECT_LE(map.box_lines, 256);
   EXPECT_EQ(map.pitch_bytes % 16, 0);
-  EXPECT_GE(map.pitch_bytes, map.width * BytesOf(map.type));
-  const int box_bytes = map.box_width * BytesOf(map.type);
+  const int bytes = map.type == DataType::kB1 ? 1 : BytesOf(map.type);
+  EXPECT_GE(map.pitch_bytes, map.width * bytes);
+  EXPECT_EQ(map.matrix_bytes, map.lines * map.pitch_bytes);
+  const int box_bytes = map.box_width * bytes;
   EXPECT_EQ(box_bytes, map.swizzle_bytes == 0 ? 16 : map.swizzle_bytes);
 }
 
@@ -37,28 +39,27 @@ void ExpectLaunchable(const Problem& problem, const Plan& plan) {
   EXPECT_LE(plan.shared_memory_bytes, device.shared_memory_bytes);
   EXPECT_GE(plan.config.stages, 2);
   EXPECT_EQ(plan.config.tile_n % 8, 0);
-  EXPECT_LE(Accumulators(plan.config), 208);
-  EXPECT_GE(plan.grid, 1);
+  EXPECT_LE(SumRegisters(plan.family, plan.config), 208);
+  EXPECT_TRUE(IsLegalN(plan.family.instruction, plan.config.tile_n));
   EXPECT_LE(plan.grid, device.multiprocessors);
   EXPECT_GE(plan.raster_group, 1);
   EXPECT_EQ(plan.rows, plan.exchanged ? problem.n : problem.m);
   EXPECT_EQ(plan.depth, problem.reads_ab() ? problem.k : 0);
-  EXPECT_EQ(plan.config.split_k, plan.splits > 1);
-  if (problem.reads_ab()) {
-    ExpectBox(plan.x);
-    ExpectBox(plan.y);
-  }
+  EXPECT_EQ(plan.config.split_k, plan.splits != 1);
+  EXPECT_EQ(plan.reduce_grid > 0, plan.config.split_k);
+  EXPECT_EQ(plan.grid > 0, problem.reads_ab());
+  EXPECT_EQ(plan.splits > 0, problem.reads_ab());
+  if (!problem.reads_ab()) return;
+  ExpectBox(plan.x);
+  ExpectBox(plan.y);
   ExpectBox(plan.d);
-  if (!plan.config.split_k && plan.family.reads_c) ExpectBox(plan.c);
+  if (StagesC(plan.family, plan.config)) ExpectBox(plan.c);
+  EXPECT_EQ(plan.d.width, problem.d().width());
   if (plan.config.split_k) {
-    // No part is empty and parts do not overlap in the workspace.
-    const int64_t stages = DivideUp(plan.depth, plan.config.tile_k);
-    const int64_t length = DivideUp(stages, plan.splits);
-    EXPECT_LT((plan.splits - 1) * length, stages);
-    EXPECT_GE(plan.partial_lines, problem.d().lines());
-    EXPECT_EQ(plan.d.lines, int64_t{plan.splits} * plan.partial_lines);
-    EXPECT_GE(plan.partials_bytes, plan.d.lines * plan.d.pitch_bytes);
-    EXPECT_GE(plan.reduce_grid, 1);
+    // No part is empty; each has its own matrix in the workspace.
+    EXPECT_LE(plan.splits, plan.stages * plan.passes);
+    EXPECT_EQ(plan.d.matrices, plan.splits * plan.batch);
+    EXPECT_EQ(plan.partials_bytes, plan.d.matrices * plan.d.matrix_bytes);
   }
 }
 
@@ -92,7 +93,7 @@ TEST(Planner, StoreFollowsOrderAndExchange) {
     for (const Plan& plan : RankPlans(problem, {}, 100)) {
       const bool contiguous_rows =
           (order == Order::kRowMajor) == plan.exchanged;
-      EXPECT_EQ(plan.family.store,
+      EXPECT_EQ(plan.family.epilogue.store,
                 contiguous_rows ? Store::kTransposed : Store::kNormal);
     }
   }

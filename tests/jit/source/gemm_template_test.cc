@@ -10,10 +10,13 @@
 #include "jit/compile/compile_log.h"
 #include "jit/compile/nvrtc_compiler.h"
 #include "jit/plan/planner.h"
+#include "jit/plan/tiling.h"
 #include "jit/source/instance.h"
 
 namespace gemmd::jit {
 namespace {
+
+using enum DataType;
 
 class GemmTemplateTest : public testing::Test {
  protected:
@@ -41,16 +44,19 @@ class GemmTemplateTest : public testing::Test {
   std::unique_ptr<Compiler> compiler_;
 };
 
-// The most accumulators with the most that an epilogue keeps beside them.
+Family Of(Instruction instruction, DataType output) {
+  return {.instruction = instruction,
+          .epilogue = {.output = output, .c = output}};
+}
+
+// The most sums with the most that an epilogue keeps beside them.
 TEST_F(GemmTemplateTest, LargestTilesDoNotSpill) {
-  for (const DataType output : {DataType::kBf16, DataType::kF32}) {
+  for (const DataType output : {kBf16, kF32}) {
     for (const Store store : {Store::kNormal, Store::kTransposed}) {
-      for (const bool reads_c : {false, true}) {
-        const Family family = {
-            .output = output, .store = store, .reads_c = reads_c};
-        ExpectCompiles(family, {.tile_n = 208, .stages = 3});
-        ExpectCompiles(family, {.tile_n = 200, .stages = 3});
-      }
+      Family family = Of({}, output);
+      family.epilogue.store = store;
+      family.epilogue.alpha = family.epilogue.reads_c = true;
+      ExpectCompiles(family, {.tile_n = 208, .stages = 3});
     }
   }
 }
@@ -58,8 +64,9 @@ TEST_F(GemmTemplateTest, LargestTilesDoNotSpill) {
 TEST_F(GemmTemplateTest, EveryLayoutCompiles) {
   for (const Major x : {Major::kK, Major::kMn}) {
     for (const Major y : {Major::kK, Major::kMn}) {
-      const Family family = {
-          .input = DataType::kF16, .x_major = x, .y_major = y};
+      Family family = Of({kF16, kF16, kF32}, kF16);
+      family.x_major = x;
+      family.y_major = y;
       ExpectCompiles(
           family,
           {.tile_n = 256, .stages = 3, .schedule = Schedule::kCooperative});
@@ -67,10 +74,61 @@ TEST_F(GemmTemplateTest, EveryLayoutCompiles) {
   }
 }
 
+// The best plan that needs no other kernel of every dense form, and the
+// largest where that is another.
+TEST_F(GemmTemplateTest, EveryFormCompiles) {
+  for (const Instruction& instruction : Instructions()) {
+    const Problem problem = {.m = 4096,
+                             .n = 4096,
+                             .k = 4096,
+                             .a_type = instruction.x,
+                             .b_type = instruction.y,
+                             .c_type = instruction.accumulator,
+                             .d_type = instruction.accumulator,
+                             .b_order = Order::kColumnMajor,
+                             .accumulator = instruction.accumulator,
+                             .precision = instruction.x == kF32
+                                              ? Precision::kTf32
+                                              : Precision::kDefault,
+                             .clamps = instruction.clamps};
+    const Plan plan = ChoosePlan(problem, {});
+    ExpectCompiles(plan.family, plan.config);
+  }
+}
+
+TEST_F(GemmTemplateTest, PromotedSumsOfTheLargestTilesDoNotSpill) {
+  Family family = Of({kE4m3, kE5m2, kF32}, kBf16);
+  family.sum = Summation::kPromoted;
+  family.epilogue.alpha = true;
+  ExpectCompiles(family, {.tile_n = 208,
+                          .stages = 4,
+                          .schedule = Schedule::kCooperative,
+                          .groups_in_flight = 0});
+}
+
+TEST_F(GemmTemplateTest, EightBitOutputsCompile) {
+  for (const Store store : {Store::kNormal, Store::kTransposed}) {
+    for (const DataType output : {kE4m3, kE5m2}) {
+      Family family = Of({kE4m3, kE4m3, kF32}, output);
+      family.epilogue.store = store;
+      family.epilogue.reads_c = true;
+      ExpectCompiles(family, {.tile_n = 128, .stages = 4});
+    }
+    for (const DataType output : {kS8, kU8}) {
+      Family family = Of({kS8, kU8, kS32}, output);
+      family.epilogue.store = store;
+      family.epilogue.reads_c = true;
+      ExpectCompiles(family, {.tile_n = 128, .stages = 4});
+    }
+  }
+}
+
 TEST_F(GemmTemplateTest, SmallestTilesCompile) {
   for (const Store store : {Store::kNormal, Store::kTransposed}) {
-    for (const DataType output : {DataType::kF16, DataType::kF32}) {
-      const Family family = {.output = output, .store = store, .reads_c = true};
+    for (const DataType output : {kF16, kF32}) {
+      Family family = Of({}, output);
+      family.epilogue.store = store;
+      family.epilogue.reads_c = true;
       ExpectCompiles(family, {.tile_m = 64,
                               .tile_n = 8,
                               .consumers = 1,
@@ -79,8 +137,14 @@ TEST_F(GemmTemplateTest, SmallestTilesCompile) {
   }
 }
 
+// The reduction applies the epilogue, with C of any type.
 TEST_F(GemmTemplateTest, SplitProductsCompile) {
-  const Family family = {.reads_c = true};
+  Family family = Of({}, kBf16);
+  family.epilogue.reads_c = true;
+  family.epilogue.c = kF32;
+  ExpectCompiles(family, {.schedule = Schedule::kCooperative, .split_k = true});
+  family = Of({kS8, kS8, kS32}, kS32);
+  family.epilogue.alpha = family.epilogue.reads_c = true;
   ExpectCompiles(family, {.schedule = Schedule::kCooperative, .split_k = true});
 }
 

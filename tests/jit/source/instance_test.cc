@@ -53,14 +53,16 @@ TEST(Instance, HoldsTheReductionOfASplitProduct) {
 }
 
 TEST(KernelName, NamesEveryDifference) {
-  const Family family = {.input = DataType::kF16,
-                         .output = DataType::kF32,
-                         .y_major = Major::kMn,
-                         .store = Store::kTransposed,
-                         .reads_c = true};
+  const Family family = {
+      .instruction = {DataType::kF16, DataType::kF16, DataType::kF32},
+      .y_major = Major::kMn,
+      .epilogue = {.output = DataType::kF32,
+                   .store = Store::kTransposed,
+                   .alpha = true,
+                   .reads_c = true,
+                   .c = DataType::kF32}};
   const Config config = {.tile_n = 200, .stages = 5};
-  EXPECT_EQ(KernelName(family, config),
-            "gemm_f16_f32_km_128x200x64_s5_pp2_t_c");
+  EXPECT_EQ(KernelName(family, config), "gemm_f16_f32_km_128x200_s5_pp2_t_a_c");
 }
 
 TEST(TemplateLibrary, DirectoryOverridesEmbedded) {

@@ -36,7 +36,7 @@ class CudaLaneTest : public testing::Test {
 
   static jit::Plan MakePlan() {
     jit::Plan plan;
-    plan.family.reads_c = true;
+    plan.family.epilogue.reads_c = true;
     plan.depth = 5;
     plan.threads = 128;
     plan.grid = 2;

@@ -247,8 +247,9 @@ CUresult EncodeTiled(CUtensorMap* map, CUtensorMapDataType type,
                      CUtensorMapFloatOOBfill fill) {
   ENTER("cuTensorMapEncodeTiled");
   // The rules of the driver API that a planner could break.
-  const bool legal = rank == 2 && strides[0] % 16 == 0 && box[0] <= 256 &&
-                     box[1] <= 256 &&
+  const bool legal = rank == 3 && strides[0] % 16 == 0 &&
+                     strides[1] % 16 == 0 && box[0] <= 256 && box[1] <= 256 &&
+                     box[2] == 1 &&
                      reinterpret_cast<uintptr_t>(pointer) % 16 == 0 &&
                      fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
   if (!legal) return CUDA_ERROR_INVALID_VALUE;
@@ -256,7 +257,8 @@ CUresult EncodeTiled(CUtensorMap* map, CUtensorMapDataType type,
   std::memset(map, 0, sizeof(*map));
   std::memcpy(map, &number, sizeof(number));
   Fake().maps.push_back({type, reinterpret_cast<uint64_t>(pointer), size[0],
-                         size[1], strides[0], box[0], box[1], swizzle});
+                         size[1], size[2], strides[0], strides[1], box[0],
+                         box[1], swizzle});
   return CUDA_SUCCESS;
 }
 

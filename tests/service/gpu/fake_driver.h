@@ -56,7 +56,7 @@ class FakeDriver {
   struct EncodedMap {
     CUtensorMapDataType type;
     uint64_t pointer;
-    uint64_t width, lines, stride_bytes;
+    uint64_t width, lines, matrices, stride_bytes, matrix_bytes;
     uint32_t box_width, box_lines;
     CUtensorMapSwizzle swizzle;
   };

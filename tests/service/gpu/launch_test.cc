@@ -18,6 +18,8 @@ jit::TensorMapSpec Spec(int64_t width) {
           .width = width,
           .lines = 7,
           .pitch_bytes = 64,
+          .matrices = 2,
+          .matrix_bytes = 448,
           .box_width = 16,
           .box_lines = 8,
           .swizzle_bytes = 128};
@@ -30,6 +32,7 @@ jit::Plan MakePlan() {
   plan.depth = 13;
   plan.raster_group = 3;
   plan.grid = 5;
+  plan.stages = 9;
   plan.threads = 384;
   plan.shared_memory_bytes = 40000;
   plan.x = Spec(21);
@@ -85,12 +88,15 @@ TEST_F(LaunchTest, GivesAToXAndBToY) {
   EXPECT_EQ(MapOf(launch->arguments.y).width, 22u);
   EXPECT_EQ(MapOf(launch->arguments.d).pointer, kMemory.d);
   EXPECT_EQ(MapOf(launch->arguments.d).width, 24u);
-  EXPECT_EQ(launch->arguments.rows, 11);
-  EXPECT_EQ(launch->arguments.columns, 12);
-  EXPECT_EQ(launch->arguments.depth, 13);
-  EXPECT_EQ(launch->arguments.raster_group, 3);
-  EXPECT_EQ(launch->arguments.alpha, 2.0f);
-  EXPECT_EQ(launch->arguments.beta, 0.5f);
+  EXPECT_EQ(launch->arguments.units, 1);
+  EXPECT_EQ(launch->arguments.stages, 9);
+  EXPECT_EQ(launch->arguments.part_stages, 9);
+  EXPECT_EQ(launch->arguments.longer_parts, 0);
+  EXPECT_EQ(launch->arguments.raster.group.value, 3u);
+  EXPECT_EQ(launch->arguments.epilogue.rows, 11);
+  EXPECT_EQ(launch->arguments.epilogue.columns, 12);
+  EXPECT_EQ(launch->arguments.epilogue.alpha, 2.0f);
+  EXPECT_EQ(launch->arguments.epilogue.beta, 0.5f);
 }
 
 TEST_F(LaunchTest, ExchangesOperandsWhenThePlanDoes) {
@@ -107,19 +113,32 @@ TEST_F(LaunchTest, EncodesCOnlyWhenItIsRead) {
   jit::Plan plan = MakePlan();
   ASSERT_TRUE(Prepare(plan).ok());
   EXPECT_EQ(fake_.maps.size(), 3u);
-  plan.family.reads_c = true;
-  const auto launch = Prepare(plan);
+  plan.family.epilogue.reads_c = true;
+  auto launch = Prepare(plan);
   ASSERT_TRUE(launch.ok());
   EXPECT_EQ(MapOf(launch->arguments.c).pointer, kMemory.c);
+  // A C of another type is read by the epilogue itself.
+  fake_.maps.clear();
+  plan.family.epilogue.c = jit::DataType::kF32;
+  launch = Prepare(plan);
+  ASSERT_TRUE(launch.ok());
+  EXPECT_EQ(fake_.maps.size(), 3u);
+  EXPECT_EQ(launch->arguments.epilogue.c,
+            reinterpret_cast<const void*>(kMemory.c));
 }
 
-TEST_F(LaunchTest, OfDepthZeroTouchesNoOperandButHasValidMaps) {
+TEST_F(LaunchTest, AnEmptyProductIsAReductionWithoutParts) {
   jit::Plan plan = MakePlan();
   plan.depth = 0;
-  const auto launch = Prepare(plan);
-  ASSERT_TRUE(launch.ok());
-  EXPECT_EQ(MapOf(launch->arguments.x).pointer, kMemory.d);
-  EXPECT_EQ(MapOf(launch->arguments.y).pointer, kMemory.d);
+  plan.grid = 0;
+  plan.splits = 0;
+  plan.config.split_k = true;
+  plan.reduce_grid = 4;
+  const auto& launches = Launch(plan);
+  EXPECT_TRUE(fake_.maps.empty());
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0].function, functions_.reduce);
+  EXPECT_EQ(launches[0].argument<ReduceArguments>().splits, 0);
 }
 
 TEST_F(LaunchTest, NamesTheSpecThatTheDriverRefuses) {
@@ -148,13 +167,16 @@ TEST_F(LaunchTest, EnqueuesOneGridWithAllItsArguments) {
   EXPECT_EQ(MapOf(arguments.x).pointer, kMemory.a);
   EXPECT_EQ(MapOf(arguments.y).pointer, kMemory.b);
   EXPECT_EQ(MapOf(arguments.d).pointer, kMemory.d);
-  EXPECT_EQ(arguments.rows, 11);
-  EXPECT_EQ(arguments.columns, 12);
-  EXPECT_EQ(arguments.depth, 13);
-  EXPECT_EQ(arguments.raster_group, 3);
-  EXPECT_EQ(arguments.alpha, 2.0f);
-  EXPECT_EQ(arguments.beta, 0.5f);
-  EXPECT_EQ(arguments.splits, 1);
+  EXPECT_EQ(arguments.units, 1);
+  EXPECT_EQ(arguments.stages, 9);
+  EXPECT_EQ(arguments.part_stages, 9);
+  EXPECT_EQ(arguments.longer_parts, 0);
+  EXPECT_EQ(arguments.raster.group.value, 3u);
+  EXPECT_EQ(arguments.epilogue.rows, 11);
+  EXPECT_EQ(arguments.epilogue.columns, 12);
+  EXPECT_EQ(arguments.epilogue.alpha, 2.0f);
+  EXPECT_EQ(arguments.epilogue.beta, 0.5f);
+  EXPECT_EQ(arguments.splits.value, 1u);
 }
 
 TEST_F(LaunchTest, OverlapsItsPredecessorOnlyWhenThePlanSaysSo) {
@@ -170,7 +192,6 @@ class SplitLaunchTest : public LaunchTest {
     jit::Plan plan = MakePlan();
     plan.config.split_k = true;
     plan.splits = 4;
-    plan.partial_lines = 16;
     plan.reduce_grid = 9;
     plan.d.type = jit::DataType::kF32;
     plan.d.pitch_bytes = 96;  // Of the workspace, not of D.
@@ -183,13 +204,16 @@ TEST_F(SplitLaunchTest, WritesPartialProductsToTheWorkspace) {
   ASSERT_EQ(launches.size(), 2u);
   const auto arguments = launches[0].argument<Arguments>();
   EXPECT_EQ(MapOf(arguments.d).pointer, kMemory.partials);
-  EXPECT_EQ(arguments.splits, 4);
-  EXPECT_EQ(arguments.partial_lines, 16);
+  EXPECT_EQ(arguments.splits.value, 4u);
+  EXPECT_EQ(arguments.units, 4);
+  // Nine stages: one part has three of them, the others two.
+  EXPECT_EQ(arguments.part_stages, 2);
+  EXPECT_EQ(arguments.longer_parts, 1);
 }
 
 TEST_F(SplitLaunchTest, LeavesCToTheReduction) {
   jit::Plan plan = SplitPlan();
-  plan.family.reads_c = true;
+  plan.family.epilogue.reads_c = true;
   Launch(plan);
   EXPECT_EQ(fake_.maps.size(), 3u);
 }
@@ -197,8 +221,10 @@ TEST_F(SplitLaunchTest, LeavesCToTheReduction) {
 TEST_F(SplitLaunchTest, ReducesTheWorkspaceIntoDWithAllItsArguments) {
   jit::Problem problem = MakeProblem();
   problem.d_type = problem.c_type = jit::DataType::kF32;
+  jit::Plan plan = SplitPlan();
+  plan.family.epilogue.reads_c = true;
   const auto launch =
-      PrepareLaunch(*fake_.table(), problem, SplitPlan(), functions_, kMemory);
+      PrepareLaunch(*fake_.table(), problem, plan, functions_, kMemory);
   ASSERT_TRUE(launch.ok()) << launch.status();
   ASSERT_TRUE(Enqueue(*launch, *stream_).ok());
   ASSERT_EQ(fake_.launches.size(), 2u);
@@ -212,8 +238,8 @@ TEST_F(SplitLaunchTest, ReducesTheWorkspaceIntoDWithAllItsArguments) {
   EXPECT_TRUE(reduction.overlaps);
   const auto arguments = reduction.argument<ReduceArguments>();
   EXPECT_EQ(arguments.partials,
-            reinterpret_cast<const float*>(kMemory.partials));
-  EXPECT_EQ(arguments.c, reinterpret_cast<const void*>(kMemory.c));
+            reinterpret_cast<const void*>(kMemory.partials));
+  EXPECT_EQ(arguments.epilogue.c, reinterpret_cast<const void*>(kMemory.c));
   EXPECT_EQ(arguments.d, reinterpret_cast<void*>(kMemory.d));
   // 96 bytes of the workspace; D has lines of 12 f32, 48 bytes apart.
   EXPECT_EQ(arguments.partials_pitch, 24) << "pitch of the workspace";
@@ -221,9 +247,9 @@ TEST_F(SplitLaunchTest, ReducesTheWorkspaceIntoDWithAllItsArguments) {
   EXPECT_EQ(arguments.width, 12);
   EXPECT_EQ(arguments.lines, 11);
   EXPECT_EQ(arguments.splits, 4);
-  EXPECT_EQ(arguments.partial_lines, 16);
-  EXPECT_EQ(arguments.alpha, 2.0f);
-  EXPECT_EQ(arguments.beta, 0.5f);
+  EXPECT_EQ(arguments.matrices, 1);
+  EXPECT_EQ(arguments.epilogue.alpha, 2.0f);
+  EXPECT_EQ(arguments.epilogue.beta, 0.5f);
 }
 
 TEST(TensorMapTest, MapsTypesAndSwizzles) {
@@ -234,6 +260,8 @@ TEST(TensorMapTest, MapsTypesAndSwizzles) {
       {jit::DataType::kF16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16},
       {jit::DataType::kBf16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16},
       {jit::DataType::kE4m3, CU_TENSOR_MAP_DATA_TYPE_UINT8},
+      {jit::DataType::kB1, CU_TENSOR_MAP_DATA_TYPE_UINT8},
+      {jit::DataType::kS32, CU_TENSOR_MAP_DATA_TYPE_INT32},
   };
   for (const auto& [type, expected] : types) {
     spec.type = type;
@@ -253,16 +281,25 @@ TEST(TensorMapTest, MapsTypesAndSwizzles) {
   }
   EXPECT_EQ(fake.maps.back().lines, 7u);
   EXPECT_EQ(fake.maps.back().stride_bytes, 64u);
+  EXPECT_EQ(fake.maps.back().matrices, 2u);
+  EXPECT_EQ(fake.maps.back().matrix_bytes, 448u);
   EXPECT_EQ(fake.maps.back().box_width, 16u);
   EXPECT_EQ(fake.maps.back().box_lines, 8u);
+}
+
+// The copy engine rounds what the tensor core would truncate.
+TEST(TensorMapTest, RoundsToTf32WhenAsked) {
+  FakeDriver fake;
+  jit::TensorMapSpec spec = Spec(32);
+  spec.type = jit::DataType::kF32;
+  spec.rounds_tf32 = true;
+  ASSERT_TRUE(EncodeTensorMap(*fake.table(), spec, 0x1000).ok());
+  EXPECT_EQ(fake.maps.back().type, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32);
 }
 
 TEST(TensorMapTest, RefusesWhatNoMapCanDescribe) {
   FakeDriver fake;
   jit::TensorMapSpec spec = Spec(32);
-  spec.type = jit::DataType::kB1;
-  EXPECT_FALSE(EncodeTensorMap(*fake.table(), spec, 0x1000).ok());
-  spec = Spec(32);
   spec.swizzle_bytes = 96;
   EXPECT_FALSE(EncodeTensorMap(*fake.table(), spec, 0x1000).ok());
   EXPECT_TRUE(fake.maps.empty());

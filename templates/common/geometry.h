@@ -1,0 +1,143 @@
+// The arithmetic that host and device both do: how a config becomes sizes of
+// tiles, slabs, stages and shared memory, and how a number names a tile. One
+// definition: the planner includes this header too. It uses nothing but the
+// language.
+#pragma once
+
+namespace gemmd {
+
+// Which dimension of an operand tile is contiguous in memory.
+enum class Major : unsigned char { kK, kMn };
+
+enum class Schedule : unsigned char {
+  kCooperative,  // All consumer warpgroups share one tile.
+  kPingPong,     // Two consumer warpgroups alternate, each with its own tile.
+};
+
+// Which dimension of P is contiguous in D.
+enum class Store : unsigned char {
+  kNormal,      // Columns: D's lines run along the instruction's n.
+  kTransposed,  // Rows: D's lines run along the instruction's m.
+};
+
+inline constexpr int kWarpgroupThreads = 128;
+inline constexpr int kInstructionM = 64;       // Rows of every wgmma.
+inline constexpr int kInstructionKBytes = 32;  // Of k, for every type.
+// Of k in a stage: one swizzle span of a k-major line, so four instructions.
+inline constexpr int kSwizzleBytes = 128;
+// Larger slabs leave too little room for four stages of the largest tiles.
+inline constexpr int kMaxSlabBytes = 104 * kSwizzleBytes;
+
+template <typename T>
+constexpr T Min(T a, T b) {
+  return a < b ? a : b;
+}
+
+// Both at most 2^31 - 256, see kMaxDimension, and b at most 256: no overflow.
+constexpr int DivideUp(int a, int b) { return (a + (b - 1)) / b; }
+
+// Largest divisor of `n` that is a multiple of `unit` and at most `limit`.
+constexpr int LargestDivisor(int n, int unit, int limit) {
+  int best = unit;
+  for (int d = unit; d <= n && d <= limit; d += unit) {
+    if (n % d == 0) best = d;
+  }
+  return best;
+}
+
+// Largest power of two that divides `n` and is at most `limit`.
+constexpr int PowerOfTwoDivisor(int n, int limit) {
+  int best = 1;
+  while (2 * best <= limit && n % (2 * best) == 0) best *= 2;
+  return best;
+}
+
+// Bytes of one operand in a stage. k-major: `lines` lines of 128 bytes.
+// mn-major, 16-bit types only: slabs of 64 lines by 64 of k, so the last slab
+// may be partly unused.
+constexpr int OperandTileBytes(Major major, int lines) {
+  const int whole = major == Major::kK ? lines : DivideUp(lines, 64) * 64;
+  return whole * kSwizzleBytes;
+}
+
+// The epilogue moves blocks of 64 rows in slabs of whole columns. A normal
+// slab's lines are rows of up to 128 bytes; a transposed slab's are columns of
+// 64 elements, split into boxes of at most 128 bytes.
+constexpr int SlabColumns(Store store, int tile_n, int element_bytes) {
+  return store == Store::kTransposed
+             ? LargestDivisor(tile_n, 8,
+                              kMaxSlabBytes / (kInstructionM * element_bytes))
+             : PowerOfTwoDivisor(tile_n, kSwizzleBytes / element_bytes);
+}
+
+// Bytes of a line of the copy engine's boxes of a slab. At least 16.
+constexpr int SlabLineBytes(Store store, int slab_columns, int element_bytes) {
+  return store == Store::kTransposed
+             ? Min(kInstructionM * element_bytes, kSwizzleBytes)
+             : slab_columns * element_bytes;
+}
+
+// Of barriers: those of the ring, of each consumer's epilogue, of turns.
+constexpr int BarrierBytes(int stages, int consumers) {
+  return 16 * (stages + consumers + 1);
+}
+
+// Division of 0 <= n < 2^31 by a number that is known before a launch: on the
+// device a multiplication takes a tenth of a division's time. With
+// s = ceil(log2 d) and multiplier = ceil(2^(31 + s) / d), the error of
+// n * multiplier / 2^(31 + s) is below 1 / d.
+struct Divisor {
+  unsigned value;
+  unsigned multiplier;
+  unsigned shift;
+};
+
+constexpr Divisor DivisorOf(int value) {
+  const auto d = static_cast<unsigned>(value);
+  unsigned shift = 0;
+  while ((1ull << shift) < d) ++shift;
+  const unsigned long long power = 1ull << (31 + shift);
+  return {d, static_cast<unsigned>((power + d - 1) / d), shift};
+}
+
+constexpr int Divide(int n, const Divisor& d) {
+  const unsigned long long twice = 2u * static_cast<unsigned>(n);
+  return static_cast<int>(static_cast<unsigned>(twice * d.multiplier >> 32) >>
+                          d.shift);
+}
+
+// The order in which tiles are computed. CTAs take tiles round robin, so that
+// neighbours in this order run at the same time and share operands in L2:
+// groups of a few tile rows are walked column by column.
+struct Raster {
+  int tile_rows;
+  Divisor tiles;       // Of the matrix.
+  Divisor per_group;   // Tiles.
+  Divisor group;       // Tile rows.
+  Divisor last_group;  // Tile rows of the last one.
+};
+
+constexpr Raster RasterOf(int tile_rows, int tile_columns, int group) {
+  const int rest = tile_rows % group;
+  return {tile_rows, DivisorOf(tile_rows * tile_columns),
+          DivisorOf(group * tile_columns), DivisorOf(group),
+          DivisorOf(rest == 0 ? group : rest)};
+}
+
+struct TileIndex {
+  int row;
+  int column;
+};
+
+constexpr TileIndex TileAt(const Raster& raster, int index) {
+  const int group = Divide(index, raster.per_group);
+  const int rest = index - group * static_cast<int>(raster.per_group.value);
+  const int first = group * static_cast<int>(raster.group.value);
+  const bool whole =
+      first + static_cast<int>(raster.group.value) <= raster.tile_rows;
+  const Divisor rows = whole ? raster.group : raster.last_group;
+  const int column = Divide(rest, rows);
+  return {first + rest - column * static_cast<int>(rows.value), column};
+}
+
+}  // namespace gemmd
