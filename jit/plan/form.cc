@@ -65,8 +65,16 @@ PrepareLaunch PrepareLaunchOf(const MatrixLayout& stored, Form form) {
                       .width = stored.width(),
                       .lines = stored.matrix_lines(),
                       .matrices = stored.count};
+  if (form == Form::kSplit) {
+    // A plane has all matrices of a batch, one behind the other.
+    launch.arguments.from_matrix = stored.device_bytes();
+    launch.arguments.to_matrix = to.device_bytes() / kSplitPlanes;
+    launch.arguments.lines = stored.lines();
+    launch.arguments.matrices = 1;
+  }
   launch.grid = static_cast<int>(
-      std::min(stored.count * Ctas(launch.arguments, stored, form), kMaxGrid));
+      std::min(launch.arguments.matrices * Ctas(launch.arguments, stored, form),
+               kMaxGrid));
   return launch;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "jit/plan/form.h"
 #include "jit/plan/tiling.h"
 #include "templates/common/arguments.h"
 
@@ -21,49 +22,46 @@ constexpr int64_t kReduceCtasPerSm = 8;
 
 // Six products of bf16 terms make one of f32, smallest first: planes 0, 1, 2
 // are the high, middle and low parts.
-constexpr int kSplitPlanes = 3;
 constexpr struct {
   uint32_t a, b;
 } kSplitTerms[] = {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}};
 
-MatrixLayout PreparedLayout(MatrixLayout layout, Form form) {
-  if (form == Form::kTransposed) {
-    // The matrix's other view: its lines become contiguous along k.
-    layout.order = Opposite(layout.order);
-  } else if (form == Form::kSplit) {
-    layout.type = DataType::kBf16;
-  }
-  return layout;
-}
-
 // Bytes of an element of the map: b1 travels as bytes.
 int MapBytes(DataType type) { return std::max(1, BitsOf(type) / 8); }
 
-TensorMapSpec Map(const MatrixLayout& layout, int64_t matrices) {
+// All matrices of a layout, which lie one behind the other.
+TensorMapSpec Map(const MatrixLayout& layout) {
   return {.type = layout.type,
           .width = layout.width_bytes() / MapBytes(layout.type),
-          .lines = layout.lines(),
+          .lines = layout.matrix_lines(),
           .pitch_bytes = layout.pitch_bytes(),
-          .matrices = matrices,
-          .matrix_bytes = layout.device_bytes()};
+          .matrices = layout.count,
+          .matrix_bytes = layout.matrix_lines() * layout.pitch_bytes()};
 }
 
-TensorMapSpec OperandMap(const MatrixLayout& stored, Form form,
-                         int64_t matrices, Major major, int lines) {
-  TensorMapSpec map = Map(PreparedLayout(stored, form),
-                          matrices * (form == Form::kSplit ? kSplitPlanes : 1));
+TensorMapSpec OperandMap(const MatrixLayout& stored, Form form, Major major,
+                         int lines) {
+  MatrixLayout layout = stored;
+  if (form == Form::kSplit) {
+    // Three planes, each of all matrices.
+    layout.type = DataType::kBf16;
+    layout.count *= kSplitPlanes;
+  } else {
+    layout = FormLayout(stored, form);
+  }
+  TensorMapSpec map = Map(layout);
   map.box_width = kSwizzleBytes / MapBytes(map.type);
   map.box_lines = major == Major::kK ? lines : map.box_width;
   map.swizzle_bytes = kSwizzleBytes;
   return map;
 }
 
-TensorMapSpec ResultMap(const MatrixLayout& layout, int64_t matrices,
-                        const Family& family, const Config& config) {
+TensorMapSpec ResultMap(const MatrixLayout& layout, const Family& family,
+                        const Config& config) {
   const int line_bytes = SlabLineBytes(family, config);
   const int slab = SlabColumns(family, config);
   const bool transposed = family.epilogue.store == Store::kTransposed;
-  TensorMapSpec map = Map(layout, matrices);
+  TensorMapSpec map = Map(layout);
   map.box_width = line_bytes / BytesOf(layout.type);
   map.box_lines = transposed ? slab : kInstructionM;
   map.swizzle_bytes = line_bytes >= 32 ? line_bytes : 0;
@@ -83,10 +81,8 @@ int RasterGroup(const Plan& plan) {
 }
 
 // Grid of a reduction onto `d`.
-int ReduceGrid(const MatrixLayout& d, int64_t batch,
-               const DeviceProperties& device) {
-  const int64_t threads =
-      batch * d.lines() * DivideUp(d.width(), kReduceElements);
+int ReduceGrid(const MatrixLayout& d, const DeviceProperties& device) {
+  const int64_t threads = d.lines() * DivideUp(d.width(), kReduceElements);
   return static_cast<int>(
       std::min<int64_t>(DivideUp(threads, kReduceThreads),
                         kReduceCtasPerSm * device.multiprocessors));
@@ -97,11 +93,11 @@ void FinishSplit(const Problem& problem, Plan& plan) {
   const MatrixLayout d = problem.d();
   const MatrixLayout partials = {.type = StagedType(plan.family, plan.config),
                                  .order = Order::kRowMajor,
-                                 .rows = d.lines(),
-                                 .columns = d.width()};
-  const int64_t matrices = plan.batch * plan.splits;
-  plan.d = ResultMap(partials, matrices, plan.family, plan.config);
-  plan.partials_bytes = matrices * partials.device_bytes();
+                                 .rows = d.matrix_lines(),
+                                 .columns = d.width(),
+                                 .count = plan.batch * plan.splits};
+  plan.d = ResultMap(partials, plan.family, plan.config);
+  plan.partials_bytes = partials.device_bytes();
 }
 
 // Which planes of A and B each pass over k multiplies. The order is that of
@@ -129,9 +125,7 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
   plan.shared_memory_bytes = SharedMemoryBytes(plan.family, config);
   plan.raster_group = RasterGroup(plan);
   plan.overlaps_predecessor = plan.predicted_cycles < kShortCycles;
-  if (config.split_k) {
-    plan.reduce_grid = ReduceGrid(problem.d(), plan.batch, device);
-  }
+  if (config.split_k) plan.reduce_grid = ReduceGrid(problem.d(), device);
   if (plan.splits == 0) {
     plan.grid = 0;
     return;
@@ -140,36 +134,22 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
       std::min<int64_t>(Tiles(plan) * plan.splits, device.multiprocessors));
   plan.stages = static_cast<int>(DivideUp(DepthBytes(plan), kSwizzleBytes));
   SetPasses(plan);
-  const auto matrices = [&](bool broadcast) {
-    return broadcast ? int64_t{1} : plan.batch;
-  };
-  const auto between = [&](bool broadcast, Form form) {
-    return broadcast ? 0 : form == Form::kSplit ? kSplitPlanes : 1;
-  };
-  TensorMapSpec& a = plan.exchanged ? plan.y : plan.x;
-  TensorMapSpec& b = plan.exchanged ? plan.x : plan.y;
-  const Major x_major = plan.family.x_major, y_major = plan.family.y_major;
-  a = OperandMap(problem.a(), plan.a_form, matrices(problem.a_broadcast),
-                 plan.exchanged ? y_major : x_major,
-                 plan.exchanged ? config.tile_n : config.tile_m);
-  b = OperandMap(problem.b(), plan.b_form, matrices(problem.b_broadcast),
-                 plan.exchanged ? x_major : y_major,
-                 plan.exchanged ? config.tile_m : config.tile_n);
-  const bool rounds =
+  const MatrixLayout x = plan.exchanged ? problem.b() : problem.a();
+  const MatrixLayout y = plan.exchanged ? problem.a() : problem.b();
+  plan.x = OperandMap(x, plan.exchanged ? plan.b_form : plan.a_form,
+                      plan.family.x_major, config.tile_m);
+  plan.y = OperandMap(y, plan.exchanged ? plan.a_form : plan.b_form,
+                      plan.family.y_major, config.tile_n);
+  plan.x.rounds_tf32 = plan.y.rounds_tf32 =
       problem.a_type == DataType::kF32 && problem.precision == Precision::kTf32;
-  a.rounds_tf32 = b.rounds_tf32 = rounds;
-  (plan.exchanged ? plan.y_matrices : plan.x_matrices) =
-      between(problem.a_broadcast, plan.a_form);
-  (plan.exchanged ? plan.x_matrices : plan.y_matrices) =
-      between(problem.b_broadcast, plan.b_form);
   if (config.split_k) {
     FinishSplit(problem, plan);
     return;
   }
   if (StagesC(plan.family, config)) {
-    plan.c = ResultMap(problem.c(), plan.batch, plan.family, config);
+    plan.c = ResultMap(problem.c(), plan.family, config);
   }
-  plan.d = ResultMap(problem.d(), plan.batch, plan.family, config);
+  plan.d = ResultMap(problem.d(), plan.family, config);
 }
 
 }  // namespace gemmd::jit

@@ -109,8 +109,6 @@ struct Plan {
   int passes = 1;
   uint32_t x_planes = 0;
   uint32_t y_planes = 0;
-  int x_matrices = 1;  // From one P of a batch to the next; 0: broadcast.
-  int y_matrices = 1;
   // Of a split product, d describes the workspace of partial products, f32 or
   // s32: matrices p * splits + s. The reduction reads C and writes D without
   // tensor maps.

@@ -40,20 +40,8 @@ Form FormOf(const Problem& problem, const Instruction& instruction,
                                                            : Form::kStored;
 }
 
-Instruction InstructionOf(const Problem& problem, bool exchanged) {
-  if (problem.a_type == DataType::kF32 &&
-      problem.precision == Precision::kDefault) {
-    return {DataType::kBf16, DataType::kBf16, DataType::kF32};
-  }
-  return {exchanged ? problem.b_type : problem.a_type,
-          exchanged ? problem.a_type : problem.b_type, problem.accumulator,
-          problem.clamps};
-}
-
 Summation SumOf(const Problem& problem, const Instruction& instruction) {
-  const bool fp8 =
-      instruction.x == DataType::kE4m3 || instruction.x == DataType::kE5m2;
-  return fp8 && instruction.accumulator == DataType::kF32 &&
+  return IsFp8(instruction.x) && instruction.accumulator == DataType::kF32 &&
                  problem.precision == Precision::kDefault
              ? Summation::kPromoted
              : Summation::kDirect;
@@ -68,7 +56,8 @@ Plan Orient(const Problem& problem, bool exchanged) {
   plan.columns = exchanged ? problem.m : problem.n;
   plan.depth = problem.reads_ab() ? problem.k : 0;
   plan.batch = problem.batch;
-  const Instruction instruction = InstructionOf(problem, exchanged);
+  Instruction instruction = InstructionOf(problem.arithmetic());
+  if (exchanged) std::swap(instruction.x, instruction.y);
   Major a_major = problem.a_order == Order::kRowMajor ? Major::kK : Major::kMn;
   Major b_major =
       problem.b_order == Order::kColumnMajor ? Major::kK : Major::kMn;

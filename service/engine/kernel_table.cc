@@ -51,8 +51,10 @@ std::string NameOf(const jit::Family& family) {
 // The family of the same problem with its operands exchanged.
 jit::Family Exchanged(jit::Family family) {
   std::swap(family.x_major, family.y_major);
-  family.store = family.store == jit::Store::kNormal ? jit::Store::kTransposed
-                                                     : jit::Store::kNormal;
+  std::swap(family.instruction.x, family.instruction.y);
+  jit::Store& store = family.epilogue.store;
+  store = store == jit::Store::kNormal ? jit::Store::kTransposed
+                                       : jit::Store::kNormal;
   return family;
 }
 

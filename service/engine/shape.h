@@ -22,7 +22,10 @@ class Shape {
 
  public:
   explicit Shape(const jit::Problem& problem) : problem_(problem) {
-    problem_.alpha = problem.reads_ab() ? 1.0f : 0.0f;
+    if (!problem.reads_ab())
+      problem_.alpha = 0.0f;
+    else if (problem.alpha != 1.0f)
+      problem_.alpha = 2.0f;
     problem_.beta = problem.reads_c() ? 1.0f : 0.0f;
   }
 

@@ -23,7 +23,7 @@ EpilogueArguments MakeEpilogue(const jit::Problem& problem,
     const jit::MatrixLayout c = problem.c();
     arguments.c = Pointer(memory.c);
     arguments.c_pitch = c.pitch_bytes() / jit::BytesOf(c.type);
-    arguments.c_matrix = c.lines() * arguments.c_pitch;
+    arguments.c_matrix = c.matrix_lines() * arguments.c_pitch;
   }
   return arguments;
 }
@@ -38,7 +38,7 @@ ReduceArguments MakeReduceArguments(const jit::Problem& problem,
           .auxiliary = nullptr,
           .partials_pitch = plan.d.pitch_bytes / kPartialBytes,
           .pitch = d.pitch_bytes() / jit::BytesOf(d.type),
-          .lines = d.lines(),
+          .lines = d.matrix_lines(),
           .width = d.width(),
           .matrices = static_cast<int>(plan.batch),
           .splits = plan.splits,
@@ -112,8 +112,12 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   arguments.passes = plan.passes;
   arguments.x_planes = plan.x_planes;
   arguments.y_planes = plan.y_planes;
-  arguments.x_matrices = plan.x_matrices;
-  arguments.y_matrices = plan.y_matrices;
+  const bool x_broadcast =
+      plan.exchanged ? problem.b_broadcast : problem.a_broadcast;
+  const bool y_broadcast =
+      plan.exchanged ? problem.a_broadcast : problem.b_broadcast;
+  arguments.x_matrices = static_cast<int>(x_broadcast ? 1 : plan.batch);
+  arguments.y_matrices = static_cast<int>(y_broadcast ? 1 : plan.batch);
   const int stages = plan.stages * plan.passes;
   arguments.splits = DivisorOf(plan.splits);
   arguments.part_stages = stages / plan.splits;

@@ -57,7 +57,8 @@ struct Arguments {
   int passes;
   unsigned x_planes;
   unsigned y_planes;
-  int x_matrices;  // From one P of a batch to the next: 0 when broadcast.
+  // Matrices in a plane of X and of Y: one when broadcast, else one for each P.
+  int x_matrices;
   int y_matrices;
   // Split-k: the parts of k that different CTAs sum, 1 without. Part s takes
   // stages s, s + splits, ...: the first `longer_parts` parts one more than

@@ -54,17 +54,18 @@ void Produce(const Arguments& arguments, uint32 shared,
              Ring<Config::kStages> ring) {
   for (Work<Config> work(arguments); !work.done(); work.Advance()) {
     const Unit unit = work.unit();
-    const int x_matrix = unit.tile.matrix * arguments.x_matrices;
-    const int y_matrix = unit.tile.matrix * arguments.y_matrices;
+    const int x_matrix = arguments.x_matrices == 1 ? 0 : unit.tile.matrix;
+    const int y_matrix = arguments.y_matrices == 1 ? 0 : unit.tile.matrix;
     StageWalk walk(arguments, unit.split);
     for (int i = work.stages(); i > 0; --i, walk.Advance()) {
       ring.Acquire(kStageBytes);
       const uint32 x = shared + ring.stage() * kStageBytes;
       const uint32 full = ring.full(ring.stage());
       XTile::Load(x, &arguments.x, unit.tile.row, walk.stage(),
-                  x_matrix + walk.x_plane(), full);
+                  x_matrix + walk.x_plane() * arguments.x_matrices, full);
       YTile::Load(x + XTile::kBytes, &arguments.y, unit.tile.column,
-                  walk.stage(), y_matrix + walk.y_plane(), full);
+                  walk.stage(),
+                  y_matrix + walk.y_plane() * arguments.y_matrices, full);
       ring.Advance();
     }
   }
