@@ -37,7 +37,10 @@ class CudaLaneTest : public testing::Test {
   static jit::Plan MakePlan() {
     jit::Plan plan;
     plan.family.epilogue.reads_c = true;
+    plan.rows = 9;
+    plan.columns = 7;
     plan.depth = 5;
+    plan.stages = 1;
     plan.threads = 128;
     plan.grid = 2;
     plan.shared_memory_bytes = kProductBytes;
@@ -90,8 +93,8 @@ TEST_F(CudaLaneTest, MultipliesTheMatricesThatItWasGiven) {
   EXPECT_EQ(MapOf(arguments.y).pointer, AddressOf(*b_)) << "Y is B";
   EXPECT_EQ(MapOf(arguments.c).pointer, AddressOf(*c_));
   EXPECT_EQ(MapOf(arguments.d).pointer, AddressOf(*d_));
-  EXPECT_EQ(arguments.alpha, 3.0f);
-  EXPECT_EQ(arguments.beta, 0.25f);
+  EXPECT_EQ(arguments.epilogue.alpha, 3.0f);
+  EXPECT_EQ(arguments.epilogue.beta, 0.25f);
 }
 
 TEST_F(CudaLaneTest, DerivesAFormOnItsStreamBeforeTheProductReadsIt) {
@@ -158,9 +161,9 @@ TEST_F(CudaLaneTest, ASplitProductIsReducedByItsOwnCubin) {
   EXPECT_EQ(MapOf(product.d).pointer,
             reinterpret_cast<uint64_t>(reduction.partials));
   EXPECT_EQ(reinterpret_cast<uint64_t>(reduction.d), AddressOf(*d_));
-  EXPECT_EQ(reinterpret_cast<uint64_t>(reduction.c), AddressOf(*c_));
-  EXPECT_EQ(reduction.alpha, 3.0f);
-  EXPECT_EQ(reduction.beta, 0.25f);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(reduction.epilogue.c), AddressOf(*c_));
+  EXPECT_EQ(reduction.epilogue.alpha, 3.0f);
+  EXPECT_EQ(reduction.epilogue.beta, 0.25f);
 }
 
 TEST_F(CudaLaneTest, TheWorkspaceGrowsWithTheProducts) {
