@@ -112,11 +112,12 @@ struct Plan {
   // Of a split product, d describes the workspace of partial products, f32 or
   // s32: matrices p * splits + s. The reduction reads C and writes D without
   // tensor maps.
-  TensorMapSpec x, y, c, d;    // c only when StagesC(family, config).
-  int splits = 1;              // 0 for an empty product.
-  int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
-  int64_t partials_bytes = 0;  // Workspace; 0 when unused.
-  double predicted_cycles = 0;
+  TensorMapSpec x, y, c, d;     // c only when StagesC(family, config).
+  int splits = 1;               // 0 for an empty product.
+  int reduce_grid = 0;          // CTAs of the reduction; 0 without one.
+  int64_t partials_bytes = 0;   // Workspace; 0 when unused.
+  double predicted_cycles = 0;  // By the cost model alone, without launches.
+  double predicted_us = 0;  // With its correction: what plans are ranked by.
   // So short that its start should overlap the end of the grid before it
   // (programmatic dependent launch). Long ones lose 1% by it.
   bool overlaps_predecessor = false;

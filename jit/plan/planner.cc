@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jit/base/status.h"
+#include "jit/plan/cost_correction.h"
 #include "jit/plan/cost_model.h"
 #include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/tiling.h"
@@ -15,6 +16,8 @@ constexpr int kMaxStages = 16;
 constexpr int kMaxSumRegisters = 208;
 // A part of k shorter than this many stages is not worth its reduction.
 constexpr int64_t kMinStagesPerPart = 8;
+// Plans whose predicted time is corrected.
+constexpr size_t kShortlist = 64;
 constexpr int64_t kMaxPartialsBytes = int64_t{256} << 20;
 
 struct Shape {
@@ -175,14 +178,35 @@ bool Faster(const Plan& a, const Plan& b) {
   return a.predicted_cycles < b.predicted_cycles;
 }
 
+// The best plans in order of predicted time, best first. The cost model is
+// quick and coarse; its correction, which is not, decides among those that the
+// model finds good.
+std::vector<Plan> Shortlist(std::vector<Plan> candidates,
+                            const DeviceProperties& device, size_t count) {
+  count = std::min(count, candidates.size());
+  std::vector<Plan*> best;
+  for (Plan& plan : candidates) best.push_back(&plan);
+  const auto end = best.begin() + static_cast<ptrdiff_t>(count);
+  std::nth_element(best.begin(), end, best.end(),
+                   [](const Plan* a, const Plan* b) { return Faster(*a, *b); });
+  best.erase(end, best.end());
+  for (Plan* plan : best) {
+    plan->predicted_us = PredictMicroseconds(*plan, device);
+  }
+  std::ranges::sort(best, [](const Plan* a, const Plan* b) {
+    return a->predicted_us < b->predicted_us;
+  });
+  std::vector<Plan> sorted;
+  for (const Plan* plan : best) sorted.push_back(*plan);
+  return sorted;
+}
+
 }  // namespace
 
 Plan ChoosePlan(const Problem& problem, const DeviceProperties& device) {
-  std::vector<Plan> candidates = Candidates(problem, device);
-  CHECK(!candidates.empty());
-  Plan best = *std::min_element(candidates.begin(), candidates.end(), Faster);
-  CompletePlan(problem, device, best);
-  return best;
+  const std::vector<Plan> plans = RankPlans(problem, device, 1);
+  CHECK(!plans.empty());
+  return plans.front();
 }
 
 std::optional<Plan> PlanWith(const Problem& problem,
@@ -203,11 +227,14 @@ std::optional<Plan> PlanWith(const Problem& problem,
 
 std::vector<Plan> RankPlans(const Problem& problem,
                             const DeviceProperties& device, int count) {
-  std::vector<Plan> candidates = Candidates(problem, device);
-  std::stable_sort(candidates.begin(), candidates.end(), Faster);
-  if (static_cast<int>(candidates.size()) > count) candidates.resize(count);
-  for (Plan& plan : candidates) CompletePlan(problem, device, plan);
-  return candidates;
+  std::vector<Plan> plans =
+      Shortlist(Candidates(problem, device), device,
+                std::max(kShortlist, static_cast<size_t>(count)));
+  if (plans.size() > static_cast<size_t>(count)) {
+    plans.resize(static_cast<size_t>(count));
+  }
+  for (Plan& plan : plans) CompletePlan(problem, device, plan);
+  return plans;
 }
 
 }  // namespace gemmd::jit

@@ -21,9 +21,9 @@ std::vector<jit::Plan> Plans(const jit::Problem& problem,
                              int explore) {
   if (count <= 1 && explore == 0) return {jit::ChoosePlan(problem, device)};
   std::vector<jit::Plan> plans = jit::RankPlans(problem, device, kAllPlans);
-  const double most = kMostExcess * plans.front().predicted_cycles;
+  const double most = kMostExcess * plans.front().predicted_us;
   std::erase_if(plans, [most](const jit::Plan& plan) {
-    return plan.predicted_cycles > most;
+    return plan.predicted_us > most;
   });
   const size_t best =
       std::min<size_t>(static_cast<size_t>(count), plans.size());

@@ -89,6 +89,8 @@ absl::Status Racer::AddOurs(const std::vector<Choice>& choices) {
     const jit::Plan& plan = product->plan();
     ours.kernel = product->name();
     ours.predicted_cycles = plan.predicted_cycles;
+    ours.predicted_us = plan.predicted_us;
+    ours.terms = jit::CostTermsOf(plan, track_.device.description().properties);
     ours.grid = plan.grid;
     ours.splits = plan.splits;
     ours.raster_group = plan.raster_group;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "jit/plan/cost_correction.h"
 #include "tests/bench/check.h"
 #include "tests/bench/cublaslt_peer.h"
 #include "tests/bench/device_code.h"
@@ -26,6 +27,8 @@ struct Times {
 struct OurResult {
   std::string kernel;
   double predicted_cycles = 0;
+  double predicted_us = 0;
+  jit::CostTerms terms = {};
   int grid = 0;
   int splits = 1;
   int raster_group = 1;

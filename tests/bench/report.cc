@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "tests/bench/sample.h"
@@ -141,6 +142,15 @@ std::string CheckJson(const CheckResult& check) {
   return json.Text();
 }
 
+std::string TermsJson(const jit::CostTerms& terms) {
+  return absl::StrCat("[",
+                      absl::StrJoin(terms, ", ",
+                                    [](std::string* text, float term) {
+                                      absl::StrAppendFormat(text, "%.4g", term);
+                                    }),
+                      "]");
+}
+
 std::string KernelJson(const RaceResult& result, const OurResult& ours) {
   Object json;
   json.Add("kernel", Quoted(ours.kernel))
@@ -148,6 +158,8 @@ std::string KernelJson(const RaceResult& result, const OurResult& ours) {
       .AddCount("splits", ours.splits)
       .AddCount("raster_group", ours.raster_group)
       .Add("predicted_cycles", ours.predicted_cycles)
+      .Add("predicted_us", ours.predicted_us)
+      .Add("terms", TermsJson(ours.terms))
       .Add("us", ours.resident.burst_us)
       .Add("sustained_us", ours.resident.sustained_us);
   if (result.odd) {

@@ -5,7 +5,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 shaping=(
-  compile_options cost_model data_type form instance instruction kernel_name
+  compile_options cost_correction cost_model cost_weights data_type form
+  instance instruction kernel_name
   launch_arithmetic
   layout plan planner problem template_library tiling wgmma_source
 )

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Fits the correction of the cost model to measurements.
+
+  fit.py MEASUREMENTS.csv.gz... > jit/plan/cost_weights.h
+  fit.py --import BENCH.json[.gz] > MEASUREMENTS.csv     what gemm_bench wrote
+
+A line of measurements: problem, microseconds, predicted cycles, and the terms
+of the plan (jit/plan/cost_correction.h). The network predicts the logarithm of
+measured over predicted time from the terms; plans near a problem's best weigh
+most. On standard error: how much slower than the fastest plan timed the chosen
+one is, by the model alone and corrected, on problems that were left out of the
+fit (ten folds by problem). Needs numpy.
+"""
+
+import csv
+import gzip
+import json
+import sys
+
+import numpy as np
+
+# As in jit/plan/cost_correction.cc.
+START_US, CYCLES_PER_US = 2, 1750
+UNITS, EPOCHS, BATCH, DECAY, RATE = 16, 260, 256, 1e-3, 4e-3
+
+HEADER = """\
+// Written by tests/bench/fit/fit.py; do not edit.
+#ifndef GEMMD_JIT_PLAN_COST_WEIGHTS_H_
+#define GEMMD_JIT_PLAN_COST_WEIGHTS_H_
+
+namespace gemmd::jit {{
+
+// clang-format off
+inline constexpr int kCostUnits = {units};
+inline constexpr float kCostOutputBias = {output_bias};
+inline constexpr float kCostOutput[kCostUnits] = {{{output}}};
+inline constexpr float kCostBias[kCostUnits] = {{{bias}}};
+inline constexpr float kCostWeights[kCostUnits][{terms}] = {{
+{weights}}};
+// clang-format on
+
+}}  // namespace gemmd::jit
+
+#endif  // GEMMD_JIT_PLAN_COST_WEIGHTS_H_"""
+
+
+def opened(path):
+    return gzip.open(path, "rt") if path.endswith(".gz") else open(path)
+
+
+def write_measurements(paths):
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for path in paths:
+        with opened(path) as file:
+            bench = json.load(file)["bench"]
+        for problem, row in bench.items():
+            for kernel in row["kernels"]:
+                writer.writerow([problem, f"{kernel['us']:.5g}",
+                                 f"{kernel['predicted_cycles']:.6g}",
+                                 *(f"{term:.4g}" for term in kernel["terms"])])
+
+
+class Measurements:
+    def __init__(self, paths):
+        problems, numbers = [], []
+        for path in paths:
+            with opened(path) as file:
+                for line in csv.reader(file):
+                    problems.append(line[0])
+                    numbers.append([float(text) for text in line[1:]])
+        numbers = np.array(numbers)
+        _, self.problem = np.unique(problems, return_inverse=True)
+        self.us, self.cycles, self.terms = (numbers[:, 0], numbers[:, 1],
+                                            numbers[:, 2:])
+        self.count = self.problem.max() + 1
+        self.base = np.log(START_US + self.cycles / CYCLES_PER_US)
+        self.target = np.log(self.us) - self.base
+        best = np.full(self.count, np.inf)
+        np.minimum.at(best, self.problem, self.us)
+        self.excess = self.us / best[self.problem]
+        self.weight = 1 / (1 + 3 * (self.excess - 1))
+
+    def regret(self, predicted, problems):
+        """Excess over the fastest of the plan with the least prediction."""
+        return np.array([
+            self.excess[rows[np.argmin(predicted[rows])]]
+            for rows in (np.flatnonzero(self.problem == p) for p in problems)])
+
+
+class Network:
+    """One hidden layer of rectified units; Adam with decoupled decay."""
+
+    def __init__(self, data, rows, seed):
+        random = np.random.default_rng(seed)
+        x = data.terms[rows]
+        self.mean, self.scale = x.mean(axis=0), x.std(axis=0) + 1e-6
+        x = (x - self.mean) / self.scale
+        y, weight = data.target[rows], data.weight[rows]
+        terms = x.shape[1]
+        p = [random.normal(0, (2 / terms) ** .5, (terms, UNITS)),
+             np.zeros(UNITS), random.normal(0, .3 / UNITS ** .5, UNITS),
+             np.array(np.average(y, weights=weight))]
+        first = [np.zeros_like(v) for v in p]
+        second = [np.zeros_like(v) for v in p]
+        steps, step = EPOCHS * (len(y) // BATCH + 1), 0
+        for _ in range(EPOCHS):
+            order = random.permutation(len(y))
+            for at in range(0, len(y), BATCH):
+                part = order[at:at + BATCH]
+                h = np.maximum(x[part] @ p[0] + p[1], 0)
+                error = h @ p[2] + p[3] - y[part]
+                # Large errors count by size, not by square.
+                slope = weight[part] * error / np.sqrt(1 + (error / .1) ** 2)
+                slope /= len(part)
+                back = slope[:, None] * p[2] * (h > 0)
+                gradients = [x[part].T @ back, back.sum(axis=0),
+                             h.T @ slope, slope.sum()]
+                step += 1
+                rate = RATE * .5 * (1 + np.cos(np.pi * step / steps))
+                for i, g in enumerate(gradients):
+                    first[i] = .9 * first[i] + .1 * g
+                    second[i] = .999 * second[i] + .001 * g * g
+                    p[i] = p[i] - rate * (
+                        first[i] / (1 - .9 ** step)
+                        / (np.sqrt(second[i] / (1 - .999 ** step)) + 1e-8)
+                        + (DECAY / RATE * p[i] if i in (0, 2) else 0))
+        self.p = p
+
+    def predict(self, terms):
+        x = (terms - self.mean) / self.scale
+        return np.maximum(x @ self.p[0] + self.p[1], 0) @ self.p[2] + self.p[3]
+
+    def source(self):
+        weights = (self.p[0] / self.scale[:, None]).T
+        bias = self.p[1] - (self.mean / self.scale) @ self.p[0]
+
+        def text(values):
+            return ", ".join(f"{v:.6g}f" if "." in f"{v:.6g}" or
+                             "e" in f"{v:.6g}" else f"{v:.6g}.0f"
+                             for v in values)
+        return HEADER.format(
+            units=UNITS, terms=weights.shape[1], output=text(self.p[2]),
+            output_bias=text([float(self.p[3])]), bias=text(bias),
+            weights="".join(f"    {{{text(row)}}},\n" for row in weights))
+
+
+def report(name, regret):
+    print(f"{name}: chosen over fastest, mean {np.exp(np.log(regret).mean()):.4f}"
+          f", p90 {np.quantile(regret, .9):.3f}, worst {regret.max():.2f}",
+          file=sys.stderr)
+
+
+def main():
+    if sys.argv[1] == "--import":
+        return write_measurements(sys.argv[2:])
+    data = Measurements(sys.argv[1:])
+    everything = np.arange(data.count)
+    print(f"{len(data.us)} measurements of {data.count} problems",
+          file=sys.stderr)
+    report("the model alone", data.regret(data.base, everything))
+    folds = np.random.default_rng(0).integers(0, 10, data.count)
+    predicted = np.zeros(len(data.us))
+    for fold in range(10):
+        left_out = folds[data.problem] == fold
+        network = Network(data, ~left_out, seed=fold)
+        predicted[left_out] = (data.base[left_out]
+                               + network.predict(data.terms[left_out]))
+    report("corrected, left out", data.regret(predicted, everything))
+    error = predicted - np.log(data.us)
+    print(f"error of left-out times: {np.sqrt(np.mean(error ** 2)):.3f}",
+          file=sys.stderr)
+    network = Network(data, np.full(len(data.us), True), seed=0)
+    fitted = data.base + network.predict(data.terms)
+    report("corrected, fitted", data.regret(fitted, everything))
+    print(network.source())
+
+
+if __name__ == "__main__":
+    main()
