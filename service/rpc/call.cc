@@ -169,7 +169,7 @@ engine::RequestContext Call::request_context() const {
 
 absl::Status Call::TrueStatus(const absl::Status& status) const {
   if (!ended_.ok()) return ended_;
-  if (!*cancelled_ || absl::IsCancelled(status)) return status;
+  if (!*cancelled_) return status;
   if (absl::Now() >= request_context().deadline) {
     return absl::DeadlineExceededError("the client's deadline passed");
   }

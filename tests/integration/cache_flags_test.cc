@@ -40,7 +40,7 @@ class CacheFlagsTest : public ::testing::Test {
  protected:
   // A directory with the kernel for f32 results.
   CacheFlagsTest() {
-    DaemonProcess daemon({kHost, kNvrtc, "--cache_dir=" + prepared_});
+    DaemonProcess daemon({kHost, kNvrtc, "--cache-dir=" + prepared_});
     const Answer answer = Multiply(daemon, v1::DATA_TYPE_F32);
     EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
     EXPECT_EQ(answer.response.execution().cubin_source(),
@@ -54,7 +54,7 @@ class CacheFlagsTest : public ::testing::Test {
 };
 
 TEST_F(CacheFlagsTest, ALayerIsAskedBeforeTheCompiler) {
-  DaemonProcess daemon({kHost, kNvrtc, "--cache_layers=" + prepared_});
+  DaemonProcess daemon({kHost, kNvrtc, "--cache-layers=" + prepared_});
   const Answer answer = Multiply(daemon, v1::DATA_TYPE_F32);
   ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
   EXPECT_EQ(answer.response.execution().cubin_source(), v1::CUBIN_SOURCE_DISK);
@@ -62,7 +62,7 @@ TEST_F(CacheFlagsTest, ALayerIsAskedBeforeTheCompiler) {
 
 TEST_F(CacheFlagsTest, ACacheThatIsRequiredToBeCompleteCompilesNothing) {
   DaemonProcess daemon(
-      {kHost, kNvrtc, "--require_complete", "--cache_dir=" + prepared_});
+      {kHost, kNvrtc, "--require-complete", "--cache-dir=" + prepared_});
   const Answer there = Multiply(daemon, v1::DATA_TYPE_F32);
   EXPECT_TRUE(there.status.ok()) << there.status.error_message();
   const Answer absent = Multiply(daemon, v1::DATA_TYPE_BF16);

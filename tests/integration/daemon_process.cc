@@ -11,8 +11,12 @@
 #include <iostream>
 #include <sstream>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "tests/integration/eventually.h"
 
 namespace gemmd::testing {
 namespace {
@@ -26,7 +30,27 @@ std::string ReadAll(const std::string& path) {
   return text.str();
 }
 
+// The words of a process's line in /proc after its name; none when it is gone.
+std::vector<std::string> Stat(pid_t pid) {
+  std::string line;
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  if (!std::getline(file, line)) return {};
+  return absl::StrSplit(line.substr(line.rfind(')') + 2), ' ');
+}
+
 }  // namespace
+
+bool Lives(pid_t pid) {
+  const std::vector<std::string> stat = Stat(pid);
+  return !stat.empty() && stat[0] != "Z" && stat[0] != "X";
+}
+
+int64_t CpuTicks(pid_t pid) {
+  int64_t user = 0;
+  const std::vector<std::string> stat = Stat(pid);
+  CHECK(stat.size() > 11 && absl::SimpleAtoi(stat[11], &user));
+  return user;
+}
 
 TemporaryFolder::TemporaryFolder() {
   char path[] = "/tmp/gemmd_test_XXXXXX";
@@ -106,6 +130,22 @@ std::optional<int> DaemonProcess::Wait(absl::Duration timeout) {
     }
   }
   return exit_code_;
+}
+
+pid_t DaemonProcess::CompileWorker() const {
+  pid_t child = 0;
+  Eventually([&] {
+    std::error_code error;
+    for (const auto& entry :
+         std::filesystem::directory_iterator("/proc", error)) {
+      pid_t pid = 0;
+      if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
+      const std::vector<std::string> stat = Stat(pid);
+      if (stat.size() > 1 && stat[1] == absl::StrCat(pid_)) child = pid;
+    }
+    return child != 0;
+  });
+  return child;
 }
 
 std::string DaemonProcess::Log() const {

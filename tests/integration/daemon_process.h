@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,11 @@ class TemporaryFolder {
   std::string path_;
 };
 
+// False for a zombie too: it holds nothing but its entry.
+bool Lives(pid_t pid);
+// What a living process has computed, in hundredths of a second.
+int64_t CpuTicks(pid_t pid);
+
 class DaemonProcess {
  public:
   // As its standard error: the file that Log reads; nothing at all.
@@ -45,6 +51,8 @@ class DaemonProcess {
 
   void Signal(int signal) const;
   pid_t pid() const { return pid_; }
+  // The process that compiles for it, which starts with it. 0 when none comes.
+  pid_t CompileWorker() const;
   // Its exit code, or minus the signal that killed it; nothing when it still
   // runs after `timeout`.
   std::optional<int> Wait(absl::Duration timeout = absl::Seconds(60));

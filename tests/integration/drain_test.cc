@@ -9,78 +9,31 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <functional>
 #include <future>
 #include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "jit/base/file.h"
 #include "tests/integration/daemon_process.h"
+#include "tests/integration/eventually.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
 namespace {
 
+using testing::CpuTicks;
 using testing::DaemonProcess;
+using testing::Eventually;
 using ::testing::HasSubstr;
+using testing::Lives;
 using testing::OnesTimesTwos;
 
 constexpr char kNvrtc[] = "--nvrtc=" GEMMD_TEST_NVRTC;
 // More than a drain without a limit of its own would need on any machine, less
 // than what hangs for ever.
 constexpr absl::Duration kSoon = absl::Seconds(25);
-
-bool Eventually(const std::function<bool()>& condition,
-                absl::Duration limit = absl::Seconds(60)) {
-  const absl::Time end = absl::Now() + limit;
-  while (!condition()) {
-    if (absl::Now() > end) return false;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  return true;
-}
-
-// The words of a process's line in /proc after its name; none when it is gone.
-std::vector<std::string> Stat(pid_t pid) {
-  std::string line;
-  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  if (!std::getline(file, line)) return {};
-  return absl::StrSplit(line.substr(line.rfind(')') + 2), ' ');
-}
-
-bool Lives(pid_t pid) {
-  const std::vector<std::string> stat = Stat(pid);
-  return !stat.empty() && stat[0] != "Z" && stat[0] != "X";
-}
-
-// In ticks of 10 ms.
-int64_t CpuTicks(pid_t pid) {
-  int64_t user = 0;
-  const std::vector<std::string> stat = Stat(pid);
-  EXPECT_TRUE(stat.size() > 11 && absl::SimpleAtoi(stat[11], &user));
-  return user;
-}
-
-// Its compile worker, which starts with the daemon.
-pid_t WorkerOf(pid_t daemon) {
-  pid_t child = 0;
-  EXPECT_TRUE(Eventually([&] {
-    std::error_code error;
-    for (const auto& entry :
-         std::filesystem::directory_iterator("/proc", error)) {
-      pid_t pid = 0;
-      if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
-      const std::vector<std::string> stat = Stat(pid);
-      if (stat.size() > 1 && stat[1] == absl::StrCat(daemon)) child = pid;
-    }
-    return child != 0;
-  })) << "no compile worker came";
-  return child;
-}
 
 // Calls in the background; the answers do not matter.
 class Caller {
@@ -158,7 +111,7 @@ TEST(DrainTest, AProductThatDoesNotEndIsGivenUp) {
 TEST(DrainTest, AStoppedCompileWorkerIsKilled) {
   DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=300ms"});
   const auto channel = daemon.Connect();
-  const pid_t worker = WorkerOf(daemon.pid());
+  const pid_t worker = daemon.CompileWorker();
   ASSERT_EQ(kill(worker, SIGSTOP), 0);
   Caller caller(channel);
   auto compiling = caller.Multiply(OnesTimesTwos(9, 9, 9));

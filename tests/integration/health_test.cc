@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "service/rpc/health_watch.h"
+#include "tests/integration/eventually.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
@@ -22,17 +23,9 @@ namespace {
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
+using testing::Eventually;
 using ::testing::HasSubstr;
 using testing::TestServer;
-
-bool Eventually(const std::function<bool()>& condition) {
-  const absl::Time end = absl::Now() + absl::Seconds(60);
-  while (!condition()) {
-    if (absl::Now() > end) return false;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  return true;
-}
 
 HealthCheckResponse::ServingStatus Check(TestServer& server) {
   grpc::ClientContext context;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/host/host_device.h"
 #include "service/host/numbers.h"
@@ -36,12 +37,16 @@ std::string Repeat(float value, int64_t count) {
 // The host device, with probes that the test answers.
 class ProbedDevice : public device::Device {
  public:
-  ProbedDevice(std::unique_ptr<device::Device> device,
+  ProbedDevice(std::unique_ptr<device::Device> device, int number,
                std::function<absl::Status()> probe)
-      : device_(std::move(device)), probe_(std::move(probe)) {}
+      : device_(std::move(device)),
+        description_(device_->description()),
+        probe_(std::move(probe)) {
+    if (number > 0) description_.name += absl::StrCat(":", number);
+  }
 
   const device::Description& description() const override {
-    return device_->description();
+    return description_;
   }
   int64_t FreeBytes() const override { return device_->FreeBytes(); }
   absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override {
@@ -55,6 +60,7 @@ class ProbedDevice : public device::Device {
 
  private:
   const std::unique_ptr<device::Device> device_;
+  device::Description description_;
   const std::function<absl::Status()> probe_;
 };
 
@@ -62,9 +68,11 @@ class ProbedDevice : public device::Device {
 
 TestServer::TestServer(Options options) {
   std::vector<std::unique_ptr<device::Device>> devices;
-  devices.push_back(std::make_unique<ProbedDevice>(
-      host::CreateHostDevice({.memory_bytes = options.device_bytes}),
-      options.probe));
+  for (int i = 0; i < options.devices; ++i) {
+    devices.push_back(std::make_unique<ProbedDevice>(
+        host::CreateHostDevice({.memory_bytes = options.device_bytes}), i,
+        options.probe));
+  }
   if (options.limits.max_tensor_bytes == 0) {
     options.limits.max_tensor_bytes = options.device_bytes / 2;
   }

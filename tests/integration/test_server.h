@@ -24,6 +24,7 @@ class TestServer {
     rpc::Limits limits;
     engine::Executor::Options executor;
     engine::Preparer::Options preparer;
+    int devices = 1;  // "host", "host:1" and so on.
     int64_t device_bytes = int64_t{1} << 30;
     absl::Duration drain_grace = absl::ZeroDuration();
     absl::Duration drain_timeout = absl::Seconds(30);

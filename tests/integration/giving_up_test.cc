@@ -1,0 +1,92 @@
+// Clients that give up: what the daemon itself makes of it, told by its log
+// and its counters. A client gives up by itself whatever the daemon does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <future>
+#include <memory>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "tests/integration/daemon_process.h"
+#include "tests/integration/eventually.h"
+#include "tests/integration/test_server.h"
+
+namespace gemmd {
+namespace {
+
+using testing::DaemonProcess;
+using testing::Eventually;
+using testing::OnesTimesTwos;
+
+// A daemon whose compiler does not go on until it is told to.
+class GivingUpTest : public ::testing::Test {
+ protected:
+  GivingUpTest() {
+    EXPECT_NE(channel_, nullptr);
+    EXPECT_EQ(kill(worker_, SIGSTOP), 0);
+  }
+
+  std::future<grpc::Status> Multiply(grpc::ClientContext& context) {
+    return std::async(std::launch::async, [this, &context] {
+      v1::MatmulResponse response;
+      return v1::MatmulService::NewStub(channel_)->Matmul(
+          &context, OnesTimesTwos(9, 9, 9), &response);
+    });
+  }
+
+  v1::Statistics Statistics() {
+    grpc::ClientContext context;
+    v1::Statistics statistics;
+    EXPECT_TRUE(v1::ServerService::NewStub(channel_)
+                    ->GetStatistics(&context, {}, &statistics)
+                    .ok());
+    return statistics;
+  }
+
+  bool Compiles() {
+    return Eventually([this] { return Statistics().cache().compiles() == 1; });
+  }
+
+  // How the daemon's log says that the product ended.
+  bool Logs(const std::string& code) {
+    return Eventually([&] {
+      const std::string log = daemon_.Log();
+      return absl::StrContains(log, "MatmulService/Matmul") &&
+             absl::StrContains(log, "code=" + code);
+    });
+  }
+
+  DaemonProcess daemon_{{"--device=host", "--nvrtc=" GEMMD_TEST_NVRTC}};
+  const std::shared_ptr<grpc::Channel> channel_ = daemon_.Connect();
+  const pid_t worker_ = daemon_.CompileWorker();
+};
+
+TEST_F(GivingUpTest, TheDaemonKnowsTheDeadline) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(2)));
+  auto call = Multiply(context);
+  ASSERT_TRUE(Compiles());
+  EXPECT_EQ(call.get().error_code(), grpc::DEADLINE_EXCEEDED);
+  // Nothing else ends it: the compile goes on.
+  EXPECT_TRUE(Logs("DEADLINE_EXCEEDED")) << daemon_.Log();
+  EXPECT_EQ(Statistics().failed(), 1);
+  kill(worker_, SIGCONT);
+}
+
+TEST_F(GivingUpTest, TheDaemonLearnsThatAClientHasGone) {
+  grpc::ClientContext context;
+  auto call = Multiply(context);
+  ASSERT_TRUE(Compiles());
+  context.TryCancel();
+  EXPECT_EQ(call.get().error_code(), grpc::CANCELLED);
+  kill(worker_, SIGCONT);
+  // The kernel comes, and is not run for nobody.
+  EXPECT_TRUE(Logs("CANCELLED")) << daemon_.Log();
+  EXPECT_EQ(Statistics().failed(), 1);
+}
+
+}  // namespace
+}  // namespace gemmd
