@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "clients/cli/address.h"
 #include "clients/cli/quantity.h"
+#include "jit/base/printable.h"
 
 namespace gemmd::cli {
 namespace {
@@ -310,7 +311,8 @@ int Program::RunParsed() {
   }
   const absl::StatusOr<int> code = command->body_();
   if (code.ok()) return *code;
-  std::cerr << app_->get_name() << ": " << code.status().message() << "\n";
+  std::cerr << app_->get_name() << ": "
+            << jit::PrintableLines(code.status().message()) << "\n";
   return absl::IsInvalidArgument(code.status()) ? kExitUsage : kExitFailed;
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "clients/cli/address.h"
 #include "clients/gemmctl/convert.h"
 
@@ -78,18 +77,18 @@ void OrderOption(cli::Command& command, const std::string& name, v1::Order& to,
 }
 
 int Fail(const absl::Status& status) {
-  absl::FPrintF(stderr, "gemmctl: %s: %s\n",
-                absl::StatusCodeToString(status.code()), status.message());
+  Show(stderr, "gemmctl: %s: %s\n", absl::StatusCodeToString(status.code()),
+       status.message());
   return cli::kExitFailed;
 }
 
 int FailUsage(const absl::Status& status) {
-  absl::FPrintF(stderr, "gemmctl: %s\n", status.message());
+  Show(stderr, "gemmctl: %s\n", status.message());
   return cli::kExitUsage;
 }
 
 int FailFile(const absl::Status& status) {
-  absl::FPrintF(stderr, "gemmctl: %s\n", status.message());
+  Show(stderr, "gemmctl: %s\n", status.message());
   return cli::kExitFailed;
 }
 

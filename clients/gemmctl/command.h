@@ -5,12 +5,15 @@
 
 #include <google/protobuf/message.h>
 
+#include <cstdio>
 #include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_format.h"
 #include "clients/cli/command_line.h"
 #include "clients/cpp/client.h"
+#include "jit/base/printable.h"
 #include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
@@ -32,6 +35,15 @@ void TypeOption(cli::Command& command, const std::string& name,
                 v1::DataType& to, const std::string& help);
 void OrderOption(cli::Command& command, const std::string& name, v1::Order& to,
                  const std::string& help);
+
+// Prints what a daemon said, which may be another client's text: nothing in it
+// controls the terminal.
+template <typename... Values>
+void Show(std::FILE* out, const absl::FormatSpec<Values...>& format,
+          const Values&... values) {
+  const std::string text = absl::StrFormat(format, values...);
+  std::fputs(jit::PrintableLines(text).c_str(), out);
+}
 
 // Print what went wrong and give the exit code. Fail is for what the daemon
 // said and names the gRPC code.

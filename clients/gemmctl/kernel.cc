@@ -6,7 +6,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
@@ -67,10 +66,9 @@ int List(client::Client& client, const KernelOptions& options) {
     return cli::kExitOk;
   }
   for (const v1::KernelSummary& kernel : kernels) {
-    absl::PrintF("%s %s %d bytes%s%s\n", kernel.key(), kernel.kernel(),
-                 kernel.cubin_bytes(),
-                 kernel.loaded_on().empty() ? "" : ", loaded on ",
-                 absl::StrJoin(kernel.loaded_on(), " "));
+    Show(stdout, "%s %s %d bytes%s%s\n", kernel.key(), kernel.kernel(),
+         kernel.cubin_bytes(), kernel.loaded_on().empty() ? "" : ", loaded on ",
+         absl::StrJoin(kernel.loaded_on(), " "));
   }
   return cli::kExitOk;
 }
@@ -82,20 +80,21 @@ int Describe(client::Client& client, const KernelOptions& options) {
   if (options.json) {
     PrintJson(kernel);
   } else if (options.source) {
-    std::fputs(kernel.source().c_str(), stdout);
+    Show(stdout, "%s", kernel.source());
   } else if (options.log) {
-    std::fputs(kernel.compile_log().c_str(), stdout);
+    Show(stdout, "%s", kernel.compile_log());
   } else {
-    absl::PrintF(
-        "key            %s\nkernel         %s\ncubin          %d bytes\n"
-        "registers      %d per thread\nshared memory  %d bytes\n"
-        "spills         %d bytes\ncompiled in    %d ms by %s\n"
-        "options        %s\nloaded on      %s\n",
-        kernel.summary().key(), kernel.summary().kernel(),
-        kernel.summary().cubin_bytes(), kernel.registers(),
-        kernel.shared_memory_bytes(), kernel.spill_bytes(), kernel.compile_ms(),
-        kernel.compiler(), absl::StrJoin(kernel.options(), " "),
-        absl::StrJoin(kernel.summary().loaded_on(), " "));
+    Show(stdout,
+         "key            %s\nkernel         %s\ncubin          %d bytes\n"
+         "registers      %d per thread\nshared memory  %d bytes\n"
+         "spills         %d bytes\ncompiled in    %d ms by %s\n"
+         "options        %s\nloaded on      %s\n",
+         kernel.summary().key(), kernel.summary().kernel(),
+         kernel.summary().cubin_bytes(), kernel.registers(),
+         kernel.shared_memory_bytes(), kernel.spill_bytes(),
+         kernel.compile_ms(), kernel.compiler(),
+         absl::StrJoin(kernel.options(), " "),
+         absl::StrJoin(kernel.summary().loaded_on(), " "));
   }
   return cli::kExitOk;
 }
@@ -129,9 +128,8 @@ int Prepare(client::Client& client, const KernelOptions& options) {
     return cli::kExitOk;
   }
   for (const v1::Execution& execution : kernels) {
-    absl::PrintF("%s %s %s on %s\n", execution.cubin_key(), execution.kernel(),
-                 v1::CubinSource_Name(execution.cubin_source()),
-                 execution.device());
+    Show(stdout, "%s %s %s on %s\n", execution.cubin_key(), execution.kernel(),
+         v1::CubinSource_Name(execution.cubin_source()), execution.device());
   }
   return cli::kExitOk;
 }

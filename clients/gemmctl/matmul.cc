@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
 #include "clients/gemmctl/operand.h"
@@ -47,7 +46,7 @@ int FailLoad(const absl::Status& status) {
 
 void PrintExecution(const Matrix& d, const v1::Execution& execution) {
   const v1::Phases& phases = execution.phases();
-  absl::FPrintF(
+  Show(
       stderr,
       "%d x %d %s on %s by %s (%s)\n"
       "us: queue %d, plan %d, compile %d, upload %d, execute %d, download %d\n",

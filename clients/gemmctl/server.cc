@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/str_format.h"
 #include "clients/gemmctl/command.h"
 #include "jit/base/status.h"
 
@@ -11,39 +10,40 @@ namespace gemmd::gemmctl {
 namespace {
 
 void Print(const v1::ServerInfo& info) {
-  absl::PrintF("gemmd %s, templates %s\ncompiler: %s\n", info.version(),
-               info.template_digest(), info.compiler());
+  Show(stdout, "gemmd %s, templates %s\ncompiler: %s\n", info.version(),
+       info.template_digest(), info.compiler());
   for (const v1::DeviceInfo& device : info.devices()) {
-    absl::PrintF("device %s: %s, %d multiprocessors, %d of %d MiB free%s%s\n",
-                 device.name(), device.description(), device.multiprocessors(),
-                 device.free_bytes() >> 20, device.memory_bytes() >> 20,
-                 device.driver().empty() ? "" : ", driver ", device.driver());
+    Show(stdout, "device %s: %s, %d multiprocessors, %d of %d MiB free%s%s\n",
+         device.name(), device.description(), device.multiprocessors(),
+         device.free_bytes() >> 20, device.memory_bytes() >> 20,
+         device.driver().empty() ? "" : ", driver ", device.driver());
   }
   const v1::Limits& limits = info.limits();
-  absl::PrintF(
-      "limits: messages %d bytes, dimensions %d, tensors %d bytes, tensor "
-      "lifetime %d s, queue %d\n",
-      limits.max_message_bytes(), limits.max_dimension(),
-      limits.max_tensor_bytes(), limits.tensor_ttl_s(), limits.max_queue());
+  Show(stdout,
+       "limits: messages %d bytes, dimensions %d, tensors %d bytes, tensor "
+       "lifetime %d s, queue %d\n",
+       limits.max_message_bytes(), limits.max_dimension(),
+       limits.max_tensor_bytes(), limits.tensor_ttl_s(), limits.max_queue());
   for (const std::string& missing : info.missing()) {
-    absl::PrintF("missing: %s\n", missing);
+    Show(stdout, "missing: %s\n", missing);
   }
 }
 
 void Print(const v1::Statistics& s) {
   const v1::CacheStatistics& cache = s.cache();
-  absl::PrintF(
-      "up %d s; %d requests, %d failed, %d queued\n"
-      "%d tensors, %d bytes; received %d bytes, sent %d bytes\n"
-      "kernels: %d loaded hits, %d memory hits, %d disk hits, %d compiles, %d "
-      "compile errors, %d rejected at once, %d quarantined, %d write errors\n",
-      s.uptime_s(), s.requests(), s.failed(), s.queued(), s.tensors(),
-      s.tensor_bytes(), s.received_bytes(), s.sent_bytes(), cache.loaded_hits(),
-      cache.memory_hits(), cache.disk_hits(), cache.compiles(),
-      cache.compile_errors(), cache.rejected_at_once(), cache.quarantined(),
-      cache.write_errors());
+  Show(stdout,
+       "up %d s; %d requests, %d failed, %d queued\n"
+       "%d tensors, %d bytes; received %d bytes, sent %d bytes\n"
+       "kernels: %d loaded hits, %d memory hits, %d disk hits, %d compiles, %d "
+       "compile errors, %d rejected at once, %d quarantined, %d write errors\n",
+       s.uptime_s(), s.requests(), s.failed(), s.queued(), s.tensors(),
+       s.tensor_bytes(), s.received_bytes(), s.sent_bytes(),
+       cache.loaded_hits(), cache.memory_hits(), cache.disk_hits(),
+       cache.compiles(), cache.compile_errors(), cache.rejected_at_once(),
+       cache.quarantined(), cache.write_errors());
   for (const v1::TierStatistics& tier : cache.tiers()) {
-    absl::PrintF(
+    Show(
+        stdout,
         "cache tier %s: %d hits, %d misses, %d errors; loaded %d bytes, stored "
         "%d bytes; loads took %d us\n",
         tier.name(), tier.hits(), tier.misses(), tier.errors(),
@@ -65,9 +65,9 @@ int Stats(client::Client& client, bool json) {
 
 int Health(client::Client& client, bool json) {
   const absl::Status health = client.CheckHealth();
-  if (json) absl::PrintF("{\"serving\": %s}\n", health.ok() ? "true" : "false");
+  if (json) Show(stdout, "{\"serving\": %s}\n", health.ok() ? "true" : "false");
   if (!health.ok()) return Fail(health);
-  if (!json) absl::PrintF("SERVING\n");
+  if (!json) Show(stdout, "SERVING\n");
   return cli::kExitOk;
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
 #include "clients/gemmctl/npy.h"
@@ -28,16 +27,15 @@ struct TensorOptions {
 };
 
 void Print(const v1::TensorInfo& info) {
-  absl::PrintF("%s %d x %d %s %s-major on %s, %d bytes, idle %d of %d s%s%s\n",
-               info.handle(), info.rows(), info.columns(), Name(info.dtype()),
-               Name(info.order()), info.device(), info.device_bytes(),
-               info.idle_s(), info.ttl_s(), info.label().empty() ? "" : ", ",
-               info.label());
+  Show(stdout, "%s %d x %d %s %s-major on %s, %d bytes, idle %d of %d s%s%s\n",
+       info.handle(), info.rows(), info.columns(), Name(info.dtype()),
+       Name(info.order()), info.device(), info.device_bytes(), info.idle_s(),
+       info.ttl_s(), info.label().empty() ? "" : ", ",
+       jit::Printable(info.label()));
 }
 
 void PrintHandle(const v1::TensorInfo& info, bool json) {
-  json ? PrintJson(info)
-       : static_cast<void>(absl::PrintF("%s\n", info.handle()));
+  json ? PrintJson(info) : Show(stdout, "%s\n", info.handle());
 }
 
 v1::CreateTensorRequest Request(const TensorOptions& options, v1::DataType type,

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "jit/base/printable.h"
 #include "jit/base/status.h"
 
 namespace gemmd::warmup {
@@ -109,7 +110,8 @@ void Progress::Step(const std::string& text) {
 
 void Progress::Note(const std::string& text) {
   std::lock_guard lock(mutex_);
-  absl::FPrintF(out_, "%s%s\n", terminal_ ? kClearLine : "", text);
+  absl::FPrintF(out_, "%s%s\n", terminal_ ? kClearLine : "",
+                jit::PrintableLines(text));
   std::fflush(out_);
 }
 
@@ -117,11 +119,11 @@ void Progress::Draw(const std::string& text) {
   if (terminal_) {
     // A line as long as the terminal is wide would wrap on some.
     const size_t columns = ColumnsOf(out_) - 1;
-    absl::FPrintF(
-        out_, "%s%s", kClearLine,
-        ProgressLine(done_, steps_, absl::Now() - start_, text, columns));
+    absl::FPrintF(out_, "%s%s", kClearLine,
+                  ProgressLine(done_, steps_, absl::Now() - start_,
+                               jit::Printable(text), columns));
   } else {
-    absl::FPrintF(out_, "[%d/%d] %s\n", done_, steps_, text);
+    absl::FPrintF(out_, "[%d/%d] %s\n", done_, steps_, jit::Printable(text));
   }
   std::fflush(out_);
 }

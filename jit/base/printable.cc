@@ -61,15 +61,15 @@ std::string Escape(uint32_t code) {
   return absl::StrFormat(code > 0xffff ? "\\U%08x" : "\\u%04x", code);
 }
 
-}  // namespace
-
-std::string Printable(absl::string_view text) {
+std::string Show(absl::string_view text, bool lines) {
   std::string shown;
   shown.reserve(text.size());
   while (!text.empty()) {
     const Character character = Decode(text);
     if (character.bytes == 0) {
       shown += absl::StrFormat("\\x%02x", static_cast<uint8_t>(text[0]));
+    } else if (lines && (character.code == '\n' || character.code == '\t')) {
+      shown += text[0];
     } else if (IsControl(character.code)) {
       shown += Escape(character.code);
     } else {
@@ -79,5 +79,11 @@ std::string Printable(absl::string_view text) {
   }
   return shown;
 }
+
+}  // namespace
+
+std::string Printable(absl::string_view text) { return Show(text, false); }
+
+std::string PrintableLines(absl::string_view text) { return Show(text, true); }
 
 }  // namespace gemmd::jit

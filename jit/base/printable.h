@@ -14,6 +14,10 @@ namespace gemmd::jit {
 // bytes that are not UTF-8 as "\xff". All other UTF-8 stays as it is.
 std::string Printable(absl::string_view text);
 
+// The same for text of many lines, such as a compiler's log: line ends and
+// tabs stay.
+std::string PrintableLines(absl::string_view text);
+
 }  // namespace gemmd::jit
 
 #endif  // GEMMD_JIT_BASE_PRINTABLE_H_

@@ -33,7 +33,7 @@ ARROWS = {
     "service/daemon": {"service/rpc", "service/engine", "service/device",
                        "service/host", "service/gpu", "service/log", "jit",
                        "clients/cli"},
-    "clients/cli": set(),
+    "clients/cli": {"jit/base"},
     "clients/cpp": {"jit/base/status.h"},
     "clients/gemmctl": {"clients/cpp", "clients/cli", "jit"},
     "clients/warmup": {"clients/cpp", "clients/cli", "jit"},

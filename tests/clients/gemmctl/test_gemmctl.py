@@ -113,6 +113,18 @@ class GemmctlTest(unittest.TestCase):
                                  code=FAILED)
         self.assertIn("NOT_FOUND", error)
 
+    def test_what_others_named_controls_no_terminal(self):
+        self.run_gemmctl("tensor", "create", "5", "3", "--dtype", "f32",
+                         "--label", "\x1b[2Jold\nforged \u009b31m\u202e")
+        listed = self.run_gemmctl("tensor", "list")
+        self.assertEqual(len(listed.splitlines()), 1)
+        self.assertIn("\\x1b[2Jold\\nforged \\u009b31m\\u202e", listed)
+        for control in "\x1b\u009b\u202e":
+            self.assertNotIn(control, listed)
+        error = self.run_gemmctl("tensor", "describe", "\x1b]0;x\x07",
+                                 code=FAILED)
+        self.assertNotIn("\x1b", error)
+
     def test_upload_replaces_elements_in_the_tensors_order(self):
         handle = self.run_gemmctl("tensor", "create", "4", "6", "--dtype",
                                   "f32", "--order", "column").strip()

@@ -27,6 +27,10 @@ TEST(PrintableTest, ShowsWhatReordersOrHidesText) {
   EXPECT_EQ(Printable("\U000e0041"), "\\U000e0041");
 }
 
+TEST(PrintableTest, KeepsTheLinesOfALog) {
+  EXPECT_EQ(PrintableLines("a\n\tb\r\x1b[0m\n"), "a\n\tb\\r\\x1b[0m\n");
+}
+
 TEST(PrintableTest, ShowsBytesThatAreNotUtf8) {
   EXPECT_EQ(Printable("\xff\xfe"), "\\xff\\xfe");
   EXPECT_EQ(Printable("a\xc3"), "a\\xc3");                  // Cut off.
