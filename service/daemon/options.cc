@@ -48,6 +48,9 @@ void DeclareNetwork(cli::Command& c, Options& o) {
              "Calls that still run so long after the grace period are "
              "cancelled and compiles killed. What has not stopped 2 seconds "
              "later is given up, and the exit code is 3.");
+  c.Duration("--probe-timeout TIME", o.server.probe_timeout, kMs,
+             {absl::Milliseconds(100), absl::Hours(1)},
+             "A device that does not answer its probe for so long has failed.");
 }
 
 void DeclareLimits(cli::Command& c, rpc::Limits& limits) {

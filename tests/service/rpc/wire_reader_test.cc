@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "gemmd/v1/matmul.pb.h"
 #include "service/rpc/matmul_request.h"
 #include "service/rpc/wire_writer.h"
@@ -111,20 +112,27 @@ TEST(WireReaderTest, EveryTruncationIsRefusedOrEndsAtAField) {
   EXPECT_EQ(accepted, 3);  // Nothing; the header; the header and a.
 }
 
+// Each is a message but for one fault, which is the one that is named.
 TEST(WireReaderTest, RefusesWhatIsNotAMessage) {
-  for (const std::string& bytes : {
-           std::string("\x00", 1),   // Field number 0.
-           std::string("\x0b"),      // A group.
-           std::string("\x0e"),      // Wire type 6.
-           std::string(11, '\xff'),  // An endless number.
-           std::string("\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
-           std::string("\x80\x80\x80\x80\x80\x01"),  // A field beyond 2^29.
-           std::string("\x0a\x02\xff\xff"),          // A header that is none.
-       }) {
+  const struct {
+    std::string bytes;
+    std::string says;
+  } kFaults[] = {
+      {std::string("\x00\x01", 2), "bad field number"},      // 0.
+      {"\x80\x80\x80\x80\x80\x01\x01", "bad field number"},  // Beyond 2^29.
+      {"\x0b\x0c", "wire type 3"},                           // A group.
+      {"\x0e", "wire type 6"},
+      {"\x78" + std::string(10, '\xff') + "\x01", "more than ten bytes"},
+      {"\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+       "18446744073709551615 bytes where 0 are left"},
+      {"\x0a\x02\xff\xff", "not a serialised MatmulHeader"},
+  };
+  for (const auto& [bytes, says] : kFaults) {
     const Pieces pieces = Split(bytes, {});
-    EXPECT_EQ(ReadMatmulFields(pieces).status().code(),
-              absl::StatusCode::kInvalidArgument)
-        << testing::PrintToString(bytes);
+    const absl::Status status = ReadMatmulFields(pieces).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(absl::StrContains(status.message(), says))
+        << testing::PrintToString(bytes) << " gives " << status;
   }
 }
 
@@ -133,8 +141,9 @@ TEST(WireReaderTest, RefusesAHugeHeader) {
   request.mutable_header()->set_device(std::string(1 << 20, 'x'));
   const std::string bytes = request.SerializeAsString();
   const Pieces pieces = Split(bytes, {});
-  EXPECT_EQ(ReadMatmulFields(pieces).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  const absl::Status status = ReadMatmulFields(pieces).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(status.message(), "header has")) << status;
 }
 
 TEST(WireReaderTest, RefusesMoreFieldsThanAnyClientSends) {
