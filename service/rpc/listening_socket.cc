@@ -84,6 +84,8 @@ absl::Status ListeningSocket::BindUnix() {
                      " bytes; allowed: 1 to ", sizeof name.sun_path - 1));
   }
   path.copy(name.sun_path, path.size());
+  ASSIGN_OR_RETURN(SocketLock lock, SocketLock::Take(name.sun_path));
+  lock_.emplace(std::move(lock));
   struct stat status;
   if (lstat(name.sun_path, &status) == 0 && S_ISSOCK(status.st_mode)) {
     if (IsAlive(name)) return CannotListen(address_, EADDRINUSE);

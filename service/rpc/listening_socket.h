@@ -2,11 +2,13 @@
 #ifndef GEMMD_SERVICE_RPC_LISTENING_SOCKET_H_
 #define GEMMD_SERVICE_RPC_LISTENING_SOCKET_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "jit/base/file.h"
+#include "service/rpc/socket_lock.h"
 
 namespace gemmd::rpc {
 
@@ -36,7 +38,8 @@ class ListeningSocket {
 
   std::string address_;
   std::vector<jit::UniqueFd> fds_;
-  std::string path_;  // Of a Unix socket that is bound.
+  std::string path_;                // Of a Unix socket that is bound.
+  std::optional<SocketLock> lock_;  // Of its path.
 };
 
 }  // namespace gemmd::rpc

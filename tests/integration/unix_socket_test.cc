@@ -1,0 +1,76 @@
+// Daemons that are told to listen on one Unix socket.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "tests/integration/daemon_process.h"
+#include "tests/integration/test_server.h"
+
+namespace gemmd {
+namespace {
+
+using testing::DaemonProcess;
+using ::testing::HasSubstr;
+
+class UnixSocketTest : public ::testing::Test {
+ protected:
+  std::vector<std::string> Flags() const {
+    return {"--device=host", "--nvrtc=none", "--listen=unix:" + path_};
+  }
+
+  // Whether a daemon answers there.
+  bool Answers() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto channel = grpc::CreateCustomChannel(
+        "unix:" + path_, grpc::InsecureChannelCredentials(), arguments);
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+    v1::ServerInfo info;
+    return v1::ServerService::NewStub(channel)
+        ->GetServerInfo(&context, {}, &info)
+        .ok();
+  }
+
+  const testing::TemporaryFolder folder_;
+  const std::string path_ = folder_.path() + "/socket";
+};
+
+TEST_F(UnixSocketTest, ASecondDaemonDoesNotTakeIt) {
+  DaemonProcess first(Flags());
+  ASSERT_NE(first.Connect(), nullptr);
+  DaemonProcess second(Flags());
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_THAT(second.Log(), HasSubstr("cannot listen on"));
+  EXPECT_TRUE(Answers());
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 0) << first.Log();
+}
+
+TEST_F(UnixSocketTest, OneThatADeadDaemonLeftIsReplaced) {
+  {
+    DaemonProcess killed(Flags());
+    ASSERT_NE(killed.Connect(), nullptr);
+    killed.Signal(SIGKILL);
+    EXPECT_EQ(killed.Wait(), -SIGKILL);
+  }
+  ASSERT_TRUE(std::filesystem::exists(path_));
+  DaemonProcess next(Flags());
+  ASSERT_NE(next.Connect(), nullptr);
+  EXPECT_TRUE(Answers());
+}
+
+TEST_F(UnixSocketTest, IsGoneWithItsDaemon) {
+  DaemonProcess daemon(Flags());
+  ASSERT_NE(daemon.Connect(), nullptr);
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+}  // namespace
+}  // namespace gemmd
