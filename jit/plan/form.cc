@@ -72,9 +72,9 @@ PrepareLaunch PrepareLaunchOf(const MatrixLayout& stored, Form form) {
     launch.arguments.lines = stored.lines();
     launch.arguments.matrices = 1;
   }
-  launch.grid = static_cast<int>(
-      std::min(launch.arguments.matrices * Ctas(launch.arguments, stored, form),
-               kMaxGrid));
+  launch.grid = static_cast<int>(std::min<int64_t>(
+      launch.arguments.matrices * Ctas(launch.arguments, stored, form),
+      kMaxGrid));
   return launch;
 }
 
