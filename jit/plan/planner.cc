@@ -136,11 +136,12 @@ void ConsiderSplit(Plan plan, const DeviceProperties& device,
 }
 
 // Only the reduction of such a cubin runs: any config will do.
-Plan EmptyProduct(const Problem& problem, const DeviceProperties& device) {
+Plan EmptyProduct(const Problem& problem, const DeviceProperties& device,
+                  int tile_n) {
   Plan plan = Orient(problem, false);
   plan.splits = 0;
   plan.config = {.tile_m = 64,
-                 .tile_n = 16,
+                 .tile_n = tile_n,
                  .consumers = 1,
                  .schedule = Schedule::kCooperative,
                  .split_k = true};
@@ -150,7 +151,11 @@ Plan EmptyProduct(const Problem& problem, const DeviceProperties& device) {
 
 std::vector<Plan> Candidates(const Problem& problem,
                              const DeviceProperties& device) {
-  if (!problem.reads_ab()) return {EmptyProduct(problem, device)};
+  if (!problem.reads_ab()) {
+    // A second one for when the first is refused by the compiler.
+    return {EmptyProduct(problem, device, 16),
+            EmptyProduct(problem, device, 32)};
+  }
   std::vector<Plan> candidates;
   for (const bool exchanged : {false, true}) {
     Plan plan = Orient(problem, exchanged);

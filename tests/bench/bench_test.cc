@@ -65,7 +65,7 @@ TEST(ElementsTest, RoundToNearestEven) {
   EXPECT_EQ(Rounded(Element::kF16, 0.5f + 0x1p-12f), 0.5f);
   EXPECT_EQ(Rounded(Element::kF16, 0.5f + 0x3p-12f), 0.5f + 0x2p-11f);
   EXPECT_EQ(Rounded(Element::kF16, 0x1p-14f), 0x1p-14f);
-  EXPECT_EQ(Rounded(Element::kF16, 0x1p-15f), 0.0f);
+  EXPECT_EQ(Rounded(Element::kF16, 0x1p-15f), 0x1p-15f);
   EXPECT_EQ(Rounded(Element::kF32, 0.1f), 0.1f);
 }
 

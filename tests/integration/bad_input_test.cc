@@ -84,8 +84,8 @@ const Bad kBad[] = {
     {"HugestResult", grpc::RESOURCE_EXHAUSTED, "a response is limited",
      [](auto& r) {
        r = OnesTimesTwos(0, 0, 0);
-       ProblemOf(r).set_m(INT32_MAX);
-       ProblemOf(r).set_n(INT32_MAX);
+       ProblemOf(r).set_m(2147483392);
+       ProblemOf(r).set_n(2147483392);
      }},
     {"UnspecifiedType", grpc::INVALID_ARGUMENT, "problem.a_type is unspecified",
      [](auto& r) { ProblemOf(r).clear_a_type(); }},

@@ -99,9 +99,9 @@ TEST_F(OperandsTest, DMayNotBeAnInput) {
 TEST_F(OperandsTest, TensorsOfTwoDevicesDoNotMeet) {
   const std::string here = Square("host");
   const std::string there = Square("host:1");
-  for (const auto& [a, b, d] :
-       {std::tuple{here, there, here}, std::tuple{there, here, here},
-        std::tuple{here, Square("host"), there}}) {
+  for (const auto& [a, b, d] : {std::tuple{here, there, Square("host")},
+                                std::tuple{there, here, Square("host")},
+                                std::tuple{here, Square("host"), there}}) {
     const grpc::Status status = Multiply(a, b, d);
     EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
     EXPECT_THAT(status.error_message(),

@@ -406,8 +406,8 @@ TEST_F(TensorsTest, CreationsThatMakeNoSenseAreRefused) {
        [](auto& r) { r.set_device("cuda:9"); }},
       {grpc::RESOURCE_EXHAUSTED, "the limit of all tensors is 536870912",
        [](auto& r) {
-         r.set_rows(INT32_MAX);
-         r.set_columns(INT32_MAX);
+         r.set_rows(2147483392);
+         r.set_columns(2147483392);
        }},
   };
   for (const Bad& bad : kBad) {

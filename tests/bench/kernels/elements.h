@@ -49,8 +49,7 @@ constexpr Small SmallOf(Element element) {
 }
 
 inline float PowerOfTwo(int exponent) {
-  return __builtin_bit_cast(float,
-                            static_cast<unsigned>(127 + exponent) << 23);
+  return __builtin_bit_cast(float, static_cast<unsigned>(127 + exponent) << 23);
 }
 
 // Bits of a |value| of at most 1 without its sign, rounded to nearest even.
@@ -110,9 +109,10 @@ inline float Decode(Element element, unsigned bits) {
     case Element::kBf16:
       return __builtin_bit_cast(float, bits << 16);
     case Element::kF16: {
-      const float value = (bits & 0x7c00) == 0x7c00
-                              ? __builtin_bit_cast(float, 0x7fc00000u)
-                              : DecodeSmall(SmallOf(element), bits & 0x7fff);
+      const float value =
+          (bits & 0x7c00) == 0x7c00
+              ? __builtin_bit_cast(float, 0x7f800000u | (bits & 0x3ff) << 13)
+              : DecodeSmall(SmallOf(element), bits & 0x7fff);
       return bits & 0x8000 ? -value : value;
     }
     case Element::kE4m3:

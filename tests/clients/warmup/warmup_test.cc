@@ -40,7 +40,7 @@ class WarmupTest : public testing::Test {
 constexpr char kProblems[] =
     "# three kernels\nbf16 TN 64 64 64\nf16 NN 64 64 64 d=f32 beta=1\n"
     "bf16 TN 300 300 64 d=f32\n";
-constexpr char kSomeKernel[] = "gemm_bf16_bf16_kk_64x8x64_s16_co1_t";
+constexpr char kSomeKernel[] = "gemm_bf16_bf16_kk_64x8_s16_co1_n";
 
 TEST_F(WarmupTest, CompilesAListOnce) {
   const Outcome first = Compile(kProblems);

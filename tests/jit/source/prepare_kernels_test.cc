@@ -206,7 +206,7 @@ std::vector<Parts> SplitOf(const std::vector<float>& values, int64_t width,
   const int grid = jit::PrepareLaunchOf(stored, Form::kSplit).grid;
   Derive(stored, Form::kSplit, std::max(1, grid / 2), from, to);
   const auto part = [&](int plane, int64_t line, int64_t i) {
-    const int64_t matrix = line / lines * kSplitPlanes + plane;
+    const int64_t matrix = plane * stored.count + line / lines;
     uint16_t bits;
     std::memcpy(&bits,
                 to.data() +
@@ -253,7 +253,7 @@ TEST(SplitKernel, PartsAddUpToTheElementInMatricesOfAnyWidth) {
   }
 }
 
-TEST(SplitKernel, ThePartsOfEachMatrixOfABatchLieTogether) {
+TEST(SplitKernel, APlaneHasAllMatricesOfABatch) {
   std::vector<float> values;
   for (int i = 0; i < 3 * 4 * 9; ++i) values.push_back(1 + 0x1.234p-7f * i);
   const std::vector<Parts> parts = SplitOf(values, 9, 4);

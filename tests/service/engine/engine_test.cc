@@ -102,8 +102,9 @@ TEST_F(EngineTest, ASecondProductOfTheShapeAsksNoCache) {
   EXPECT_EQ(engine_->kernels(0).hits(), 1);
 }
 
-TEST_F(EngineTest, ScalarsShareAPlanUnlessTheyAreZero) {
+TEST_F(EngineTest, ScalarsShareAPlanUnlessTheyAreZeroOrOne) {
   jit::Problem problem = Problem();
+  problem.alpha = 2;
   EXPECT_EQ(engine_->kernels(0).Find(problem), nullptr);
   ASSERT_TRUE(Multiply(OnesTimesTwos(problem)).ok());
   problem.alpha = 3;

@@ -227,7 +227,11 @@ TEST_F(KernelTableTest, EveryPropertyOfAProblemTellsShapesApart) {
   }
   jit::Problem scaled = base;
   scaled.alpha = 3;
-  EXPECT_TRUE(Shape(base) == Shape(scaled));
+  jit::Problem doubled = base;
+  doubled.alpha = 2;
+  EXPECT_TRUE(Shape(scaled) == Shape(doubled));
+  // A kernel for an alpha of 1 does not multiply by it.
+  EXPECT_FALSE(Shape(base) == Shape(scaled));
 }
 
 // Found by running: a plan for the one D is no plan for the other.
