@@ -8,8 +8,6 @@ namespace gemmd::rpc {
 namespace {
 
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(250);
-// A loop that is never idle looks at the clock this often.
-constexpr int kEventsPerClock = 64;
 // Between two sweeps of a loop that is not stopped.
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
@@ -41,26 +39,18 @@ void Sleep::await_suspend(std::coroutine_handle<> handle) {
 void EventLoop::Start(std::function<void()> start) {
   thread_ = std::thread([this, start = std::move(start)] {
     start();
-    Poll();
+    SweepLater();
+    void* tag;
+    bool ok;
+    while (queue_->Next(&tag, &ok)) static_cast<Event*>(tag)->Complete(ok);
   });
 }
 
-void EventLoop::Poll() {
-  absl::Time next_sweep = absl::Now() + kSweepInterval;
-  for (int events = 1;; ++events) {
-    void* tag;
-    bool ok;
-    const auto next =
-        queue_->AsyncNext(&tag, &ok, absl::ToChronoTime(next_sweep));
-    if (next == grpc::CompletionQueue::SHUTDOWN) return;
-    if (next == grpc::CompletionQueue::GOT_EVENT) {
-      static_cast<Event*>(tag)->Complete(ok);
-      if (events % kEventsPerClock != 0) continue;
-    }
-    if (absl::Now() < next_sweep) continue;
-    Sweep();
-    next_sweep = absl::Now() + kSweepInterval;
-  }
+void EventLoop::SweepLater() {
+  std::lock_guard lock(mutex_);
+  if (stopping_) return;
+  ticker_.alarm.Set(queue(), absl::ToChronoTime(absl::Now() + kSweepInterval),
+                    static_cast<Event*>(&ticker_));
 }
 
 void EventLoop::Sweep() {
@@ -74,6 +64,11 @@ void EventLoop::Sweep() {
 void EventLoop::SweepSoon() { new SweepOnce(*this); }
 
 EventLoop::~EventLoop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  ticker_.alarm.Cancel();
   queue_->Shutdown();
   if (thread_.joinable()) {
     thread_.join();
