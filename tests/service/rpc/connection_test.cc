@@ -1,0 +1,98 @@
+#include "service/rpc/connection.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+namespace gemmd::rpc {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+class ConnectionTest : public ::testing::Test {
+ protected:
+  ConnectionTest() {
+    int fds[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    other_ = jit::UniqueFd(fds[1]);
+    connection_ = std::make_unique<Connection>(
+        1, Connection::Socket{.fd = jit::UniqueFd(fds[0]), .peer = "test"},
+        requests_, responses_, [this] { ++overruns_; });
+  }
+
+  Budget requests_{"requests", 16 * kMiB, 8 * kMiB};
+  Budget responses_{"responses", 16 * kMiB, 8 * kMiB};
+  int overruns_ = 0;
+  jit::UniqueFd other_;
+  std::unique_ptr<Connection> connection_;
+};
+
+TEST_F(ConnectionTest, AnnouncedBytesTakeNothingMore) {
+  connection_->BeginRead(4 * kMiB, 4 * kMiB);
+  connection_->Received(4 * kMiB);
+  EXPECT_EQ(requests_.held_bytes(), 0);
+  connection_->EndRead(4 * kMiB, 4 * kMiB, 4 * kMiB);
+  EXPECT_EQ(overruns_, 0);
+}
+
+TEST_F(ConnectionTest, OthersAreHeldWhileTheyArrive) {
+  connection_->BeginRead(4 * kMiB, 0);
+  connection_->Received(3 * kMiB);
+  EXPECT_GE(requests_.held_bytes(), 2 * kMiB);
+  EXPECT_LE(requests_.held_bytes(), 4 * kMiB);
+  connection_->EndRead(4 * kMiB, 0, 3 * kMiB);
+  EXPECT_EQ(requests_.held_bytes(), 0);
+  EXPECT_EQ(overruns_, 0);
+}
+
+TEST_F(ConnectionTest, MoreThanMayBeReadEndsTheCallsAndThenTheConnection) {
+  connection_->BeginRead(kMiB, 0);
+  connection_->Received(3 * kMiB);
+  EXPECT_EQ(overruns_, 1);
+  EXPECT_TRUE(connection_->overrun());
+  EXPECT_FALSE(connection_->deaf());
+  connection_->Received(20 * kMiB);
+  EXPECT_TRUE(connection_->deaf());
+}
+
+TEST_F(ConnectionTest, ALieAboutTheSizeIsMoreThanMayBeRead) {
+  connection_->BeginRead(kMiB, kMiB);
+  connection_->Received(3 * kMiB);
+  EXPECT_EQ(overruns_, 1);
+}
+
+TEST_F(ConnectionTest, WhatFindsNoRoomOnTheWayEndsTheCall) {
+  Budget::Account other;
+  ASSERT_TRUE(requests_.TryTake(other, 16 * kMiB));
+  connection_->BeginRead(4 * kMiB, 0);
+  connection_->Received(3 * kMiB);
+  EXPECT_EQ(overruns_, 1);
+  // It goes on once its calls have ended.
+  connection_->EndRead(4 * kMiB, 0, 0);
+  EXPECT_FALSE(connection_->overrun());
+  requests_.Return(other, 16 * kMiB);
+  connection_->BeginRead(4 * kMiB, 0);
+  connection_->Received(3 * kMiB);
+  EXPECT_EQ(overruns_, 1);
+}
+
+TEST_F(ConnectionTest, GivesBackWhatItHeldWhenItEnds) {
+  connection_->BeginRead(4 * kMiB, 0);
+  connection_->Received(3 * kMiB);
+  EXPECT_GT(requests_.held_bytes(), 0);
+  connection_.reset();
+  EXPECT_EQ(requests_.held_bytes(), 0);
+}
+
+TEST_F(ConnectionTest, WhatHttpAddsDoesNotAddUp) {
+  connection_->BeginRead(64 << 10, 0);
+  for (int i = 0; i < 100000; ++i) {
+    connection_->BeginRead(64 << 10, 0);
+    connection_->Received(1200);
+    connection_->EndRead(64 << 10, 0, 1000);
+  }
+  EXPECT_EQ(requests_.held_bytes(), 0);
+  EXPECT_EQ(overruns_, 0);
+}
+
+}  // namespace
+}  // namespace gemmd::rpc

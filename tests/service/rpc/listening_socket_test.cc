@@ -1,0 +1,82 @@
+#include "service/rpc/listening_socket.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+namespace gemmd::rpc {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+class ListeningSocketTest : public ::testing::Test {
+ protected:
+  ListeningSocketTest() {
+    char folder[] = "/tmp/gemmd_test_XXXXXX";
+    EXPECT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+  }
+  ~ListeningSocketTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+};
+
+TEST_F(ListeningSocketTest, SaysWhichPortItGot) {
+  const auto socket = ListeningSocket::Bind("127.0.0.1:0");
+  ASSERT_TRUE(socket.ok()) << socket.status();
+  EXPECT_THAT(socket->address(), MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]*"));
+}
+
+TEST_F(ListeningSocketTest, SaysWhyItCannot) {
+  const auto first = ListeningSocket::Bind("127.0.0.1:0");
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = ListeningSocket::Bind(first->address());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(second.status().message(), HasSubstr("Address already in use"));
+  for (const char* bad : {"127.0.0.1", "127.0.0.1:99999", "127.0.0.1:x"}) {
+    EXPECT_EQ(ListeningSocket::Bind(bad).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << bad;
+  }
+}
+
+TEST_F(ListeningSocketTest, DoesNotTakeAUnixSocketFromAnother) {
+  const std::string address = "unix:" + folder_ + "/socket";
+  const auto first = ListeningSocket::Bind(address);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(ListeningSocket::Bind(address).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST_F(ListeningSocketTest, ReplacesAUnixSocketThatNobodyListensOn) {
+  const std::string path = folder_ + "/socket";
+  {
+    const jit::UniqueFd dead(socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = {}};
+    path.copy(name.sun_path, path.size());
+    ASSERT_EQ(bind(dead.get(), reinterpret_cast<sockaddr*>(&name), sizeof name),
+              0);
+  }
+  {
+    const auto socket = ListeningSocket::Bind("unix:" + path);
+    EXPECT_TRUE(socket.ok()) << socket.status();
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(ListeningSocketTest, DoesNotRemoveWhatIsNoSocket) {
+  const std::string path = folder_ + "/file";
+  ASSERT_NE(system(("echo precious > " + path).c_str()), -1);
+  EXPECT_FALSE(ListeningSocket::Bind("unix:" + path).ok());
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+}  // namespace
+}  // namespace gemmd::rpc
