@@ -143,7 +143,7 @@ def f32_counts_in_full(p):
     values = np.array([[np.inf], [-np.inf], [np.nan], [0.0], [-3.4e38],
                        [3.4028235e38]], _F32)
     # Six products of terms: infinity times a term that is zero is NaN.
-    ends = p.multiply(values, one, "f32")
+    ends = np.array(p.multiply(values, one, "f32"))
     ends[:2] = np.where(np.isnan(ends[:2]), values[:2], ends[:2])
     yield p.equal("ends", ends, np.repeat(values, 8, 1))
 
