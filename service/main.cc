@@ -15,6 +15,7 @@
 #include "jit/base/status.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/compile/compile_worker.h"
+#include "jit/compile/confine.h"
 #include "jit/compile/nvrtc_compiler.h"
 #include "jit/source/template_library.h"
 #include "service/daemon/cache_options.h"
@@ -59,12 +60,14 @@ void LogMissing(rpc::ServerFacts& facts, std::string sentence) {
 // Opens NVRTC, or records that it is absent and returns null. A path that was
 // given and does not lead to it is an error.
 absl::StatusOr<std::unique_ptr<jit::Compiler>> OpenCompiler(
-    const std::string& path, rpc::ServerFacts& facts) {
+    const std::string& path, const std::string& cache_directory,
+    rpc::ServerFacts& facts) {
   absl::StatusOr<std::unique_ptr<jit::Compiler>> compiler =
       absl::NotFoundError("--nvrtc=none");
   if (path != "none") {
-    compiler = jit::CreateNvrtcCompiler(
-        {.nvrtc_path = path, .worker_program = "/proc/self/exe"});
+    compiler = jit::CreateNvrtcCompiler({.nvrtc_path = path,
+                                         .worker_program = "/proc/self/exe",
+                                         .memory = cache_directory});
     if (!compiler.ok() && !path.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--nvrtc is ", path, ": ", compiler.status().message(),
@@ -79,6 +82,9 @@ absl::StatusOr<std::unique_ptr<jit::Compiler>> OpenCompiler(
                "NVRTC was not found.");
     facts.compiler = [] { return std::string("absent"); };
     return nullptr;
+  }
+  if (const std::string missing = jit::MissingConfinement(); !missing.empty()) {
+    log::Write(log::Level::kWarning, "confinement", {{"message", missing}});
   }
   facts.can_compile = true;
   facts.compiler = [compiler = compiler->get()] {
@@ -129,7 +135,7 @@ absl::Status Serve(daemon::Options& options) {
   ASSIGN_OR_RETURN(jit::KernelCache::Options cache_options,
                    daemon::CacheOptions(options));
   ASSIGN_OR_RETURN(std::unique_ptr<jit::Compiler> compiler,
-                   OpenCompiler(options.nvrtc, facts));
+                   OpenCompiler(options.nvrtc, options.cache.directory, facts));
   const auto cache =
       jit::KernelCache::Create(std::move(cache_options), std::move(compiler));
   ASSIGN_OR_RETURN(

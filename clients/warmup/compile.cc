@@ -70,7 +70,8 @@ absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(
       std::unique_ptr<jit::Compiler> compiler,
       jit::CreateNvrtcCompiler({.nvrtc_path = flags.Get("nvrtc", ""),
-                                .worker_program = "/proc/self/exe"}));
+                                .worker_program = "/proc/self/exe",
+                                .memory = directory}));
 
   const absl::Time start = absl::Now();
   Progress progress(stdout, static_cast<int>(instances.size()));

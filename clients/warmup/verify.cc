@@ -45,7 +45,8 @@ absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<jit::Compiler> compiler,
       jit::CreateNvrtcCompiler({.nvrtc_path = flags.Get("nvrtc", ""),
-                                .worker_program = "/proc/self/exe"}));
+                                .worker_program = "/proc/self/exe",
+                                .memory = directory}));
   if (sample > 0 && static_cast<size_t>(sample) < set.kernels.size()) {
     std::shuffle(set.kernels.begin(), set.kernels.end(),
                  std::mt19937(std::random_device()()));

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "jit/compile/confine.h"
 #include "jit/compile/nvrtc_compile.h"
 #include "jit/compile/nvrtc_library.h"
 
@@ -16,13 +17,17 @@ namespace gemmd::jit {
 namespace {
 
 constexpr char kWorkerFlag[] = "--compile-worker";
+constexpr char kWithBuiltins[] = "builtins";
+constexpr char kWithoutBuiltins[] = "alone";
 // Compiles yield to the threads that serve requests.
 constexpr int kNiceness = 5;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kLimitsMemory = false;  // Shadow memory is address space too.
+constexpr bool kConfines = false;      // Sanitizers call what is refused.
 #else
 constexpr bool kLimitsMemory = true;
+constexpr bool kConfines = true;
 #endif
 
 // Address space in use, in bytes; 0 when it cannot be told.
@@ -30,6 +35,11 @@ rlim_t AddressSpace() {
   rlim_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
+// A path of what this process has open as `file`.
+std::string FileNumber(int file) {
+  return absl::StrCat("/proc/self/fd/", file);
 }
 
 void LimitResources(int64_t memory_bytes) {
@@ -58,26 +68,31 @@ void ExitWithParent() {
 
 }  // namespace
 
-std::vector<std::string> CompileWorkerArguments(const std::string& nvrtc_file,
+std::vector<std::string> CompileWorkerArguments(bool has_builtins,
                                                 int64_t memory_bytes) {
-  return {kWorkerFlag, nvrtc_file, absl::StrCat(memory_bytes)};
+  return {kWorkerFlag, has_builtins ? kWithBuiltins : kWithoutBuiltins,
+          absl::StrCat(memory_bytes)};
 }
 
 std::optional<int> RunIfCompileWorker(int argc, char** argv) {
   if (argc != 4 || argv[1] != absl::string_view(kWorkerFlag)) return {};
   int64_t memory_bytes = 0;
   if (!absl::SimpleAtoi(argv[3], &memory_bytes)) return 2;
+  const bool has_builtins = argv[2] == absl::string_view(kWithBuiltins);
   LimitResources(memory_bytes);
-  const absl::StatusOr<NvrtcLibrary> library =
-      NvrtcLibrary::Open({.path = argv[2]});
-  return ServeCompiles([&library](const CompileRequest& request)
-                           -> absl::StatusOr<CompileOutput> {
-    if (!library.ok()) {
-      // Of this process, not of the source.
-      return absl::UnavailableError(library.status().message());
-    }
-    return CompileWithNvrtc(*library, request.source, request.options);
-  });
+  const absl::StatusOr<NvrtcLibrary> library = NvrtcLibrary::Open(
+      {.path = FileNumber(kLibraryFd),
+       .builtins = has_builtins ? FileNumber(kBuiltinsFd) : ""});
+  const absl::Status confined =
+      kConfines ? ConfineThisProcess() : absl::OkStatus();
+  return ServeCompiles(
+      [&](const CompileRequest& request) -> absl::StatusOr<CompileOutput> {
+        for (const absl::Status& status : {library.status(), confined}) {
+          // Of this process, not of the source.
+          if (!status.ok()) return absl::UnavailableError(status.message());
+        }
+        return CompileWithNvrtc(*library, request.source, request.options);
+      });
 }
 
 int ServeCompiles(

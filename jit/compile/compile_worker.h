@@ -21,14 +21,15 @@
 
 namespace gemmd::jit {
 
-// Arguments that make a program a worker which compiles with the NVRTC at
-// `nvrtc_file` and may use `memory_bytes` of address space for it (0: no
-// limit).
-std::vector<std::string> CompileWorkerArguments(const std::string& nvrtc_file,
+// Arguments that make a program a worker which compiles with the NVRTC whose
+// file it has as kLibraryFd, and its builtins as kBuiltinsFd if `has_builtins`,
+// and may use `memory_bytes` of address space for it (0: no limit).
+std::vector<std::string> CompileWorkerArguments(bool has_builtins,
                                                 int64_t memory_bytes);
 
-// Works until the parent is gone when the arguments are those of a worker;
-// nothing otherwise. To be called before a thread is started.
+// Loads NVRTC, confines itself (jit/compile/confine.h) and works until the
+// parent is gone when the arguments are those of a worker; nothing otherwise.
+// To be called before a thread is started.
 std::optional<int> RunIfCompileWorker(int argc, char** argv);
 
 // The worker's loop: answers requests on kWorkerFd with `compile`, ends when

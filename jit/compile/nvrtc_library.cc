@@ -1,16 +1,16 @@
 #include "jit/compile/nvrtc_library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "jit/base/sha256.h"
 #include "jit/base/status.h"
@@ -70,34 +70,27 @@ std::vector<std::string> Candidates(const std::string& path) {
   return candidates;
 }
 
-// The library and its builtins, which it opens when it compiles.
-std::vector<std::filesystem::path> FilesOf(const std::filesystem::path& file) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(file.parent_path(), error)) {
-    if (absl::StartsWith(entry.path().filename().string(),
-                         "libnvrtc-builtins.so")) {
-      files.push_back(entry.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  files.insert(files.begin(), file);
-  return files;
+// The file of a library that dlopen brought; empty when it cannot be told.
+std::string FileOf(void* handle) {
+  link_map* map = nullptr;
+  if (handle == nullptr || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+    return "";
+  return map->l_name;
 }
 
-absl::StatusOr<std::string> FileDigest(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> buffer(1 << 20);
-  Sha256 sha256;
-  while (file) {
-    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    sha256.Update({buffer.data(), static_cast<size_t>(file.gcount())});
-  }
-  if (!file.eof()) {
-    return absl::UnavailableError("the files of NVRTC cannot be read");
-  }
-  return sha256.Bytes();
+// Open for reading, at a number that no worker uses for something else.
+UniqueFd OpenToKeep(const std::string& path) {
+  constexpr int kLeast = 16;
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return UniqueFd(fcntl(file.get(), F_DUPFD_CLOEXEC, kLeast));
+}
+
+bool SameContent(int file, const FileStamp& stamp) {
+  const absl::StatusOr<FileStamp> now = StampOf(file);
+  // The time of change is that of the last link too, which a replacement takes
+  // away from a file that stays as it is.
+  return now.ok() && now->bytes == stamp.bytes &&
+         now->modified_ns == stamp.modified_ns;
 }
 
 }  // namespace
@@ -125,32 +118,60 @@ absl::StatusOr<NvrtcLibrary> NvrtcLibrary::Open(const Options& options) {
         absl::StrCat("libnvrtc is of version ", version.major, ".",
                      version.minor, ". ", kHowToGetNvrtc));
   }
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(library.symbols_.version), &info) != 0) {
-    std::error_code error;
-    library.file_ = std::filesystem::canonical(info.dli_fname, error);
-  }
-  if (library.file_.empty()) {
-    return absl::FailedPreconditionError("libnvrtc is not backed by a file");
-  }
-  // NVRTC opens its builtins by bare name when it compiles, and has no search
-  // path of its own: those beside it serve it once they are loaded. Where
-  // there are none, the dynamic loader's folders may have them.
-  const std::filesystem::path folder =
-      std::filesystem::path(library.file_).parent_path();
-  dlopen((folder / absl::StrCat("libnvrtc-builtins.so.", version.major, ".",
-                                version.minor))
-             .c_str(),
-         RTLD_NOW | RTLD_LOCAL);
+  library.file_ = FileOf(handle);
+  std::error_code error;
+  const std::filesystem::path canonical =
+      std::filesystem::canonical(library.file_, error);
+  // One that was replaced meanwhile has no path any more, but a descriptor.
+  if (!error) library.file_ = canonical;
+  RETURN_IF_ERROR(library.OpenFiles(options.builtins));
   return library;
 }
 
-std::string NvrtcLibrary::ReadIdentity() const {
+absl::Status NvrtcLibrary::OpenFiles(const std::string& builtins) {
+  // NVRTC opens its builtins by bare name when it compiles, and has no search
+  // path of its own: those beside it serve it once they are loaded. Where
+  // there are none, the dynamic loader's folders may have them.
+  const std::string name = absl::StrCat("libnvrtc-builtins.so.", version_.major,
+                                        ".", version_.minor);
+  const std::string beside = std::filesystem::path(file_).parent_path() / name;
+  void* handle = nullptr;
+  for (const std::string& candidate :
+       builtins.empty() ? std::vector<std::string>{beside, name}
+                        : std::vector<std::string>{builtins}) {
+    handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) break;
+  }
+  auto files = std::make_shared<Files>();
+  files->library = OpenToKeep(file_);
+  if (!files->library.ok()) {
+    return absl::FailedPreconditionError("libnvrtc is not backed by a file");
+  }
+  ASSIGN_OR_RETURN(files->library_stamp, StampOf(files->library.get()));
+  if (const std::string file = FileOf(handle); !file.empty()) {
+    files->builtins = OpenToKeep(file);
+  }
+  if (files->builtins.ok()) {
+    ASSIGN_OR_RETURN(files->builtins_stamp, StampOf(files->builtins.get()));
+  }
+  files_ = std::move(files);
+  return absl::OkStatus();
+}
+
+bool NvrtcLibrary::Unchanged() const {
+  return SameContent(library_file(), files_->library_stamp) &&
+         (!files_->builtins.ok() ||
+          SameContent(builtins_file(), files_->builtins_stamp));
+}
+
+std::string NvrtcLibrary::ReadIdentity(const std::string& memory) const {
   const std::string name =
       absl::StrCat("NVRTC ", version_.major, ".", version_.minor);
+  // By their roles, not by their names.
   std::string digests;
-  for (const std::filesystem::path& file : FilesOf(file_)) {
-    const absl::StatusOr<std::string> digest = FileDigest(file);
+  for (const int file : {library_file(), builtins_file()}) {
+    if (file < 0) continue;
+    const absl::StatusOr<std::string> digest = DigestOfFile(file, memory);
     if (!digest.ok()) {
       std::random_device random;
       return absl::StrCat(name, " unidentified:", absl::Hex(random()),

@@ -6,10 +6,13 @@
 
 #include <nvrtc.h>
 
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "jit/base/file.h"
+#include "jit/compile/file_digest.h"
 
 namespace gemmd::jit {
 
@@ -41,6 +44,9 @@ class NvrtcLibrary {
     // program), then what the dynamic loader finds, then
     // /usr/local/cuda/lib64.
     std::string path;
+    // File of the builtins that belong to it. Empty: those beside it, else
+    // those that the dynamic loader finds.
+    std::string builtins;
   };
 
   // NOT_FOUND says how to get NVRTC; FAILED_PRECONDITION that what was found
@@ -52,17 +58,35 @@ class NvrtcLibrary {
   // The library's file. A host path: not for texts that reach clients.
   const std::string& file() const { return file_; }
 
-  // "NVRTC 13.0 sha256:<digest of the library and its builtins>". Reads about
-  // 110 MB: some 100 ms from the page cache. When they cannot be read, an
-  // identity that no other process has: nothing is then shared with others.
-  std::string ReadIdentity() const;
+  // The files of the library and of its builtins, open for as long as a copy of
+  // this lives; negative: none. What is loaded through them is what
+  // ReadIdentity tells of, whatever lies at their paths meanwhile.
+  int library_file() const { return files_->library.get(); }
+  int builtins_file() const { return files_->builtins.get(); }
+  // Whether neither was written to since.
+  bool Unchanged() const;
+
+  // "NVRTC 13.0 sha256:<digest of the library and its builtins>": the same for
+  // the same content, wherever and under whichever names it lies. Reads about
+  // 110 MB, some 100 ms from the page cache, unless `memory` remembers them
+  // (jit/compile/file_digest.h). When they cannot be read, an identity that no
+  // other process has: nothing is then shared with others.
+  std::string ReadIdentity(const std::string& memory = "") const;
 
  private:
+  struct Files {
+    UniqueFd library, builtins;
+    FileStamp library_stamp, builtins_stamp;
+  };
+
   NvrtcLibrary() = default;
+
+  absl::Status OpenFiles(const std::string& builtins);
 
   NvrtcSymbols symbols_ = {};
   NvrtcVersion version_;
   std::string file_;
+  std::shared_ptr<const Files> files_;  // Never null after Open.
 };
 
 // What to tell someone who needs a compile and has no NVRTC.

@@ -18,8 +18,8 @@ constexpr absl::Duration kReapInterval = absl::Seconds(1);
 }  // namespace
 
 WorkerPool::WorkerPool(Options options) : options_(std::move(options)) {
-  absl::StatusOr<std::unique_ptr<WorkerProcess>> first =
-      WorkerProcess::Start(options_.program, options_.arguments);
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> first = WorkerProcess::Start(
+      options_.program, options_.arguments, options_.files);
   // When it does not start, the first compile will say so.
   if (first.ok()) GiveBack({.process = *std::move(first), .compiles = -1});
   keeper_ = std::thread([this] { EndIdleWorkers(); });
@@ -46,7 +46,8 @@ absl::StatusOr<CompileOutput> WorkerPool::Compile(const CompileRequest& request,
   }
   Worker fresh;
   ASSIGN_OR_RETURN(fresh.process,
-                   WorkerProcess::Start(options_.program, options_.arguments));
+                   WorkerProcess::Start(options_.program, options_.arguments,
+                                        options_.files));
   absl::StatusOr<CompileOutput> output = Run(fresh, request, deadline);
   GiveBack(std::move(fresh));
   return output;

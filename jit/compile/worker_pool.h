@@ -27,6 +27,7 @@ class WorkerPool {
   struct Options {
     std::string program;  // Of a worker; see WorkerProcess::Start.
     std::vector<std::string> arguments;
+    std::vector<int> files;
     absl::Duration idle_timeout = absl::Minutes(1);
     // A worker is replaced after so many compiles, lest leaks add up.
     int compiles_per_worker = 256;

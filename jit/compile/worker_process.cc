@@ -44,7 +44,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 // What differs from this process in a worker.
 class SpawnSettings {
  public:
-  explicit SpawnSettings(int worker_socket) {
+  SpawnSettings(int worker_socket, const std::vector<int>& files) {
     CHECK(posix_spawn_file_actions_init(&actions_) == 0);
     CHECK(posix_spawnattr_init(&attributes_) == 0);
     // First, because the socket may be any number, 0 included.
@@ -52,7 +52,11 @@ class SpawnSettings {
     posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
     // Listening sockets, devices and the sockets of other workers stay here.
-    posix_spawn_file_actions_addclosefrom_np(&actions_, kWorkerFd + 1);
+    int next = kWorkerFd + 1;
+    for (const int file : files) {
+      posix_spawn_file_actions_adddup2(&actions_, file, next++);
+    }
+    posix_spawn_file_actions_addclosefrom_np(&actions_, next);
     sigset_t none, all;
     sigemptyset(&none);
     sigfillset(&all);
@@ -82,7 +86,8 @@ class SpawnSettings {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(
-    const std::string& program, const std::vector<std::string>& arguments) {
+    const std::string& program, const std::vector<std::string>& arguments,
+    const std::vector<int>& files) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     return absl::UnavailableError(
@@ -93,7 +98,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(
   std::vector<std::string> words = {"compile-worker"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> environment = WorkerEnvironment();
-  const SpawnSettings settings(theirs.get());
+  const SpawnSettings settings(theirs.get(), files);
   pid_t pid = -1;
   const int error = posix_spawn(&pid, program.c_str(), settings.actions(),
                                 settings.attributes(), Pointers(words).data(),

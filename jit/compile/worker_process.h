@@ -19,9 +19,11 @@ namespace gemmd::jit {
 class WorkerProcess {
  public:
   // Starts `program` (a path; "/proc/self/exe" is this one) with `arguments`.
-  // UNAVAILABLE when the system does not let it.
+  // `files` are open in it under the numbers from kWorkerFd + 1; here theirs
+  // are larger. UNAVAILABLE when the system does not let it.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(
-      const std::string& program, const std::vector<std::string>& arguments);
+      const std::string& program, const std::vector<std::string>& arguments,
+      const std::vector<int>& files = {});
   // Kills the process and waits for its end.
   ~WorkerProcess();
 

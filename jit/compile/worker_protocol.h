@@ -16,6 +16,9 @@ namespace gemmd::jit {
 
 // The worker's end of the socket.
 inline constexpr int kWorkerFd = 3;
+// Files that it was given follow: libnvrtc and its builtins.
+inline constexpr int kLibraryFd = kWorkerFd + 1;
+inline constexpr int kBuiltinsFd = kWorkerFd + 2;
 
 struct CompileRequest {
   std::string source;

@@ -2,18 +2,25 @@
 #include "jit/compile/nvrtc_compiler.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "jit/cache/cache_key.h"
 #include "jit/compile/compile_log.h"
+#include "jit/compile/confine.h"
 #include "jit/compile/cubin.h"
 #include "jit/compile/nvrtc_library.h"
+#include "tests/jit/fake_compiler.h"
 
 namespace gemmd::jit {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr char kReverse[] = R"(
 extern "C" __global__ void gemmd_kernel(float* p) {
@@ -141,6 +148,111 @@ INSTANTIATE_TEST_SUITE_P(Ways, NvrtcCompilerTest,
                          [](const auto& info) {
                            return info.param.empty() ? "InProcess" : "InWorker";
                          });
+
+// A folder with a fake NVRTC, as a toolkit or a wheel installs it.
+class FakeNvrtcTest : public testing::Test {
+ protected:
+  std::string Path(const std::string& name) const {
+    return directory_.path() + "/" + name;
+  }
+
+  void Install(const std::string& folder) {
+    fs::create_directory(Path(folder));
+    fs::copy(GEMMD_TEST_FAKE_NVRTC "/libnvrtc.so.13",
+             Path(folder + "/libnvrtc.so.13"));
+    fs::copy(GEMMD_TEST_FAKE_NVRTC "/libnvrtc.so.13",
+             Path(folder + "/libnvrtc-builtins.so.13.0"));
+  }
+
+  std::unique_ptr<Compiler> Open(const std::string& folder) {
+    auto compiler =
+        CreateNvrtcCompiler({.nvrtc_path = Path(folder),
+                             .worker_program = GEMMD_TEST_NVRTC_WORKER});
+    EXPECT_TRUE(compiler.ok()) << compiler.status();
+    return *std::move(compiler);
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(FakeNvrtcTest, IdentityIsThatOfTheContentHoweverItIsInstalled) {
+  Install("wheel");
+  Install("toolkit");
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc-builtins.so.13.0"}) {
+    const std::string file = Path("toolkit/" + std::string(name));
+    fs::rename(file, file + ".88");
+    fs::create_symlink(std::string(name) + ".88", file);
+  }
+  EXPECT_EQ(Open("wheel")->identity(), Open("toolkit")->identity());
+  std::ofstream(Path("toolkit/libnvrtc-builtins.so.13.0"), std::ios::app)
+      << "x";
+  EXPECT_NE(Open("wheel")->identity(), Open("toolkit")->identity());
+}
+
+// As a package manager does it: the new file takes the name of the old one.
+TEST_F(FakeNvrtcTest, ACompilerThatIsReplacedGoesOnAsItWas) {
+  Install("nvrtc");
+  const auto compiler = Open("nvrtc");
+  const std::string identity = compiler->identity();
+  std::ofstream(Path("new")) << "another build";
+  fs::rename(Path("new"), Path("nvrtc/libnvrtc.so.13"));
+  fs::remove(Path("nvrtc/libnvrtc-builtins.so.13.0"));
+  // The second compile ends the worker that had loaded the old file.
+  for (const char* order : {"", "// order: crash", ""}) {
+    const auto output =
+        compiler->Compile({.name = "test", .source = order}, Soon());
+    EXPECT_EQ(output.ok(), *order == '\0') << output.status();
+  }
+  EXPECT_EQ(compiler->identity(), identity);
+}
+
+TEST_F(FakeNvrtcTest, ACompilerThatIsOverwrittenCompilesNoMore) {
+  Install("nvrtc");
+  const auto compiler = Open("nvrtc");
+  ASSERT_TRUE(compiler->Compile({.name = "test", .source = ""}, Soon()).ok());
+  std::ofstream(Path("nvrtc/libnvrtc.so.13"), std::ios::app) << "x";
+  EXPECT_TRUE(absl::IsUnavailable(
+      compiler->Compile({.name = "test", .source = ""}, Soon()).status()));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// The compiler itself tries, as one that a source has fooled would.
+TEST_F(FakeNvrtcTest, AWorkerReachesNothingOfTheHost) {
+  Install("nvrtc");
+  std::ofstream(Path("file")) << "content";
+  const UniqueFd listener(socket(AF_UNIX, SOCK_STREAM, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string socket_path = Path("s");
+  socket_path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address),
+                 sizeof(address)),
+            0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  const auto compiler = Open("nvrtc");
+  std::vector<std::string> orders = {
+      "write " + Path("new"), "write " + Path("file"), "unlink " + Path("file"),
+      "connect " + socket_path, "exec /bin/true"};
+  if (MissingConfinement().empty()) orders.push_back("read " + Path("file"));
+  for (const std::string& order : orders) {
+    const auto output = compiler->Compile(
+        {.name = "test", .source = "// order: " + order + "\n"}, Soon());
+    ASSERT_TRUE(output.ok()) << order << ": " << output.status();
+    EXPECT_TRUE(
+        absl::StrContains(output->log, "order: Operation not permitted") ||
+        absl::StrContains(output->log, "order: Permission denied"))
+        << order << ": " << output->log;
+  }
+  EXPECT_FALSE(fs::exists(Path("new")));
+  EXPECT_TRUE(fs::exists(Path("file")));
+  // The same in this process, which nothing confines: the orders are sound.
+  const auto open =
+      CreateNvrtcCompiler({.nvrtc_path = Path("nvrtc"), .worker_program = ""});
+  const auto output = (*open)->Compile(
+      {.name = "test", .source = "// order: " + orders[0] + "\n"}, Soon());
+  EXPECT_TRUE(fs::exists(Path("new"))) << output->log;
+}
+#endif
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(NvrtcWorkerTest, OneThatUsesUpItsMemoryFailsItsCompileOnly) {
