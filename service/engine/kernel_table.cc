@@ -24,6 +24,9 @@ constexpr double kMaxExcessCycles = 0.8e9;
 // be had, is asked for again.
 constexpr absl::Duration kAskAgain = absl::Minutes(1);
 
+// One of so many finds of a kernel is told to the cache, which takes a lock.
+constexpr int64_t kFindsPerNote = 16;
+
 // How long a refused kernel is passed over: as long as the cache remembers
 // what the compiler rejected.
 constexpr absl::Duration kRefusalLifetime = absl::Minutes(10);
@@ -72,6 +75,11 @@ std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
   }
   ++hits_;
   known.slot->last_use = ++uses_;
+  // The cache's directory keeps what is used; the first use counts, and then
+  // enough of them to be noticed.
+  if (known.slot->finds++ % kFindsPerNote == 0) {
+    cache_.NoteUse(known.slot->kernel->key);
+  }
   return known.prepared;
 }
 

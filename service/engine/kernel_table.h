@@ -127,6 +127,7 @@ class KernelTable {
   struct Slot {
     std::shared_ptr<const LoadedKernel> kernel;
     int64_t last_use = 0;
+    int64_t finds = 0;
     absl::flat_hash_set<Shape> shapes;
   };
   using Kernels = std::vector<std::shared_ptr<const LoadedKernel>>;
