@@ -1,0 +1,37 @@
+// Many sums at once, each as an Adder makes it. Pure functions.
+#ifndef GEMMD_SERVICE_HOST_HOPPER_ADD_H_
+#define GEMMD_SERVICE_HOST_HOPPER_ADD_H_
+
+#include <cstdint>
+
+#include "service/host/hopper/adder.h"
+
+namespace gemmd::host {
+
+// Columns of B that are multiplied at once.
+inline constexpr int kPanel = 32;
+
+// Elements with their exponents (adder.h), `pitch` of both from one line to
+// the next. Of A, lines are rows; of B, steps of k of one panel.
+struct Factors {
+  const double* values = nullptr;
+  const int16_t* exponents = nullptr;
+  int64_t pitch = 0;
+};
+
+// Sums of rows of A and one panel of B, `pitch` from one row to the next:
+// values of the accumulator's type.
+struct PanelSums {
+  double* values = nullptr;
+  int64_t rows = 0;
+  int64_t pitch = 0;
+};
+
+// `instructions` of them, one after the other, each on the next products:
+// element by element and plainly, which is slow.
+void AddPlainly(const Adder& adder, const Factors& a, const Factors& b,
+                int instructions, const PanelSums& sums);
+
+}  // namespace gemmd::host
+
+#endif  // GEMMD_SERVICE_HOST_HOPPER_ADD_H_
