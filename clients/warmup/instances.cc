@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "jit/base/status.h"
+#include "jit/source/prepare_instances.h"
 
 namespace gemmd::warmup {
 
@@ -16,6 +17,11 @@ absl::StatusOr<std::vector<jit::Instance>> InstancesOf(
   for (const jit::Problem& problem : problems) {
     if (!problem.writes()) continue;
     const jit::Plan plan = jit::ChoosePlan(problem, device);
+    ASSIGN_OR_RETURN(std::vector<jit::Instance> preparations,
+                     jit::MakePrepareInstances(templates, problem, plan));
+    for (jit::Instance& instance : preparations) {
+      by_name.try_emplace(instance.name, std::move(instance));
+    }
     const std::string name = jit::KernelName(plan.family, plan.config);
     if (by_name.contains(name)) continue;
     ASSIGN_OR_RETURN(by_name[name],

@@ -55,6 +55,18 @@ TEST_F(WarmupTest, CompilesAListOnce) {
       << second.output;
 }
 
+// 8-bit operands that are mn-major are transposed, f32 ones split, by kernels
+// of their own, which a daemon that may not compile needs as well.
+TEST_F(WarmupTest, CompilesTheKernelsThatDeriveForms) {
+  const Outcome compiled = Compile("e4m3 NT 64 64 64\nf32 NN 64 64 64\n");
+  EXPECT_EQ(compiled.code, 0) << compiled.output;
+  const Outcome list = OnCache("list");
+  EXPECT_TRUE(absl::StrContains(list.output, " transpose_8")) << list.output;
+  EXPECT_TRUE(absl::StrContains(list.output, " split")) << list.output;
+  EXPECT_TRUE(absl::StrContains(OnCache("check", Path("problems")).output,
+                                "4 kernels wanted, 0 missing"));
+}
+
 TEST_F(WarmupTest, SaysWhenItIsIncomplete) {
   std::ofstream(Path("cache")) << "a file in the way";
   const Outcome outcome = Compile(kProblems);

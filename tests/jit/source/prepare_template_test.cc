@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 
 #include "absl/time/clock.h"
 #include "jit/compile/compile_log.h"
 #include "jit/compile/nvrtc_compiler.h"
 #include "jit/source/instance.h"
+#include "jit/source/prepare_instances.h"
 
 namespace gemmd::jit {
 namespace {
@@ -45,6 +47,25 @@ TEST(PrepareTemplate, TypesOfOneSizeShareAnInstance) {
   };
   EXPECT_EQ(text(DataType::kS8), text(DataType::kE5m2));
   EXPECT_NE(text(DataType::kS8), text(DataType::kF32));
+}
+
+TEST(PrepareTemplate, APlanNeedsThoseOfTheFormsThatItAsksFor) {
+  const TemplateLibrary templates = TemplateLibrary::Embedded();
+  const auto names = [&](const Plan& plan, DataType a, DataType b) {
+    const auto instances =
+        MakePrepareInstances(templates, {.a_type = a, .b_type = b}, plan);
+    EXPECT_TRUE(instances.ok()) << instances.status();
+    std::string all;
+    for (const Instance& instance : *instances) all += instance.name + " ";
+    return all;
+  };
+  Plan plan;
+  EXPECT_EQ(names(plan, DataType::kBf16, DataType::kBf16), "");
+  plan.b_form = Form::kTransposed;
+  EXPECT_EQ(names(plan, DataType::kE4m3, DataType::kE5m2), "transpose_8 ");
+  EXPECT_EQ(names(plan, DataType::kB1, DataType::kB1), "transpose_1 ");
+  plan.a_form = plan.b_form = Form::kSplit;
+  EXPECT_EQ(names(plan, DataType::kF32, DataType::kF32), "split split ");
 }
 
 }  // namespace
