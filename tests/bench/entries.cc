@@ -32,7 +32,10 @@ absl::StatusOr<Entries> Entries::Prepare(const Options& options,
     ASSIGN_OR_RETURN(std::vector<Choice> choices,
                      Choices(problem, device, templates, options.candidates,
                              options.explore));
-    for (const Choice& choice : choices) add(choice.instance);
+    for (const Choice& choice : choices) {
+      add(choice.instance);
+      for (const jit::Instance& instance : choice.preparations) add(instance);
+    }
     entries.choices_.push_back(std::move(choices));
   }
 

@@ -23,8 +23,12 @@ struct Matrix {
   jit::MatrixLayout layout;
   gpu::DeviceBuffer padded;
   gpu::DeviceBuffer separate;  // Empty where `padded` has no padding.
+  gpu::DeviceBuffer derived;   // In the form that our kernels read, if another.
 
   bool odd() const { return layout.pitch_bytes() != layout.width_bytes(); }
+  CUdeviceptr ready() const {
+    return derived.get() != 0 ? derived.get() : padded.get();
+  }
   CUdeviceptr unpadded() const { return odd() ? separate.get() : padded.get(); }
 };
 
@@ -52,6 +56,9 @@ class Operands {
 
   int size() const { return static_cast<int>(copies_.size()); }
   const OperandCopy& operator[](int i) const {
+    return copies_[static_cast<size_t>(i) % copies_.size()];
+  }
+  OperandCopy& operator[](int i) {
     return copies_[static_cast<size_t>(i) % copies_.size()];
   }
   // Whether A or B needs padding before our kernels can take it.

@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/source/prepare_instances.h"
 
 namespace gemmd::bench {
 namespace {
@@ -46,7 +47,9 @@ absl::StatusOr<std::vector<Choice>> Choices(
   for (const jit::Plan& plan : Plans(problem, device, count, explore)) {
     ASSIGN_OR_RETURN(jit::Instance instance,
                      jit::MakeInstance(templates, plan.family, plan.config));
-    choices.push_back({plan, std::move(instance)});
+    ASSIGN_OR_RETURN(std::vector<jit::Instance> preparations,
+                     jit::MakePrepareInstances(templates, problem, plan));
+    choices.push_back({plan, std::move(instance), std::move(preparations)});
   }
   return choices;
 }
@@ -112,8 +115,8 @@ absl::StatusOr<gpu::PreparedLaunch> OurProduct::Prepare(const OperandCopy& copy,
   ASSIGN_OR_RETURN(
       gpu::PreparedLaunch launch,
       gpu::PrepareLaunch(stream_->driver(), problem_, plan_, functions_,
-                         {.a = copy.a.padded.get(),
-                          .b = copy.b.padded.get(),
+                         {.a = copy.a.ready(),
+                          .b = copy.b.ready(),
                           .c = copy.c.padded.get(),
                           .d = d,
                           .partials = partials_.get()}));

@@ -21,6 +21,8 @@ namespace gemmd::bench {
 struct Choice {
   jit::Plan plan;
   jit::Instance instance;
+  // Of the kernels that derive the forms of A and of B, where it asks for any.
+  std::vector<jit::Instance> preparations;
 };
 
 // With `count` 1 the plan that the daemon would use, else the `count` best;
@@ -50,7 +52,8 @@ class OurProduct {
   const jit::Plan& plan() const { return plan_; }
   const std::string& name() const { return name_; }
 
-  // The product of copy `i`, from padded operands to its padded D.
+  // The product of copy `i`, from operands in the forms that the plan asks for
+  // (see Derivation) to its padded D.
   absl::Status Enqueue(int i) const;
   // The product of copy 0 into other memory of D's padded layout.
   absl::Status EnqueueInto(CUdeviceptr d) const;

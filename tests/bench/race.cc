@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "jit/base/status.h"
+#include "tests/bench/derivation.h"
 
 namespace gemmd::bench {
 namespace {
@@ -30,8 +31,12 @@ RepitchArguments PackArguments(const Matrix& matrix) {
 
 class Racer {
  public:
-  Racer(const RaceTrack& track, const Operands& operands, RaceResult& result)
-      : track_(track), operands_(operands), result_(result) {}
+  Racer(const RaceTrack& track, const Operands& operands,
+        const Derivation& derivation, RaceResult& result)
+      : track_(track),
+        operands_(operands),
+        derivation_(derivation),
+        result_(result) {}
 
   absl::Status AddOurs(const std::vector<Choice>& choices);
   absl::Status AddLibrary();
@@ -48,7 +53,7 @@ class Racer {
 
   absl::Status Add(const Contender& contender, Times& times,
                    std::vector<Runner>& runners) const;
-  // The product of copy `i` from operands without padding.
+  // The product of copy `i` from operands as a client has them.
   absl::Status EnqueuePacked(const OurProduct& product, int i) const;
   // Times `runners`, in order, by `measure`, into `member` of their Times.
   template <typename Measure>
@@ -57,6 +62,7 @@ class Racer {
 
   const RaceTrack& track_;
   const Operands& operands_;
+  const Derivation& derivation_;
   RaceResult& result_;
   std::vector<std::unique_ptr<OurProduct>> products_;
   std::unique_ptr<LtProduct> library_;
@@ -74,6 +80,7 @@ absl::Status Racer::EnqueuePacked(const OurProduct& product, int i) const {
     RETURN_IF_ERROR(
         track_.code.Repitch(PackArguments(*matrix), *track_.stream));
   }
+  RETURN_IF_ERROR(derivation_.Enqueue(i));
   return product.Enqueue(i);
 }
 
@@ -163,7 +170,7 @@ absl::Status Racer::PrepareOurs() {
     const auto resident = [&product](int at) { return product.Enqueue(at); };
     RETURN_IF_ERROR(
         Add({product.name(), resident}, result_.ours[i].resident, ours_));
-    if (!operands_.needs_pack()) continue;
+    if (!result_.odd) continue;
     const auto packed = [this, &product](int at) {
       return EnqueuePacked(product, at);
     };
@@ -268,11 +275,14 @@ absl::StatusOr<RaceResult> Race(const RaceTrack& track,
   RaceResult result;
   result.problem = problem;
   ASSIGN_OR_RETURN(
-      const Operands operands,
+      Operands operands,
       Operands::Create(problem, track.device.memory(), track.stream, track.code,
                        {.l2_bytes = track.l2_bytes}));
-  result.odd = operands.needs_pack();
-  Racer racer(track, operands, result);
+  ASSIGN_OR_RETURN(const Derivation derivation,
+                   Derivation::Create(track.device, track.stream, choices,
+                                      track.cache, operands));
+  result.odd = operands.needs_pack() || derivation.needed();
+  Racer racer(track, operands, derivation, result);
   RETURN_IF_ERROR(racer.AddOurs(choices));
   RETURN_IF_ERROR(racer.AddLibrary());
   if (track.check) RETURN_IF_ERROR(racer.CheckOurs());

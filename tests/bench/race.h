@@ -32,8 +32,9 @@ struct OurResult {
   int grid = 0;
   int splits = 1;
   int raster_group = 1;
-  Times resident;  // Operands padded beforehand.
-  Times packed;    // Padding of A and B counted; only of odd sizes.
+  Times resident;  // Operands made ready beforehand.
+  // Padding of A and B and other forms of them counted; only where needed.
+  Times packed;
   std::optional<CheckResult> check;
 };
 
@@ -46,7 +47,7 @@ struct LibraryResult {
 
 struct RaceResult {
   jit::Problem problem;
-  bool odd = false;             // A or B needs padding.
+  bool odd = false;             // A or B needs padding or another form.
   std::vector<OurResult> ours;  // In the order of the choices.
   int best = 0;                 // The fastest of them.
   std::optional<LibraryResult> library;
