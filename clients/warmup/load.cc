@@ -17,9 +17,9 @@
 #include "clients/warmup/command.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
-#include "clients/warmup/wire.h"
 #include "jit/base/status.h"
 #include "jit/problem/problem_line.h"
+#include "proto/convert/problem.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -78,7 +78,7 @@ class Tally {
 absl::StatusOr<std::vector<v1::Execution>> Prepare(client::Client& client,
                                                    const jit::Problem& problem,
                                                    const std::string& device) {
-  ASSIGN_OR_RETURN(const v1::Problem wire, ToWire(problem));
+  const v1::Problem wire = convert::ToWire(problem);
   return client.PrepareKernels({&wire, 1}, device);
 }
 

@@ -12,18 +12,25 @@
 #include "absl/strings/str_split.h"
 #include "clients/warmup/kernels.h"
 #include "clients/warmup/presets.h"
-#include "clients/warmup/wire.h"
 #include "gemmd/v1/kernels.pb.h"
 #include "jit/base/status.h"
 #include "jit/problem/problem_line.h"
+#include "proto/convert/problem.h"
 
 namespace gemmd::warmup {
 
 const char kProblemFiles[] =
     "Each FILE (or - for standard input) holds one problem per line:\n"
     "\n"
-    "  TYPE LAYOUT M N K [d=TYPE] [alpha=X] [beta=X] [order=row|column]\n"
+    "  TYPE LAYOUT M N K [OPTION]...\n"
     "  bf16 TN 4096 7168 2304 d=f32\n"
+    "\n"
+    "TYPE is a name of gemmctl capabilities, such as bf16, tf32, e5m2-e4m3 or\n"
+    "s8-clamp. OPTION: d=TYPE, c=TYPE, alpha=X, beta=X, order=row|column,\n"
+    "batch=N, broadcast=a|b|ab, precision=default|tf32|fast, acc=f32|f16|s32,\n"
+    "saturate, op=and|xor, bias=row|column, a_scale=tensor|row|block,\n"
+    "b_scale=tensor|column|block, act=relu|gelu|gelu_tanh|silu, d_scale, aux,\n"
+    "amax, invariant.\n"
     "\n"
     "LAYOUT has the letters of column-major BLAS: first A (N: m x k stored\n"
     "column-major, T: row-major), then B (N: k x n column-major, T:\n"
@@ -61,7 +68,8 @@ absl::StatusOr<Problems> ParseText(const std::string& text) {
   }
   Problems problems;
   for (int i = 0; i < request.problems_size(); ++i) {
-    absl::StatusOr<jit::Problem> problem = FromWire(request.problems(i));
+    absl::StatusOr<jit::Problem> problem =
+        convert::ToProblem(request.problems(i));
     if (!problem.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("problems[", i, "]: ", problem.status().message()));

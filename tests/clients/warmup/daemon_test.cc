@@ -73,6 +73,27 @@ TEST_F(WarmupDaemonTest, LoadsKernelsOnARunningDaemon) {
   EXPECT_EQ(result->execution.cubin_source(), v1::CUBIN_SOURCE_LOADED);
 }
 
+// A daemon that may not compile has just the kernels of these problems: an
+// option that is lost on the way to it asks for another.
+TEST_F(WarmupDaemonTest, AsksTheDaemonForAllThatAProblemSays) {
+  std::ofstream(Path("problems"), std::ios::trunc)
+      << "f16 TN 64 64 64 acc=f16\ns8 TN 64 64 64 saturate\n"
+         "f32 TN 64 64 64 precision=tf32\ne4m3 TN 64 64 64 precision=fast "
+         "d=e5m2 batch=3 broadcast=b\nbf16 TN 64 64 64 order=row invariant\n";
+  ASSERT_EQ(Warmup(absl::StrCat("compile ", CacheFlag("cache"), " ", kNvrtc,
+                                " ", Path("problems")))
+                .code,
+            0);
+  DaemonProcess daemon({"--device=host", "--nvrtc=none", "--require-complete",
+                        CacheFlag("cache")});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  const Outcome outcome = Warmup(
+      absl::StrCat("load --server ", daemon.address(), " ", Path("problems")));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "5 problems: 5 kernels loaded"))
+      << outcome.output;
+}
+
 TEST_F(WarmupDaemonTest, SaysThatNoDaemonAnswers) {
   const Outcome outcome =
       Warmup(absl::StrCat("load --wait 1s --server unix:", folder_.path(),
@@ -95,8 +116,8 @@ TEST_F(WarmupDaemonTest, ADaemonOnABundleCompilesNothingAndAnswersAtOnce) {
           .code,
       0);
   const absl::Time start = absl::Now();
-  DaemonProcess daemon({"--device=host", "--nvrtc=none",
-                        "--require-complete", CacheFlag("other")});
+  DaemonProcess daemon({"--device=host", "--nvrtc=none", "--require-complete",
+                        CacheFlag("other")});
   ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
   const auto result = Multiply(daemon.address());
   const absl::Duration took = absl::Now() - start;

@@ -1,0 +1,34 @@
+// Problems of the API <-> problems as this project plans and computes them,
+// for the daemon and its clients alike: what is unknown or not served is an
+// error that names the field. Pure functions.
+#ifndef GEMMD_PROTO_CONVERT_PROBLEM_H_
+#define GEMMD_PROTO_CONVERT_PROBLEM_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "gemmd/v1/types.pb.h"
+#include "jit/problem/data_type.h"
+#include "jit/problem/problem.h"
+
+namespace gemmd::convert {
+
+// `field` is how the client calls it: "problem.a_type".
+absl::StatusOr<jit::DataType> ToDataType(int wire, absl::string_view field);
+// UNSPECIFIED is row-major.
+absl::StatusOr<jit::Order> ToOrder(int wire, absl::string_view field);
+
+// What it says, valid or not.
+absl::StatusOr<jit::Problem> ReadProblem(const v1::Problem& wire);
+// Valid: jit::Validate has been called.
+absl::StatusOr<jit::Problem> ToProblem(const v1::Problem& wire);
+
+v1::DataType ToWire(jit::DataType type);
+v1::Order ToWire(jit::Order order);
+// With every field set, so that ReadProblem gives `problem` again. Which
+// operands are broadcast is not said: it shapes no kernel, and a request says
+// it with its layouts.
+v1::Problem ToWire(const jit::Problem& problem);
+
+}  // namespace gemmd::convert
+
+#endif  // GEMMD_PROTO_CONVERT_PROBLEM_H_
