@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,20 +47,25 @@ struct Options {
 // Where A, B or C comes from. The order of its lines is the problem's.
 struct Operand {
   // Bytes here: lines `leading_dimension` elements apart (0: tight), the last
-  // one with or without its padding. They are read in place, not copied, and
-  // must stay unchanged until the call returns.
+  // one with or without its padding; of a batch, one matrix behind the other,
+  // unless batch_stride is set. They are read in place, not copied, and must
+  // stay unchanged until the call returns.
   static Operand Bytes(absl::Span<const char> bytes,
                        int64_t leading_dimension = 0) {
-    return {bytes, leading_dimension, {}};
+    return {bytes, leading_dimension, {}, {}};
   }
-  // A tensor on the device, by its handle.
+  // A tensor on the device, by its handle; of one matrix it serves a whole
+  // batch.
   static Operand Tensor(std::string handle) {
-    return {{}, 0, std::move(handle)};
+    return {{}, 0, std::move(handle), {}};
   }
 
   absl::Span<const char> bytes;
   int64_t leading_dimension = 0;
   std::string tensor;
+  // Elements between the first ones of two matrices of a batch: 0 lets one
+  // matrix serve all of it; none means tight.
+  std::optional<int64_t> batch_stride;
 };
 
 // Where D goes. The default is Result::d, tight.
@@ -80,7 +86,7 @@ struct Destination {
   std::string tensor;
 };
 
-// One product: D = alpha * A B + beta * C.
+// One product: D = alpha * A B + beta * C, or problem.batch of them.
 struct Product {
   v1::Problem problem;
   Operand a;

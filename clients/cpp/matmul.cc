@@ -27,8 +27,10 @@ void SetSource(const Operand& operand, v1::Order order, v1::Source& source) {
     source.set_tensor(operand.tensor);
     return;
   }
-  source.mutable_inline_()->set_order(order);
-  source.mutable_inline_()->set_leading_dimension(operand.leading_dimension);
+  v1::Layout& layout = *source.mutable_inline_();
+  layout.set_order(order);
+  layout.set_leading_dimension(operand.leading_dimension);
+  if (operand.batch_stride) layout.set_batch_stride(*operand.batch_stride);
 }
 
 v1::MatmulHeader MakeHeader(const Product& product) {

@@ -6,29 +6,61 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "jit/problem/data_type.h"
+#include "proto/convert/problem.h"
+#include "service/host/fp8.h"
 
 namespace gemmd::gemmctl {
 
 namespace {
 
-// Every type that a matrix here may have, by its name on command lines.
-constexpr std::pair<const char*, v1::DataType> kTypes[] = {
-    {"bf16", v1::DATA_TYPE_BF16},
-    {"f16", v1::DATA_TYPE_F16},
-    {"f32", v1::DATA_TYPE_F32},
+// Of a line of bits.
+int64_t LineBytes(int64_t width) { return (width + 7) / 8; }
+
+struct Lines {
+  int64_t count;
+  int64_t width;
 };
+
+Lines LinesOf(const Matrix& matrix) {
+  const bool rows = matrix.order == v1::ORDER_ROW_MAJOR;
+  return {matrix.count() * (rows ? matrix.rows : matrix.columns),
+          rows ? matrix.columns : matrix.rows};
+}
+
+// Writes `value` in `type`; false for a type to which nothing is converted.
+bool Narrow(float value, v1::DataType type, char* to) {
+  uint16_t bits = 0;
+  switch (type) {
+    case v1::DATA_TYPE_BF16:
+      bits = ToBf16(value);
+      break;
+    case v1::DATA_TYPE_F16:
+      bits = ToF16(value);
+      break;
+    case v1::DATA_TYPE_E4M3:
+      bits = host::ToFp8<host::kE4m3>(value);
+      break;
+    case v1::DATA_TYPE_E5M2:
+      bits = host::ToFp8<host::kE5m2>(value);
+      break;
+    default:
+      return false;
+  }
+  std::memcpy(to, &bits, ElementBytes(type));  // Little-endian.
+  return true;
+}
 
 }  // namespace
 
 absl::StatusOr<v1::DataType> ParseDataType(const std::string& name) {
-  for (const auto& [known, type] : kTypes) {
-    if (name == known) return type;
+  std::string allowed;
+  for (int i = v1::DataType_MIN + 1; i <= v1::DataType_MAX; ++i) {
+    const auto type = static_cast<v1::DataType>(i);
+    if (Name(type) == name) return type;
+    absl::StrAppend(&allowed, allowed.empty() ? "" : ", ", Name(type));
   }
-  return absl::InvalidArgumentError(
-      absl::StrJoin(kTypes, ", ", [](std::string* out, const auto& known) {
-        absl::StrAppend(out, known.first);
-      }));
+  return absl::InvalidArgumentError(allowed);
 }
 
 absl::StatusOr<v1::Order> ParseOrder(const std::string& name) {
@@ -38,10 +70,8 @@ absl::StatusOr<v1::Order> ParseOrder(const std::string& name) {
 }
 
 std::string Name(v1::DataType type) {
-  for (const auto& [known, named] : kTypes) {
-    if (named == type) return known;
-  }
-  return v1::DataType_Name(type);
+  const absl::StatusOr<jit::DataType> known = convert::ToDataType(type, "type");
+  return known.ok() ? std::string(jit::Name(*known)) : v1::DataType_Name(type);
 }
 
 std::string Name(v1::Order order) {
@@ -74,17 +104,18 @@ uint16_t ToF16(float value) {
 
 absl::StatusOr<Matrix> Convert(Matrix matrix, v1::DataType type) {
   if (matrix.type == type) return matrix;
-  if (matrix.type != v1::DATA_TYPE_F32) {
+  char narrow[4];
+  if (matrix.type != v1::DATA_TYPE_F32 || !Narrow(0, type, narrow)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("elements are ", Name(matrix.type), ", not ", Name(type)));
+        absl::StrCat("elements are ", Name(matrix.type), ", not ", Name(type),
+                     "; f32 is converted, to bf16, f16, e4m3 or e5m2"));
   }
-  std::string converted(matrix.bytes.size() / 2, '\0');
-  for (size_t i = 0; i < converted.size(); i += 2) {
+  const size_t item = ElementBytes(type);
+  std::string converted(matrix.bytes.size() / 4 * item, '\0');
+  for (size_t i = 0; i < matrix.bytes.size() / 4; ++i) {
     float value = 0;
-    std::memcpy(&value, matrix.bytes.data() + 2 * i, 4);
-    const uint16_t bits =
-        type == v1::DATA_TYPE_BF16 ? ToBf16(value) : ToF16(value);
-    std::memcpy(converted.data() + i, &bits, 2);
+    std::memcpy(&value, matrix.bytes.data() + 4 * i, 4);
+    Narrow(value, type, converted.data() + i * item);
   }
   matrix.type = type;
   matrix.bytes = std::move(converted);
@@ -93,20 +124,60 @@ absl::StatusOr<Matrix> Convert(Matrix matrix, v1::DataType type) {
 
 Matrix Reorder(Matrix matrix, v1::Order order) {
   if (matrix.order == order) return matrix;
-  const bool from_rows = matrix.order == v1::ORDER_ROW_MAJOR;
-  const int64_t lines = from_rows ? matrix.rows : matrix.columns;
-  const int64_t width = from_rows ? matrix.columns : matrix.rows;
+  const auto [all_lines, width] = LinesOf(matrix);
+  const int64_t count = matrix.count();
+  const int64_t lines = count == 0 ? 0 : all_lines / count;
   const int64_t item = ElementBytes(matrix.type);
   std::string bytes(matrix.bytes.size(), '\0');
-  for (int64_t line = 0; line < lines; ++line) {
-    for (int64_t i = 0; i < width; ++i) {
-      std::memcpy(bytes.data() + (i * lines + line) * item,
-                  matrix.bytes.data() + (line * width + i) * item, item);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t start = i * lines * width;
+    for (int64_t line = 0; line < lines; ++line) {
+      for (int64_t at = 0; at < width; ++at) {
+        std::memcpy(bytes.data() + (start + at * lines + line) * item,
+                    matrix.bytes.data() + (start + line * width + at) * item,
+                    item);
+      }
     }
   }
   matrix.order = order;
   matrix.bytes = std::move(bytes);
   return matrix;
+}
+
+std::string Pack(Matrix matrix) {
+  if (matrix.type != v1::DATA_TYPE_B1) return std::move(matrix.bytes);
+  const auto [lines, width] = LinesOf(matrix);
+  std::string packed(PackedBytes(matrix), '\0');
+  for (int64_t line = 0; line < lines; ++line) {
+    for (int64_t at = 0; at < width; ++at) {
+      if (matrix.bytes[line * width + at] == 0) continue;
+      char& byte = packed[line * LineBytes(width) + at / 8];
+      byte = static_cast<char>(byte | 1 << at % 8);
+    }
+  }
+  return packed;
+}
+
+Matrix Unpack(Matrix shape, std::string packed) {
+  shape.bytes = std::move(packed);
+  if (shape.type != v1::DATA_TYPE_B1) return shape;
+  const auto [lines, width] = LinesOf(shape);
+  std::string bytes(lines * width, '\0');
+  for (int64_t line = 0; line < lines; ++line) {
+    for (int64_t at = 0; at < width; ++at) {
+      const char byte = shape.bytes[line * LineBytes(width) + at / 8];
+      bytes[line * width + at] = static_cast<char>(byte >> at % 8 & 1);
+    }
+  }
+  shape.bytes = std::move(bytes);
+  return shape;
+}
+
+int64_t PackedBytes(const Matrix& matrix) {
+  const auto [lines, width] = LinesOf(matrix);
+  return matrix.type == v1::DATA_TYPE_B1
+             ? lines * LineBytes(width)
+             : lines * width * ElementBytes(matrix.type);
 }
 
 }  // namespace gemmd::gemmctl

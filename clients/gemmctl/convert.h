@@ -10,7 +10,7 @@
 
 namespace gemmd::gemmctl {
 
-// "bf16", "f16" or "f32"; the message of an error is what is allowed.
+// "bf16", "e4m3", ...; the message of an error is what is allowed.
 absl::StatusOr<v1::DataType> ParseDataType(const std::string& name);
 // "row" or "column"; likewise.
 absl::StatusOr<v1::Order> ParseOrder(const std::string& name);
@@ -21,12 +21,20 @@ std::string Name(v1::Order order);
 uint16_t ToBf16(float value);
 uint16_t ToF16(float value);
 
-// F32 becomes `type`, rounded; a matrix that has it already is returned as it
+// F32 becomes `type`, rounded: BF16, F16, E4M3 or E5M2, whose greatest value
+// stands for what is beyond it; a matrix that has it already is returned as it
 // is. INVALID_ARGUMENT for other conversions.
 absl::StatusOr<Matrix> Convert(Matrix matrix, v1::DataType type);
 
-// The same matrix with its lines in `order`.
+// The same matrices with their lines in `order`.
 Matrix Reorder(Matrix matrix, v1::Order order);
+
+// Bytes as the API has them: bits are packed, eight to a byte.
+std::string Pack(Matrix matrix);
+// The reverse, of what a matrix without bytes describes.
+Matrix Unpack(Matrix shape, std::string packed);
+// Bytes that Pack gives.
+int64_t PackedBytes(const Matrix& matrix);
 
 }  // namespace gemmd::gemmctl
 

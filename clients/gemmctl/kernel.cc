@@ -9,7 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
+#include "clients/gemmctl/problem_options.h"
 #include "jit/base/status.h"
+#include "proto/convert/problem.h"
 
 namespace gemmd::gemmctl {
 namespace {
@@ -22,11 +24,9 @@ struct KernelOptions {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
-  v1::DataType type = v1::DATA_TYPE_BF16;
-  v1::DataType d_type = v1::DATA_TYPE_UNSPECIFIED;
-  v1::Order a_order = v1::ORDER_ROW_MAJOR;
-  v1::Order b_order = v1::ORDER_ROW_MAJOR;
-  v1::Order d_order = v1::ORDER_ROW_MAJOR;
+  int64_t batch = 1;
+  ProblemTypes types = {.a = v1::DATA_TYPE_BF16};
+  ProblemOptions problem;
   double beta = 0;
   std::string device;
   bool source = false;
@@ -99,26 +99,21 @@ int Describe(client::Client& client, const KernelOptions& options) {
   return cli::kExitOk;
 }
 
-v1::Problem ProblemOf(const KernelOptions& options) {
-  v1::Problem problem;
-  problem.set_m(options.m);
-  problem.set_n(options.n);
-  problem.set_k(options.k);
-  problem.set_a_type(options.type);
-  problem.set_b_type(options.type);
-  problem.set_d_type(options.d_type == v1::DATA_TYPE_UNSPECIFIED
-                         ? options.type
-                         : options.d_type);
-  problem.set_c_type(problem.d_type());
-  problem.set_a_order(options.a_order);
-  problem.set_b_order(options.b_order);
-  problem.set_d_order(options.d_order);
-  problem.set_beta(static_cast<float>(options.beta));
-  return problem;
+absl::StatusOr<v1::Problem> ProblemOf(const KernelOptions& options) {
+  ProblemTypes types = options.types;
+  if (types.b == v1::DATA_TYPE_UNSPECIFIED) types.b = types.a;
+  ASSIGN_OR_RETURN(jit::Problem problem, MakeProblem(types, options.problem));
+  problem.m = options.m;
+  problem.n = options.n;
+  problem.k = options.k;
+  problem.batch = options.batch;
+  problem.beta = static_cast<float>(options.beta);
+  RETURN_IF_ERROR(jit::ValidateContract(problem));
+  return convert::ToWire(problem);
 }
 
 int Prepare(client::Client& client, const KernelOptions& options) {
-  const v1::Problem problem = ProblemOf(options);
+  GEMMCTL_ASSIGN(const v1::Problem problem, ProblemOf(options), FailUsage);
   GEMMCTL_ASSIGN(const std::vector<v1::Execution> kernels,
                  client.PrepareKernels({&problem, 1}, options.device), Fail);
   if (options.json) {
@@ -173,13 +168,17 @@ void DeclarePrepare(cli::Command& command, KernelOptions& options) {
   command.Int("M", options.m, {0}, "Rows of A and D.");
   command.Int("N", options.n, {0}, "Columns of B and D.");
   command.Int("K", options.k, {0}, "Columns of A, rows of B.");
-  TypeOption(command, "--dtype TYPE", options.type, "Of A and B: bf16 or f16.");
-  TypeOption(command, "--d-type TYPE", options.d_type,
-             "Of D: bf16, f16 or f32. Default: that of A.");
-  OrderOption(command, "--a-order ORDER", options.a_order, "row or column.");
-  OrderOption(command, "--b-order ORDER", options.b_order, "row or column.");
-  OrderOption(command, "--order ORDER", options.d_order,
-              "Of D: row or column.");
+  command.Int("--batch N", options.batch, {0}, "Products of that size.");
+  ProblemTypes& types = options.types;
+  TypeOption(command, "--dtype TYPE", types.a,
+             "Of A and B: a type of gemmctl capabilities.");
+  TypeOption(command, "--b-type TYPE", types.b, "Of B, where it is another.");
+  TypeOption(command, "--d-type TYPE", types.d,
+             "Of D. Default: that of A; s32 of integers and bits.");
+  OrderOption(command, "--a-order ORDER", types.a_order, "row or column.");
+  OrderOption(command, "--b-order ORDER", types.b_order, "row or column.");
+  OrderOption(command, "--order ORDER", types.d_order, "Of D: row or column.");
+  options.problem.Declare(command);
   command.Number("--beta X", options.beta, "Not 0: a kernel that reads C.");
   command.Text("--device NAME", options.device, "Default: every device.");
   DeclareJson(command, options);

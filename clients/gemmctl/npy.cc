@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <limits>
@@ -12,14 +13,19 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "clients/gemmctl/convert.h"
 #include "jit/base/status.h"
+#include "jit/problem/data_type.h"
+#include "proto/convert/problem.h"
 
 namespace gemmd::gemmctl {
 namespace {
@@ -65,23 +71,69 @@ absl::StatusOr<absl::string_view> Value(absl::string_view header,
   return absl::StripLeadingAsciiWhitespace(rest);
 }
 
+// A type in a file's header, and what it is taken for.
+struct FileType {
+  const char* name;
+  v1::DataType type;
+  bool is_written = false;      // Else it is read alone.
+  bool has_to_be_named = true;  // By the caller.
+};
+
+constexpr FileType kTypes[] = {
+    {"<f4", v1::DATA_TYPE_F32, true, false},
+    {"<f2", v1::DATA_TYPE_F16, true, false},
+    {"<i4", v1::DATA_TYPE_S32, true, false},
+    {"|i1", v1::DATA_TYPE_S8, true, false},
+    {"|u1", v1::DATA_TYPE_U8, true, false},
+    {"|b1", v1::DATA_TYPE_B1, true, false},
+    {"<V2", v1::DATA_TYPE_BF16, true, false},
+    {"|V2", v1::DATA_TYPE_BF16, false, false},
+    {"V2", v1::DATA_TYPE_BF16, false, false},
+    {"bfloat16", v1::DATA_TYPE_BF16, false, false},
+    {"<f1", v1::DATA_TYPE_E5M2, false, false},
+    {"<u2", v1::DATA_TYPE_BF16},
+    {"<V1", v1::DATA_TYPE_E4M3, true},
+    {"<V1", v1::DATA_TYPE_E5M2, true},
+    {"|V1", v1::DATA_TYPE_E4M3},
+    {"|V1", v1::DATA_TYPE_E5M2},
+    {"|u1", v1::DATA_TYPE_E4M3},
+    {"|u1", v1::DATA_TYPE_E5M2},
+};
+
 absl::StatusOr<v1::DataType> ParseType(absl::string_view header,
-                                       bool u2_is_bf16) {
+                                       v1::DataType named) {
   ASSIGN_OR_RETURN(absl::string_view value, Value(header, "descr"));
   if (!absl::ConsumePrefix(&value, "'")) {
     return absl::InvalidArgumentError("structured types are no matrices");
   }
   const absl::string_view name = value.substr(0, value.find('\''));
-  if (name == "<f4") return v1::DATA_TYPE_F32;
-  if (name == "<f2") return v1::DATA_TYPE_F16;
-  for (absl::string_view bf16 : {"<V2", "|V2", "V2", "bfloat16"}) {
-    if (name == bf16) return v1::DATA_TYPE_BF16;
+  std::vector<std::string> advice;
+  v1::DataType found = v1::DATA_TYPE_UNSPECIFIED;
+  for (const FileType& known : kTypes) {
+    if (known.name != name) continue;
+    if (known.type == named) return named;
+    if (!known.has_to_be_named) found = known.type;
+    advice.push_back(Name(known.type));
   }
-  if (name == "<u2" && u2_is_bf16) return v1::DATA_TYPE_BF16;
+  if (found != v1::DATA_TYPE_UNSPECIFIED) return found;
+  if (!advice.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "its type is '", name,
+        "', which may be anything of that size; --dtype ",
+        absl::StrJoin(advice, " or "), " takes its elements for bits of that"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
-      "its type is '", name, "'; allowed: <f4, <f2, bfloat16 as V2",
-      name == "<u2" ? "; --dtype bf16 takes its integers for bits of bfloat16"
-                    : ""));
+      "its type is '", name,
+      "'; allowed: <f4, <f2, <i4, |i1, |u1, |b1, bfloat16 as V2, e5m2 as <f1, "
+      "and with --dtype e4m3 or e5m2 as V1"));
+}
+
+// The name of `type` in files that are written.
+std::string FileTypeOf(v1::DataType type) {
+  for (const FileType& known : kTypes) {
+    if (known.type == type && known.is_written) return known.name;
+  }
+  return "";
 }
 
 absl::Status ParseShape(absl::string_view header, Matrix& matrix) {
@@ -93,15 +145,23 @@ absl::Status ParseShape(absl::string_view header, Matrix& matrix) {
   const absl::string_view inside = value.substr(0, end - 1);
   const std::vector<absl::string_view> sides =
       absl::StrSplit(inside, ',', absl::SkipWhitespace());
-  if (sides.size() != 2) {
+  std::vector<int64_t> numbers;
+  for (const absl::string_view side : sides) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(side, &number) || number < 0) {
+      return absl::InvalidArgumentError("its shape is malformed");
+    }
+    numbers.push_back(number);
+  }
+  if (numbers.size() < 2) {
     return absl::InvalidArgumentError(absl::StrCat(
         "its shape is (", inside, "); a matrix has two dimensions"));
   }
-  if (!absl::SimpleAtoi(sides[0], &matrix.rows) ||
-      !absl::SimpleAtoi(sides[1], &matrix.columns) || matrix.rows < 0 ||
-      matrix.columns < 0) {
-    return absl::InvalidArgumentError("its shape is malformed");
-  }
+  matrix.columns = numbers.back();
+  numbers.pop_back();
+  matrix.rows = numbers.back();
+  numbers.pop_back();
+  matrix.batch = std::move(numbers);
   return absl::OkStatus();
 }
 
@@ -131,11 +191,25 @@ absl::StatusOr<size_t> FindData(absl::string_view file,
   return start + length;
 }
 
-absl::StatusOr<Matrix> Parse(std::string file, bool u2_is_bf16) {
+// Elements that a shape has, or -1 when there is no memory that holds them.
+int64_t Elements(const Matrix& matrix) {
+  std::vector<int64_t> sides = matrix.batch;
+  sides.insert(sides.end(), {matrix.rows, matrix.columns});
+  if (absl::c_linear_search(sides, 0)) return 0;
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 8;
+  int64_t elements = 1;
+  for (const int64_t side : sides) {
+    if (elements > kMost / side) return -1;
+    elements *= side;
+  }
+  return elements;
+}
+
+absl::StatusOr<Matrix> Parse(std::string file, v1::DataType named) {
   absl::string_view header;
   ASSIGN_OR_RETURN(const size_t data, FindData(file, header));
   Matrix matrix;
-  ASSIGN_OR_RETURN(matrix.type, ParseType(header, u2_is_bf16));
+  ASSIGN_OR_RETURN(matrix.type, ParseType(header, named));
   RETURN_IF_ERROR(ParseShape(header, matrix));
   ASSIGN_OR_RETURN(const absl::string_view order,
                    Value(header, "fortran_order"));
@@ -144,16 +218,16 @@ absl::StatusOr<Matrix> Parse(std::string file, bool u2_is_bf16) {
   } else if (!absl::StartsWith(order, "False")) {
     return absl::InvalidArgumentError("its fortran_order is malformed");
   }
+  if (matrix.order == v1::ORDER_COLUMN_MAJOR && !matrix.batch.empty()) {
+    return absl::InvalidArgumentError(
+        "it is a batch in Fortran order; save np.ascontiguousarray of it");
+  }
   const int64_t size = file.size() - data;
   const int64_t item = ElementBytes(matrix.type);
-  const bool overflows =
-      matrix.columns != 0 &&
-      matrix.rows > std::numeric_limits<int64_t>::max() / item / matrix.columns;
-  if (overflows || matrix.rows * matrix.columns * item != size) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("it holds %d bytes of data, which are no %d x %d "
-                        "elements of %d bytes",
-                        size, matrix.rows, matrix.columns, item));
+  if (Elements(matrix) * item != size) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "it holds %d bytes of data, which are no %s elements of %d bytes", size,
+        matrix.shape(), item));
   }
   matrix.bytes = std::move(file);
   matrix.bytes.erase(0, data);
@@ -162,13 +236,25 @@ absl::StatusOr<Matrix> Parse(std::string file, bool u2_is_bf16) {
 
 }  // namespace
 
-int64_t ElementBytes(v1::DataType type) {
-  return type == v1::DATA_TYPE_F32 ? 4 : 2;
+int64_t Matrix::count() const {
+  return absl::c_accumulate(batch, int64_t{1}, std::multiplies<>());
 }
 
-absl::StatusOr<Matrix> ReadNpy(const std::string& path, bool u2_is_bf16) {
+std::string Matrix::shape() const {
+  std::string text;
+  for (const int64_t side : batch) absl::StrAppend(&text, side, " x ");
+  return absl::StrCat(text, rows, " x ", columns);
+}
+
+int64_t ElementBytes(v1::DataType type) {
+  const absl::StatusOr<jit::DataType> known = convert::ToDataType(type, "type");
+  CHECK(known.ok());
+  return (jit::BitsOf(*known) + 7) / 8;
+}
+
+absl::StatusOr<Matrix> ReadNpy(const std::string& path, v1::DataType named) {
   ASSIGN_OR_RETURN(std::string file, ReadFile(path));
-  absl::StatusOr<Matrix> matrix = Parse(std::move(file), u2_is_bf16);
+  absl::StatusOr<Matrix> matrix = Parse(std::move(file), named);
   if (matrix.ok()) return matrix;
   return absl::Status(matrix.status().code(),
                       absl::StrCat(path == kStandard ? "standard input" : path,
@@ -176,13 +262,16 @@ absl::StatusOr<Matrix> ReadNpy(const std::string& path, bool u2_is_bf16) {
 }
 
 absl::Status WriteNpy(const std::string& path, const Matrix& matrix) {
-  const char* const type = matrix.type == v1::DATA_TYPE_F32   ? "<f4"
-                           : matrix.type == v1::DATA_TYPE_F16 ? "<f2"
-                                                              : "<V2";
+  if (!matrix.batch.empty() && matrix.order == v1::ORDER_COLUMN_MAJOR) {
+    return WriteNpy(path, Reorder(matrix, v1::ORDER_ROW_MAJOR));
+  }
+  std::string shape;
+  for (const int64_t side : matrix.batch) absl::StrAppend(&shape, side, ", ");
   std::string header = absl::StrFormat(
-      "{'descr': '%s', 'fortran_order': %s, 'shape': (%d, %d), }", type,
-      matrix.order == v1::ORDER_COLUMN_MAJOR ? "True" : "False", matrix.rows,
-      matrix.columns);
+      "{'descr': '%s', 'fortran_order': %s, 'shape': (%s%d, %d), }",
+      FileTypeOf(matrix.type),
+      matrix.order == v1::ORDER_COLUMN_MAJOR ? "True" : "False", shape,
+      matrix.rows, matrix.columns);
   const size_t before = kMagicBytes + 4;
   const size_t unpadded = before + header.size() + 1;
   header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');

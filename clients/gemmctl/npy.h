@@ -1,13 +1,17 @@
-// Matrices in .npy files (numpy.lib.format, versions 1 to 3).
+// Matrices, and batches of them, in .npy files (numpy.lib.format, versions 1 to
+// 3): the last two dimensions are a matrix, any before them a batch.
 //
-// Types: <f4, <f2, and bfloat16, which numpy stores as two bytes without a
-// name, V2. Files of <u2 hold its bits only where the caller says so. C and
-// Fortran order.
+// Types: <f4, <f2, <i4, |i1, |u1, |b1 (bits), bfloat16, which numpy stores as
+// two bytes without a name, V2, and e5m2, <f1 from ml_dtypes. What numpy stores
+// without a name, or a caller as unsigned integers, takes the type that the
+// caller names: V1 and |u1 e4m3 or e5m2, <u2 bf16. C order, of matrices Fortran
+// order too.
 #ifndef GEMMD_CLIENTS_GEMMCTL_NPY_H_
 #define GEMMD_CLIENTS_GEMMCTL_NPY_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,25 +20,29 @@
 namespace gemmd::gemmctl {
 
 struct Matrix {
-  v1::DataType type = v1::DATA_TYPE_UNSPECIFIED;  // F32, F16 or BF16.
+  v1::DataType type = v1::DATA_TYPE_UNSPECIFIED;
   v1::Order order = v1::ORDER_ROW_MAJOR;
   int64_t rows = 0;
   int64_t columns = 0;
-  std::string bytes;  // Tight.
+  std::string bytes;           // Tight; bits as numpy has them, a byte each.
+  std::vector<int64_t> batch;  // Dimensions before rows and columns.
+
+  int64_t count() const;      // Matrices of the batch; 1 without one.
+  std::string shape() const;  // "2 x 3 x 5".
 };
 
 // Bytes of one element.
 int64_t ElementBytes(v1::DataType type);
 
-// The file at `path`, or standard input for "-". With `u2_is_bf16`, elements of
-// <u2 are the bits of bfloat16. INVALID_ARGUMENT names the file and what is
+// The file at `path`, or standard input for "-". `named` is the type that the
+// caller names, or UNSPECIFIED. INVALID_ARGUMENT names the file and what is
 // wrong with it; NOT_FOUND or another code of the system when it cannot be
 // read.
 absl::StatusOr<Matrix> ReadNpy(const std::string& path,
-                               bool u2_is_bf16 = false);
+                               v1::DataType named = v1::DATA_TYPE_UNSPECIFIED);
 
-// Writes version 1; an existing file is replaced, and "-" is standard output,
-// which must be no terminal.
+// Writes version 1, a batch in row-major order; an existing file is replaced,
+// and "-" is standard output, which must be no terminal.
 absl::Status WriteNpy(const std::string& path, const Matrix& matrix);
 
 }  // namespace gemmd::gemmctl

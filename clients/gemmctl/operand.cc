@@ -15,19 +15,34 @@ std::optional<std::string> TensorHandle(const std::string& name) {
   return std::string(handle);
 }
 
+Matrix Describe(const v1::TensorInfo& info) {
+  Matrix matrix = {info.dtype(), info.order(), info.rows(), info.columns()};
+  if (info.count() > 1) matrix.batch = {info.count()};
+  return matrix;
+}
+
+client::Operand NamedMatrix::operand(bool repeated) const {
+  if (!tensor.empty()) return client::Operand::Tensor(tensor);
+  client::Operand operand = client::Operand::Bytes(bytes);
+  if (repeated) operand.batch_stride = 0;
+  return operand;
+}
+
 absl::StatusOr<NamedMatrix> Load(client::Client& client,
-                                 const std::string& name, v1::DataType type) {
+                                 const std::string& name,
+                                 const Wanted& wanted) {
   NamedMatrix named;
   if (const auto handle = TensorHandle(name)) {
     ASSIGN_OR_RETURN(const v1::TensorInfo info, client.DescribeTensor(*handle));
     named.tensor = *handle;
-    named.matrix = {
-        info.dtype(), info.order(), info.rows(), info.columns(), {}};
+    named.matrix = Describe(info);
     return named;
   }
-  ASSIGN_OR_RETURN(Matrix matrix, ReadNpy(name, type == v1::DATA_TYPE_BF16));
-  if (type != v1::DATA_TYPE_UNSPECIFIED) {
-    absl::StatusOr<Matrix> converted = Convert(std::move(matrix), type);
+  const bool converts = wanted.type != v1::DATA_TYPE_UNSPECIFIED;
+  ASSIGN_OR_RETURN(Matrix matrix,
+                   ReadNpy(name, converts ? wanted.type : wanted.named));
+  if (converts) {
+    absl::StatusOr<Matrix> converted = Convert(std::move(matrix), wanted.type);
     if (!converted.ok()) {
       return absl::Status(
           converted.status().code(),
@@ -35,7 +50,16 @@ absl::StatusOr<NamedMatrix> Load(client::Client& client,
     }
     matrix = *std::move(converted);
   }
-  named.matrix = std::move(matrix);
+  const v1::Order order =
+      matrix.type == v1::DATA_TYPE_B1 ? wanted.order_of_bits : wanted.order;
+  if (order != v1::ORDER_UNSPECIFIED) {
+    matrix = Reorder(std::move(matrix), order);
+  }
+  std::string bytes = std::move(matrix.bytes);
+  matrix.bytes.clear();
+  named.matrix = matrix;
+  matrix.bytes = std::move(bytes);
+  named.bytes = Pack(std::move(matrix));
   return named;
 }
 

@@ -8,6 +8,7 @@
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
 #include "clients/gemmctl/npy.h"
+#include "clients/gemmctl/operand.h"
 
 namespace gemmd::gemmctl {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 struct TensorOptions {
   int64_t rows = 0;
   int64_t columns = 0;
+  int64_t count = 1;
   std::string file;
   std::string handle;
   std::vector<std::string> handles;
@@ -27,8 +29,8 @@ struct TensorOptions {
 };
 
 void Print(const v1::TensorInfo& info) {
-  Show(stdout, "%s %d x %d %s %s-major on %s, %d bytes, idle %d of %d s%s%s\n",
-       info.handle(), info.rows(), info.columns(), Name(info.dtype()),
+  Show(stdout, "%s %s %s %s-major on %s, %d bytes, idle %d of %d s%s%s\n",
+       info.handle(), Describe(info).shape(), Name(info.dtype()),
        Name(info.order()), info.device(), info.device_bytes(), info.idle_s(),
        info.ttl_s(), info.label().empty() ? "" : ", ",
        jit::Printable(info.label()));
@@ -38,14 +40,14 @@ void PrintHandle(const v1::TensorInfo& info, bool json) {
   json ? PrintJson(info) : Show(stdout, "%s\n", info.handle());
 }
 
-v1::CreateTensorRequest Request(const TensorOptions& options, v1::DataType type,
-                                v1::Order order, int64_t rows,
-                                int64_t columns) {
+v1::CreateTensorRequest Request(const TensorOptions& options,
+                                const Matrix& matrix) {
   v1::CreateTensorRequest request;
-  request.set_rows(rows);
-  request.set_columns(columns);
-  request.set_dtype(type);
-  request.set_order(order);
+  request.set_rows(matrix.rows);
+  request.set_columns(matrix.columns);
+  request.set_count(matrix.count());
+  request.set_dtype(matrix.type);
+  request.set_order(matrix.order);
   request.set_ttl_s(absl::ToInt64Seconds(options.ttl));
   request.set_device(options.device);
   request.set_label(options.label);
@@ -53,34 +55,30 @@ v1::CreateTensorRequest Request(const TensorOptions& options, v1::DataType type,
 }
 
 int Create(client::Client& client, const TensorOptions& options) {
-  GEMMCTL_ASSIGN(
-      const v1::TensorInfo info,
-      client.CreateTensor(Request(options, options.type, options.order,
-                                  options.rows, options.columns)),
-      Fail);
+  const Matrix matrix = {options.type, options.order,
+                         options.rows, options.columns,
+                         {},           {options.count}};
+  GEMMCTL_ASSIGN(const v1::TensorInfo info,
+                 client.CreateTensor(Request(options, matrix)), Fail);
   PrintHandle(info, options.json);
   return cli::kExitOk;
 }
 
 int Upload(client::Client& client, const TensorOptions& options) {
-  GEMMCTL_ASSIGN(Matrix matrix,
-                 ReadNpy(options.file, options.type == v1::DATA_TYPE_BF16),
-                 FailFile);
+  GEMMCTL_ASSIGN(Matrix matrix, ReadNpy(options.file, options.type), FailFile);
   if (options.type != v1::DATA_TYPE_UNSPECIFIED) {
     GEMMCTL_ASSIGN(matrix, Convert(std::move(matrix), options.type), FailFile);
   }
   const bool creates = options.handle.empty();
-  GEMMCTL_ASSIGN(
-      const v1::TensorInfo info,
-      creates ? client.CreateTensor(Request(options, matrix.type, matrix.order,
-                                            matrix.rows, matrix.columns))
-              : client.DescribeTensor(options.handle),
-      Fail);
+  GEMMCTL_ASSIGN(const v1::TensorInfo info,
+                 creates ? client.CreateTensor(Request(options, matrix))
+                         : client.DescribeTensor(options.handle),
+                 Fail);
   matrix = Reorder(std::move(matrix), info.order());
   v1::Layout layout;
   layout.set_order(matrix.order);
   if (absl::Status sent =
-          client.UploadTensor(info.handle(), layout, matrix.bytes);
+          client.UploadTensor(info.handle(), layout, Pack(std::move(matrix)));
       !sent.ok()) {
     if (creates) client.DeleteTensor(info.handle()).IgnoreError();
     return Fail(sent);
@@ -92,17 +90,16 @@ int Upload(client::Client& client, const TensorOptions& options) {
 int Download(client::Client& client, const TensorOptions& options) {
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  client.DescribeTensor(options.handle), Fail);
-  Matrix matrix = {info.dtype(), info.order(), info.rows(), info.columns(), {}};
-  matrix.bytes.resize(info.rows() * info.columns() *
-                      ElementBytes(info.dtype()));
+  Matrix matrix = Describe(info);
+  std::string bytes(PackedBytes(matrix), '\0');
   v1::Layout layout;
   layout.set_order(info.order());
   if (absl::Status got = client.DownloadTensor(
-          options.handle, layout,
-          absl::MakeSpan(matrix.bytes.data(), matrix.bytes.size()));
+          options.handle, layout, absl::MakeSpan(bytes.data(), bytes.size()));
       !got.ok()) {
     return Fail(got);
   }
+  matrix = Unpack(std::move(matrix), std::move(bytes));
   const absl::Status written = WriteNpy(options.file, matrix);
   return written.ok() ? cli::kExitOk : FailFile(written);
 }
@@ -164,7 +161,9 @@ void DeclareCreate(cli::Command& command, TensorOptions& options) {
   options.type = v1::DATA_TYPE_BF16;
   command.Int("ROWS", options.rows, {0}, "");
   command.Int("COLUMNS", options.columns, {0}, "");
-  TypeOption(command, "--dtype TYPE", options.type, "bf16, f16 or f32.");
+  command.Int("--count N", options.count, {1}, "Matrices of a batch.");
+  TypeOption(command, "--dtype TYPE", options.type,
+             "f32, f16, bf16, e4m3, e5m2, s8, u8, b1 or s32.");
   OrderOption(command, "--order ORDER", options.order, "row or column.");
   DeclareNew(command, options);
 }
@@ -173,9 +172,10 @@ void DeclareUpload(cli::Command& command, TensorOptions& options) {
   command.Text("FILE.npy", options.file, "The elements; - is standard input.");
   command.Text("--to HANDLE", options.handle,
                "Replace the elements of this tensor instead.");
-  TypeOption(command, "--dtype TYPE", options.type,
-             "bf16 or f16: converts an f4 file; bf16 also reads a u2 file as "
-             "its bits.");
+  TypeOption(
+      command, "--dtype TYPE", options.type,
+      "Converts an f4 file to bf16, f16, e4m3 or e5m2; names the type of "
+      "a V1, u1 or u2 file's bits.");
   DeclareNew(command, options);
 }
 

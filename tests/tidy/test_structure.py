@@ -37,7 +37,8 @@ ARROWS = {
                        "clients/cli"},
     "clients/cli": {"jit/base"},
     "clients/cpp": {"jit/base/status.h"},
-    "clients/gemmctl": {"clients/cpp", "clients/cli", "proto/convert", "jit"},
+    "clients/gemmctl": {"clients/cpp", "clients/cli", "proto/convert", "jit",
+                        "service/host/fp8.h"},
     "clients/warmup": {"clients/cpp", "clients/cli", "proto/convert", "jit"},
 }
 # Headers that only these rooms may include.

@@ -133,6 +133,22 @@ TEST_F(ClientTest, RequestHoldsHeaderAndOperands) {
   EXPECT_EQ(matmul_.last.header().c().tensor(), "c-handle");
 }
 
+TEST_F(ClientTest, AnOperandSaysHowABatchLies) {
+  Product product = SmallProduct();
+  product.problem.set_batch(7);
+  product.problem.set_a_type(v1::DATA_TYPE_E4M3);
+  product.problem.set_b_type(v1::DATA_TYPE_E5M2);
+  product.problem.set_accumulator(v1::ACCUMULATOR_F16);
+  product.b.batch_stride = 0;
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  const v1::MatmulHeader& header = matmul_.last.header();
+  EXPECT_EQ(header.problem().SerializeAsString(),
+            product.problem.SerializeAsString());
+  EXPECT_FALSE(header.a().inline_().has_batch_stride());
+  EXPECT_TRUE(header.b().inline_().has_batch_stride());
+  EXPECT_EQ(header.b().inline_().batch_stride(), 0);
+}
+
 TEST_F(ClientTest, CIsLeftOutWhenBetaIsZero) {
   Product product = SmallProduct();
   product.c = Operand::Bytes(a_);

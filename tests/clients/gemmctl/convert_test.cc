@@ -67,6 +67,46 @@ TEST(ConvertTest, OnlyF32IsConverted) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(ConvertTest, Fp8RoundsToNearestEvenAndStaysFinite) {
+  Matrix matrix = {v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, 1, 4, {}};
+  for (const float value : {1.0f, -17.0f, 1e9f, std::nanf("")}) {
+    matrix.bytes.append(reinterpret_cast<const char*>(&value), 4);
+  }
+  EXPECT_EQ(Convert(matrix, v1::DATA_TYPE_E4M3)->bytes, "\x38\xd8\x7e\x7f");
+  EXPECT_EQ(Convert(matrix, v1::DATA_TYPE_E5M2)->bytes, "\x3c\xcc\x7b\x7f");
+  EXPECT_FALSE(Convert(matrix, v1::DATA_TYPE_S8).ok());
+}
+
+TEST(ConvertTest, BitsArePackedLineByLineAndBack) {
+  Matrix matrix = {v1::DATA_TYPE_B1, v1::ORDER_ROW_MAJOR, 1, 9, {}, {2}};
+  matrix.bytes = std::string("\1\0\0\1\0\0\0\0\1\0\1\0\0\0\0\0\0\1", 18);
+  const std::string packed = Pack(matrix);
+  EXPECT_EQ(packed, std::string("\x09\x01\x02\x01", 4));
+  EXPECT_EQ(PackedBytes(matrix), 4);
+  Matrix shape = matrix;
+  shape.bytes.clear();
+  EXPECT_EQ(Unpack(shape, packed).bytes, matrix.bytes);
+  // Columns are lines of one bit.
+  EXPECT_EQ(PackedBytes(Reorder(matrix, v1::ORDER_COLUMN_MAJOR)), 18);
+}
+
+TEST(ConvertTest, ABatchIsReorderedMatrixByMatrix) {
+  const Matrix rows = {
+      v1::DATA_TYPE_S8, v1::ORDER_ROW_MAJOR, 2, 3, "abcdefABCDEF", {2}};
+  EXPECT_EQ(Reorder(rows, v1::ORDER_COLUMN_MAJOR).bytes, "adbecfADBECF");
+}
+
+TEST(ConvertTest, EveryTypeOfTheApiHasItsName) {
+  for (int i = v1::DataType_MIN + 1; i <= v1::DataType_MAX; ++i) {
+    const auto type = static_cast<v1::DataType>(i);
+    const auto parsed = ParseDataType(Name(type));
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(*parsed, type);
+  }
+  EXPECT_EQ(ParseDataType("f64").status().message(),
+            "f32, f16, bf16, e4m3, e5m2, s8, u8, b1, s32");
+}
+
 TEST(ConvertTest, ReorderTransposesTheLines) {
   const Matrix rows = {v1::DATA_TYPE_F16, v1::ORDER_ROW_MAJOR, 2, 3,
                        "aabbccddeeff"};

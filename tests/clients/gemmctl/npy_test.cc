@@ -34,13 +34,14 @@ class NpyTest : public testing::Test {
 };
 
 TEST_F(NpyTest, WhatIsWrittenIsRead) {
-  for (v1::DataType type :
-       {v1::DATA_TYPE_F32, v1::DATA_TYPE_F16, v1::DATA_TYPE_BF16}) {
+  for (int i = v1::DataType_MIN + 1; i <= v1::DataType_MAX; ++i) {
+    const auto type = static_cast<v1::DataType>(i);
     for (v1::Order order : {v1::ORDER_ROW_MAJOR, v1::ORDER_COLUMN_MAJOR}) {
       const Matrix matrix = {type, order, 3, 5,
-                             std::string(15 * ElementBytes(type), 'd')};
+                             std::string(15 * ElementBytes(type), '\1')};
       ASSERT_TRUE(WriteNpy(path_, matrix).ok());
-      const auto read = ReadNpy(path_);
+      // Types without a name in files are named.
+      const auto read = ReadNpy(path_, type);
       ASSERT_TRUE(read.ok()) << read.status();
       EXPECT_EQ(read->type, type);
       EXPECT_EQ(read->order, order);
@@ -48,6 +49,35 @@ TEST_F(NpyTest, WhatIsWrittenIsRead) {
       EXPECT_EQ(read->columns, 5);
       EXPECT_EQ(read->bytes, matrix.bytes);
     }
+  }
+}
+
+TEST_F(NpyTest, ABatchHasMoreDimensions) {
+  const Matrix matrix = {
+      v1::DATA_TYPE_S8, v1::ORDER_COLUMN_MAJOR, 2, 1, "abcdefghijkl", {2, 3}};
+  ASSERT_TRUE(WriteNpy(path_, matrix).ok());
+  const auto read = ReadNpy(path_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->shape(), "2 x 3 x 2 x 1");
+  EXPECT_EQ(read->count(), 6);
+  EXPECT_EQ(read->order, v1::ORDER_ROW_MAJOR);
+  EXPECT_EQ(read->bytes, matrix.bytes);
+  EXPECT_THAT(Error(File("{'descr': '|i1', 'fortran_order': True, 'shape': "
+                         "(2, 3, 2), }\n",
+                         12)),
+              HasSubstr("Fortran order"));
+  EXPECT_THAT(Error(File("{'descr': '|i1', 'fortran_order': False, 'shape': "
+                         "(9223372036854775807, 2, 2), }\n",
+                         4)),
+              HasSubstr("4 bytes of data"));
+}
+
+TEST_F(NpyTest, BytesWithoutATypeNeedAName) {
+  for (const char* const type : {"<V1", "|V1"}) {
+    const std::string dict = std::string("{'descr': '") + type +
+                             "', 'fortran_order': False, 'shape': (1, 2), }\n";
+    EXPECT_THAT(Error(File(dict, 2)), HasSubstr("--dtype e4m3 or e5m2"));
+    EXPECT_EQ(ReadNpy(path_, v1::DATA_TYPE_E5M2)->type, v1::DATA_TYPE_E5M2);
   }
 }
 
@@ -66,7 +96,7 @@ TEST_F(NpyTest, ReadsVersion2AndBitsOfBf16OnRequest) {
   content += static_cast<char>(dict.size());
   content += std::string(3, '\0') + dict + "abcd";
   EXPECT_THAT(Error(Write(content)), HasSubstr("'<u2'"));
-  const auto matrix = ReadNpy(Write(content), /*u2_is_bf16=*/true);
+  const auto matrix = ReadNpy(Write(content), v1::DATA_TYPE_BF16);
   ASSERT_TRUE(matrix.ok()) << matrix.status();
   EXPECT_EQ(matrix->type, v1::DATA_TYPE_BF16);
   EXPECT_EQ(matrix->bytes, "abcd");

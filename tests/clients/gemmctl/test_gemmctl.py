@@ -69,10 +69,6 @@ class GemmctlTest(unittest.TestCase):
                           "--order=column")
         self.assertTrue(d.flags.f_contiguous)
         np.testing.assert_array_equal(d, a @ b)
-        error = self.run_gemmctl("matmul", self.path("a.npy"),
-                                 self.path("b.npy"), "-o", self.path("d.npy"),
-                                 code=USAGE)
-        self.assertIn("--dtype", error)
 
     def test_fortran_order_and_bf16_files(self):
         a, b = integers(5, 7, BF16), integers(7, 3, BF16)

@@ -245,7 +245,8 @@ class FakeDaemon:
             result = np.float64(alpha) * acc if k else acc
             if beta != 0 or self.fault == "reads_c" and (
                     header.c.WhichOneof("kind") == "tensor"):
-                c = self._operand("c", header, parts, 4, problem.d_type, m, n,
+                c = self._operand("c", header, parts, 4,
+                                  problem.c_type or problem.d_type, m, n,
                                   order)
                 result += beta * c.astype(np.float64)
             d = result.astype(np.float32).astype(
@@ -302,7 +303,8 @@ class FakeDaemon:
                 or problem.a_type not in inputs
                 or problem.a_type != problem.b_type
                 or problem.d_type not in inputs | {arrays.wire_type("f4")}
-                or problem.c_type not in (0, problem.d_type)):
+                or problem.c_type not in (0, problem.d_type,
+                                          arrays.wire_type("f4"))):
             raise Refused(grpc.StatusCode.UNIMPLEMENTED,
                           "not served: a_type "
                           + api.enum_name("DataType", problem.a_type))

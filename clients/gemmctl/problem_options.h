@@ -1,0 +1,41 @@
+// How a product is computed, as options of commands: the words of a problem
+// line (jit/problem/problem_line.h), and those of the Python client.
+#ifndef GEMMD_CLIENTS_GEMMCTL_PROBLEM_OPTIONS_H_
+#define GEMMD_CLIENTS_GEMMCTL_PROBLEM_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/cli/command_line.h"
+#include "gemmd/v1/types.pb.h"
+#include "jit/problem/problem.h"
+
+namespace gemmd::gemmctl {
+
+struct ProblemOptions {
+  std::vector<std::string> words;  // "precision=fast".
+  bool saturate = false;
+  bool invariant = false;
+
+  // Adds the options; this object outlives the parse.
+  void Declare(cli::Command& command);
+};
+
+// What other options and the matrices say.
+struct ProblemTypes {
+  v1::DataType a = v1::DATA_TYPE_UNSPECIFIED;
+  v1::DataType b = v1::DATA_TYPE_UNSPECIFIED;
+  v1::DataType d = v1::DATA_TYPE_UNSPECIFIED;  // Of A; s32 of integers.
+  v1::Order a_order = v1::ORDER_ROW_MAJOR;
+  v1::Order b_order = v1::ORDER_ROW_MAJOR;
+  v1::Order d_order = v1::ORDER_ROW_MAJOR;
+};
+
+// A problem without dimensions and scalars, not validated.
+absl::StatusOr<jit::Problem> MakeProblem(const ProblemTypes& types,
+                                         const ProblemOptions& options);
+
+}  // namespace gemmd::gemmctl
+
+#endif  // GEMMD_CLIENTS_GEMMCTL_PROBLEM_OPTIONS_H_
