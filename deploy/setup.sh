@@ -10,7 +10,7 @@ packages=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
   libabsl-dev libgtest-dev libgmock-dev libopenblas-pthread-dev libssl-dev
   libseccomp-dev libspdlog-dev libcli11-dev libzstd-dev python3 python3-venv
-  redis-tools
+  redis-tools libboost-context-dev
 )
 
 missing=()

@@ -1,0 +1,71 @@
+#include "tests/emulator/machine/cta.h"
+
+#include <string>
+
+namespace gemmd::emulator {
+namespace {
+
+Cta* current = nullptr;
+
+}  // namespace
+
+Cta& Cta::Current() { return *current; }
+bool Cta::Running() { return current != nullptr; }
+
+Cta::Cta(const Launch& launch, int index, Reports& reports)
+    : launch(launch),
+      index(index),
+      reports(reports),
+      scheduler(launch.seed + 977 * static_cast<uint64_t>(index)),
+      shared(static_cast<uint32_t>(launch.shared_bytes), reports),
+      barriers(scheduler, shared, reports),
+      copy_engine(scheduler, shared, barriers, reports),
+      registers(launch.threads, scheduler, reports),
+      actors_(static_cast<size_t>(launch.threads)),
+      waited_(static_cast<size_t>(launch.threads)) {
+  for (int i = 0; i < launch.threads; ++i) {
+    actors_[static_cast<size_t>(i)].thread = i;
+    actors_[static_cast<size_t>(i)].Advance();  // Deeds count from one.
+  }
+  for (int i = 0; i < launch.threads; i += Warp::kLanes) {
+    warps_.emplace_back(scheduler, reports);
+  }
+  for (int i = 0; i * Warpgroup::kLanes < launch.threads; ++i) {
+    warpgroups_.push_back(
+        std::make_unique<Warpgroup>(i, scheduler, shared, reports));
+  }
+  current = this;
+}
+
+Cta::~Cta() { current = nullptr; }
+
+Actor& Cta::actor() {
+  return actors_[static_cast<size_t>(scheduler.current())];
+}
+
+void Cta::Run(const std::function<void()>& kernel) {
+  const std::vector<std::string> stuck =
+      scheduler.Run(launch.threads, [&](int) {
+        kernel();
+        copy_engine.CheckEnd(actor());
+        warpgroup().CheckEnd(actor());
+      });
+  if (stuck.empty()) return;
+  std::string text = "nothing can go on in CTA " + std::to_string(index);
+  for (const std::string& line : stuck) text += "; " + line;
+  reports.Add("deadlock", text);
+}
+
+void Cta::WaitForDependencies() {
+  if (launch.dependencies) launch.dependencies();
+  waited_[static_cast<size_t>(scheduler.current())] = true;
+}
+
+void Cta::TouchGlobal(const char* what) {
+  if (waited_[static_cast<size_t>(scheduler.current())]) return;
+  reports.Add("global memory before the dependency wait",
+              "thread " + std::to_string(scheduler.current()) + ": " + what +
+                  " before griddepcontrol.wait");
+}
+
+}  // namespace gemmd::emulator

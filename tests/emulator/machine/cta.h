@@ -1,0 +1,77 @@
+// One CTA of a grid: its threads and all that they share. One runs at a time in
+// a process, on one thread of the host; isa.h works on that one.
+#ifndef GEMMD_TESTS_EMULATOR_MACHINE_CTA_H_
+#define GEMMD_TESTS_EMULATOR_MACHINE_CTA_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tests/emulator/machine/barriers.h"
+#include "tests/emulator/machine/copy_engine.h"
+#include "tests/emulator/machine/register_file.h"
+#include "tests/emulator/machine/reports.h"
+#include "tests/emulator/machine/scheduler.h"
+#include "tests/emulator/machine/shared_memory.h"
+#include "tests/emulator/machine/warp.h"
+#include "tests/emulator/machine/warpgroup.h"
+
+namespace gemmd::emulator {
+
+// What a launch says, and who listens.
+struct Launch {
+  int ctas = 1;
+  int threads = 128;
+  int shared_bytes = 0;
+  uint64_t seed = 0;
+  // Called when the first thread waits for the grids before this one: only then
+  // is global memory there. May be null.
+  std::function<void()> dependencies;
+};
+
+class Cta {
+ public:
+  Cta(const Launch& launch, int index, Reports& reports);
+  ~Cta();
+
+  // Runs `kernel` in every thread.
+  void Run(const std::function<void()>& kernel);
+
+  // The one that is running.
+  static Cta& Current();
+  static bool Running();
+
+  // Of the running thread.
+  Actor& actor();
+  int lane() const { return scheduler.current() % Warp::kLanes; }
+  Warp& warp() {
+    return warps_[static_cast<size_t>(scheduler.current() / Warp::kLanes)];
+  }
+  Warpgroup& warpgroup() {
+    return *warpgroups_[static_cast<size_t>(scheduler.current() /
+                                            Warpgroup::kLanes)];
+  }
+  void WaitForDependencies();
+  // Reports a use of global memory before the thread has waited for it.
+  void TouchGlobal(const char* what);
+
+  const Launch& launch;
+  const int index;
+  Reports& reports;
+  Scheduler scheduler;
+  SharedMemory shared;
+  Barriers barriers;
+  CopyEngine copy_engine;
+  RegisterFile registers;
+
+ private:
+  std::vector<Actor> actors_;
+  std::vector<bool> waited_;  // For dependencies.
+  std::vector<Warp> warps_;
+  std::vector<std::unique_ptr<Warpgroup>> warpgroups_;
+};
+
+}  // namespace gemmd::emulator
+
+#endif  // GEMMD_TESTS_EMULATOR_MACHINE_CTA_H_

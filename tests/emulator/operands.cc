@@ -1,0 +1,158 @@
+#include "tests/emulator/operands.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "service/host/elements.h"
+
+namespace gemmd::emulator {
+namespace {
+
+using jit::DataType;
+using jit::MatrixLayout;
+
+// Magnitudes such that sums of a few hundred products are exact in the sum of
+// every arithmetic, and that f32 operands fill more than one part of a split.
+int LimitOf(DataType type, bool first) {
+  switch (type) {
+    case DataType::kF32:
+      return first ? 1023 : 3;
+    case DataType::kE4m3:
+    case DataType::kE5m2:
+      return 2;
+    case DataType::kS8:
+    case DataType::kU8:
+      return 100;
+    default:
+      return 3;
+  }
+}
+
+void PutElement(DataType type, int value, char* line, int64_t i) {
+  if (type == DataType::kB1) {
+    const char bit = static_cast<char>(1 << i % 8);
+    line[i / 8] = value & 1 ? line[i / 8] | bit : line[i / 8] & ~bit;
+  } else if (type == DataType::kS32) {
+    std::memcpy(line + 4 * i, &value, sizeof value);
+  } else {
+    const auto number = static_cast<float>(value);
+    host::Store(type, &number, 1, line, i);
+  }
+}
+
+// Padding, and what is never written, holds ones.
+void Fill(const MatrixLayout& layout, int limit, uint64_t seed,
+          GlobalBlock& block) {
+  std::minstd_rand random(seed);
+  std::memset(block.data(), 0xff, block.size());
+  const int least = layout.type == DataType::kU8 ? 0 : -limit;
+  for (int64_t line = 0; line < layout.lines(); ++line) {
+    for (int64_t i = 0; i < layout.width(); ++i) {
+      const auto span = static_cast<uint64_t>(limit - least + 1);
+      PutElement(layout.type, least + static_cast<int>(random() % span),
+                 block.data() + line * layout.pitch_bytes(), i);
+    }
+  }
+}
+
+// Powers of two, which keep integers exact.
+void FillScales(const MatrixLayout& layout, uint64_t seed, GlobalBlock& block) {
+  std::minstd_rand random(seed);
+  std::memset(block.data(), 0xff, block.size());
+  for (int64_t line = 0; line < layout.lines(); ++line) {
+    for (int64_t i = 0; i < layout.width(); ++i) {
+      const float scale = std::ldexp(1.0f, static_cast<int>(random() % 3) - 1);
+      std::memcpy(block.data() + line * layout.pitch_bytes() + 4 * i, &scale,
+                  sizeof scale);
+    }
+  }
+}
+
+size_t SizeOf(const MatrixLayout& layout) {
+  return static_cast<size_t>(layout.device_bytes());
+}
+
+double ElementAt(DataType type, const char* line, int64_t i) {
+  double value = 0;
+  host::Load(type, host::Reading::kExact, line, i, 1, &value);
+  return value;
+}
+
+}  // namespace
+
+Operands::Operands(const jit::Problem& problem, uint64_t seed)
+    : a(SizeOf(problem.a())),
+      b(SizeOf(problem.b())),
+      c(problem.reads_c() ? SizeOf(problem.c()) : 0),
+      d(SizeOf(problem.d())),
+      bias(SizeOf(problem.bias())),
+      a_scale(SizeOf(problem.a_scale())),
+      b_scale(SizeOf(problem.b_scale())),
+      d_scale(SizeOf(problem.d_scale())),
+      auxiliary(problem.epilogue.writes_auxiliary ? SizeOf(problem.d()) : 0),
+      amax(SizeOf(problem.amax())) {
+  Fill(problem.a(), LimitOf(problem.a_type, true), 3 * seed + 1, a);
+  Fill(problem.b(), LimitOf(problem.b_type, false), 3 * seed + 2, b);
+  if (problem.reads_c()) Fill(problem.c(), 5, 3 * seed + 3, c);
+  Fill(problem.bias(), 5, 3 * seed + 4, bias);
+  FillScales(problem.a_scale(), 3 * seed + 5, a_scale);
+  FillScales(problem.b_scale(), 3 * seed + 6, b_scale);
+  FillScales(problem.d_scale(), 3 * seed + 7, d_scale);
+  std::memset(d.data(), 0x5b, d.size());
+  std::memset(auxiliary.data(), 0x5b, auxiliary.size());
+  std::memset(amax.data(), 0, amax.size());
+}
+
+std::vector<GlobalBlock*> Operands::blocks() {
+  return {&a,       &b,       &c,       &d,         &bias,
+          &a_scale, &b_scale, &d_scale, &auxiliary, &amax};
+}
+
+Operands::Results Operands::Expected(const jit::Problem& problem) const {
+  Results results;
+  results.d.assign(d.data(), d.size());
+  results.auxiliary.assign(auxiliary.data(), auxiliary.size());
+  host::Gemm(problem, {.a = problem.reads_ab() ? a.data() : nullptr,
+                       .b = problem.reads_ab() ? b.data() : nullptr,
+                       .c = problem.reads_c() ? c.data() : nullptr,
+                       .d = results.d.data(),
+                       .bias = bias.data(),
+                       .a_scale = a_scale.data(),
+                       .b_scale = b_scale.data(),
+                       .d_scale = d_scale.data(),
+                       .auxiliary = problem.epilogue.writes_auxiliary
+                                        ? results.auxiliary.data()
+                                        : nullptr,
+                       .amax = &results.amax});
+  return results;
+}
+
+std::string Difference(const std::string& what, const MatrixLayout& layout,
+                       double tolerance, const char* d,
+                       const std::string& expected) {
+  int64_t wrong = 0;
+  std::string first;
+  for (int64_t line = 0; line < layout.lines(); ++line) {
+    const int64_t start = line * layout.pitch_bytes();
+    for (int64_t i = 0; i < layout.width(); ++i) {
+      const double is = ElementAt(layout.type, d + start, i);
+      const double should = ElementAt(layout.type, expected.data() + start, i);
+      if (is == should || (std::isnan(is) && std::isnan(should)) ||
+          std::abs(is - should) <= tolerance * std::abs(should)) {
+        continue;
+      }
+      if (wrong++ == 0) {
+        first = absl::StrCat("line ", line, ", element ", i, " is ", is,
+                             ", should be ", should);
+      }
+    }
+  }
+  if (wrong == 0) return "";
+  return absl::StrCat("wrong ", what, ": ", wrong, " of ",
+                      layout.lines() * layout.width(), " elements; the first, ",
+                      first);
+}
+
+}  // namespace gemmd::emulator

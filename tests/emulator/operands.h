@@ -1,0 +1,44 @@
+// Matrices of one product in emulated device memory. Thread-compatible.
+#ifndef GEMMD_TESTS_EMULATOR_OPERANDS_H_
+#define GEMMD_TESTS_EMULATOR_OPERANDS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/problem/problem.h"
+#include "service/host/gemm.h"
+#include "tests/emulator/machine/global_memory.h"
+
+namespace gemmd::emulator {
+
+class Operands {
+ public:
+  // Filled by the seed with small integers; D and what else is written with
+  // what looks like numbers that nobody made.
+  Operands(const jit::Problem& problem, uint64_t seed);
+
+  GlobalBlock a, b, c, d, bias, a_scale, b_scale, d_scale, auxiliary, amax;
+
+  // What the host device's arithmetic makes of them.
+  struct Results {
+    std::string d;
+    std::string auxiliary;
+    float amax = 0;
+  };
+  Results Expected(const jit::Problem& problem) const;
+
+  // All of them.
+  std::vector<GlobalBlock*> blocks();
+};
+
+// Where `d` differs from `expected` by more than the relative tolerance, in
+// words; empty when nowhere.
+std::string Difference(const std::string& what, const jit::MatrixLayout& layout,
+                       double tolerance, const char* d,
+                       const std::string& expected);
+
+}  // namespace gemmd::emulator
+
+#endif  // GEMMD_TESTS_EMULATOR_OPERANDS_H_

@@ -1,0 +1,257 @@
+#include "tests/emulator/product.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "jit/base/status.h"
+#include "jit/plan/form.h"
+#include "jit/source/instance.h"
+#include "service/gpu/launch.h"
+#include "templates/common/arguments.h"
+#include "tests/emulator/host_source.h"
+#include "tests/emulator/machine/grid.h"
+#include "tests/emulator/machine/tensor_map.h"
+#include "tests/emulator/operands.h"
+
+namespace gemmd::emulator {
+namespace {
+
+CUdeviceptr Address(const GlobalBlock& block) {
+  return reinterpret_cast<CUdeviceptr>(block.data());
+}
+
+int BytesOf(CUtensorMapDataType type) {
+  switch (type) {
+    case CU_TENSOR_MAP_DATA_TYPE_UINT8:
+      return 1;
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
+    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
+      return 2;
+    default:
+      return 4;
+  }
+}
+
+int SwizzleOf(CUtensorMapSwizzle swizzle) {
+  switch (swizzle) {
+    case CU_TENSOR_MAP_SWIZZLE_32B:
+      return 32;
+    case CU_TENSOR_MAP_SWIZZLE_64B:
+      return 64;
+    case CU_TENSOR_MAP_SWIZZLE_128B:
+      return 128;
+    default:
+      return 0;
+  }
+}
+
+// The driver's cuTensorMapEncodeTiled, for three dimensions.
+CUresult Encode(CUtensorMap* to, CUtensorMapDataType type, cuuint32_t rank,
+                void* memory, const cuuint64_t* size, const cuuint64_t* strides,
+                const cuuint32_t* box, const cuuint32_t*, CUtensorMapInterleave,
+                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
+                CUtensorMapFloatOOBfill fill) {
+  TensorMap map;
+  map.memory = static_cast<char*>(memory);
+  map.width = static_cast<int64_t>(size[0]);
+  map.lines = static_cast<int64_t>(size[1]);
+  map.matrices = static_cast<int64_t>(size[2]);
+  map.pitch_bytes = static_cast<int64_t>(strides[0]);
+  map.matrix_bytes = static_cast<int64_t>(strides[1]);
+  map.element_bytes = BytesOf(type);
+  map.box_width = static_cast<int>(box[0]);
+  map.box_lines = static_cast<int>(box[1]);
+  map.swizzle_bytes = SwizzleOf(swizzle);
+  map.rounds_tf32 = type == CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
+  if (rank != 3 || box[2] != 1 || fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE ||
+      !FaultOf(map).empty()) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::memset(to, 0, sizeof *to);
+  std::memcpy(to, &map, sizeof map);
+  return CUDA_SUCCESS;
+}
+
+gpu::DriverTable Driver() {
+  gpu::DriverTable driver;
+  driver.cuTensorMapEncodeTiled = Encode;
+  driver.cuGetErrorName = [](CUresult, const char** name) {
+    *name = "CUDA_ERROR_INVALID_VALUE";
+    return CUDA_SUCCESS;
+  };
+  return driver;
+}
+
+// One grid after another on the same memory: what a grid writes is locked
+// until the next one has waited for it.
+class Stream {
+ public:
+  Stream(std::vector<GlobalBlock*> blocks, uint64_t seed, Reports& reports)
+      : blocks_(std::move(blocks)), seed_(seed), reports_(reports) {}
+
+  void Run(int ctas, int threads, int shared_bytes,
+           const std::function<void()>& kernel) {
+    for (GlobalBlock* block : blocks_) block->Lock();
+    Launch launch = {.ctas = ctas,
+                     .threads = threads,
+                     .shared_bytes = shared_bytes,
+                     .seed = seed_};
+    launch.dependencies = [this] { Unlock(); };
+    RunGrid(launch, kernel, reports_);
+    Unlock();
+  }
+
+ private:
+  void Unlock() {
+    for (GlobalBlock* block : blocks_) block->Unlock();
+  }
+
+  const std::vector<GlobalBlock*> blocks_;
+  const uint64_t seed_;
+  Reports& reports_;
+};
+
+// The operand in the form that the plan reads: `stored` itself, or derived.
+absl::StatusOr<std::unique_ptr<GlobalBlock>> Derive(
+    const jit::MatrixLayout& layout, jit::Form form, const Module* module,
+    GlobalBlock& stored, uint64_t seed, Reports& reports) {
+  if (form == jit::Form::kStored) return nullptr;
+  const jit::MatrixLayout to = jit::FormLayout(layout, form);
+  auto derived =
+      std::make_unique<GlobalBlock>(static_cast<size_t>(to.device_bytes()));
+  std::memset(derived->data(), 0xff, derived->size());
+  jit::PrepareLaunch launch = jit::PrepareLaunchOf(layout, form);
+  launch.arguments.from = stored.data();
+  launch.arguments.to = derived->data();
+  const auto kernel = module->Kernel<PrepareArguments>(jit::kKernelSymbol);
+  if (kernel == nullptr) return absl::InternalError("no kernel");
+  Stream({&stored, derived.get()}, seed, reports)
+      .Run(launch.grid, kPrepareThreads, 0, [&] { kernel(launch.arguments); });
+  return derived;
+}
+
+absl::StatusOr<std::unique_ptr<Module>> CompileForm(
+    const std::string& name, jit::Form form, jit::DataType type,
+    const std::string& templates) {
+  if (form == jit::Form::kStored) return nullptr;
+  ASSIGN_OR_RETURN(const std::string source, HostPrepareSource(form, type));
+  return Module::Compile(name, source, templates);
+}
+
+bool IsTranscendental(jit::Activation activation) {
+  return activation != jit::Activation::kNone &&
+         activation != jit::Activation::kRelu;
+}
+
+// Values of the epilogue, where this build's launches have them.
+template <typename Memory>
+void SetEpilogue(const Operands& operands, Memory& memory) {
+  if constexpr (requires { memory.bias; }) {
+    memory.bias = Address(operands.bias);
+    memory.a_scale = Address(operands.a_scale);
+    memory.b_scale = Address(operands.b_scale);
+    memory.d_scale = Address(operands.d_scale);
+    memory.auxiliary = Address(operands.auxiliary);
+    memory.amax = Address(operands.amax);
+  }
+}
+
+std::vector<std::string> Compare(const jit::Problem& problem,
+                                 const Operands& operands) {
+  const Operands::Results expected = operands.Expected(problem);
+  // The activations' last bits are the library's; D may be as coarse as fp8.
+  const double tolerance = !IsTranscendental(problem.epilogue.activation) ? 0
+                           : problem.d_type == jit::DataType::kF32        ? 1e-5
+                                                                   : 0.13;
+  std::vector<std::string> faults;
+  const auto compare = [&](const std::string& what, double tolerance,
+                           const GlobalBlock& is, const std::string& should) {
+    const std::string difference =
+        Difference(what, problem.d(), tolerance, is.data(), should);
+    if (!difference.empty()) faults.push_back(difference);
+  };
+  compare("D", tolerance, operands.d, expected.d);
+  if (problem.epilogue.writes_auxiliary) {
+    compare("auxiliary output", 0, operands.auxiliary, expected.auxiliary);
+  }
+  if (problem.epilogue.measures_amax) {
+    float amax;
+    std::memcpy(&amax, operands.amax.data(), sizeof amax);
+    if (!(std::abs(amax - expected.amax) <= tolerance * expected.amax)) {
+      faults.push_back(
+          absl::StrCat("wrong amax: ", amax, ", should be ", expected.amax));
+    }
+  }
+  return faults;
+}
+
+}  // namespace
+
+absl::StatusOr<Kernels> CompileCase(const Case& c,
+                                    const std::string& templates) {
+  const jit::Problem& problem = c.problems[0];
+  const jit::Plan plan = c.PlanFor(problem);
+  Kernels kernels;
+  ASSIGN_OR_RETURN(const std::string source,
+                   HostSource(plan.family, plan.config));
+  ASSIGN_OR_RETURN(kernels.product, Module::Compile(c.name, source, templates));
+  ASSIGN_OR_RETURN(kernels.a_form, CompileForm(c.name + "_a", plan.a_form,
+                                               problem.a_type, templates));
+  ASSIGN_OR_RETURN(kernels.b_form, CompileForm(c.name + "_b", plan.b_form,
+                                               problem.b_type, templates));
+  return kernels;
+}
+
+absl::StatusOr<std::vector<std::string>> RunProduct(const Case& c,
+                                                    const Kernels& kernels,
+                                                    const jit::Problem& problem,
+                                                    uint64_t seed) {
+  Reports reports;
+  const jit::Plan plan = c.PlanFor(problem);
+  Operands operands(problem, seed);
+  ASSIGN_OR_RETURN(const auto a,
+                   Derive(problem.a(), plan.a_form, kernels.a_form.get(),
+                          operands.a, seed, reports));
+  ASSIGN_OR_RETURN(const auto b,
+                   Derive(problem.b(), plan.b_form, kernels.b_form.get(),
+                          operands.b, seed, reports));
+  GlobalBlock partials(static_cast<size_t>(plan.partials_bytes));
+  std::memset(partials.data(), 0x5b, partials.size());
+  gpu::LaunchMemory memory = {.a = Address(a ? *a : operands.a),
+                              .b = Address(b ? *b : operands.b),
+                              .c = Address(operands.c),
+                              .d = Address(operands.d),
+                              .partials = Address(partials)};
+  SetEpilogue(operands, memory);
+  ASSIGN_OR_RETURN(const gpu::PreparedLaunch launch,
+                   gpu::PrepareLaunch(Driver(), problem, plan, {}, memory));
+  std::vector<GlobalBlock*> blocks = operands.blocks();
+  blocks.push_back(&partials);
+  if (a) blocks.push_back(a.get());
+  if (b) blocks.push_back(b.get());
+  Stream stream(blocks, seed, reports);
+  if (launch.grid != 0) {
+    const auto kernel = kernels.product->Kernel<Arguments>(jit::kKernelSymbol);
+    if (kernel == nullptr) return absl::InternalError("no kernel");
+    stream.Run(launch.grid, launch.threads, launch.shared_memory_bytes,
+               [&] { kernel(launch.arguments); });
+  }
+  if (launch.reduce_grid != 0 && reports.empty()) {
+    const auto kernel =
+        kernels.product->Kernel<ReduceArguments>(jit::kReduceSymbol);
+    if (kernel == nullptr) return absl::InternalError("no reduction");
+    stream.Run(launch.reduce_grid, kReduceThreads, 0,
+               [&] { kernel(launch.reduce_arguments); });
+  }
+  std::vector<std::string> faults = reports.texts();
+  for (std::string& fault : Compare(problem, operands)) {
+    faults.push_back(std::move(fault));
+  }
+  return faults;
+}
+
+}  // namespace gemmd::emulator

@@ -1,0 +1,11 @@
+// Emulated twin of templates/ptx/fence.h.
+#pragma once
+
+#include "tests/emulator/machine/isa.h"
+
+namespace gemmd::ptx {
+
+inline void FenceAsyncShared() { emulator::isa::FenceAsyncShared(); }
+inline void FenceBarrierInit() { emulator::isa::FenceBarrierInit(); }
+
+}  // namespace gemmd::ptx

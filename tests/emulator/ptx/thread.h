@@ -1,0 +1,32 @@
+// Emulated twin of templates/ptx/thread.h, and the words of CUDA C++ that
+// kernels use outside of ptx/.
+#pragma once
+
+#include "common/types.h"
+#include "tests/emulator/machine/isa.h"
+
+#define __global__ __attribute__((visibility("default")))
+#define __grid_constant__
+#define __launch_bounds__(...)
+
+namespace gemmd::ptx {
+
+inline uint32 ThreadIndex() { return emulator::isa::ThreadIndex(); }
+inline uint32 CtaIndex() { return emulator::isa::CtaIndex(); }
+inline uint32 CtaCount() { return emulator::isa::CtaCount(); }
+
+inline uint32 Broadcast(uint32 value) {
+  return emulator::isa::Shuffle(value, 0);
+}
+
+inline bool ElectOne() { return emulator::isa::Elect(); }
+
+inline void SyncCta() { emulator::isa::SyncCta(); }
+inline void SyncWarp() { emulator::isa::SyncWarp(); }
+
+template <int kBarrier, int kThreads>
+inline void SyncThreads() {
+  emulator::isa::SyncThreads(kBarrier, kThreads);
+}
+
+}  // namespace gemmd::ptx

@@ -1,0 +1,20 @@
+// Emulated twin of templates/ptx/wgmma.h. The instruction itself is generated
+// with each instance (host_source.h).
+#pragma once
+
+#include "common/types.h"
+#include "tests/emulator/machine/isa.h"
+
+namespace gemmd::ptx {
+
+struct Wgmma;
+
+inline void WgmmaFence() { emulator::isa::WgmmaFence(); }
+inline void WgmmaCommit() { emulator::isa::WgmmaCommit(); }
+
+template <int kPending>
+inline void WgmmaWait() {
+  emulator::isa::WgmmaWait(kPending);
+}
+
+}  // namespace gemmd::ptx

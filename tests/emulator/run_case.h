@@ -1,0 +1,32 @@
+// A test's view of a case: it compiles, and nothing is undefined or wrong with
+// any of its problems under a number of seeds.
+#ifndef GEMMD_TESTS_EMULATOR_RUN_CASE_H_
+#define GEMMD_TESTS_EMULATOR_RUN_CASE_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "jit/problem/problem_line.h"
+#include "tests/emulator/product.h"
+
+namespace gemmd::emulator {
+
+inline void ExpectRight(const Case& c, uint64_t seeds) {
+  const auto kernels = CompileCase(c);
+  ASSERT_TRUE(kernels.ok()) << kernels.status();
+  for (const jit::Problem& problem : c.problems) {
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
+      const auto faults = RunProduct(c, *kernels, problem, seed);
+      ASSERT_TRUE(faults.ok()) << faults.status();
+      for (const std::string& fault : *faults) {
+        ADD_FAILURE() << jit::ProblemLine(problem) << ", seed " << seed << ": "
+                      << fault;
+      }
+    }
+  }
+}
+
+}  // namespace gemmd::emulator
+
+#endif  // GEMMD_TESTS_EMULATOR_RUN_CASE_H_
