@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(
-  g++ cmake ninja-build ccache mold pkg-config git ca-certificates
+  g++ cmake ninja-build ccache mold pkg-config git ca-certificates libhwy-dev
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
   libabsl-dev libgtest-dev libgmock-dev libopenblas-pthread-dev libssl-dev
   libseccomp-dev libspdlog-dev libcli11-dev libzstd-dev python3 python3-venv

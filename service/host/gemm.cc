@@ -4,6 +4,7 @@
 
 #include "service/host/block.h"
 #include "service/host/epilogue.h"
+#include "service/host/hopper/hopper_sums.h"
 #include "service/host/sums.h"
 
 namespace gemmd::host {
@@ -13,10 +14,9 @@ namespace {
 // are packed (sums.cc) 10 MiB in all.
 constexpr int64_t kBlock = 512;
 
-}  // namespace
-
-void Gemm(const jit::Problem& problem, const GemmOperands& operands) {
-  Sums sums(problem, operands);
+template <typename Sums>
+void Multiply(const jit::Problem& problem, const GemmOperands& operands,
+              Sums sums) {
   Epilogue epilogue(problem, operands);
   for (int64_t batch = 0; batch < problem.batch; ++batch) {
     for (int64_t m = 0; m < problem.m; m += kBlock) {
@@ -29,6 +29,17 @@ void Gemm(const jit::Problem& problem, const GemmOperands& operands) {
       }
     }
   }
+}
+
+}  // namespace
+
+void Gemm(const jit::Problem& problem, const GemmOperands& operands) {
+  Multiply(problem, operands, Sums(problem, operands));
+}
+
+void Gemm(const jit::Problem& problem, const jit::Plan& plan,
+          const GemmOperands& operands) {
+  Multiply(problem, operands, HopperSums(problem, plan, operands));
 }
 
 }  // namespace gemmd::host

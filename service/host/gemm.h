@@ -3,6 +3,7 @@
 #ifndef GEMMD_SERVICE_HOST_GEMM_H_
 #define GEMMD_SERVICE_HOST_GEMM_H_
 
+#include "jit/plan/plan.h"
 #include "jit/problem/problem.h"
 
 namespace gemmd::host {
@@ -27,6 +28,11 @@ struct GemmOperands {
 // after as many products as the tensor core adds at once. The epilogue runs in
 // f32. The greatest magnitude is 0 where nothing is written.
 void Gemm(const jit::Problem& problem, const GemmOperands& operands);
+
+// The same with the sums of a Hopper GPU that runs `plan`, one of the
+// problem's, bit for bit; HopperSums::Knows it.
+void Gemm(const jit::Problem& problem, const jit::Plan& plan,
+          const GemmOperands& operands);
 
 }  // namespace gemmd::host
 

@@ -27,8 +27,13 @@ struct PanelSums {
   int64_t pitch = 0;
 };
 
-// `instructions` of them, one after the other, each on the next products:
-// element by element and plainly, which is slow.
+// `instructions` of them, one after the other, each on the next products.
+// What B and sums hold is aligned to 64 bytes, a panel's lines are kPanel
+// apart.
+void Add(const Adder& adder, const Factors& a, const Factors& b,
+         int instructions, const PanelSums& sums);
+
+// The same, element by element and plainly: what Add is tested against.
 void AddPlainly(const Adder& adder, const Factors& a, const Factors& b,
                 int instructions, const PanelSums& sums);
 

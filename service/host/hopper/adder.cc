@@ -1,8 +1,5 @@
 #include "service/host/hopper/adder.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "jit/base/status.h"
 #include "jit/problem/arithmetic.h"
 
@@ -35,12 +32,6 @@ int LeastExponent(DataType type) {
     default:
       CHECK(false);
   }
-}
-
-int Exponent(double factor, int least) {
-  if (factor == 0) return kNoExponent;
-  if (!std::isfinite(factor)) return kInfiniteExponent;
-  return std::max(std::ilogb(factor), least);
 }
 
 }  // namespace gemmd::host

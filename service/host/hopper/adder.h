@@ -12,6 +12,8 @@
 #ifndef GEMMD_SERVICE_HOST_HOPPER_ADDER_H_
 #define GEMMD_SERVICE_HOST_HOPPER_ADDER_H_
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <optional>
 
@@ -49,8 +51,14 @@ std::optional<Adder> AdderOf(const jit::Instruction& instruction);
 // of tf32.
 int LeastExponent(jit::DataType type);
 
-// Of a factor of a product. `least` is that of its type.
-int Exponent(double factor, int least);
+// Of a factor of a product. `least` is that of its type. No factor is
+// subnormal in f64.
+inline int16_t Exponent(double factor, int least) {
+  const int biased = static_cast<int>(std::bit_cast<uint64_t>(factor) >> 52);
+  const int exponent = (biased & 0x7ff) - 1023;
+  if (exponent == -1023) return kNoExponent;
+  return static_cast<int16_t>(std::clamp(exponent, least, kInfiniteExponent));
+}
 
 }  // namespace gemmd::host
 

@@ -1,12 +1,16 @@
 #include "service/host/hopper/add.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <random>
 #include <vector>
 
 #include "service/host/elements.h"
+#include "service/host/hopper/aligned.h"
 #include "tests/service/host/hopper/vectors.h"
 #include "tests/service/host/product.h"
 
@@ -146,6 +150,115 @@ TEST(AddTest, OnlyWhatIsKnownHasAnAdder) {
         << jit::Name(instruction);
   }
 }
+
+// Factors of one type: what random bytes mean, which is of all sizes, infinite
+// or NaN at times, or something tamer.
+enum class Kind { kBytes, kFinite, kNormal, kWide, kZeros, kLow };
+
+double Draw(DataType type, Kind kind, std::mt19937& engine) {
+  std::normal_distribution<float> normal;
+  if (kind == Kind::kBytes || kind == Kind::kFinite) {
+    for (;;) {
+      const uint32_t bytes = engine();
+      double value;
+      Load(type,
+           type == DataType::kF32 ? Reading::kTruncatedTf32 : Reading::kExact,
+           reinterpret_cast<const char*>(&bytes), 0, 1, &value);
+      if (kind == Kind::kBytes || std::isfinite(value)) return value;
+    }
+  }
+  const int least = LeastExponent(type);
+  double drawn = normal(engine);
+  if (kind == Kind::kWide)
+    drawn = std::ldexp(drawn, static_cast<int>(engine() % 14) - 7);
+  if (kind == Kind::kZeros && engine() % 3 != 0) drawn = 0;
+  if (kind == Kind::kLow) {
+    drawn = std::ldexp(drawn,
+                       std::max(least, -66) - static_cast<int>(engine() % 8));
+  }
+  const float value = static_cast<float>(drawn);
+  char bytes[4];
+  Store(type, &value, 1, bytes, 0);
+  Load(type, Reading::kNearestTf32, bytes, 0, 1, &drawn);
+  return drawn;
+}
+
+class Block {
+ public:
+  Block(DataType type, Kind kind, int64_t lines, int64_t pitch, int seed)
+      : pitch_(pitch) {
+    std::mt19937 engine(seed);
+    values_.Resize(lines * pitch);
+    exponents_.Resize(lines * pitch);
+    for (int64_t i = 0; i < lines * pitch; ++i) {
+      values_.data()[i] = Draw(type, kind, engine);
+      exponents_.data()[i] = Exponent(values_.data()[i], LeastExponent(type));
+    }
+  }
+  Factors factors() const {
+    return {values_.data(), exponents_.data(), pitch_};
+  }
+
+ private:
+  const int64_t pitch_;
+  Aligned<double> values_;
+  Aligned<int16_t> exponents_;
+};
+
+using AddSome = void (*)(const Adder&, const Factors&, const Factors&, int,
+                         const PanelSums&);
+
+std::vector<double> Sums(AddSome add, const Adder& adder, const Block& a,
+                         const Block& b, int64_t rows, int instructions) {
+  Aligned<double> sums;
+  sums.Resize(rows * kPanel);
+  std::fill_n(sums.data(), rows * kPanel, 0.0);
+  add(adder, a.factors(), b.factors(), instructions,
+      {sums.data(), rows, kPanel});
+  return {sums.data(), sums.data() + rows * kPanel};
+}
+
+// The kinds of vectors that this processor has, one after the other.
+class EachTarget : public testing::TestWithParam<int64_t> {
+ protected:
+  ~EachTarget() override { Use(0); }
+  static void Use(int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+TEST_P(EachTarget, VectorsAddAsOneElementAfterTheOther) {
+  const int64_t target = GetParam();
+  if ((hwy::SupportedTargets() & target) == 0) {
+    GTEST_SKIP() << "this processor has no " << hwy::TargetName(target);
+  }
+  Use(target);
+  constexpr int64_t kRows = 9;
+  constexpr int kInstructions = 5;
+  for (const jit::Instruction& instruction : jit::Instructions()) {
+    const std::optional<Adder> adder = AdderOf(instruction);
+    if (!adder) continue;
+    for (const Kind kind : {Kind::kBytes, Kind::kFinite, Kind::kNormal,
+                            Kind::kWide, Kind::kZeros, Kind::kLow}) {
+      const int64_t depth = kInstructions * adder->products;
+      const Block a(instruction.x, kind, kRows, depth, 1);
+      const Block b(instruction.y, kind, depth, kPanel, 2);
+      const auto plain = Sums(AddPlainly, *adder, a, b, kRows, kInstructions);
+      const auto found = Sums(Add, *adder, a, b, kRows, kInstructions);
+      for (size_t i = 0; i < plain.size(); ++i) {
+        if (std::isnan(plain[i]) && std::isnan(found[i])) continue;
+        ASSERT_EQ(std::bit_cast<uint64_t>(found[i]),
+                  std::bit_cast<uint64_t>(plain[i]))
+            << jit::Name(instruction) << ", kind " << int(kind) << ": "
+            << found[i] << ", not " << plain[i];
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Add, EachTarget,
+                         testing::Values(HWY_AVX3, HWY_AVX2, HWY_SSE4));
 
 }  // namespace
 }  // namespace gemmd::host

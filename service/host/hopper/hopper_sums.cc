@@ -1,0 +1,174 @@
+#include "service/host/hopper/hopper_sums.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "service/host/hopper/add.h"
+#include "service/host/hopper/parallel.h"
+
+namespace gemmd::host {
+namespace {
+
+using jit::DataType;
+using jit::Problem;
+
+// Stages that are packed at once: 1 KiB of k.
+constexpr int64_t kStagesAtOnce = 8;
+// Rows that one thread takes at a time.
+constexpr int64_t kRowsAtOnce = 64;
+// Products below which one thread is quicker than several.
+constexpr int64_t kProductsOfAThread = int64_t{1} << 20;
+// The tensor core's NaN: 0x7fffffff as f32.
+constexpr double kNan = std::bit_cast<double>(0x7fffffffe0000000);
+
+FactorReading ReadingOf(const Problem& problem, DataType type) {
+  if (type != DataType::kF32) return {.least = LeastExponent(type)};
+  switch (problem.precision) {
+    case jit::Precision::kTf32:
+      return {Reading::kNearestTf32, false, kLeastF32};
+    case jit::Precision::kFast:
+      return {Reading::kTruncatedTf32, false, kLeastF32};
+    case jit::Precision::kDefault:
+      break;
+  }
+  return {Reading::kExact, true, kLeastF32};
+}
+
+// Of a 128-byte line of factors.
+int64_t DepthOf(const jit::Plan& plan) {
+  return kSwizzleBytes * 8 / jit::BitsOf(plan.family.instruction.x);
+}
+
+int PlaneOf(uint32_t planes, int64_t pass) { return planes >> 2 * pass & 3; }
+
+}  // namespace
+
+bool HopperSums::Knows(const jit::Plan& plan) {
+  const bool known = plan.family.sum == jit::Summation::kDirect ||
+                     plan.family.sum == jit::Summation::kPromoted;
+  return known && AdderOf(plan.family.instruction).has_value();
+}
+
+HopperSums::HopperSums(const Problem& problem, const jit::Plan& plan,
+                       const GemmOperands& operands)
+    : problem_(problem),
+      plan_(plan),
+      operands_(operands),
+      adder_(AdderOf(plan.family.instruction).value()),
+      stage_depth_(DepthOf(plan)),
+      promotes_(plan.family.sum == jit::Summation::kPromoted),
+      a_(problem.a(), ReadingOf(problem, problem.a_type), stage_depth_),
+      b_(problem.b(), ReadingOf(problem, problem.b_type), stage_depth_) {}
+
+Stage HopperSums::StageAt(int64_t unit) const {
+  const int64_t pass = unit / plan_.stages;
+  const int64_t first = unit % plan_.stages * stage_depth_;
+  const int x = PlaneOf(plan_.x_planes, pass);
+  const int y = PlaneOf(plan_.y_planes, pass);
+  return {{first, std::min(stage_depth_, problem_.k - first)},
+          plan_.exchanged ? y : x,
+          plan_.exchanged ? x : y};
+}
+
+const std::vector<double>& HopperSums::Of(int64_t batch, const Block& block) {
+  sums_.assign(block.rows.count * block.columns.count, 0.0);
+  for (int64_t part = 0; part < plan_.splits; ++part) {
+    SumPart(batch, block, part);
+    AddPart(block);
+  }
+  return sums_;
+}
+
+PanelSums HopperSums::SumsAt(int64_t row, int64_t rows, int64_t panel) {
+  return {partial_.data() + row * pitch_ + panel * kPanel, rows, pitch_};
+}
+
+void HopperSums::SumPart(int64_t batch, const Block& block, int64_t part) {
+  const char* const a = Matrix(problem_.a(), operands_.a, batch);
+  const char* const b = Matrix(problem_.b(), operands_.b, batch);
+  const Range rows = block.rows, columns = block.columns;
+  const int64_t panels = (columns.count + kPanel - 1) / kPanel;
+  pitch_ = panels * kPanel;
+  partial_.Resize(rows.count * pitch_);
+  std::fill_n(partial_.data(), rows.count * pitch_, 0.0);
+  promoted_.Resize(promotes_ ? rows.count * pitch_ : 0);
+  if (promotes_) std::fill_n(promoted_.data(), rows.count * pitch_, 0.0f);
+  a_.Resize(kStagesAtOnce, rows.count);
+  b_.Resize(kStagesAtOnce, columns.count);
+
+  const int64_t units = int64_t{plan_.stages} * plan_.passes;
+  std::vector<Stage> stages;
+  for (int64_t unit = part; unit < units;) {
+    stages.clear();
+    for (; unit < units && stages.size() < kStagesAtOnce;
+         unit += plan_.splits) {
+      stages.push_back(StageAt(unit));
+    }
+    const int64_t depth = stages.size() * stage_depth_;
+    const int64_t products = rows.count * columns.count * depth;
+    const int threads = static_cast<int>(
+        std::clamp<int64_t>(products / kProductsOfAThread, 1, Threads()));
+    ForEach(threads, panels, [&](int64_t panel) {
+      const int64_t first = panel * kPanel;
+      const Range some = {columns.first + first,
+                          std::min<int64_t>(kPanel, columns.count - first)};
+      for (size_t s = 0; s < stages.size(); ++s) {
+        b_.PackPanel(b, some, stages[s].steps, stages[s].b_plane, s, panel);
+      }
+    });
+    ForEach(
+        threads, (rows.count + kRowsAtOnce - 1) / kRowsAtOnce,
+        [&](int64_t slice) {
+          const int64_t first = slice * kRowsAtOnce;
+          const Range some = {first, std::min(kRowsAtOnce, rows.count - first)};
+          for (size_t s = 0; s < stages.size(); ++s) {
+            a_.PackRows(a, {rows.first + first, some.count}, stages[s].steps,
+                        stages[s].a_plane, s, first);
+          }
+          AddStages(stages, some, panels);
+        });
+  }
+}
+
+void HopperSums::AddStages(const std::vector<Stage>& stages, Range rows,
+                           int64_t panels) {
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const PanelSums sums = SumsAt(rows.first, rows.count, panel);
+    for (size_t s = 0; s < stages.size(); ++s) {
+      // Those on nothing but zeros change nothing.
+      const int64_t instructions =
+          (stages[s].steps.count + adder_.products - 1) / adder_.products;
+      Add(adder_, a_.Rows(s, rows.first), b_.Panel(s, panel),
+          static_cast<int>(instructions), sums);
+      if (promotes_) Promote(sums);
+    }
+  }
+}
+
+void HopperSums::Promote(const PanelSums& sums) {
+  float* to = promoted_.data() + (sums.values - partial_.data());
+  double* from = sums.values;
+  for (int64_t i = 0; i < sums.rows; ++i, from += pitch_, to += pitch_) {
+    for (int64_t j = 0; j < kPanel; ++j) {
+      to[j] += static_cast<float>(from[j]);
+      from[j] = 0;
+    }
+  }
+}
+
+void HopperSums::AddPart(const Block& block) {
+  for (int64_t i = 0; i < block.rows.count; ++i) {
+    for (int64_t j = 0; j < block.columns.count; ++j) {
+      const int64_t from = i * pitch_ + j;
+      double& sum = sums_[i * block.columns.count + j];
+      const double part =
+          promotes_ ? promoted_.data()[from] : partial_.data()[from];
+      // Of one part, and of f16 sums, this is what the tensor core holds.
+      sum = static_cast<float>(sum) + static_cast<float>(part);
+      if (std::isnan(sum)) sum = kNan;
+    }
+  }
+}
+
+}  // namespace gemmd::host

@@ -1,0 +1,66 @@
+// The sums of products of one block of A B, bit for bit as a Hopper GPU makes
+// them with a plan: by the tensor core's arithmetic (adder.h), in the plan's
+// parts of k, which are added as the reduction does.
+//
+// Sum kinds: direct and promoted ones. Block-scaled ones have no arithmetic
+// here yet. Thread-compatible; its buffers are used again for the next block.
+#ifndef GEMMD_SERVICE_HOST_HOPPER_HOPPER_SUMS_H_
+#define GEMMD_SERVICE_HOST_HOPPER_HOPPER_SUMS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "jit/plan/plan.h"
+#include "jit/problem/problem.h"
+#include "service/host/block.h"
+#include "service/host/gemm.h"
+#include "service/host/hopper/adder.h"
+#include "service/host/hopper/aligned.h"
+#include "service/host/hopper/panels.h"
+
+namespace gemmd::host {
+
+class HopperSums {
+ public:
+  // Whether the arithmetic of the plan's sums is known.
+  static bool Knows(const jit::Plan& plan);
+
+  // All outlive the sums; the plan is one of the problem, and known.
+  HopperSums(const jit::Problem& problem, const jit::Plan& plan,
+             const GemmOperands& operands);
+
+  // Sums of `block` of product `batch`, row-major and tight: values of the
+  // accumulator's type, of a split plan f32. NaN is the GPU's. The problem
+  // reads_ab().
+  const std::vector<double>& Of(int64_t batch, const Block& block);
+
+ private:
+  // Stage `unit` of all passes over k.
+  Stage StageAt(int64_t unit) const;
+  // Sums of part `part` of k, in partial_.
+  void SumPart(int64_t batch, const Block& block, int64_t part);
+  // Adds packed stages to the sums of some rows of the block.
+  void AddStages(const std::vector<Stage>& stages, Range rows, int64_t panels);
+  // Moves what the tensor core holds to the promoted sums.
+  void Promote(const PanelSums& sums);
+  // The part's sums, finished, onto those of the parts before it.
+  void AddPart(const Block& block);
+  PanelSums SumsAt(int64_t row, int64_t rows, int64_t panel);
+
+  const jit::Problem& problem_;
+  const jit::Plan& plan_;
+  const GemmOperands& operands_;
+  const Adder adder_;
+  const int64_t stage_depth_;  // Steps of k in a stage.
+  const bool promotes_;
+  Panels a_;
+  Panels b_;
+  int64_t pitch_ = 0;        // Of the buffers below, in elements.
+  Aligned<double> partial_;  // What the tensor core holds.
+  Aligned<float> promoted_;  // What it held, where sums are promoted.
+  std::vector<double> sums_;
+};
+
+}  // namespace gemmd::host
+
+#endif  // GEMMD_SERVICE_HOST_HOPPER_HOPPER_SUMS_H_

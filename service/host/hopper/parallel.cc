@@ -1,0 +1,27 @@
+#include "service/host/hopper/parallel.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace gemmd::host {
+
+int Threads() { return openblas_get_num_threads(); }
+
+void ForEach(int threads, int64_t count,
+             const std::function<void(int64_t)>& part) {
+  std::atomic<int64_t> next = 0;
+  const auto work = [&] {
+    for (int64_t i = next++; i < count; i = next++) part(i);
+  };
+  std::vector<std::jthread> helpers;
+  for (int64_t i = 1; i < std::min<int64_t>(threads, count); ++i) {
+    helpers.emplace_back(work);
+  }
+  work();
+}
+
+}  // namespace gemmd::host

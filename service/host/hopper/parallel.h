@@ -1,0 +1,20 @@
+// The host device's threads for one product: as many as OpenBLAS takes.
+// Thread-safe.
+#ifndef GEMMD_SERVICE_HOST_HOPPER_PARALLEL_H_
+#define GEMMD_SERVICE_HOST_HOPPER_PARALLEL_H_
+
+#include <cstdint>
+#include <functional>
+
+namespace gemmd::host {
+
+int Threads();
+
+// Calls part(i) for every i below `count`, on up to `threads` threads, this one
+// among them. Returns when all have.
+void ForEach(int threads, int64_t count,
+             const std::function<void(int64_t)>& part);
+
+}  // namespace gemmd::host
+
+#endif  // GEMMD_SERVICE_HOST_HOPPER_PARALLEL_H_

@@ -1,0 +1,253 @@
+#include "service/host/hopper/hopper_sums.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "jit/plan/planner.h"
+#include "service/host/elements.h"
+#include "service/host/hopper/add.h"
+#include "service/host/hopper/split.h"
+#include "tests/service/host/hopper/vectors.h"
+#include "tests/service/host/product.h"
+
+namespace gemmd::host {
+namespace {
+
+using jit::DataType;
+using jit::Order;
+using jit::Plan;
+using jit::Problem;
+
+// D in f32 of operands that lie as the problem says.
+std::vector<float> Multiply(const Problem& problem, const Plan& plan,
+                            const std::string& a, const std::string& b) {
+  std::string d(problem.d().device_bytes(), '\0');
+  Gemm(problem, plan, {.a = a.data(), .b = b.data(), .d = d.data()});
+  std::vector<float> found;
+  for (int64_t i = 0; i < problem.m; ++i) {
+    const auto* line = reinterpret_cast<const float*>(
+        d.data() + i * problem.d().pitch_bytes());
+    found.insert(found.end(), line, line + problem.n);
+  }
+  return found;
+}
+
+// As the kernel does, product by product; `value` reads an element.
+class ByElement {
+ public:
+  ByElement(const Problem& problem, const Plan& plan)
+      : problem_(problem),
+        plan_(plan),
+        adder_(AdderOf(plan.family.instruction).value()) {}
+
+  float Sum(const Element& a, const Element& b, int64_t i, int64_t j) const {
+    float sum = 0;
+    for (int part = 0; part < plan_.splits; ++part) {
+      float total = 0;
+      double held = 0;
+      for (int64_t u = part; u < int64_t{plan_.stages} * plan_.passes;
+           u += plan_.splits) {
+        held = AddStage(a, b, i, j, u, held);
+        if (plan_.family.sum == jit::Summation::kPromoted) {
+          total += static_cast<float>(held);
+          held = 0;
+        }
+      }
+      sum += total + static_cast<float>(held);
+    }
+    return sum;
+  }
+
+ private:
+  double Factor(DataType type, double value, uint32_t planes,
+                int64_t pass) const {
+    const float element = static_cast<float>(value);
+    if (type != DataType::kF32) return value;
+    if (problem_.precision == jit::Precision::kTf32) {
+      return RoundToTf32(element);
+    }
+    if (problem_.precision == jit::Precision::kFast) {
+      return TruncateToTf32(element);
+    }
+    return SplitF32(element).plane[planes >> 2 * pass & 3];
+  }
+
+  double AddStage(const Element& a, const Element& b, int64_t i, int64_t j,
+                  int64_t unit, double held) const {
+    const int64_t pass = unit / plan_.stages;
+    const int64_t steps = 4 * adder_.products;
+    const int64_t first = unit % plan_.stages * steps;
+    std::vector<double> row(steps), panel(steps * kPanel), sums(kPanel);
+    std::vector<int16_t> row_exponents(steps, kNoExponent);
+    std::vector<int16_t> panel_exponents(steps * kPanel, kNoExponent);
+    for (int64_t p = 0; p < steps && first + p < problem_.k; ++p) {
+      row[p] = Factor(problem_.a_type, a(i, first + p),
+                      plan_.exchanged ? plan_.y_planes : plan_.x_planes, pass);
+      panel[p * kPanel] =
+          Factor(problem_.b_type, b(first + p, j),
+                 plan_.exchanged ? plan_.x_planes : plan_.y_planes, pass);
+      row_exponents[p] = Exponent(row[p], LeastExponent(problem_.a_type));
+      panel_exponents[p * kPanel] =
+          Exponent(panel[p * kPanel], LeastExponent(problem_.b_type));
+    }
+    sums[0] = held;
+    AddPlainly(adder_, {row.data(), row_exponents.data(), steps},
+               {panel.data(), panel_exponents.data(), kPanel}, 4,
+               {sums.data(), 1, kPanel});
+    return sums[0];
+  }
+
+  const Problem& problem_;
+  const Plan& plan_;
+  const Adder adder_;
+};
+
+const char* const kFloating[] = {
+    "bf16", "f16",       "f16-f16",   "f32",       "tf32",      "tf32-fast",
+    "e4m3", "e5m2-e4m3", "e4m3-fast", "e5m2-fast", "e4m3-e5m2", "e5m2"};
+
+// Numbers whose sums depend on the order in which they are added.
+Element Random(DataType type, int seed, int64_t rows, int64_t columns) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  std::uniform_int_distribution<int> power(-3, 3);
+  auto values = std::make_shared<std::vector<double>>();
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    const float value = std::ldexp(normal(engine), power(engine));
+    char bytes[4];
+    PutElement(type, value, bytes, 0);
+    double stored;
+    Load(type, Reading::kExact, bytes, 0, 1, &stored);
+    values->push_back(stored);
+  }
+  return [=](int64_t i, int64_t j) { return (*values)[i * columns + j]; };
+}
+
+void ExpectSumsOfThePlan(const Problem& problem, const Plan& plan, int seed) {
+  const Element a = Random(problem.a_type, seed, problem.m, problem.k);
+  const Element b = Random(problem.b_type, seed + 1, problem.k, problem.n);
+  const std::vector<float> found =
+      Multiply(problem, plan, Bytes(problem.a(), a), Bytes(problem.b(), b));
+  const ByElement by_element(problem, plan);
+  for (int64_t i = 0; i < problem.m; ++i) {
+    for (int64_t j = 0; j < problem.n; ++j) {
+      ASSERT_EQ(std::bit_cast<uint32_t>(found[i * problem.n + j]),
+                std::bit_cast<uint32_t>(by_element.Sum(a, b, i, j)))
+          << jit::DebugString(problem) << " " << plan.splits << " parts at "
+          << i << ", " << j;
+    }
+  }
+}
+
+Problem InF32(const std::string& arithmetic, int64_t m, int64_t n, int64_t k) {
+  Problem problem = ProblemOf(arithmetic, m, n, k);
+  problem.c_type = problem.d_type = DataType::kF32;
+  return problem;
+}
+
+TEST(HopperSumsTest, AreThoseThatAnH200Confirmed) {
+  for (const Vector& vector : ReadVectors(GEMMD_TEST_VECTORS)) {
+    Problem problem = InF32(vector.arithmetic, 1, 1, 0);
+    problem.k = vector.a.size() / jit::BytesOf(problem.a_type);
+    problem.b_order = Order::kColumnMajor;
+    problem.invariant = true;  // Not split.
+    std::string a = vector.a, b = vector.b;
+    a.resize(problem.a().device_bytes());
+    b.resize(problem.b().device_bytes());
+    const float found =
+        Multiply(problem, jit::ChoosePlan(problem, {}), a, b).at(0);
+    EXPECT_EQ(std::bit_cast<uint32_t>(found), vector.sum) << vector.arithmetic;
+  }
+}
+
+TEST(HopperSumsTest, EveryArithmeticAndOrderGivesThoseOfItsInstructions) {
+  for (const char* name : kFloating) {
+    for (int orders = 0; orders < 4; ++orders) {
+      Problem problem = InF32(name, 3, 35, 300);
+      problem.a_order = Order(orders & 1);
+      problem.b_order = Order(orders >> 1);
+      problem.invariant = true;
+      const Plan plan = jit::ChoosePlan(problem, {});
+      ASSERT_EQ(plan.splits, 1);
+      ExpectSumsOfThePlan(problem, plan, orders);
+    }
+  }
+}
+
+TEST(HopperSumsTest, PartsOfKAreSummedApartAndAddedInOrder) {
+  for (const char* name : kFloating) {
+    const Problem problem = InF32(name, 2, 3, 5000);
+    Plan plan = jit::ChoosePlan(problem, {});
+    ASSERT_GT(plan.splits, 1) << name;
+    ExpectSumsOfThePlan(problem, plan, 1);
+    plan.splits = 3;
+    ExpectSumsOfThePlan(problem, plan, 2);
+  }
+}
+
+TEST(HopperSumsTest, BlocksAndThreadsDoNotShow) {
+  // More than one block of the result and more than one thread's share.
+  Problem problem = InF32("bf16", 515, 600, 700);
+  problem.invariant = true;
+  const Plan plan = jit::ChoosePlan(problem, {});
+  const Element a = Random(problem.a_type, 1, problem.m, problem.k);
+  const Element b = Random(problem.b_type, 2, problem.k, problem.n);
+  const std::vector<float> found =
+      Multiply(problem, plan, Bytes(problem.a(), a), Bytes(problem.b(), b));
+  const ByElement by_element(problem, plan);
+  for (const int64_t i : {0, 63, 64, 511, 512, 514}) {
+    for (const int64_t j : {0, 31, 32, 511, 512, 599}) {
+      EXPECT_EQ(found[i * problem.n + j], by_element.Sum(a, b, i, j))
+          << i << ", " << j;
+    }
+  }
+}
+
+TEST(HopperSumsTest, ExchangedPlansGiveTheSameBits) {
+  for (const char* name : {"f32", "e5m2-e4m3"}) {
+    const Problem problem = InF32(name, 4, 5, 200);
+    for (const Plan& plan : jit::RankPlans(problem, {}, 64)) {
+      if (plan.splits == 1) ExpectSumsOfThePlan(problem, plan, 3);
+    }
+  }
+}
+
+TEST(HopperSumsTest, NanIsTheTensorCores) {
+  const Problem problem = InF32("bf16", 1, 1, 2);
+  const std::vector<float> found = Multiply(
+      problem, jit::ChoosePlan(problem, {}), Bytes(problem.a(), Constant(-NAN)),
+      Bytes(problem.b(), Constant(1)));
+  EXPECT_EQ(std::bit_cast<uint32_t>(found[0]), 0x7fffffff);
+}
+
+TEST(HopperSumsTest, AnInfiniteFactorOfF32MeetsTermsThatAreZero) {
+  Problem problem = InF32("f32", 1, 1, 1);
+  const auto product = [&](double a, double b) {
+    return Multiply(problem, jit::ChoosePlan(problem, {}),
+                    Bytes(problem.a(), Constant(a)),
+                    Bytes(problem.b(), Constant(b)))[0];
+  };
+  EXPECT_TRUE(std::isnan(product(INFINITY, 1)));
+  EXPECT_EQ(product(INFINITY, 1.2345678f), INFINITY);
+  EXPECT_EQ(product(3.4028235e38f, 1), 3.4028235e38f);
+}
+
+TEST(HopperSumsTest, OnlyKnowsFloatingSumsByTheTensorCore) {
+  for (const auto& [name, known] : {std::pair{"bf16", true},
+                                    {"f32", true},
+                                    {"e5m2", true},
+                                    {"s8", false},
+                                    {"b1-xor", false},
+                                    {"e4m3-f16", false}}) {
+    const Problem problem = ProblemOf(name, 5, 6, 7);
+    EXPECT_EQ(HopperSums::Knows(jit::ChoosePlan(problem, {})), known) << name;
+  }
+}
+
+}  // namespace
+}  // namespace gemmd::host
