@@ -105,8 +105,9 @@ absl::Status Serve(daemon::Options& options) {
   ASSIGN_OR_RETURN(const jit::TemplateLibrary templates,
                    Templates(options.template_dir));
   facts.template_digest = templates.Digest();
-  ASSIGN_OR_RETURN(daemon::Devices devices,
-                   daemon::OpenDevices(options.device));
+  ASSIGN_OR_RETURN(
+      daemon::Devices devices,
+      daemon::OpenDevices(options.device, daemon::HostOptions(options)));
   if (!devices.missing.empty()) LogMissing(facts, devices.missing);
   for (const auto& device : devices.devices) {
     const device::Description& description = device->description();

@@ -54,12 +54,14 @@ void PrintExecution(const Matrix& d, const v1::Execution& execution) {
   Show(
       stderr,
       "%s %s on %s by %s (%s)\n"
+      "sums: %s, parts of k: %d\n"
       "us: queue %d, plan %d, compile %d, upload %d, execute %d, download %d\n",
       d.shape(), Name(d.type), execution.device(),
       execution.kernel().empty() ? "no kernel" : execution.kernel(),
-      v1::CubinSource_Name(execution.cubin_source()), phases.queue_us(),
-      phases.plan_us(), phases.compile_us(), phases.upload_us(),
-      phases.execute_us(), phases.download_us());
+      v1::CubinSource_Name(execution.cubin_source()),
+      v1::SumArithmetic_Name(execution.arithmetic()), execution.splits(),
+      phases.queue_us(), phases.plan_us(), phases.compile_us(),
+      phases.upload_us(), phases.execute_us(), phases.download_us());
 }
 
 // Dimensions before the matrices of the result: those of both, of which one may

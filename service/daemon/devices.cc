@@ -7,7 +7,8 @@
 
 namespace gemmd::daemon {
 
-absl::StatusOr<Devices> OpenDevices(absl::string_view kind) {
+absl::StatusOr<Devices> OpenDevices(absl::string_view kind,
+                                    const host::HostDeviceOptions& host) {
   if (kind != "auto" && kind != "cuda" && kind != "host") {
     return absl::InvalidArgumentError(
         absl::StrCat("--device is \"", kind, "\"; allowed: auto, cuda, host"));
@@ -27,7 +28,7 @@ absl::StatusOr<Devices> OpenDevices(absl::string_view kind) {
     result.missing = absl::StrCat(
         "Products run on the host, because there is no usable GPU: ", why);
   }
-  result.devices.push_back(host::CreateHostDevice({}));
+  result.devices.push_back(host::CreateHostDevice(host));
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "service/device/device.h"
+#include "service/host/host_device.h"
 
 namespace gemmd::daemon {
 
@@ -21,7 +22,8 @@ struct Devices {
 // `kind` is "auto", "cuda" or "host". "auto" takes every GPU of compute
 // capability 9.0, and the host only where there is none; "cuda" never takes
 // the host. INVALID_ARGUMENT for another kind.
-absl::StatusOr<Devices> OpenDevices(absl::string_view kind);
+absl::StatusOr<Devices> OpenDevices(absl::string_view kind,
+                                    const host::HostDeviceOptions& host);
 
 }  // namespace gemmd::daemon
 

@@ -7,6 +7,7 @@
 #include "clients/cli/address.h"
 #include "clients/cli/quantity.h"
 #include "jit/base/status.h"
+#include "service/host/model.h"
 
 namespace gemmd::daemon {
 namespace {
@@ -103,6 +104,13 @@ void DeclareProducts(cli::Command& c, Options& o) {
   c.Choice("--device KIND", o.device, {"auto", "cuda", "host"},
            "auto: every GPU of compute capability 9.0, or the host where "
            "there is none; cuda: GPUs or nothing; host: the CPU.");
+  c.Choice("--host-arithmetic KIND", o.host_arithmetic, {"hopper", "double"},
+           "Sums of floating types on the host. hopper: the bits that a Hopper "
+           "GPU gives, where its arithmetic is known, else as double; double: "
+           "sums in f64, rounded once, which is faster.");
+  c.Choice("--host-model GPU", o.host_model, {"h100", "h200"},
+           "The GPU (SXM) that kernels are planned for on the host, and whose "
+           "parts of k its sums have.");
   c.Int("--lanes N", o.engine.executor.lanes, {1, 16},
         "Products that each device works on at a time, and as many transfers "
         "of tensors.");
@@ -184,6 +192,15 @@ void Declare(cli::Command& command, Options& options) {
   DeclareLimits(command, options.server.limits);
   DeclareProducts(command, options);
   DeclareKernels(command, options);
+}
+
+host::HostDeviceOptions HostOptions(const Options& options) {
+  host::HostDeviceOptions host;
+  if (options.host_arithmetic == "double") {
+    host.arithmetic = device::SumArithmetic::kDouble;
+  }
+  host.model = host::PropertiesOf(options.host_model);
+  return host;
 }
 
 absl::Status Check(const Options& options) {

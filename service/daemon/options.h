@@ -12,6 +12,7 @@
 #include "jit/cache/kernel_cache.h"
 #include "jit/cache/quota.h"
 #include "service/engine/engine.h"
+#include "service/host/host_device.h"
 #include "service/rpc/server.h"
 
 namespace gemmd::daemon {
@@ -20,6 +21,8 @@ struct Options {
   Options();
 
   std::string device = "auto";
+  std::string host_arithmetic = "hopper";
+  std::string host_model = "h100";
   std::string port_file;
   std::string record_problems;
   std::string template_dir;
@@ -42,6 +45,9 @@ void Declare(cli::Command& command, Options& options);
 
 // What no single option can tell. INVALID_ARGUMENT names the options.
 absl::Status Check(const Options& options);
+
+// What the host device is told, where there is one.
+host::HostDeviceOptions HostOptions(const Options& options);
 
 }  // namespace gemmd::daemon
 

@@ -145,6 +145,9 @@ inline absl::Status Lane::Prepare(jit::Form, const Kernel&, const Matrix&,
       "this device reads operands as they are stored");
 }
 
+// Whose sums a product is made of; see types.proto.
+enum class SumArithmetic : uint8_t { kNone, kHopper, kDouble };
+
 struct Description {
   std::string name;     // "cuda:0" or "host".
   std::string product;  // "NVIDIA H100 80GB HBM3".
@@ -163,6 +166,10 @@ class Device {
 
   virtual const Description& description() const = 0;
   virtual int64_t FreeBytes() const = 0;
+  // Of products with `plan`.
+  virtual SumArithmetic ArithmeticOf(const jit::Plan&) const {
+    return SumArithmetic::kHopper;
+  }
   virtual absl::StatusOr<std::unique_ptr<Lane>> CreateLane() = 0;
   // FAILED_PRECONDITION when the device refuses the cubin.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Load(

@@ -27,6 +27,9 @@ Execution ToExecution(const ServedDevice& served,
   execution.kernel = preparation.prepared->kernel->name;
   execution.cubin_key = preparation.prepared->kernel->key;
   execution.source = preparation.source;
+  const jit::Plan& plan = preparation.prepared->plan;
+  execution.arithmetic = served.device->ArithmeticOf(plan);
+  execution.splits = plan.splits;
   execution.phases.plan = preparation.plan_time;
   execution.phases.compile = preparation.compile_time;
   return execution;

@@ -20,6 +20,8 @@ struct Execution {
   std::string kernel;
   std::string cubin_key;
   KernelSource source = KernelSource::kNone;
+  device::SumArithmetic arithmetic = device::SumArithmetic::kNone;
+  int splits = 0;  // Parts of k; 0 when nothing is multiplied.
   Phases phases;
 };
 

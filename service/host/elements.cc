@@ -93,7 +93,7 @@ void Store(DataType type, const float* from, int64_t count, char* line,
            int64_t first) {
   switch (type) {
     case DataType::kF32:
-      return StoreAs<float>(from, count, line, first, Same);
+      return StoreAs<float>(from, count, line, first, WithNanOfGpu);
     case DataType::kF16:
       return StoreAs<uint16_t>(from, count, line, first, ToF16);
     case DataType::kBf16:

@@ -27,8 +27,8 @@ extern template void Load(jit::DataType, Reading, const char*, int64_t, int64_t,
 extern template void Load(jit::DataType, Reading, const char*, int64_t, int64_t,
                           double*);
 
-// Rounds as the contract of matmul.proto says. Not for b1, which is no result,
-// nor s32, which is not reached through f32.
+// Rounds as the contract of matmul.proto says; NaN becomes a GPU's. Not for b1,
+// which is no result, nor s32, which is not reached through f32.
 void Store(jit::DataType type, const float* from, int64_t count, char* line,
            int64_t first);
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/host/gemm.h"
+#include "service/host/hopper/hopper_sums.h"
 #include "service/host/piece_reader.h"
 
 namespace gemmd::host {
@@ -82,8 +83,8 @@ class Buffer : public device::HostBuffer {
 
 class HostLane : public device::Lane {
  public:
-  explicit HostLane(std::shared_ptr<Budget> budget)
-      : budget_(std::move(budget)) {}
+  HostLane(const device::Device& device, std::shared_ptr<Budget> budget)
+      : device_(device), budget_(std::move(budget)) {}
 
   absl::StatusOr<std::unique_ptr<device::Matrix>> Allocate(
       const jit::MatrixLayout& layout) override {
@@ -140,25 +141,34 @@ class HostLane : public device::Lane {
     return buffer;
   }
 
-  absl::Status Multiply(const jit::Problem& problem, const jit::Plan&,
+  absl::Status Multiply(const jit::Problem& problem, const jit::Plan& plan,
                         const device::Kernel&,
                         const device::Operands& operands) override {
-    Gemm(problem, {.a = Data(operands.a),
-                   .b = Data(operands.b),
-                   .c = Data(operands.c),
-                   .d = Data(operands.d),
-                   .bias = Data(operands.bias),
-                   .a_scale = Data(operands.a_scale),
-                   .b_scale = Data(operands.b_scale),
-                   .d_scale = Data(operands.d_scale),
-                   .auxiliary = Data(operands.auxiliary),
-                   .amax = reinterpret_cast<float*>(Data(operands.amax))});
+    const GemmOperands data = {
+        .a = Data(operands.a),
+        .b = Data(operands.b),
+        .c = Data(operands.c),
+        .d = Data(operands.d),
+        .bias = Data(operands.bias),
+        .a_scale = Data(operands.a_scale),
+        .b_scale = Data(operands.b_scale),
+        .d_scale = Data(operands.d_scale),
+        .auxiliary = Data(operands.auxiliary),
+        .amax = reinterpret_cast<float*>(Data(operands.amax))};
+    const bool by_hopper =
+        device_.ArithmeticOf(plan) == device::SumArithmetic::kHopper;
+    if (by_hopper && HopperSums::Knows(plan)) {
+      Gemm(problem, plan, data);
+    } else {
+      Gemm(problem, data);
+    }
     return absl::OkStatus();
   }
 
   absl::Status Synchronize() override { return absl::OkStatus(); }
 
  private:
+  const device::Device& device_;
   const std::shared_ptr<Budget> budget_;
 };
 
@@ -170,11 +180,13 @@ int64_t MachineBytes() {
 
 class HostDevice : public device::Device {
  public:
-  explicit HostDevice(int64_t memory_bytes)
-      : budget_(std::make_shared<Budget>(memory_bytes)) {
+  HostDevice(const HostDeviceOptions& options, int64_t memory_bytes)
+      : arithmetic_(options.arithmetic),
+        budget_(std::make_shared<Budget>(memory_bytes)) {
     description_.name = "host";
     description_.product = "CPU";
     description_.memory_bytes = memory_bytes;
+    description_.properties = options.model;
     description_.may_hang = false;  // Large products take minutes.
   }
 
@@ -183,8 +195,17 @@ class HostDevice : public device::Device {
   }
   int64_t FreeBytes() const override { return budget_->free_bytes(); }
 
+  // What is summed exactly has the bits of any arithmetic.
+  device::SumArithmetic ArithmeticOf(const jit::Plan& plan) const override {
+    const bool exact =
+        plan.family.instruction.accumulator == jit::DataType::kS32;
+    if (exact) return device::SumArithmetic::kHopper;
+    return HopperSums::Knows(plan) ? arithmetic_
+                                   : device::SumArithmetic::kDouble;
+  }
+
   absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override {
-    return std::make_unique<HostLane>(budget_);
+    return std::make_unique<HostLane>(*this, budget_);
   }
 
   absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
@@ -199,6 +220,7 @@ class HostDevice : public device::Device {
   absl::Status Probe() override { return absl::OkStatus(); }
 
  private:
+  const device::SumArithmetic arithmetic_;
   const std::shared_ptr<Budget> budget_;
   device::Description description_;
 };
@@ -206,8 +228,9 @@ class HostDevice : public device::Device {
 }  // namespace
 
 std::unique_ptr<device::Device> CreateHostDevice(HostDeviceOptions options) {
-  return std::make_unique<HostDevice>(
-      options.memory_bytes > 0 ? options.memory_bytes : MachineBytes() / 2);
+  return std::make_unique<HostDevice>(options, options.memory_bytes > 0
+                                                   ? options.memory_bytes
+                                                   : MachineBytes() / 2);
 }
 
 }  // namespace gemmd::host

@@ -1,6 +1,6 @@
 // Conversions between f32 and narrower types, bit exact: rounding is to nearest
-// even, NaN stays NaN, overflow of floating types goes to infinity. FP8 has a
-// file of its own. Pure functions.
+// even, NaN becomes the GPU's NaN, overflow of floating types goes to infinity.
+// FP8 has a file of its own. Pure functions.
 #ifndef GEMMD_SERVICE_HOST_NUMBERS_H_
 #define GEMMD_SERVICE_HOST_NUMBERS_H_
 
@@ -16,10 +16,15 @@ inline float FromBf16(uint16_t value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value) << 16);
 }
 
+// What a GPU computes that is no number has these bits.
+inline float WithNanOfGpu(float value) {
+  return std::isnan(value) ? std::bit_cast<float>(0x7fffffff) : value;
+}
+
 inline uint16_t ToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) {
-    return static_cast<uint16_t>(bits >> 16 | 0x40);  // Quiet NaN.
+    return 0x7fff;  // NaN.
   }
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
@@ -39,7 +44,7 @@ inline uint16_t ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
   const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN.
+  if (magnitude > 0x7f800000) return 0x7fff;          // NaN.
   if (magnitude >= 0x477ff000) return sign | 0x7c00;  // 65520 rounds to inf.
   if (magnitude < 0x38800000) {
     // Subnormal in f16: the spacing of f32 at 0.5 is that of f16 near zero,

@@ -3,6 +3,18 @@
 namespace gemmd::rpc {
 namespace {
 
+v1::SumArithmetic ToWire(device::SumArithmetic arithmetic) {
+  switch (arithmetic) {
+    case device::SumArithmetic::kNone:
+      return v1::SUM_ARITHMETIC_UNSPECIFIED;
+    case device::SumArithmetic::kHopper:
+      return v1::SUM_ARITHMETIC_HOPPER;
+    case device::SumArithmetic::kDouble:
+      return v1::SUM_ARITHMETIC_DOUBLE;
+  }
+  return v1::SUM_ARITHMETIC_UNSPECIFIED;
+}
+
 v1::CubinSource ToWire(engine::KernelSource source) {
   switch (source) {
     case engine::KernelSource::kNone:
@@ -27,6 +39,8 @@ v1::Execution ToWire(const engine::Execution& execution) {
   wire.set_kernel(execution.kernel);
   wire.set_cubin_key(execution.cubin_key);
   wire.set_cubin_source(ToWire(execution.source));
+  wire.set_arithmetic(ToWire(execution.arithmetic));
+  wire.set_splits(execution.splits);
   const engine::Phases& phases = execution.phases;
   v1::Phases& out = *wire.mutable_phases();
   out.set_queue_us(absl::ToInt64Microseconds(phases.queue));

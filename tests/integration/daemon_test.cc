@@ -154,6 +154,8 @@ TEST(DaemonTest, BadFlagsAreNamed) {
            {"--nvrtc=/nonexistent", "--nvrtc is /nonexistent: libnvrtc was"},
            {"--config=/nonexistent", "/nonexistent"},
            {"--device=tpu", "--device"},
+           {"--host-arithmetic=exact", "--host-arithmetic"},
+           {"--host-model=b200", "--host-model"},
            {"--listen=0.0.0.0:0", "--allow-plaintext-nonloopback"},
        }) {
     DaemonProcess daemon({"--device=host", kNoNvrtc, flag});

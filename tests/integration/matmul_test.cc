@@ -48,6 +48,8 @@ TEST_F(MatmulTest, WorksOverTcpAndOverAUnixSocket) {
               over_unix ? v1::CUBIN_SOURCE_LOADED : v1::CUBIN_SOURCE_COMPILED);
     EXPECT_EQ(response_.execution().cubin_key().size(), 64);
     EXPECT_NE(response_.execution().kernel(), "");
+    EXPECT_EQ(response_.execution().arithmetic(), v1::SUM_ARITHMETIC_HOPPER);
+    EXPECT_EQ(response_.execution().splits(), 1);
   }
 }
 
@@ -141,6 +143,9 @@ TEST_F(MatmulTest, EmptyResultsNeedNothing) {
     EXPECT_EQ(response_.d(), "");
     EXPECT_EQ(response_.execution().cubin_source(),
               v1::CUBIN_SOURCE_UNSPECIFIED);
+    EXPECT_EQ(response_.execution().arithmetic(),
+              v1::SUM_ARITHMETIC_UNSPECIFIED);
+    EXPECT_EQ(response_.execution().splits(), 0);
   }
   EXPECT_EQ(server_.cache().gets(), 0);
 }

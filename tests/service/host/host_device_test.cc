@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
+
+#include "jit/plan/planner.h"
 
 namespace gemmd::host {
 namespace {
@@ -93,6 +96,69 @@ TEST_F(HostDeviceTest, LoadsACubinAndNothingElse) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   compiled.cubin = "cubin";
   EXPECT_TRUE(device_->Load(compiled, jit::Plan()).ok());
+}
+
+// The sum of 2^24 and sixteen ones, of bytes of seventeen ones, and who made
+// it.
+struct Made {
+  device::SumArithmetic arithmetic;
+  float sum;
+};
+
+Made Multiply(const HostDeviceOptions& options, DataType type) {
+  const auto device = CreateHostDevice(options);
+  const auto lane = device->CreateLane().value();
+  jit::Problem problem = {.m = 1, .n = 1, .k = 17};
+  problem.a_type = problem.b_type = type;
+  problem.c_type = problem.d_type = DataType::kF32;
+  problem.accumulator = jit::DefaultAccumulator(type);
+  problem.b_order = Order::kColumnMajor;
+  std::vector<uint16_t> elements(17, 0x3f80);
+  if (type == DataType::kBf16) elements[0] = 0x4580;
+  if (type == DataType::kS8) elements.assign(17, 0x0101);
+  const Piece piece(reinterpret_cast<const char*>(elements.data()),
+                    problem.a().width_bytes());
+  auto a = lane->Allocate(problem.a()).value();
+  auto b = lane->Allocate(problem.b()).value();
+  auto d = lane->Allocate(problem.d()).value();
+  EXPECT_TRUE(lane->Upload({{&piece, 1}, 0}, {0, 1}, *a).ok());
+  EXPECT_TRUE(lane->Upload({{&piece, 1}, 0}, {0, 1}, *b).ok());
+  const jit::Plan plan =
+      jit::ChoosePlan(problem, device->description().properties);
+  jit::CompiledKernel compiled;
+  compiled.cubin = "cubin";
+  const auto kernel = device->Load(compiled, plan).value();
+  EXPECT_TRUE(lane->Multiply(problem, plan, *kernel,
+                             {.a = a.get(), .b = b.get(), .d = d.get()})
+                  .ok());
+  float sum;
+  std::memcpy(&sum, lane->Download(*d, {0, 1}, 4).value()->bytes().data(), 4);
+  return {device->ArithmeticOf(plan), sum};
+}
+
+TEST(HostArithmeticTest, IsHoppersUnlessToldOrUnknown) {
+  using device::SumArithmetic;
+  // Beside 2^24 a one is half of the last bit. The tensor core cuts off the
+  // last of fifteen, and then the sixteenth, which comes by itself.
+  Made made = Multiply({.memory_bytes = 10000}, DataType::kBf16);
+  EXPECT_EQ(made.arithmetic, SumArithmetic::kHopper);
+  EXPECT_EQ(made.sum, 0x1p24f + 14);
+  made = Multiply({.arithmetic = SumArithmetic::kDouble, .memory_bytes = 10000},
+                  DataType::kBf16);
+  EXPECT_EQ(made.arithmetic, SumArithmetic::kDouble);
+  EXPECT_EQ(made.sum, 0x1p24f + 16);
+  // Integers are exact, so that the bits are the same.
+  made = Multiply({.arithmetic = SumArithmetic::kDouble, .memory_bytes = 10000},
+                  DataType::kS8);
+  EXPECT_EQ(made.arithmetic, SumArithmetic::kHopper);
+  EXPECT_EQ(made.sum, 17);
+}
+
+TEST(HostArithmeticTest, SumsThatNobodyKnowsAreOfDoubles) {
+  jit::Plan plan;
+  plan.family.instruction = {DataType::kE4m3, DataType::kE4m3, DataType::kF16};
+  const auto device = CreateHostDevice({.memory_bytes = 1000});
+  EXPECT_EQ(device->ArithmeticOf(plan), device::SumArithmetic::kDouble);
 }
 
 }  // namespace
