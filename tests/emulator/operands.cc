@@ -100,8 +100,8 @@ Operands::Operands(const jit::Problem& problem, uint64_t seed)
   FillScales(problem.a_scale(), 3 * seed + 5, a_scale);
   FillScales(problem.b_scale(), 3 * seed + 6, b_scale);
   FillScales(problem.d_scale(), 3 * seed + 7, d_scale);
-  std::memset(d.data(), 0x5b, d.size());
-  std::memset(auxiliary.data(), 0x5b, auxiliary.size());
+  std::memset(d.data(), kUnwritten, d.size());
+  std::memset(auxiliary.data(), kUnwritten, auxiliary.size());
   std::memset(amax.data(), 0, amax.size());
 }
 
@@ -111,10 +111,30 @@ std::vector<GlobalBlock*> Operands::blocks() {
 }
 
 Operands::Results Operands::Expected(const jit::Problem& problem) const {
+  return Compute(problem, a.data());
+}
+
+Operands::Results Operands::ExpectedWithout(const jit::Problem& problem,
+                                            int64_t first, int64_t end) const {
+  std::string left(a.data(), a.size());
+  const jit::MatrixLayout layout = problem.a();
+  const bool by_rows = layout.order == jit::Order::kRowMajor;
+  for (int64_t line = 0; line < layout.lines(); ++line) {
+    for (int64_t i = 0; i < layout.width(); ++i) {
+      const int64_t k = by_rows ? i : line % layout.matrix_lines();
+      if (k < first || k >= end) continue;
+      PutElement(layout.type, 0, left.data() + line * layout.pitch_bytes(), i);
+    }
+  }
+  return Compute(problem, left.data());
+}
+
+Operands::Results Operands::Compute(const jit::Problem& problem,
+                                    const char* a) const {
   Results results;
-  results.d.assign(d.data(), d.size());
-  results.auxiliary.assign(auxiliary.data(), auxiliary.size());
-  host::Gemm(problem, {.a = problem.reads_ab() ? a.data() : nullptr,
+  results.d.assign(d.size(), kUnwritten);
+  results.auxiliary.assign(auxiliary.size(), kUnwritten);
+  host::Gemm(problem, {.a = problem.reads_ab() ? a : nullptr,
                        .b = problem.reads_ab() ? b.data() : nullptr,
                        .c = problem.reads_c() ? c.data() : nullptr,
                        .d = results.d.data(),

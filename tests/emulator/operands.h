@@ -15,6 +15,9 @@ namespace gemmd::emulator {
 
 class Operands {
  public:
+  // Every byte of what is to be written.
+  static constexpr char kUnwritten = 0x5b;
+
   // Filled by the seed with small integers; D and what else is written with
   // what looks like numbers that nobody made.
   Operands(const jit::Problem& problem, uint64_t seed);
@@ -28,9 +31,15 @@ class Operands {
     float amax = 0;
   };
   Results Expected(const jit::Problem& problem) const;
+  // With columns [first, end) of A taken for zero.
+  Results ExpectedWithout(const jit::Problem& problem, int64_t first,
+                          int64_t end) const;
 
   // All of them.
   std::vector<GlobalBlock*> blocks();
+
+ private:
+  Results Compute(const jit::Problem& problem, const char* a) const;
 };
 
 // Where `d` differs from `expected` by more than the relative tolerance, in

@@ -12,6 +12,7 @@
 #include "jit/source/instance.h"
 #include "service/gpu/launch.h"
 #include "templates/common/arguments.h"
+#include "tests/emulator/explain.h"
 #include "tests/emulator/host_source.h"
 #include "tests/emulator/machine/grid.h"
 #include "tests/emulator/machine/tensor_map.h"
@@ -175,6 +176,10 @@ std::vector<std::string> Compare(const jit::Problem& problem,
     if (!difference.empty()) faults.push_back(difference);
   };
   compare("D", tolerance, operands.d, expected.d);
+  if (!faults.empty()) {
+    const std::string why = Explain(problem, operands, expected.d);
+    if (!why.empty()) absl::StrAppend(&faults.back(), "; ", why);
+  }
   if (problem.epilogue.writes_auxiliary) {
     compare("auxiliary output", 0, operands.auxiliary, expected.auxiliary);
   }

@@ -1,0 +1,263 @@
+// Mistakes in device code, one at a time: each is planted in a copy of the
+// templates, and the emulator has to say what it is.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/emulator/product.h"
+
+namespace gemmd::emulator {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Mutation {
+  const char* name;
+  const char* file;  // Below templates/.
+  const char* from;  // Stands there once.
+  const char* to;
+  const char* line;   // Of the case: what follows its name.
+  const char* cause;  // What some report says.
+};
+
+void PrintTo(const Mutation& mutation, std::ostream* out) {
+  *out << mutation.name;
+}
+
+constexpr char kCooperative[] =
+    "bf16 TN 300 72 400 alpha=2 beta=-1 ; 128x64 co2 s3";
+constexpr char kPingPong[] = "bf16 NN 300 72 400 ; 128x64 pp s3";
+constexpr char kTransposed[] = "bf16 TN 300 72 200 d=f32 ; 64x32 co1 s3";
+constexpr char kSplit[] = "bf16 TN 64 64 700 ; 64x64 co1 s3 split2";
+constexpr char kWide[] = "bf16 TN 130 200 100 ; 128x200 pp s3";
+constexpr char kC[] = "bf16 TN 128 128 64 beta=2 ; 64x64 co1 s2 swap";
+
+constexpr Mutation kMutations[] = {
+    // What a barrier counts.
+    {"an_empty_barrier_expects_one_more", "pipeline/ring.h",
+     "InitBarrier(empty(stage), consumers)",
+     "InitBarrier(empty(stage), consumers + 1)", kCooperative,
+     "of 3 arrivals missing"},
+    {"an_empty_barrier_expects_one_less", "kernels/gemm.cu",
+     "ring.Init(T::kPingPong ? 1 : Config::kConsumers)", "ring.Init(1)",
+     kCooperative, "overwritten while in flight"},
+    {"a_full_barrier_expects_two", "pipeline/ring.h",
+     "InitBarrier(full(stage), 1)", "InitBarrier(full(stage), 2)", kPingPong,
+     "of 2 arrivals missing"},
+    {"every_warp_releases_a_stage", "kernels/gemm.cu",
+     "if (first_warp && stage >=", "if (stage >=", kPingPong,
+     "overwritten while in flight"},
+    {"all_threads_arrive", "kernels/gemm.cu",
+     "if (T::kPingPong && first_warp && ptx::ElectOne()) turn.Pass();",
+     "if (T::kPingPong && first_warp) turn.Pass();", kPingPong,
+     "phase overtaken"},
+    {"the_turn_is_never_passed", "kernels/gemm.cu",
+     "if (T::kPingPong && first_warp && ptx::ElectOne()) turn.Pass();", "",
+     kPingPong, "deadlock"},
+    // Phases.
+    {"the_turn_has_the_other_phase", "pipeline/turn.h", "phase_(consumer ^ 1)",
+     "phase_(consumer)", kPingPong, "deadlock"},
+    {"the_ring_never_changes_its_phase", "pipeline/ring.h",
+     "      phase_ ^= 1;\n", "", kCooperative, "read before it is there"},
+    {"the_producer_starts_in_the_other_phase", "pipeline/ring.h",
+     "ptx::Wait(empty(stage_), phase_ ^ 1)", "ptx::Wait(empty(stage_), phase_)",
+     kCooperative, "deadlock"},
+    {"a_consumer_skips_one_stage_too_few", "kernels/gemm.cu",
+     "ring.Skip(stages)", "ring.Skip(stages - 1)", kPingPong,
+     "read before it is there"},
+    {"c_is_waited_for_in_one_phase_only", "epilogue/tile_writer.h",
+     "        phases_ ^= 1u << buffer_;\n", "", kCooperative, "parity 0"},
+    // Waits.
+    {"a_stage_is_released_before_it_is_multiplied", "kernels/gemm.cu",
+     "ptx::WgmmaWait<Sums::kGroupsInFlight>();",
+     "ptx::WgmmaWait<Sums::kGroupsInFlight + 1>();", kCooperative,
+     "overwritten while in flight"},
+    {"the_last_group_is_not_waited_for", "kernels/gemm.cu",
+     "    ptx::WgmmaWait<0>();\n", "", kTransposed, "sums touched in flight"},
+    {"a_stage_is_not_waited_for", "kernels/gemm.cu", "    ring.WaitFull();\n",
+     "", kCooperative, "read before it is there"},
+    {"c_is_not_waited_for", "epilogue/tile_writer.h",
+     "        ptx::Wait(barriers_ + 8 * buffer_, phases_ >> buffer_ & 1);\n",
+     "", kC, "read before it is there"},
+    {"stores_are_not_waited_for", "epilogue/tile_writer.h",
+     "      if (IsLeader()) ptx::WaitStoresRead();\n      Sync", "      Sync",
+     kTransposed, "overwritten while in flight"},
+    {"the_last_stores_are_not_waited_for", "epilogue/tile_writer.h",
+     "    if (IsLeader()) ptx::WaitStoresRead();\n  }", "  }", kTransposed,
+     "shared memory given back while in flight"},
+    {"the_grid_before_is_not_waited_for", "kernels/gemm.cu",
+     "  ptx::WaitForDependencies();\n", "", kCooperative,
+     "global memory before the dependency wait"},
+    {"the_reduction_does_not_wait_for_the_parts", "kernels/reduce.cu",
+     "  ptx::WaitForDependencies();\n", "", kSplit,
+     "global memory before the dependency wait"},
+    // Fences and barriers of threads.
+    {"the_proxy_fence_is_dropped", "epilogue/tile_writer.h",
+     "      ptx::FenceAsyncShared();\n", "", kCooperative,
+     "missing proxy fence"},
+    {"the_wgmma_fence_is_dropped", "kernels/gemm.cu",
+     "    ptx::WgmmaFence();\n", "", kCooperative, "missing wgmma fence"},
+    {"the_fence_of_barriers_is_dropped", "kernels/gemm.cu",
+     "    ptx::FenceBarrierInit();\n", "", kCooperative, "barrier not fenced"},
+    {"roles_start_before_barriers_are_made", "kernels/gemm.cu",
+     "  ptx::SyncCta();\n", "", kCooperative, "barrier"},
+    {"a_slab_is_stored_before_it_is_whole", "epilogue/tile_writer.h",
+     "      SyncWarpgroup();\n", "", kTransposed, "with no barrier between"},
+    {"warpgroups_meet_at_one_barrier", "epilogue/tile_writer.h",
+     "ptx::SyncThreads<2, kWarpgroupThreads>()",
+     "ptx::SyncThreads<1, kWarpgroupThreads>()", kCooperative,
+     "with no barrier between"},
+    // Addresses.
+    {"the_descriptor_has_another_swizzle", "pipeline/operand_tile.h",
+     "uint64{1} << 62", "uint64{2} << 62", kCooperative,
+     "descriptor disagrees with the copy engine"},
+    {"the_descriptor_has_another_stride", "pipeline/operand_tile.h",
+     "kStride = 8 * kSwizzleBytes", "kStride = 4 * kSwizzleBytes", kCooperative,
+     "descriptor disagrees with the copy engine"},
+    {"slabs_of_a_descriptor_are_too_near", "pipeline/operand_tile.h",
+     "kSlabBytes / 16;", "kSlabBytes / 32;",
+     "bf16 NT 100 256 200 ; 64x128 pp s3",
+     "descriptor disagrees with the copy engine"},
+    {"operands_step_along_k_differently", "kernels/gemm.cu",
+     "YTile::Offset(0, step)", "YTile::Offset(0, step ^ 1)", kCooperative,
+     "operands at different k"},
+    {"the_epilogue_has_another_swizzle", "epilogue/slab.h", "offset >> 7",
+     "offset >> 8", kPingPong, "another swizzle"},
+    {"stages_overlap", "kernels/gemm.cu",
+     "shared + ring.stage() * kStageBytes;\n      const uint32 full",
+     "shared + ring.stage() * (kStageBytes - 1024);\n      const uint32 full",
+     kCooperative, "read before it is there"},
+    {"barriers_lie_in_the_staging_buffers", "kernels/gemm.cu",
+     "kRingBarriers = kStaging + T::kStagingBytes",
+     "kRingBarriers = kStaging + T::kStagingBytes - 64", kCooperative,
+     "barrier overwritten"},
+    {"a_stage_is_misaligned", "kernels/gemm.cu",
+     "const uint32 shared = ptx::SharedBase();",
+     "const uint32 shared = ptx::SharedBase() + 64;", kCooperative,
+     "misaligned"},
+    {"shared_memory_ends_too_early", "kernels/gemm.cu",
+     "const uint32 shared = ptx::SharedBase();",
+     "const uint32 shared = ptx::SharedBase() + 1024;", kCooperative,
+     "outside of shared memory"},
+    // Numbers.
+    {"too_few_bytes_are_announced", "kernels/gemm.cu",
+     "ring.Acquire(kStageBytes)", "ring.Acquire(kStageBytes - 128)",
+     kCooperative, "wrong transaction bytes"},
+    {"too_many_bytes_are_announced", "epilogue/tile_writer.h",
+     "ArriveExpecting(barrier, T::kSlabBytes)",
+     "ArriveExpecting(barrier, T::kSlabBytes + 16)", kC,
+     "16 announced bytes that no copy brings"},
+    {"consumers_take_too_many_registers", "kernels/gemm.cu",
+     "kConsumerRegisters = kMany ? 240 : 232",
+     "kConsumerRegisters = kMany ? 248 : 240", kWide, "register budget"},
+    {"alpha_is_forgotten", "epilogue/steps/alpha.h", "*= arguments.alpha",
+     "*= 1.0f", kCooperative, "as if alpha were 1"},
+    {"beta_is_forgotten", "epilogue/steps/add_c.h",
+     "arguments.beta * element.c", "element.c", kCooperative,
+     "as if beta were 1"},
+    {"a_slab_of_c_is_stale", "epilogue/tile_writer.h",
+     "LoadC(SlabAt(at, i + 1), buffer_ ^ 1)",
+     "LoadC(SlabAt(at, i), buffer_ ^ 1)",
+     "bf16 TN 128 128 64 beta=2 alpha=0.0009765625 d=f32 ; 64x64 co1 s2",
+     "wrong D"},
+    {"the_last_stage_of_k_is_forgotten", "scheduler/work.h",
+     "return arguments_.part_stages;", "return arguments_.part_stages - 1;",
+     kTransposed, "as if k from 192 to 200 were left out"},
+    {"a_part_of_k_is_forgotten", "kernels/reduce.cu",
+     "split < a_.splits; ++split", "split + 1 < a_.splits; ++split", kSplit,
+     "wrong D"},
+    {"the_last_tile_is_forgotten", "scheduler/work.h",
+     "index_ >= arguments_.units", "index_ >= arguments_.units - 1", kPingPong,
+     "were never written"},
+    {"rows_are_eight_too_far", "kernels/gemm.cu",
+     "&arguments.x, unit.tile.row,", "&arguments.x, unit.tile.row + 8,",
+     kTransposed, "8 elements further on"},
+    {"the_box_of_the_other_side", "epilogue/slab.h",
+     "ptx::StoreBox(map, kTransposed ? row : at.column,\n"
+     "                    kTransposed ? at.column : row, at.matrix,",
+     "ptx::StoreBox(map, kTransposed ? at.column : row,\n"
+     "                    kTransposed ? row : at.column, at.matrix,",
+     kTransposed, "were never written"},
+};
+
+std::string TextOf(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class MutationsTest : public testing::TestWithParam<Mutation> {
+ protected:
+  MutationsTest()
+      : templates_(fs::temp_directory_path() /
+                   absl::StrCat("gemmd-mutated-", getpid())) {
+    fs::copy(GEMMD_TEST_TEMPLATES, templates_, fs::copy_options::recursive);
+  }
+  ~MutationsTest() override { fs::remove_all(templates_); }
+
+  // Whether the text to replace stood there once.
+  bool Plant(const Mutation& mutation) {
+    const fs::path path = templates_ / mutation.file;
+    std::string text = TextOf(path);
+    const int count =
+        absl::StrReplaceAll({{mutation.from, mutation.to}}, &text);
+    std::ofstream(path) << text;
+    return count == 1;
+  }
+
+  const fs::path templates_;
+};
+
+TEST_P(MutationsTest, IsCaughtByItsCause) {
+  const Mutation& mutation = GetParam();
+  ASSERT_TRUE(Plant(mutation)) << "the text to change is not there once";
+  const auto c = ParseCase(absl::StrCat("mutant: ", mutation.line));
+  ASSERT_TRUE(c.ok()) << c.status();
+  const auto kernels = CompileCase(*c, templates_.string());
+  ASSERT_TRUE(kernels.ok()) << kernels.status();
+  std::vector<std::string> all;
+  constexpr uint64_t kSeeds = 8;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const auto faults = RunProduct(*c, *kernels, c->problems[0], seed);
+    ASSERT_TRUE(faults.ok()) << faults.status();
+    for (const std::string& fault : *faults) {
+      if (absl::StrContains(fault, mutation.cause)) return;
+    }
+    all.insert(all.end(), faults->begin(), faults->end());
+  }
+  ADD_FAILURE() << "none of " << all.size() << " reports says '"
+                << mutation.cause << "'";
+  for (const std::string& fault : all) ADD_FAILURE() << fault;
+}
+
+// The cases of the mutations themselves are sound.
+TEST(SoundTest, NothingIsSaidOfWhatIsRight) {
+  for (const char* line :
+       {kCooperative, kPingPong, kTransposed, kSplit, kWide, kC}) {
+    const auto c = ParseCase(absl::StrCat("sound: ", line));
+    ASSERT_TRUE(c.ok()) << c.status();
+    const auto kernels = CompileCase(*c);
+    ASSERT_TRUE(kernels.ok()) << kernels.status();
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      const auto faults = RunProduct(*c, *kernels, c->problems[0], seed);
+      ASSERT_TRUE(faults.ok()) << faults.status();
+      EXPECT_TRUE(faults->empty()) << line << ": " << faults->front();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MutationsTest, testing::ValuesIn(kMutations),
+                         [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
+}  // namespace
+}  // namespace gemmd::emulator
