@@ -1,7 +1,10 @@
-// Times the kernel cache: hits in each tier, and compiles by 1, 2, 4, ...
-// workers.
+// Times the kernel cache.
 //
-//   cache_bench NVRTC_FOLDER [REDIS_ADDRESS]
+//   cache_bench NVRTC_FOLDER [REDIS_ADDRESS]  hits in each tier, and compiles
+//   by
+//                                             1, 2, 4, ... workers
+//   cache_bench start NVRTC_FOLDER            a daemon's start to its answer
+//   cache_bench large FOLDER                  20,000 entries, 4 GiB
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -22,6 +25,8 @@
 #include "jit/plan/planner.h"
 #include "jit/problem/problem_line.h"
 #include "jit/source/template_library.h"
+#include "tests/bench/cache/large.h"
+#include "tests/bench/cache/start.h"
 #include "tests/jit/fake_compiler.h"
 
 namespace gemmd::jit {
@@ -148,10 +153,17 @@ absl::Status Run(const std::string& nvrtc, const std::string& redis) {
 int main(int argc, char** argv) {
   if (auto code = gemmd::jit::RunIfCompileWorker(argc, argv)) return *code;
   if (argc < 2) {
-    std::fputs("Usage: cache_bench NVRTC_FOLDER [REDIS_ADDRESS]\n", stderr);
+    std::fputs(
+        "Usage: cache_bench NVRTC_FOLDER [REDIS_ADDRESS] | start NVRTC_FOLDER "
+        "| large FOLDER\n",
+        stderr);
     return 2;
   }
-  const absl::Status status = gemmd::jit::Run(argv[1], argc > 2 ? argv[2] : "");
+  const std::string first = argv[1], second = argc > 2 ? argv[2] : "";
+  const absl::Status status =
+      first == "large"   ? gemmd::jit::TimeLargeCache(second)
+      : first == "start" ? gemmd::jit::TimeStarts(second)
+                         : gemmd::jit::Run(first, second);
   if (status.ok()) return 0;
   absl::FPrintF(stderr, "cache_bench: %s\n", status.message());
   return 1;
