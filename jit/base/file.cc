@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
@@ -73,6 +75,29 @@ absl::StatusOr<std::string> ReadFileAt(int folder, const std::string& name,
         absl::StrCat("file has ", open.bytes, " bytes; limit: ", limit_bytes));
   }
   return ReadStart(open.file.get(), static_cast<size_t>(open.bytes));
+}
+
+void ReadStartsAt(
+    int folder, absl::Span<const std::string> names, size_t bytes,
+    absl::FunctionRef<void(size_t, absl::StatusOr<std::string>)> take) {
+  constexpr size_t kAtATime = 32;
+  for (size_t first = 0; first < names.size(); first += kAtATime) {
+    std::vector<absl::StatusOr<OpenFile>> files;
+    for (const std::string& name : names.subspan(first, kAtATime)) {
+      files.push_back(OpenFileAt(folder, name));
+      if (!files.back().ok()) continue;
+      posix_fadvise(files.back()->file.get(), 0, static_cast<off_t>(bytes),
+                    POSIX_FADV_WILLNEED);
+    }
+    for (size_t i = 0; i < files.size(); ++i) {
+      take(
+          first + i,
+          files[i].ok()
+              ? ReadStart(files[i]->file.get(),
+                          std::min(bytes, static_cast<size_t>(files[i]->bytes)))
+              : files[i].status());
+    }
+  }
 }
 
 absl::StatusOr<std::string> ReadStartAt(int folder, const std::string& name,

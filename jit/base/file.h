@@ -7,9 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace gemmd::jit {
 
@@ -45,6 +47,12 @@ absl::StatusOr<std::string> ReadFileAt(int folder, const std::string& name,
 // At most the first `bytes` of a file, otherwise as ReadFileAt.
 absl::StatusOr<std::string> ReadStartAt(int folder, const std::string& name,
                                         size_t bytes);
+
+// The same of many files of one folder, in order, each given to `take` with its
+// place in `names`; the disk is asked for several at a time.
+void ReadStartsAt(
+    int folder, absl::Span<const std::string> names, size_t bytes,
+    absl::FunctionRef<void(size_t, absl::StatusOr<std::string>)> take);
 
 // All bytes of `file`, which may be a pipe. Errors as those of ReadFileAt.
 absl::StatusOr<std::string> ReadAll(int file, int64_t limit_bytes);

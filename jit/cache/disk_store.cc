@@ -34,6 +34,15 @@ absl::StatusOr<CompiledKernel> Read(const UniqueFd& folder,
   return kernel;
 }
 
+absl::StatusOr<EntrySummary> SummaryOf(const std::string& key,
+                                       absl::string_view start) {
+  ASSIGN_OR_RETURN(EntrySummary summary, DecodeSummary(start));
+  if (summary.key != key) {
+    return absl::DataLossError("entry lies under another key");
+  }
+  return summary;
+}
+
 absl::Status ReadOnly() {
   return absl::PermissionDeniedError("this directory is only read");
 }
@@ -69,11 +78,21 @@ absl::StatusOr<EntrySummary> DiskStore::Summary(const std::string& key) const {
   ASSIGN_OR_RETURN(const UniqueFd folder, OpenEntries());
   ASSIGN_OR_RETURN(const std::string start,
                    ReadStartAt(folder.get(), key, kSummaryBytes));
-  ASSIGN_OR_RETURN(EntrySummary summary, DecodeSummary(start));
-  if (summary.key != key) {
-    return absl::DataLossError("entry lies under another key");
-  }
-  return summary;
+  return SummaryOf(key, start);
+}
+
+void DiskStore::Summaries(const std::vector<std::string>& keys,
+                          absl::FunctionRef<void(EntrySummary)> take) const {
+  for (const std::string& key : keys) CHECK(IsSha256Hex(key));
+  const absl::StatusOr<UniqueFd> folder = OpenEntries();
+  if (!folder.ok()) return;
+  ReadStartsAt(folder->get(), keys, kSummaryBytes,
+               [&](size_t i, const absl::StatusOr<std::string>& start) {
+                 if (!start.ok()) return;
+                 absl::StatusOr<EntrySummary> summary =
+                     SummaryOf(keys[i], *start);
+                 if (summary.ok()) take(*std::move(summary));
+               });
 }
 
 absl::Status DiskStore::Store(const CompiledKernel& kernel) {

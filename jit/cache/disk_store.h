@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "jit/base/file.h"
@@ -53,6 +54,10 @@ class DiskStore final : public Tier {
 
   // Reads no more than the start of the entry, and changes nothing.
   absl::StatusOr<EntrySummary> Summary(const std::string& key) const;
+
+  // The same of each of many entries, but for those that cannot be read.
+  void Summaries(const std::vector<std::string>& keys,
+                 absl::FunctionRef<void(EntrySummary)> take) const;
 
   // Afterwards readers find all of it, whatever crashes.
   absl::Status Store(const CompiledKernel& kernel) override;

@@ -1,6 +1,7 @@
 #include "jit/cache/local_tiers.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <utility>
 
@@ -121,18 +122,26 @@ std::vector<EntrySummary> LocalTiers::List(
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
 
   std::vector<EntrySummary> list;
-  for (const std::string& key : keys) {
-    if (list.size() >= limit) break;
-    if (const auto found = known.find(key); found != known.end()) {
-      list.push_back(Summarize(*found->second));
-      continue;
+  auto next = keys.begin();
+  while (list.size() < limit && next != keys.end()) {
+    // Some may be found to be damaged: then there is another turn.
+    const auto first = next;
+    next += std::min<ptrdiff_t>(static_cast<ptrdiff_t>(limit - list.size()),
+                                keys.end() - first);
+    std::map<std::string, EntrySummary> page;
+    std::vector<std::string> missing(first, next);
+    for (const auto& [key, kernel] : known) {
+      if (key >= *first && key <= *(next - 1)) page[key] = Summarize(*kernel);
     }
     for (const std::shared_ptr<DiskStore>& store : stores_) {
-      absl::StatusOr<EntrySummary> summary = store->Summary(key);
-      if (!summary.ok()) continue;
-      list.push_back(*std::move(summary));
-      break;
+      std::erase_if(missing, [&page](const std::string& key) {
+        return page.contains(key);
+      });
+      store->Summaries(missing, [&page](EntrySummary summary) {
+        page[summary.key] = std::move(summary);
+      });
     }
+    for (auto& [key, summary] : page) list.push_back(std::move(summary));
   }
   return list;
 }

@@ -33,14 +33,17 @@ void SourceIndex::Refresh() {
   if (!changed) return;
   std::map<std::string, Known> known;
   for (const std::shared_ptr<DiskStore>& store : stores_) {
-    for (const std::string& key : store->Keys()) {
+    std::vector<std::string> unknown;
+    for (std::string& key : store->Keys()) {
       if (const auto found = known_.find(key); found != known_.end()) {
         known.insert(*found);
-        continue;
+      } else {
+        unknown.push_back(std::move(key));
       }
-      const absl::StatusOr<EntrySummary> summary = store->Summary(key);
-      if (summary.ok()) known[key] = Intern(*summary);
     }
+    store->Summaries(unknown, [&](const EntrySummary& summary) {
+      known[summary.key] = Intern(summary);
+    });
   }
   known_ = std::move(known);
   by_source_.clear();

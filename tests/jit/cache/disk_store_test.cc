@@ -254,6 +254,24 @@ TEST_F(DiskStoreTest, ASummaryIsReadWithoutUsingTheEntry) {
   EXPECT_GT(fs::last_write_time(file), used);
 }
 
+TEST_F(DiskStoreTest, SummariesOfManyPassOverWhatCannotBeRead) {
+  DiskStore store = Open();
+  std::vector<std::string> keys = {std::string(64, '0')};  // Not there.
+  for (int i = 0; i < 100; ++i) {
+    const CompiledKernel kernel = FakeKernel(std::to_string(i));
+    ASSERT_TRUE(store.Store(kernel).ok());
+    keys.push_back(kernel.key);
+  }
+  fs::resize_file(Path("entries/" + keys[7]), 20);
+  fs::rename(Path("entries/" + keys[8]), Path("entries/" + keys[9]));
+  std::vector<std::string> read;
+  store.Summaries(
+      keys, [&](const EntrySummary& summary) { read.push_back(summary.key); });
+  keys.erase(keys.begin() + 7, keys.begin() + 10);
+  keys.erase(keys.begin());
+  EXPECT_EQ(read, keys);
+}
+
 // A writer that does not know the limit keeps to that of the directory.
 TEST_F(DiskStoreTest, TheDirectoryRemembersItsLimit) {
   ASSERT_TRUE(
