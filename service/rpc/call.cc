@@ -41,11 +41,11 @@ Call::~Call() {
   loop_.Remove(place_);
 }
 
-void Call::Open(std::shared_ptr<Connection> connection) {
+int64_t Call::Open(std::shared_ptr<Connection> connection) {
   connection_ = std::move(connection);
-  connection_->OpenCall();
   opened_ = loop_.now();
   place_ = loop_.Add(*this);
+  return connection_->OpenCall();
 }
 
 Async<absl::Status> Call::Take(Budget& budget, Budget::Account& account,
@@ -259,7 +259,9 @@ void Call::EndIfStalled() {
   const bool bulk = !reading || read_limit_ > kMaxSmallMessageBytes;
   const Budget& budget =
       reading ? connection_->requests() : connection_->responses();
-  const bool pressed = (bulk && budget.contended()) || runtime_.crowded();
+  // A client whose bytes wait to be read is in no hurry of its own.
+  const bool pressed = ((bulk && budget.contended()) || runtime_.crowded()) &&
+                       !(reading && connection_->unread());
   const absl::Duration patience = pressed
                                       ? runtime_.limits.pressed_stall_timeout
                                       : runtime_.limits.stall_timeout;

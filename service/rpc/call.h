@@ -48,8 +48,9 @@ class Call final : public Sweepable {
                           tag);
     });
   }
-  // After Accept: the call counts for its connection.
-  void Open(std::shared_ptr<Connection> connection);
+  // After Accept: the call counts for its connection. Returns how many calls
+  // that has with it.
+  int64_t Open(std::shared_ptr<Connection> connection);
 
   // Waits until `bytes` of a message that has not been read may be held; so a
   // client that sends before there is room is held up and not refused. They
@@ -109,7 +110,7 @@ class Call final : public Sweepable {
   std::string peer() const {
     return connection_ == nullptr ? "gone" : connection_->peer();
   }
-  Connection& connection() { return *connection_; }
+  Connection& connection() const { return *connection_; }
   engine::RequestContext request_context() const;
   // Calls `wake`, on the loop, when nobody waits for an answer any more: the
   // client has left or its deadline has passed. At once if that is so. Null

@@ -1,5 +1,6 @@
 #include "service/rpc/connection.h"
 
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -28,12 +29,14 @@ int64_t NowNs() {
 }  // namespace
 
 Connection::Connection(int64_t id, Socket socket, Budget& requests,
-                       Budget& responses, std::function<void()> overrun)
+                       Budget& responses, CallCount& all_calls,
+                       std::function<void()> overrun)
     : identity_(absl::StrCat("connection-", id)),
       peer_(std::move(socket.peer)),
       fd_(std::move(socket.fd)),
       requests_(requests),
       responses_(responses),
+      all_calls_(all_calls),
       on_overrun_(std::move(overrun)),
       last_change_ns_(NowNs()) {
   std::lock_guard lock(mutex_);
@@ -49,12 +52,15 @@ int64_t Connection::OpenCall() {
   used_ = true;
   last_change_ns_ = NowNs();
   const int64_t calls = ++calls_;
+  waiting_calls_.Take(1);
+  all_calls_.Open();
   return calls;
 }
 
 void Connection::CloseCall() {
   last_change_ns_ = NowNs();
   --calls_;
+  all_calls_.Close();
 }
 
 void Connection::BeginRead(int64_t limit, int64_t announced) {
@@ -118,6 +124,24 @@ void Connection::Overrun() {
   }
 }
 
-void Connection::Cut() { shutdown(fd_.get(), SHUT_RDWR); }
+void Connection::Look(absl::Span<const char> bytes) {
+  const int64_t begun = frames_.Count(bytes);
+  if (begun == 0) return;
+  if (std::exchange(emptied_, all_calls_.emptied()) != emptied_) {
+    waiting_calls_.Clear();
+  }
+  const int64_t own = calls_ + waiting_calls_.Add(begun);
+  if (!all_calls_.Begin(begun, own)) MakeDeaf();
+}
+
+bool Connection::unread() const {
+  int bytes = 0;
+  return ioctl(fd_.get(), FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+void Connection::Cut() {
+  MakeDeaf();  // What has arrived already is not read either.
+  shutdown(fd_.get(), SHUT_RDWR);
+}
 
 }  // namespace gemmd::rpc

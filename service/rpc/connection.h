@@ -17,6 +17,8 @@
 #include "absl/base/thread_annotations.h"
 #include "jit/base/file.h"
 #include "service/rpc/budget.h"
+#include "service/rpc/call_count.h"
+#include "service/rpc/frame_counter.h"
 #include "service/rpc/traffic.h"
 
 namespace gemmd::rpc {
@@ -32,10 +34,10 @@ class Connection final : public Traffic {
     std::string peer;  // "ipv4:127.0.0.1:4242", "unix:7".
   };
 
-  // Both budgets outlive the connection. `overrun` is called, on a thread of
-  // gRPC, when calls must be ended because too much has arrived.
+  // Both budgets and the count outlive the connection. `overrun` is called, on
+  // a thread of gRPC, when calls must be ended because too much has arrived.
   Connection(int64_t id, Socket socket, Budget& requests, Budget& responses,
-             std::function<void()> overrun);
+             CallCount& all_calls, std::function<void()> overrun);
   Connection(const Connection&) = delete;
   ~Connection();
 
@@ -63,8 +65,12 @@ class Connection final : public Traffic {
   // More has arrived than its calls may read: those that read must end.
   bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
 
+  // Whether bytes have come that the daemon has not read.
+  bool unread() const;
   // Ends the connection, with all its calls.
   void Cut();
+
+  void Look(absl::Span<const char> bytes) override;
 
  private:
   void Overrun() override;
@@ -80,14 +86,19 @@ class Connection final : public Traffic {
   const jit::UniqueFd fd_;
   Budget& requests_;
   Budget& responses_;
+  CallCount& all_calls_;
   const std::function<void()> on_overrun_;
   Budget::Account request_account_;
   Budget::Account response_account_;
 
   std::atomic<int64_t> calls_ = 0;
+  Tally waiting_calls_;  // Begun, and not handed out by gRPC.
   std::atomic<bool> used_ = false;
   std::atomic<int64_t> last_change_ns_;
   std::atomic<bool> overrun_ = false;
+
+  FrameCounter frames_;  // Of the thread that reads, as
+  int64_t emptied_ = 0;  // how often no call waited when it last looked.
 
   std::mutex mutex_;
   int64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -8,8 +8,9 @@ namespace gemmd::rpc {
 namespace {
 
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(250);
-// Between two sweeps of a loop that is not stopped.
-constexpr absl::Duration kLongestPause = absl::Seconds(1);
+// Between two sweeps of a loop that keeps up; for what lasts longer clients
+// are not to blame.
+constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 
 // Sweeps once, on the loop, and frees itself.
 class SweepOnce final : public Event {
@@ -36,20 +37,33 @@ void Sleep::await_suspend(std::coroutine_handle<> handle) {
              static_cast<Event*>(this));
 }
 
-void EventLoop::Start(std::function<void()> start) {
+void EventLoop::Start(std::function<void()> start,
+                      std::function<void()> caught_up) {
+  caught_up_ = std::move(caught_up);
   thread_ = std::thread([this, start = std::move(start)] {
     start();
-    SweepLater();
+    TickAfter(kSweepInterval);
     void* tag;
     bool ok;
     while (queue_->Next(&tag, &ok)) static_cast<Event*>(tag)->Complete(ok);
   });
 }
 
-void EventLoop::SweepLater() {
+// The tick after a sweep comes at once: behind all events that there are.
+void EventLoop::Tick() {
+  has_swept_ = !has_swept_;
+  if (has_swept_) {
+    Sweep();
+    return TickAfter(absl::ZeroDuration());
+  }
+  if (caught_up_) caught_up_();
+  TickAfter(kSweepInterval);
+}
+
+void EventLoop::TickAfter(absl::Duration time) {
   std::lock_guard lock(mutex_);
   if (stopping_) return;
-  ticker_.alarm.Set(queue(), absl::ToChronoTime(absl::Now() + kSweepInterval),
+  ticker_.alarm.Set(queue(), absl::ToChronoTime(absl::Now() + time),
                     static_cast<Event*>(&ticker_));
 }
 

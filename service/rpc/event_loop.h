@@ -93,8 +93,10 @@ class EventLoop {
   // After the server and all calls of this loop have ended.
   ~EventLoop();
 
-  // Polls on a new thread, which runs `start` first.
-  void Start(std::function<void()> start);
+  // Polls on a new thread, which runs `start` first, and `caught_up` soon after
+  // each sweep, when all has been dealt with that had happened before it.
+  void Start(std::function<void()> start,
+             std::function<void()> caught_up = nullptr);
 
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
@@ -108,8 +110,8 @@ class EventLoop {
   void SweepSoon();
 
   // A clock that goes on with each sweep: exact enough for limits of seconds,
-  // and free of charge. It leaves out what the whole process was stopped for,
-  // which is no fault of clients. On the loop.
+  // and free of charge. It goes slower while the process is stopped or does not
+  // keep up, which is no fault of clients. On the loop.
   absl::Time now() const { return now_; }
 
  private:
@@ -117,21 +119,21 @@ class EventLoop {
   // time costs small requests a fifth of their time.
   struct Ticker final : Event {
     explicit Ticker(EventLoop& loop) : loop(loop) {}
-    void Complete(bool) override {
-      loop.Sweep();
-      loop.SweepLater();
-    }
+    void Complete(bool) override { loop.Tick(); }
 
     EventLoop& loop;
     grpc::Alarm alarm;
   };
 
-  void SweepLater();
+  void Tick();
+  void TickAfter(absl::Duration time);
 
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Ticker ticker_{*this};
+  bool has_swept_ = false;  // By the last tick.
+  std::function<void()> caught_up_;
   std::list<Sweepable*> swept_;
   absl::Time now_ = absl::Now();
   absl::Time swept_at_ = now_;

@@ -72,7 +72,7 @@ void Watch(int epoll, int fd, uint32_t events, uint64_t data) {
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(
     const std::vector<std::string>& addresses, Options options,
-    Budget& requests, Budget& responses) {
+    Budget& requests, Budget& responses, CallCount& calls) {
   std::vector<ListeningSocket> sockets;
   for (const std::string& address : addresses) {
     ASSIGN_OR_RETURN(ListeningSocket socket, ListeningSocket::Bind(address));
@@ -82,14 +82,15 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(
     return absl::InvalidArgumentError("no address to listen on");
   }
   return std::unique_ptr<Listener>(new Listener(
-      std::move(sockets), std::move(options), requests, responses));
+      std::move(sockets), std::move(options), requests, responses, calls));
 }
 
 Listener::Listener(std::vector<ListeningSocket> sockets, Options options,
-                   Budget& requests, Budget& responses)
+                   Budget& requests, Budget& responses, CallCount& calls)
     : options_(std::move(options)),
       requests_(requests),
       responses_(responses),
+      calls_(calls),
       sockets_(std::move(sockets)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -219,7 +220,7 @@ void Listener::Add(jit::UniqueFd fd) {
   auto connection = std::make_shared<Connection>(
       next_id_++,
       Connection::Socket{.fd = std::move(fd), .peer = PeerOf(own_fd)},
-      requests_, responses_, [this] {
+      requests_, responses_, calls_, [this] {
         overrun_ = true;
         Wake();
       });
@@ -228,6 +229,7 @@ void Listener::Add(jit::UniqueFd fd) {
     std::lock_guard lock(mutex_);
     connections_[grpc_fd] = std::move(connection);
   }
+  calls_.Connect();
   // Both ends of the socket are shut when gRPC closes it.
   Watch(epoll_.get(), own_fd, EPOLLET, Pack(kConnection, grpc_fd));
   options_.serve(grpc_fd);
@@ -242,6 +244,7 @@ void Listener::Remove(int grpc_fd) {
     connection = std::move(found->second);
     connections_.erase(found);
   }
+  calls_.Disconnect();
   StopCounting(grpc_fd);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->fd(), nullptr);
   if (options_.ended) options_.ended(connection->identity());

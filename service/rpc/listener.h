@@ -35,11 +35,11 @@ class Listener {
     std::function<void()> overrun;
   };
 
-  // Both budgets outlive the connections. INVALID_ARGUMENT or UNAVAILABLE as
-  // ListeningSocket::Bind.
+  // Both budgets and the count outlive the connections. INVALID_ARGUMENT or
+  // UNAVAILABLE as ListeningSocket::Bind.
   static absl::StatusOr<std::unique_ptr<Listener>> Create(
       const std::vector<std::string>& addresses, Options options,
-      Budget& requests, Budget& responses);
+      Budget& requests, Budget& responses, CallCount& calls);
   // After gRPC has closed its connections.
   ~Listener();
 
@@ -56,7 +56,7 @@ class Listener {
 
  private:
   Listener(std::vector<ListeningSocket> sockets, Options options,
-           Budget& requests, Budget& responses);
+           Budget& requests, Budget& responses, CallCount& calls);
 
   void Serve();
   void Accept(int listening_fd);
@@ -69,6 +69,7 @@ class Listener {
   const Options options_;
   Budget& requests_;
   Budget& responses_;
+  CallCount& calls_;
   std::vector<std::string> addresses_;
   std::vector<ListeningSocket> sockets_;  // Of the thread, once it runs.
   jit::UniqueFd epoll_;

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "service/engine/engine.h"
 #include "service/rpc/budget.h"
+#include "service/rpc/call_count.h"
 #include "service/rpc/health_state.h"
 #include "service/rpc/limits.h"
 
@@ -35,6 +36,12 @@ struct Counters {
   std::atomic<int64_t> sent_bytes = 0;
 };
 
+// Calls that clients may have begun, admitted or not, are so many times those
+// that may run; who begins more is cut off.
+inline constexpr int64_t kLawless = 2;
+// Every connection may have so many calls, however many connections there are.
+inline constexpr int64_t kLeastCallsPerConnection = 16;
+
 struct Runtime {
   Runtime(engine::Engine& engine, ServerFacts facts, Limits limits)
       : engine(engine),
@@ -42,10 +49,13 @@ struct Runtime {
         limits(limits),
         requests("requests", limits.max_in_flight_bytes, limits.share_bytes()),
         responses("responses", limits.max_in_flight_bytes,
-                  limits.share_bytes()) {}
+                  limits.share_bytes()),
+        calls({.all = kLawless * limits.max_calls,
+               .connection = kLawless * limits.max_calls_per_connection,
+               .connection_least = kLeastCallsPerConnection}) {}
 
   // Whether calls are many enough for silent ones to be in the way.
-  bool crowded() const { return calls > limits.max_calls / 2; }
+  bool crowded() const { return calls.begun() > limits.max_calls / 2; }
 
   engine::Engine& engine;
   const ServerFacts facts;
@@ -53,7 +63,8 @@ struct Runtime {
   const absl::Time started = absl::Now();
   Budget requests;
   Budget responses;
-  std::atomic<int64_t> calls = 0;  // That run.
+  CallCount calls;
+  std::atomic<int64_t> places = 0;  // Of calls that were admitted.
   Counters counters;
   Health health;
 };

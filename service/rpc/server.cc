@@ -24,11 +24,6 @@ namespace {
 
 // gRPC holds message sizes in an int.
 constexpr int64_t kMaxReceiveBytes = std::numeric_limits<int>::max();
-// A connection whose client does not keep to the limit of calls that it was
-// told is ended with this many times as many.
-constexpr int64_t kLawless = 4;
-// Every connection may have so many calls, however many connections there are.
-constexpr int64_t kLeastCallsPerConnection = 16;
 // For the last answers to reach their clients.
 constexpr absl::Duration kDeliveryTime = absl::Milliseconds(200);
 // For clients to close connections that are told to end.
@@ -78,6 +73,21 @@ void SetLimits(const Limits& limits, grpc::ServerBuilder& builder) {
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 }
 
+// Where calls come in. Used on its loop.
+struct Door final : Sweepable {
+  explicit Door(std::unique_ptr<grpc::ServerCompletionQueue> queue)
+      : loop(std::move(queue)) {}
+
+  void Sweep() override { asked_until_sweep = asked; }
+  // Once the loop has caught up with the sweep: whether gRPC, asked for a call
+  // before it, had none. It gives what it has at once.
+  bool NoCallWaits() const { return asked == asked_until_sweep; }
+
+  EventLoop loop;
+  int64_t asked = 0;  // So often was gRPC asked for a call.
+  int64_t asked_until_sweep = 0;
+};
+
 }  // namespace
 
 class Server::Impl {
@@ -95,10 +105,11 @@ class Server::Impl {
   absl::Status Bind();
   void StartProbing();
   // Accepts one call, sees to the next one, and answers.
-  Task Serve(EventLoop& loop);
+  Task Serve(Door& door);
   Async<absl::Status> Answer(Call& call);
-  // RESOURCE_EXHAUSTED when there are too many calls already.
-  absl::Status AdmitCall(Call& call);
+  // Takes a place for a call whose connection has `calls` with it.
+  // RESOURCE_EXHAUSTED when those are more than its share.
+  absl::Status TakePlace(int64_t calls);
 
   const Options options_;
   Runtime runtime_;
@@ -108,7 +119,7 @@ class Server::Impl {
   std::atomic<int64_t> next_id_ = 0;
 
   grpc::AsyncGenericService generic_;
-  std::vector<std::unique_ptr<EventLoop>> loops_;
+  std::vector<std::unique_ptr<Door>> doors_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Listener> listener_;
   std::vector<std::string> addresses_;
@@ -122,8 +133,15 @@ absl::Status Server::Impl::Start() {
   CHECK(options_.limits.max_message_bytes <= kMaxReceiveBytes);
   RETURN_IF_ERROR(Bind());
   StartProbing();
-  for (auto& loop : loops_) {
-    loop->Start([this, loop = loop.get()] { Serve(*loop); });
+  for (auto& door : doors_) {
+    door->loop.Start(
+        [this, door = door.get()] {
+          door->loop.Add(*door);
+          Serve(*door);
+        },
+        [this, door = door.get()] {
+          if (door->NoCallWaits()) runtime_.calls.NoneWaits();
+        });
   }
   listener_->Start();
   return absl::OkStatus();
@@ -149,9 +167,9 @@ absl::Status Server::Impl::Bind() {
                             },
                         .overrun =
                             [this] {
-                              for (auto& loop : loops_) loop->SweepSoon();
+                              for (auto& door : doors_) door->loop.SweepSoon();
                             }},
-                       runtime_.requests, runtime_.responses));
+                       runtime_.requests, runtime_.responses, runtime_.calls));
   addresses_ = listener_->addresses();
   grpc::ServerBuilder builder;
   SetLimits(options_.limits, builder);
@@ -159,7 +177,7 @@ absl::Status Server::Impl::Bind() {
   // messages that are never joined.
   builder.RegisterAsyncGenericService(&generic_);
   for (int i = 0; i < options_.loops; ++i) {
-    loops_.push_back(std::make_unique<EventLoop>(builder.AddCompletionQueue()));
+    doors_.push_back(std::make_unique<Door>(builder.AddCompletionQueue()));
   }
   server_ = builder.BuildAndStart();
   CHECK(server_ != nullptr);
@@ -199,30 +217,33 @@ void Server::Impl::StartProbing() {
       devices);
 }
 
-Task Server::Impl::Serve(EventLoop& loop) {
+Task Server::Impl::Serve(Door& door) {
   if (!live_.Add()) co_return;
   {
-    Call call(loop, absl::StrFormat("%s-%06x", boot_, next_id_++), runtime_);
+    ++door.asked;
+    Call call(door.loop, absl::StrFormat("%s-%06x", boot_, next_id_++),
+              runtime_);
     const bool accepted = co_await call.Accept(generic_);
     if (!accepted) {  // Shutting down.
       live_.Remove();
       co_return;
     }
-    Serve(loop);
+    Serve(door);
     auto connection = listener_->Find(call.transport());
     absl::Status status = absl::CancelledError("the connection has ended");
+    bool has_place = false;
     const absl::Time start = absl::Now();
-    ++runtime_.calls;
     if (connection != nullptr) {
-      call.Open(std::move(connection));
-      status = co_await Answer(call);
+      status = TakePlace(call.Open(std::move(connection)));
+      has_place = status.ok();
+      if (has_place) status = co_await Answer(call);
       call.HoldRequests(0);
     }
     const absl::Duration duration = absl::Now() - start;
     co_await call.Finish(status);
     co_await call.Done();
     if (!call.TrueStatus(status).ok()) call.Undo();
-    --runtime_.calls;
+    if (has_place) --runtime_.places;
     // Only now is it known whether the client was there to be answered.
     if (!status.ok() || !call.ended().ok()) {
       LogFailure(call, call.TrueStatus(status), duration);
@@ -235,7 +256,6 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
   if (runtime_.health.shutting_down()) {
     co_return absl::UnavailableError("the daemon is shutting down");
   }
-  CO_RETURN_IF_ERROR(AdmitCall(call));
   const Handler handler = FindHandler(call.method());
   if (handler == nullptr) {
     co_return absl::UnimplementedError(
@@ -245,13 +265,10 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
   co_return status;
 }
 
-absl::Status Server::Impl::AdmitCall(Call& call) {
+absl::Status Server::Impl::TakePlace(int64_t calls) {
   const Limits& limits = options_.limits;
-  const int64_t calls = call.connection().calls();
-  if (calls > kLawless * limits.max_calls_per_connection) {
-    call.connection().Cut();
-  }
-  // Connections share the places, so that a few cannot take all of them.
+  // Connections share the places, so that a few cannot take all of them, and
+  // whatever others hold, each has some.
   const int64_t fair = std::max<int64_t>(
       kLeastCallsPerConnection,
       limits.max_calls / std::max<int64_t>(1, listener_->connection_count()));
@@ -260,10 +277,13 @@ absl::Status Server::Impl::AdmitCall(Call& call) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the connection has ", most, " calls, its share. Try again later."));
   }
-  if (runtime_.calls > kLawless * limits.max_calls) {
+  const int64_t places = ++runtime_.places;
+  if (places > limits.max_calls && calls > kLeastCallsPerConnection) {
+    --runtime_.places;
     return absl::ResourceExhaustedError(
-        absl::StrCat("the daemon serves ", kLawless * limits.max_calls,
-                     " calls, its limit. Try again later."));
+        absl::StrCat("the daemon serves ", limits.max_calls,
+                     " calls (--max-calls) and this connection has ",
+                     kLeastCallsPerConnection, " of them. Try again later."));
   }
   return absl::OkStatus();
 }
@@ -277,7 +297,7 @@ bool Server::Impl::Drain() {
   // A socket that is closed before it has read everything takes with it what
   // its client has not read: answers get time to arrive before connections
   // are closed. Each loop always has one call that it waits for.
-  const bool answered = live_.WaitForAtMost(static_cast<int64_t>(loops_.size()),
+  const bool answered = live_.WaitForAtMost(static_cast<int64_t>(doors_.size()),
                                             options_.drain_timeout);
   if (answered) absl::SleepFor(kDeliveryTime);
   // Nobody waits for a kernel any more, or may wait any longer.
@@ -290,7 +310,7 @@ bool Server::Impl::Drain() {
   server_->Shutdown(absl::ToChronoTime(last));
   live_.CloseAndWait();
   listener_.reset();
-  loops_.clear();
+  doors_.clear();
   server_.reset();
   return probes_ended_;
 }

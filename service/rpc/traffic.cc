@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "jit/base/status.h"
 
 namespace gemmd::rpc {
@@ -42,6 +44,21 @@ class SlotUse {
 
 using ReceiveFunction = ssize_t (*)(int, msghdr*, int);
 using SendFunction = ssize_t (*)(int, const msghdr*, int);
+
+// Whether the peer may go on; else nobody shall see what came.
+bool TakeIn(Traffic& traffic, const msghdr& message, int64_t bytes) {
+  int64_t left = bytes;
+  for (size_t i = 0; left > 0; ++i) {
+    const iovec& part = message.msg_iov[i];
+    const int64_t size = std::min<int64_t>(left, part.iov_len);
+    traffic.Look(
+        {static_cast<const char*>(part.iov_base), static_cast<size_t>(size)});
+    left -= size;
+  }
+  if (traffic.deaf()) return false;
+  traffic.Received(bytes);
+  return true;
+}
 
 template <typename Function>
 Function Next(const char* name) {
@@ -82,8 +99,9 @@ extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
   const ssize_t bytes = next(fd, message, flags);
   if (traffic != nullptr && bytes > 0) {
     const int error = errno;
-    traffic->Received(bytes);
-    errno = error;
+    const bool heard = TakeIn(*traffic, *message, bytes);
+    errno = heard ? error : ECONNRESET;
+    if (!heard) return -1;
   }
   return bytes;
 }

@@ -11,6 +11,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/types/span.h"
+
 namespace gemmd::rpc {
 
 // Descriptors from here on are not counted.
@@ -23,6 +25,9 @@ class Traffic {
   int64_t sent() const { return sent_.load(std::memory_order_relaxed); }
 
   void Received(int64_t bytes);
+  // The bytes themselves, in order, before they are counted. On one thread at
+  // a time.
+  virtual void Look(absl::Span<const char> bytes) = 0;
   void Sent(int64_t bytes) {
     sent_.fetch_add(bytes, std::memory_order_relaxed);
   }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "absl/strings/string_view.h"
+
 namespace gemmd::rpc {
 namespace {
 
@@ -16,11 +18,12 @@ class ConnectionTest : public ::testing::Test {
     other_ = jit::UniqueFd(fds[1]);
     connection_ = std::make_unique<Connection>(
         1, Connection::Socket{.fd = jit::UniqueFd(fds[0]), .peer = "test"},
-        requests_, responses_, [this] { ++overruns_; });
+        requests_, responses_, calls_, [this] { ++overruns_; });
   }
 
   Budget requests_{"requests", 16 * kMiB, 8 * kMiB};
   Budget responses_{"responses", 16 * kMiB, 8 * kMiB};
+  CallCount calls_{{.all = 100, .connection = 50, .connection_least = 5}};
   int overruns_ = 0;
   jit::UniqueFd other_;
   std::unique_ptr<Connection> connection_;
@@ -81,6 +84,40 @@ TEST_F(ConnectionTest, GivesBackWhatItHeldWhenItEnds) {
   EXPECT_GT(requests_.held_bytes(), 0);
   connection_.reset();
   EXPECT_EQ(requests_.held_bytes(), 0);
+}
+
+TEST_F(ConnectionTest, OneThatBeginsTooManyCallsIsNotListenedTo) {
+  connection_->Look(absl::string_view("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+  const auto begin = [&](int stream) {
+    const char header[] = {0,
+                           0,
+                           0,
+                           1,
+                           0,
+                           0,
+                           0,
+                           static_cast<char>(stream >> 8),
+                           static_cast<char>(stream)};
+    connection_->Look(header);
+  };
+  for (int i = 0; i < 50; ++i) begin(2 * i + 1);
+  EXPECT_FALSE(connection_->deaf());
+  // Those that were handed out, and are over, do not count;
+  connection_->OpenCall();
+  connection_->CloseCall();
+  begin(101);
+  EXPECT_FALSE(connection_->deaf());
+  // neither do those that cannot be waiting.
+  calls_.NoneWaits();
+  for (int i = 0; i < 50; ++i) begin(2 * i + 103);
+  EXPECT_FALSE(connection_->deaf());
+  begin(203);
+  EXPECT_TRUE(connection_->deaf());
+}
+
+TEST_F(ConnectionTest, OneThatIsCutIsNotListenedTo) {
+  connection_->Cut();
+  EXPECT_TRUE(connection_->deaf());
 }
 
 TEST_F(ConnectionTest, WhatHttpAddsDoesNotAddUp) {

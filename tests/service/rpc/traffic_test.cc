@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <string>
+
 #include "jit/base/file.h"
 
 namespace gemmd::rpc {
@@ -12,7 +14,13 @@ namespace {
 class Counted final : public Traffic {
  public:
   void Allow(int64_t received) { Traffic::Allow(received); }
+  void Look(absl::Span<const char> bytes) override {
+    seen.assign(bytes.data(), bytes.size());
+    if (seen == dislike) MakeDeaf();
+  }
   int overruns = 0;
+  std::string seen;
+  std::string dislike;
 
  private:
   void Overrun() override {
@@ -60,6 +68,20 @@ TEST_F(TrafficTest, CountsWhatPassesUntilItIsStopped) {
   StopCounting(here_.get());
   EXPECT_EQ(Send(here_.get(), 10), 10);
   EXPECT_EQ(traffic.sent(), 10);
+}
+
+TEST_F(TrafficTest, LooksAtWhatArrivesBeforeAnybodyElse) {
+  Counted traffic;
+  traffic.Allow(1000);
+  StartCounting(here_.get(), traffic);
+  EXPECT_EQ(send(there_.get(), "some bytes", 10, 0), 10);
+  EXPECT_EQ(Receive(here_.get()), 10);
+  EXPECT_EQ(traffic.seen, "some bytes");
+  traffic.dislike = "bad";
+  EXPECT_EQ(send(there_.get(), "bad", 3, 0), 3);
+  EXPECT_EQ(Receive(here_.get()), -1);
+  EXPECT_EQ(errno, ECONNRESET);
+  StopCounting(here_.get());
 }
 
 TEST_F(TrafficTest, OneThatSendsTooMuchIsNotListenedTo) {
