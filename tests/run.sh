@@ -101,6 +101,9 @@ suite conformance-suite python3 tests/tally.py unittest tests/conformance \
 suite conformance tests/with_daemon.sh "$build" \
   python3 -m conformance --subset ci --device host --jobs 2 \
   --json "$logs/conformance.json"
+for limits in tight default; do
+  suite "soak-$limits" "$build/tests/integration/soak" 75 "$limits"
+done
 suite tidy python3 tests/tally.py unittest tests/tidy
 suite deploy python3 tests/tally.py unittest tests/deploy
 check pip-install tests/clients/python/pip_install.sh "$logs/site"
