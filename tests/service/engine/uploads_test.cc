@@ -1,7 +1,9 @@
 // Uploads: old elements or new ones, never a mix.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/service/gate.h"
@@ -161,6 +163,51 @@ TEST_F(UploadsTest, EndWhenTheirClientDoesNotWaitForTheTurn) {
   gate_.Open();
   EXPECT_TRUE(product.Wait().ok());
   EXPECT_EQ(engine_.Elements(from), All(0));
+}
+
+// A lane's work is enqueued, not done, when Multiply returns.
+TEST_F(UploadsTest, NobodyReadsWhatALaneMayStillWrite) {
+  Gate working;
+  hooks_->synchronize = [&] {
+    working.Pass();
+    return absl::OkStatus();
+  };
+  const auto from = engine_.Tensor();
+  const auto to = engine_.Tensor();
+  ASSERT_TRUE(engine_.Multiply(TestEngine::Copy(from, to)).Wait().ok());
+  const int before = working.arrived();
+  working.Close();
+  auto product = engine_.Multiply(TestEngine::Copy(from, to));
+  ASSERT_TRUE(working.WaitForArrivals(before + 1));
+  auto download = engine_.Download(to);
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_FALSE(product.there());
+  EXPECT_FALSE(download.there());
+  working.Open();
+  EXPECT_TRUE(product.Wait().ok());
+  EXPECT_TRUE(download.Wait().ok());
+}
+
+TEST_F(UploadsTest, AProductThatIsCancelledWhileItsOperandsGoIsNotLaunched) {
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  hooks_->upload = [&] {
+    *cancelled = true;
+    return absl::OkStatus();
+  };
+  const std::string bytes(1000, '\0');
+  Product product = {.problem = TestEngine::Problem(), .d_pitch_bytes = 12};
+  product.a = {.pieces = {absl::string_view(bytes).substr(0, 16)},
+               .pitch_bytes = 8};
+  product.b = {.pieces = {absl::string_view(bytes).substr(0, 24)},
+               .pitch_bytes = 6};
+  hooks_->multiply = [this](const auto&, const auto&) {
+    gate_.Pass();
+    return absl::OkStatus();
+  };
+  const auto result =
+      engine_.Multiply(product, 0, {.cancelled = cancelled}).Wait();
+  EXPECT_EQ(result.status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(gate_.arrived(), 0);
 }
 
 }  // namespace
