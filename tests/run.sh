@@ -99,7 +99,7 @@ suite gemmctl python3 tests/tally.py unittest tests/clients/gemmctl \
 suite conformance-suite python3 tests/tally.py unittest tests/conformance \
   tests/clients/python
 suite conformance tests/with_daemon.sh "$build" \
-  python3 -m conformance --subset ci --device host --jobs 2 \
+  python3 -m conformance --subset ci --device host --jobs 2 --hopper \
   --json "$logs/conformance.json"
 for limits in tight default; do
   suite "soak-$limits" "$build/tests/integration/soak" 75 "$limits"

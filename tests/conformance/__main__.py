@@ -30,6 +30,9 @@ def _arguments():
                              "full")
     parser.add_argument("--only", default="", metavar="TEXT",
                         help="run the cases whose name contains TEXT")
+    parser.add_argument("--hopper", action="store_true",
+                        help="fail where sums have not the bits of Hopper's "
+                             "tensor cores although these are known")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(),
                         help="processes; default: one per core")
     parser.add_argument("--json", metavar="FILE",
@@ -96,7 +99,8 @@ def main():
         print(f"no daemon at {arguments.target}: {error}", file=sys.stderr)
         return 3
     options = suite.Options(arguments.target, arguments.device,
-                            arguments.subset, arguments.only, arguments.jobs)
+                            arguments.subset, arguments.only, arguments.jobs,
+                            arguments.hopper)
     found, failures = [], 0
     for some in suite.run(options):
         found += some

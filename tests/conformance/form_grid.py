@@ -1,15 +1,13 @@
 """Every form x layout x type and order of D, on the fills of form_fills.
 
-A unit is one form with one layout of A and B. Where the arithmetic of the
-tensor core is known, and the kernel says that it does not split k, results in
-float32 are compared bit by bit with it.
+A unit is one form with one layout of A and B.
 """
 
 import itertools
 
 import numpy as np
 
-from . import form_fills, forms, requests, results, tensor_core
+from . import form_fills, forms, requests, results
 from .shapes import Shape
 
 LAYOUTS = ("rr", "rc", "cr", "cc")  # Orders of A and B.
@@ -19,8 +17,6 @@ _SHAPES = (
     Shape(64, 256, 64), Shape(257, 40, 520), Shape(16, 300, 1024),
     Shape(300, 8, 72), Shape(1, 129, 500), Shape(200, 1, 31),
 )
-# Bits of matrices of this size are computed in a second or so.
-_BIT_SHAPES = (Shape(33, 48, 32), Shape(65, 40, 250), Shape(24, 136, 900))
 _PADDINGS = ((0, 0, 0, 0), (3, 0, 0, 0), (0, 5, 0, 1), (8, 8, 8, 8),
              (0, 0, 1, 7), (1, 2, 3, 4))
 # alpha, beta; where D is s32 only those of 0 and 1.
@@ -52,8 +48,6 @@ class Unit:
             yield from self._coordinates()
         if self._form.sums != "s32":
             yield from self._bounds()
-            if tensor_core.knows(self._form):
-                yield from self._bits()
 
     def _name(self, check, shape, output, order):
         return (f"{check} {self._form.name} {self._layout}{order} {output} "
@@ -132,18 +126,3 @@ class Unit:
             yield results.within(
                 self._name(kind, shape, output, "r"), answer.d, expected,
                 forms.result_bound(expected, error, output))
-
-    def _bits(self):
-        if not self._device.startswith("cuda"):
-            return
-        for shape, kind in itertools.product(
-                _BIT_SHAPES[:1] if self._ci else _BIT_SHAPES,
-                form_fills.RANDOM):
-            a, b = form_fills.random(self._form, shape, kind)
-            answer = self._multiply(a, b, "f32", "r")
-            if "split" in answer.kernel:
-                continue
-            expected = tensor_core.sums(self._form, a, b).astype(np.float32)
-            yield results.same_bits(
-                self._name(f"bits {kind}", shape, "f32", "r"),
-                answer.d + np.float32(0), expected + np.float32(0))

@@ -61,6 +61,8 @@ class Answer(NamedTuple):
     auxiliary: Optional[np.ndarray]
     amax: Optional[float]
     kernel: str
+    arithmetic: int = 0  # gemmd.v1.SumArithmetic.
+    splits: int = 0  # Parts of k.
 
 
 def _lines(array, order):
@@ -210,4 +212,5 @@ def multiply(target, device, product) -> Answer:
         auxiliary = _decode(response.auxiliary, shape, product.output,
                             product.order, 0)
     return Answer(d, auxiliary, response.amax if response.HasField("amax")
-                  else None, response.execution.kernel)
+                  else None, response.execution.kernel,
+                  response.execution.arithmetic, response.execution.splits)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import gemmd
 
-from . import (form_grid, form_probes, forms, grid, probes, refusals,
-               requests, residency, results, semantics, shapes)
+from . import (bits, form_grid, form_probes, forms, grid, probes, refusals,
+               requests, residency, results, semantics, shapes, tensor_core)
 
 assert semantics and residency  # Imported for the probes they register.
 
@@ -21,6 +21,8 @@ class Options(NamedTuple):
     subset: str = "full"
     only: str = ""  # Runs only cases whose name contains it.
     jobs: int = 1
+    # Sums must have Hopper's bits wherever its arithmetic is known.
+    hopper: bool = False
 
 
 def units(options):
@@ -35,6 +37,10 @@ def units(options):
              for kind in probes.kinds(options.subset)]
     work += [(1 << 20, run_form, (form, layout)) for form in forms.FORMS
              for layout in form_grid.LAYOUTS]
+    work += [(1 << 19, run_bits, (name, layout))
+             for number, (name, form) in enumerate(forms.FORMS.items())
+             if tensor_core.knows(form)
+             for layout in _layouts(options.subset, number)]
     work += [(1 << 20, run_form_probe, (name, form))
              for name, (_, named) in form_probes.PROBES.items()
              for form in named]
@@ -85,6 +91,19 @@ def run_form(client, options, form, layout):
     unit = form_grid.Unit(options.target, options.device, form, layout,
                           options.subset)
     return _collect(options, f"form {form} {layout}", unit.run())
+
+
+def _layouts(subset, number):
+    """All, or in ci one a form, which form_grid uses too."""
+    if subset == "full":
+        return form_grid.LAYOUTS
+    return form_grid.LAYOUTS[number % 4:][:1]
+
+
+def run_bits(client, options, form, layout):
+    unit = bits.Unit(options.target, options.device, form, layout,
+                     options.subset, options.hopper)
+    return _collect(options, f"bits {form} {layout}", unit.run())
 
 
 def run_form_probe(client, options, name, form):

@@ -7,6 +7,10 @@ accumulator. The exponent of a product is the sum of those of its factors: it
 is not normalised, and a subnormal factor has the least exponent of its type.
 Found by experiment on an H200 and confirmed there, also on the vendor's
 kernels, for all forms below.
+
+What kernels make of it: fp8 sums of one stage, 128 k, are promoted to float32;
+float32 is six products of bfloat16 parts, one after the other; a split product
+adds its parts, each of every so-manieth stage, in float32.
 """
 
 from typing import NamedTuple
@@ -14,30 +18,34 @@ from typing import NamedTuple
 import numpy as np
 
 from . import forms
+from .fills import BF16
 
 
 class _Unit(NamedTuple):
-    step: int  # Products of one instruction.
+    step: int  # Products of one instruction, of which a stage has four.
     kept: int  # Bits of fraction of what is added.
     result: int  # Bits of fraction of the sum; None: rounded to f16.
-    promote: int = 0  # k of one partial sum, where these are added in f32.
+    promotes: bool = False  # Sums of stages are added in f32.
 
 
 _UNITS = {
     "bf16": _Unit(16, 25, 23),
     "f16": _Unit(16, 25, 23),
     "f16-f16": _Unit(16, 25, None),
+    "f32": _Unit(16, 25, 23),
     "tf32": _Unit(8, 25, 23),
     "tf32-fast": _Unit(8, 25, 23),
-    **{f"{pair}{suffix}": _Unit(32, 13, 13, promote)
+    **{f"{pair}{suffix}": _Unit(32, 13, 13, promotes)
        for pair in ("e4m3", "e4m3-e5m2", "e5m2-e4m3", "e5m2")
-       for suffix, promote in (("", 128), ("-fast", 0))},
+       for suffix, promotes in (("", True), ("-fast", False))},
 }
 # Exponent of the smallest normal number.
 _LEAST = {"bf16": -126, "f16": -14, "f32": -126, "e4m3": -6, "e5m2": -14}
 # Sums are not aligned below this, which is near the last bit of f32.
 _FLOOR = -133
 _NOTHING = -(1 << 20)  # Exponent of zero.
+# Which parts of A and of B the products of float32 multiply: 0 is the high one.
+_TERMS = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1), (0, 0))
 
 
 def knows(form):
@@ -56,33 +64,78 @@ def _truncate(values, bits):
     return np.ldexp(np.trunc(np.ldexp(values, -unit)), unit)
 
 
-def sums(form, a, b):
-    """What the accumulators of a kernel that does not split k hold, as
-    float64; a and b are finite."""
+def _bf16_parts(values):
+    """float32 as the sum of three bfloat16: high, middle and low."""
+    values = values.astype(np.float32)
+    high = values.astype(BF16).astype(np.float32)
+    # What rounding alone made infinite is cut off instead.
+    cut = (values.view(np.uint32) & np.uint32(0xffff0000)).view(np.float32)
+    high = np.where(np.isinf(high) & np.isfinite(values), cut, high)
+    left = np.where(np.isfinite(values), values - high, 0)
+    middle = left.astype(BF16).astype(np.float32)
+    low = (left - middle).astype(BF16)
+    return [part.astype(np.float64) for part in (high, middle, low)]
+
+
+def _factors(form, a, b, depth):
+    """A and B as the tensor core reads them, whole stages of each pass over
+    k, one pass after the other."""
+    if form.name == "f32":
+        a_parts, b_parts = _bf16_parts(a), _bf16_parts(b)
+        passes = [(a_parts[i], b_parts[j]) for i, j in _TERMS]
+    else:
+        passes = [(forms.read(form, a), forms.read(form, b))]
+    padding = -a.shape[1] % depth
+    return (np.hstack([np.pad(x, ((0, 0), (0, padding))) for x, _ in passes]),
+            np.vstack([np.pad(y, ((0, padding), (0, 0))) for _, y in passes]))
+
+
+def _add(unit, old, a, b, least_a, least_b):
+    """The sums after one instruction on its columns of A and rows of B."""
+    products = a[:, :, None] * b[None]
+    plain = old + products.sum(axis=1)
+    exponents = (_exponents(a, least_a)[:, :, None]
+                 + _exponents(b, least_b)[None])
+    top = np.maximum(exponents.max(axis=1), _exponents(old, -126))
+    shift = unit.kept - np.maximum(top, _FLOOR)
+    added = np.trunc(np.ldexp(products, shift[:, None])).sum(axis=1)
+    added += np.trunc(np.ldexp(old, shift))
+    new = np.ldexp(added, -shift)
+    if unit.result is None:
+        new = new.astype(np.float16).astype(np.float64)
+    else:
+        new = _truncate(new, unit.result)
+        new = np.where(np.abs(new) >= 2.0 ** 128, np.copysign(np.inf, new), new)
+    # What is not finite goes by the rules of IEEE 754.
+    return np.where(np.isfinite(plain), new, plain)
+
+
+def _part(form, unit, a, b, stages):
+    """The sum over some stages of k, in float32."""
+    sums = np.zeros((a.shape[0], b.shape[1]))
+    promoted = sums.astype(np.float32)
+    for stage in stages:
+        first = 4 * unit.step * stage
+        for k in range(first, first + 4 * unit.step, unit.step):
+            step = slice(k, k + unit.step)
+            if k > first and not a[:, step].any() and not b[step].any():
+                continue  # Behind the end of k, where nothing changes.
+            sums = _add(unit, sums, a[:, step], b[step], _LEAST[form.a],
+                        _LEAST[form.b])
+        if unit.promotes:
+            promoted += sums.astype(np.float32)
+            sums = np.zeros_like(sums)
+    return promoted if unit.promotes else sums.astype(np.float32)
+
+
+def sums(form, a, b, parts=1):
+    """What a kernel that splits k into `parts` takes to D, as float64: values
+    of float32."""
     unit = _UNITS[form.name]
-    a, b = forms.read(form, a), forms.read(form, b)
-    padding = -a.shape[1] % unit.step
-    a = np.pad(a, ((0, 0), (0, padding)))
-    b = np.pad(b, ((0, padding), (0, 0)))
-    a_exponents = _exponents(a, _LEAST[form.a])
-    b_exponents = _exponents(b, _LEAST[form.b])
-    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
-    old = total.astype(np.float64)
-    for first in range(0, a.shape[1], unit.step):
-        step = slice(first, first + unit.step)
-        exponents = (a_exponents[:, step, None] + b_exponents[None, step])
-        top = np.maximum(exponents.max(axis=1), _exponents(old, -126))
-        shift = unit.kept - np.maximum(top, _FLOOR)
-        products = a[:, step, None] * b[None, step]
-        added = np.trunc(np.ldexp(products, shift[:, None])).sum(axis=1)
-        added += np.trunc(np.ldexp(old, shift))
-        new = np.ldexp(added, -shift)
-        if unit.result is None:
-            old = new.astype(np.float16).astype(np.float64)
-        else:
-            old = _truncate(new, unit.result)
-        if unit.promote and (first + unit.step) % unit.promote == 0:
-            total, old = total + old.astype(np.float32), np.zeros_like(old)
-    if unit.promote:
-        return (total + old.astype(np.float32)).astype(np.float64)
-    return old
+    with np.errstate(all="ignore"):
+        a, b = _factors(form, a, b, 4 * unit.step)
+        total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+        for part in range(parts):
+            total += _part(form, unit, a, b,
+                           range(part, a.shape[1] // (4 * unit.step), parts))
+    return total.astype(np.float64)

@@ -99,7 +99,7 @@ fi
 if [[ $steps == *" conformance "* ]]; then
   note "conformance"
   python3 -m conformance --target "$target" --device "$device" \
-    --subset "${GEMMD_SUBSET:-full}" --jobs "$cores" \
+    --subset "${GEMMD_SUBSET:-full}" --jobs "$cores" --hopper \
     --json "$output/conformance.json" || failed "conformance"
   "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
 fi
