@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 
 #include "service/host/hopper/add.h"
 #include "service/host/hopper/parallel.h"
@@ -80,62 +81,62 @@ const std::vector<double>& HopperSums::Of(int64_t batch, const Block& block) {
   return sums_;
 }
 
-PanelSums HopperSums::SumsAt(int64_t row, int64_t rows, int64_t panel) {
-  return {partial_.data() + row * pitch_ + panel * kPanel, rows, pitch_};
-}
-
 void HopperSums::SumPart(int64_t batch, const Block& block, int64_t part) {
-  const char* const a = Matrix(problem_.a(), operands_.a, batch);
-  const char* const b = Matrix(problem_.b(), operands_.b, batch);
-  const Range rows = block.rows, columns = block.columns;
-  const int64_t panels = (columns.count + kPanel - 1) / kPanel;
-  pitch_ = panels * kPanel;
-  partial_.Resize(rows.count * pitch_);
-  std::fill_n(partial_.data(), rows.count * pitch_, 0.0);
-  promoted_.Resize(promotes_ ? rows.count * pitch_ : 0);
-  if (promotes_) std::fill_n(promoted_.data(), rows.count * pitch_, 0.0f);
-  a_.Resize(kStagesAtOnce, rows.count);
-  b_.Resize(kStagesAtOnce, columns.count);
-
+  const int64_t rows = block.rows.count;
+  pitch_ = (block.columns.count + kPanel - 1) / kPanel * kPanel;
+  partial_.Resize(rows * pitch_);
+  std::fill_n(partial_.data(), rows * pitch_, 0.0);
+  promoted_.Resize(promotes_ ? rows * pitch_ : 0);
+  if (promotes_) std::fill_n(promoted_.data(), rows * pitch_, 0.0f);
   const int64_t units = int64_t{plan_.stages} * plan_.passes;
+  const int64_t at_once =
+      std::min(kStagesAtOnce, (units + plan_.splits - 1) / plan_.splits);
+  a_.Resize(at_once, rows);
+  b_.Resize(at_once, pitch_);
+
   std::vector<Stage> stages;
-  for (int64_t unit = part; unit < units;) {
+  for (int64_t unit = part; unit < units; unit += plan_.splits) {
+    stages.push_back(StageAt(unit));
+    if (std::ssize(stages) < at_once && unit + plan_.splits < units) continue;
+    AddStages(Matrix(problem_.a(), operands_.a, batch),
+              Matrix(problem_.b(), operands_.b, batch), block, stages);
     stages.clear();
-    for (; unit < units && stages.size() < kStagesAtOnce;
-         unit += plan_.splits) {
-      stages.push_back(StageAt(unit));
-    }
-    const int64_t depth = stages.size() * stage_depth_;
-    const int64_t products = rows.count * columns.count * depth;
-    const int threads = static_cast<int>(
-        std::clamp<int64_t>(products / kProductsOfAThread, 1, Threads()));
-    ForEach(threads, panels, [&](int64_t panel) {
-      const int64_t first = panel * kPanel;
-      const Range some = {columns.first + first,
-                          std::min<int64_t>(kPanel, columns.count - first)};
-      for (size_t s = 0; s < stages.size(); ++s) {
-        b_.PackPanel(b, some, stages[s].steps, stages[s].b_plane, s, panel);
-      }
-    });
-    ForEach(
-        threads, (rows.count + kRowsAtOnce - 1) / kRowsAtOnce,
-        [&](int64_t slice) {
-          const int64_t first = slice * kRowsAtOnce;
-          const Range some = {first, std::min(kRowsAtOnce, rows.count - first)};
-          for (size_t s = 0; s < stages.size(); ++s) {
-            a_.PackRows(a, {rows.first + first, some.count}, stages[s].steps,
-                        stages[s].a_plane, s, first);
-          }
-          AddStages(stages, some, panels);
-        });
   }
 }
 
-void HopperSums::AddStages(const std::vector<Stage>& stages, Range rows,
-                           int64_t panels) {
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    const PanelSums sums = SumsAt(rows.first, rows.count, panel);
-    for (size_t s = 0; s < stages.size(); ++s) {
+void HopperSums::AddStages(const char* a, const char* b, const Block& block,
+                           const std::vector<Stage>& stages) {
+  const auto& [rows, columns] = block;
+  const int64_t products =
+      rows.count * columns.count * std::ssize(stages) * stage_depth_;
+  const int threads = static_cast<int>(
+      std::clamp<int64_t>(products / kProductsOfAThread, 1, Threads()));
+  ForEach(threads, pitch_ / kPanel, [&](int64_t panel) {
+    const int64_t first = panel * kPanel;
+    const Range some = {columns.first + first,
+                        std::min<int64_t>(kPanel, columns.count - first)};
+    for (int64_t s = 0; s < std::ssize(stages); ++s) {
+      b_.PackPanel(b, some, stages[s].steps, stages[s].b_plane, s, panel);
+    }
+  });
+  ForEach(threads, (rows.count + kRowsAtOnce - 1) / kRowsAtOnce,
+          [&](int64_t slice) {
+            const int64_t first = slice * kRowsAtOnce;
+            const int64_t count = std::min(kRowsAtOnce, rows.count - first);
+            for (int64_t s = 0; s < std::ssize(stages); ++s) {
+              a_.PackRows(a, {rows.first + first, count}, stages[s].steps,
+                          stages[s].a_plane, s, first);
+            }
+            AddRows(stages, {first, count});
+          });
+}
+
+void HopperSums::AddRows(const std::vector<Stage>& stages, Range rows) {
+  for (int64_t panel = 0; panel < pitch_ / kPanel; ++panel) {
+    const PanelSums sums = {
+        partial_.data() + rows.first * pitch_ + panel * kPanel, rows.count,
+        pitch_};
+    for (int64_t s = 0; s < std::ssize(stages); ++s) {
       // Those on nothing but zeros change nothing.
       const int64_t instructions =
           (stages[s].steps.count + adder_.products - 1) / adder_.products;

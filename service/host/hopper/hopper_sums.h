@@ -39,13 +39,15 @@ class HopperSums {
   Stage StageAt(int64_t unit) const;
   // Sums of part `part` of k, in partial_.
   void SumPart(int64_t batch, const Block& block, int64_t part);
+  // Packs stages of A and B and adds their products, on several threads.
+  void AddStages(const char* a, const char* b, const Block& block,
+                 const std::vector<Stage>& stages);
   // Adds packed stages to the sums of some rows of the block.
-  void AddStages(const std::vector<Stage>& stages, Range rows, int64_t panels);
+  void AddRows(const std::vector<Stage>& stages, Range rows);
   // Moves what the tensor core holds to the promoted sums.
   void Promote(const PanelSums& sums);
   // The part's sums, finished, onto those of the parts before it.
   void AddPart(const Block& block);
-  PanelSums SumsAt(int64_t row, int64_t rows, int64_t panel);
 
   const jit::Problem& problem_;
   const jit::Plan& plan_;

@@ -17,7 +17,7 @@ using Elements = std::array<double, kMostElements>;
 
 void Panels::Resize(int64_t stages, int64_t lines) {
   CHECK(depth_ <= kMostElements);
-  lines_ = (lines + kPanel - 1) / kPanel * kPanel;
+  lines_ = lines;
   values_.Resize(stages * lines_ * depth_);
   exponents_.Resize(stages * lines_ * depth_);
 }

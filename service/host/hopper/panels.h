@@ -34,8 +34,8 @@ class Panels {
   Panels(const jit::MatrixLayout& layout, FactorReading reading, int64_t depth)
       : layout_(layout), reading_(reading), depth_(depth) {}
 
-  // Makes room for that many stages of `lines` rows of A, or columns of B
-  // rounded up to whole panels.
+  // Makes room for that many stages of `lines` rows of A, or columns of B,
+  // whole panels of them.
   void Resize(int64_t stages, int64_t lines);
 
   // Rows of A of one stage.
