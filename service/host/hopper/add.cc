@@ -3,7 +3,9 @@
 // 2^34. Infinities and NaNs need no step of their own.
 //
 // Compiled once for each kind of processor; the first call chooses.
-#define HWY_DISABLED_TARGETS HWY_SSSE3
+// Vectors of no fixed size cannot be members; who has SSSE3 has more.
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "service/host/hopper/add.cc"
 #include <hwy/foreach_target.h>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -18,8 +19,12 @@ void ForEach(int threads, int64_t count,
     for (int64_t i = next++; i < count; i = next++) part(i);
   };
   std::vector<std::jthread> helpers;
-  for (int64_t i = 1; i < std::min<int64_t>(threads, count); ++i) {
-    helpers.emplace_back(work);
+  try {
+    for (int64_t i = 1; i < std::min<int64_t>(threads, count); ++i) {
+      helpers.emplace_back(work);
+    }
+  } catch (const std::system_error&) {
+    // The machine gives no more threads: those that are there do it all.
   }
   work();
 }
