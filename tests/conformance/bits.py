@@ -66,7 +66,8 @@ def _operands(form, shape, kind):
 class Unit:
     """The checks of one form and layout."""
 
-    def __init__(self, target, device, form, layout, subset, required):
+    def __init__(self, client, target, device, form, layout, subset, required):
+        self._client = client
         self._target = target
         self._device = device
         self._form = forms.FORMS[form]
@@ -113,9 +114,12 @@ class Unit:
         alpha, beta = scalars
         c = forms.round_to(np.random.default_rng(shape).standard_normal(
             (shape.m, shape.n)), output) if beta else None
-        answer = requests.multiply(self._target, self._device, requests.Product(
+        product = requests.Product(
             self._form, a, b, output, layout=self._layout, order=order, c=c,
-            alpha=alpha, beta=beta))
+            alpha=alpha, beta=beta)
+        if kind == KINDS[0]:
+            requests.prepare(self._client, self._device, product)
+        answer = requests.multiply(self._target, self._device, product)
         name = self._name(f"{kind} {order} {output} alpha={alpha:g} "
                           f"beta={beta:g} {shape}")
         if answer.arithmetic != _HOPPER:

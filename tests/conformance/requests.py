@@ -1,9 +1,11 @@
 """One product as a MatmulRequest, built field by field from the API: what the
 clients do not offer, such as poisoned padding, is said here."""
 
+import contextlib
 import functools
 from typing import NamedTuple, Optional
 
+import gemmd
 import grpc
 import numpy as np
 from gemmd import api
@@ -196,6 +198,14 @@ def send(target, made):
         return _stub(target)(made, timeout=_TIMEOUT_S)
     except grpc.RpcError as error:
         raise Refused(error.code().name, error.details()) from None
+
+
+def prepare(client, device, product):
+    """So that the product is made by the kernel that was planned for it, not
+    by one that stands in until that is compiled."""
+    with contextlib.suppress(gemmd.Error):  # The product will tell.
+        client.prepare([request(product, device).header.problem],
+                       device=device)
 
 
 def multiply(target, device, product) -> Answer:

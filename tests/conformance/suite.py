@@ -101,7 +101,7 @@ def _layouts(subset, number):
 
 
 def run_bits(client, options, form, layout):
-    unit = bits.Unit(options.target, options.device, form, layout,
+    unit = bits.Unit(client, options.target, options.device, form, layout,
                      options.subset, options.hopper)
     return _collect(options, f"bits {form} {layout}", unit.run())
 

@@ -40,8 +40,10 @@ def _multiply(fault):
 
 def run(form, fault="", required=True):
     with mock.patch.object(requests, "multiply", _multiply(fault)), \
+            mock.patch.object(requests, "prepare"), \
             mock.patch.object(bits, "_CI_SPLIT", bits.Shape(3, 5, 300)):
-        return list(bits.Unit("", "host", form, "rc", "ci", required).run())
+        return list(bits.Unit(None, "", "host", form, "rc", "ci",
+                              required).run())
 
 
 class BitsTest(unittest.TestCase):
@@ -71,8 +73,10 @@ class BitsTest(unittest.TestCase):
 
     def test_the_full_set_wants_many_kernels(self):
         with mock.patch.object(requests, "multiply", _multiply("")), \
+                mock.patch.object(requests, "prepare"), \
                 mock.patch.object(bits, "_SHAPES", bits._CI_SHAPES):
-            *_, last = bits.Unit("", "host", "bf16", "rr", "full", True).run()
+            *_, last = bits.Unit(None, "", "host", "bf16", "rr", "full",
+                                 True).run()
         self.assertIn("1 took part", last.detail)
 
 
