@@ -76,8 +76,13 @@ class KernelCacheImpl final : public KernelCache {
     // What has no key yet flies under its source.
     const std::string name = key.empty() ? instance.source.digest() : key;
     const auto [flight, leads] = flights_.Join(name);
-    if (leads) Lead(name, key, instance);
-    return flight->Wait(deadline);
+    if (leads) {
+      Lead(name, key, instance);
+      return flight->Wait(deadline);
+    }
+    // What was compiled or read for another comes to this caller from memory.
+    ASSIGN_OR_RETURN(CacheResult result, flight->Wait(deadline));
+    return MemoryHit(std::move(result.kernel));
   }
 
   absl::StatusOr<CacheResult> Lookup(const Instance& instance) override {

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
+#include <future>
 #include <string>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "tests/integration/daemon_process.h"
@@ -69,6 +72,37 @@ TEST_F(CacheFlagsTest, ACacheThatIsRequiredToBeCompleteCompilesNothing) {
   EXPECT_EQ(absent.status.error_code(), grpc::FAILED_PRECONDITION);
   EXPECT_THAT(absent.status.error_message(),
               HasSubstr("required to be complete"));
+}
+
+// It could serve nothing, and would say so one request at a time.
+TEST_F(CacheFlagsTest, OnACompleteCacheThatItCannotTrustADaemonDoesNotStart) {
+  std::filesystem::permissions(prepared_ + "/entries",
+                               std::filesystem::perms::group_write,
+                               std::filesystem::perm_options::add);
+  DaemonProcess daemon(
+      {kHost, kNvrtc, "--require-complete", "--cache-dir=" + prepared_});
+  EXPECT_EQ(daemon.Wait(), 1) << daemon.Log();
+  EXPECT_THAT(daemon.Log(), HasSubstr(prepared_));
+  EXPECT_THAT(daemon.Log(), HasSubstr("can be written by others"));
+}
+
+TEST_F(CacheFlagsTest, OfManyRequestsForAMissingKernelOneIsToldOfTheCompile) {
+  DaemonProcess daemon({kHost, kNvrtc});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  std::vector<std::future<Answer>> answers;
+  for (int i = 0; i < 16; ++i) {
+    answers.push_back(std::async(std::launch::async, [&daemon] {
+      return Multiply(daemon, v1::DATA_TYPE_F32);
+    }));
+  }
+  int compiled = 0;
+  for (std::future<Answer>& future : answers) {
+    const Answer answer = future.get();
+    EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+    compiled +=
+        answer.response.execution().cubin_source() == v1::CUBIN_SOURCE_COMPILED;
+  }
+  EXPECT_EQ(compiled, 1);
 }
 
 }  // namespace

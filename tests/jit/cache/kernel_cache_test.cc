@@ -71,15 +71,20 @@ TEST_F(KernelCacheTest, CompilesOnceForManyCallers) {
   };
   auto cache = Open();
   std::vector<std::thread> callers;
-  std::atomic<int> served = 0;
+  std::atomic<int> served = 0, told_compiled = 0;
   for (int i = 0; i < 16; ++i) {
-    callers.emplace_back([&] { served += cache->Get(instance_, Soon()).ok(); });
+    callers.emplace_back([&] {
+      const absl::StatusOr<CacheResult> result = cache->Get(instance_, Soon());
+      served += result.ok();
+      told_compiled += result.ok() && result->source == CubinSource::kCompiled;
+    });
   }
   while (control_->running == 0) absl::SleepFor(absl::Milliseconds(1));
   go.Notify();
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(served, 16);
   EXPECT_EQ(control_->compiles, 1);
+  EXPECT_EQ(told_compiled, 1);
 }
 
 TEST_F(KernelCacheTest, HoldsACallersDeadlineAndGoesOnCompiling) {
