@@ -87,6 +87,10 @@ class FakeCache : public jit::KernelCache {
     gave_up_ = true;
     changed_.notify_all();
   }
+  void NoteUse(const std::string& key) override {
+    std::lock_guard lock(mutex_);
+    ++notes_[key];
+  }
   jit::CacheStatistics statistics() const override { return {}; }
 
   // While held, Get does not return.
@@ -113,6 +117,11 @@ class FakeCache : public jit::KernelCache {
     std::lock_guard lock(mutex_);
     return quarantined_;
   }
+  // Uses that the cache was told of.
+  int notes(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    return notes_[key];
+  }
   // Damaged cubins are empty, which the host device refuses.
   void Damage(bool damaged) {
     std::lock_guard lock(mutex_);
@@ -136,6 +145,7 @@ class FakeCache : public jit::KernelCache {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<jit::CompiledKernel>> kernels_;
+  std::map<std::string, int> notes_;
   std::set<std::string> rejected_;
   absl::Status error_;
   int gets_ = 0;

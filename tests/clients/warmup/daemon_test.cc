@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include "clients/cpp/client.h"
 #include "tests/clients/warmup/run_warmup.h"
 #include "tests/integration/daemon_process.h"
+#include "tests/integration/eventually.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -71,6 +74,30 @@ TEST_F(WarmupDaemonTest, LoadsKernelsOnARunningDaemon) {
   const auto result = Multiply(daemon.address());
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->execution.cubin_source(), v1::CUBIN_SOURCE_LOADED);
+}
+
+// One compile that hangs does not hold up the others.
+TEST_F(WarmupDaemonTest, LoadsSeveralProblemsAtATime) {
+  if (std::thread::hardware_concurrency() < 2) {
+    GTEST_SKIP() << "a daemon compiles as many at a time as it has cores";
+  }
+  DaemonProcess daemon({"--device=host", kNvrtc, CacheFlag("cache")});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  const pid_t worker = daemon.CompileWorker();
+  ASSERT_EQ(kill(worker, SIGSTOP), 0);
+  auto load = std::async(std::launch::async, [&] {
+    return Warmup(absl::StrCat("load --server ", daemon.address(), " ",
+                               Path("problems")));
+  });
+  const auto client = client::Client::Connect(daemon.address());
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_TRUE(testing::Eventually([&] {
+    const auto statistics = (*client)->GetStatistics();
+    return statistics.ok() && statistics->cache().compiles() == 2;
+  }));
+  kill(worker, SIGCONT);
+  const Outcome outcome = load.get();
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
 }
 
 // A daemon that may not compile has just the kernels of these problems: an

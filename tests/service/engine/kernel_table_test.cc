@@ -333,6 +333,20 @@ TEST_F(KernelTableTest, ACrashedCompilerIsNoRefusal) {
   EXPECT_EQ((*prepared)->kernel->name, BestKernels(Large(), 1)[0]);
 }
 
+// What a device holds loaded asks the cache no more, whose directory would let
+// it go first.
+TEST_F(KernelTableTest, UsesOfLoadedKernelsAreNotedInTheCache) {
+  const auto prepared = Prepare(Small());
+  ASSERT_TRUE(prepared.ok());
+  const std::string key = (*prepared)->kernel->key;
+  const int before = cache_.notes(key);
+  ASSERT_NE(table_.Find(Small()), nullptr);
+  EXPECT_GT(cache_.notes(key), before);
+  for (int i = 0; i < 1000; ++i) table_.Find(Small());
+  EXPECT_GT(cache_.notes(key), before + 10);
+  EXPECT_LT(cache_.notes(key), before + 500);  // Not at the cost of each use.
+}
+
 TEST_F(KernelTableTest, LooksIntoTheCacheWithoutCompiling) {
   const jit::Plan plan = jit::ChoosePlan(Large(), {});
   const auto look = [&] {
