@@ -13,7 +13,7 @@ deploy/setup.sh
 echo "== Building the daemon and its clients"
 cmake -G Ninja -S . -B "$build" > "build/quickstart-configure.log" ||
   { cat "build/quickstart-configure.log"; exit 1; }
-ninja -C "$build" gemmd gemmctl gemmd_python
+ninja -C "$build" gemmd gemmctl gemm-warmup gemmd_python
 
 work=$(mktemp -d)
 daemon=
@@ -44,7 +44,7 @@ if [[ ! -s $work/port ]]; then
   exit 1
 fi
 target=$(head -n 1 "$work/port")
-"$build/clients/gemmctl/gemmctl" info --target "$target"
+"$build/clients/gemmctl/gemmctl" info --server "$target"
 
 echo "== Multiplying"
 PYTHONPATH=clients/python:$build/python build/venv/bin/python \
@@ -54,11 +54,11 @@ key=$(awk '/^cubin key/ { print $3 }' "$work/product")
 
 cat << END
 == How to go on
-daemon:   $build/service/gemmd                       (--help lists its flags)
-command:  $build/clients/gemmctl/gemmctl matmul \\
-            a.npy b.npy -o d.npy --dtype bf16
-Python:   pip install ./clients/python, then
-            import gemmd
-            d = gemmd.Client("localhost:50051").matmul(a, b)
-tests:    tests/run.sh
+  cmake --install $build --prefix build/local
+  export PATH=\$PWD/build/local/bin:\$PATH
+  gemmd &                          # on 127.0.0.1:50051; gemmd --help
+  gemmctl info                     # gemmctl matmul --help, gemm-warmup --help
+  python3 -m venv build/client && build/client/bin/pip install ./clients/python
+  build/client/bin/python deploy/product.py
+  tests/run.sh                     # every test that needs no GPU
 END
