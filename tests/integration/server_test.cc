@@ -230,6 +230,52 @@ TEST(ServerTest, ACancelEndsARequestThatWaits) {
   EXPECT_TRUE(Multiply(server, OnesTimesTwos(2, 2, 2)).ok());
 }
 
+// A daemon whose compiler is busy answers everything else.
+TEST(ServerTest, ControlCallsDoNotWaitForCompiles) {
+  TestServer server({.preparer = {.compile_threads = 2}});
+  server.cache().Hold(true);
+  std::vector<std::future<grpc::Status>> compiling;
+  for (int i = 0; i < 8; ++i) {
+    compiling.push_back(std::async(std::launch::async, [&server, i] {
+      auto stub = v1::KernelService::NewStub(server.channel());
+      v1::PrepareKernelsRequest request;
+      v1::Problem& problem = *request.add_problems();
+      problem = OnesTimesTwos(64, 64, 64).header().problem();
+      problem.set_a_order(i % 2 == 0 ? v1::ORDER_ROW_MAJOR
+                                     : v1::ORDER_COLUMN_MAJOR);
+      grpc::ClientContext context;
+      v1::PrepareKernelsResponse response;
+      return stub->PrepareKernels(&context, request, &response);
+    }));
+  }
+  server.cache().WaitForGets(1);
+  const std::pair<const char*, grpc::StatusCode> calls[] = {
+      {"/gemmd.v1.ServerService/GetServerInfo", grpc::OK},
+      {"/gemmd.v1.ServerService/GetStatistics", grpc::OK},
+      {"/gemmd.v1.KernelService/ListKernels", grpc::OK},
+      {"/gemmd.v1.TensorService/ListTensors", grpc::OK},
+      {"/gemmd.v1.TensorService/DeleteTensor", grpc::NOT_FOUND},
+      {"/grpc.health.v1.Health/Check", grpc::OK},
+  };
+  for (const auto& [method, code] : calls) {
+    auto call = std::async(std::launch::async, [&server, method = method] {
+      return server.CallRaw(method, "");
+    });
+    EXPECT_EQ(call.wait_for(std::chrono::seconds(30)),
+              std::future_status::ready)
+        << method << " waits for compiles";
+    if (::testing::Test::HasFailure()) server.cache().Hold(false);
+    EXPECT_EQ(call.get().error_code(), code) << method;
+  }
+  EXPECT_TRUE(Multiply(server, OnesTimesTwos(0, 2, 2)).ok());
+  for (auto& one : compiling) {
+    EXPECT_EQ(one.wait_for(std::chrono::seconds(0)),
+              std::future_status::timeout);
+  }
+  server.cache().Hold(false);
+  for (auto& one : compiling) EXPECT_TRUE(one.get().ok());
+}
+
 TEST(ServerTest, AFullQueueSaysSo) {
   TestServer server({.preparer = {.max_waiting = 1}});
   server.cache().Hold(true);

@@ -100,6 +100,29 @@ TEST_F(CudaDeviceTest, LinesMoveInRanges) {
   EXPECT_EQ(Download(*matrix, {8, 1}, kWidth), bytes.substr(8 * kWidth));
 }
 
+// Long lines travel in pieces, each to and from its place in its line.
+TEST_F(CudaDeviceTest, APartOfALineMovesAlone) {
+  constexpr int64_t kPart = device::kLinePartBytes;
+  constexpr int64_t kLong = 2 * kPart + 100;
+  auto matrix = *lane_->Allocate({kLayout.type, kLayout.order, 3, kLong / 2});
+  ASSERT_TRUE(lane_->Clear(*matrix).ok());
+  const std::string bytes = Letters(kLong);
+  // From the end, so that nothing is where it would be by chance.
+  for (const int64_t at : {2 * kPart, kPart, int64_t{0}}) {
+    const int64_t size = std::min(kPart, kLong - at);
+    ASSERT_TRUE(
+        Upload(bytes.substr(at, size), size, {1, 1, at, size}, *matrix).ok());
+    EXPECT_EQ(Download(*matrix, {1, 1, at, size}, size),
+              bytes.substr(at, size));
+  }
+  EXPECT_EQ(Download(*matrix, {1, 1}, kLong), bytes);
+  EXPECT_EQ(Download(*matrix, {1, 1, kPart, kPart}, kPart),
+            bytes.substr(kPart, kPart));
+  for (const int64_t other : {0, 2}) {
+    EXPECT_EQ(Download(*matrix, {other, 1}, kLong), std::string(kLong, '\0'));
+  }
+}
+
 // Every chunk of the ring carries several parts of the matrix.
 TEST_F(CudaDeviceTest, StagingMemoryIsRefilledOnlyWhenItsCopyIsDone) {
   constexpr int64_t kLines = 100;  // 1600 bytes by two chunks of 100.
