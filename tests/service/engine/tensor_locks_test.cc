@@ -151,6 +151,27 @@ TEST_F(TensorLocksTest, WritesCountAndReadsDoNot) {
   EXPECT_EQ(TensorLocks::version(*tensor), before + 1);
 }
 
+// Two that name the same tensors in opposite orders never wait for each other.
+TEST_F(TensorLocksTest, TensorsAreTakenInOneOrderHoweverTheyAreNamed) {
+  const auto x = Make();
+  const auto y = Make();
+  const auto& first = x < y ? x : y;
+  const auto& second = x < y ? y : x;
+  for (const auto& [read, written] :
+       {std::pair(first, second), std::pair(second, first)}) {
+    granted_.clear();
+    const auto holder = Write(first);
+    const auto both = Use({read}, {written});
+    EXPECT_FALSE(Has(both));
+    const auto other = Write(second);
+    EXPECT_TRUE(Has(other)) << "the second was taken before the first";
+    other->Release();
+    holder->Release();
+    EXPECT_TRUE(Has(both));
+    both->Release();
+  }
+}
+
 // Each thread takes two tensors, one to read and one to write, in another
 // order than its neighbour. Were they locked in the order of naming, this would
 // not end; here nobody waits for ever, and no two write at the same time.
