@@ -404,6 +404,38 @@ TEST_F(LimitsOfAServer, ALineLongerThanTheBudgetTravelsInPieces) {
   EXPECT_TRUE(back == bytes);
 }
 
+// Eight times the budget, each message waiting for room.
+TEST_F(LimitsOfAServer, AnUploadGivesBackWhatHasGoneToTheDevice) {
+  TestServer::Options options;
+  options.limits.max_message_bytes = 256 << 10;
+  options.limits.max_in_flight_bytes = 512 << 10;
+  options.limits.max_wait = absl::Seconds(5);
+  TestServer server(options);
+  const auto stub = v1::TensorService::NewStub(server.channel());
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_F32);
+  create.set_rows(1024);
+  create.set_columns(1024);
+  v1::TensorInfo info;
+  grpc::ClientContext creating;
+  ASSERT_TRUE(stub->CreateTensor(&creating, create, &info).ok());
+  for (int round = 0; round < 2; ++round) {  // At its end, too.
+    grpc::ClientContext uploading;
+    uploading.AddMetadata("gemmd-message-bytes", std::to_string(200 << 10));
+    auto stream = stub->UploadTensor(&uploading, &info);
+    v1::UploadTensorRequest message;
+    message.mutable_header()->set_handle(info.handle());
+    bool open = stream->Write(message);
+    for (int64_t left = 4 * kMiB; open && left > 0; left -= 128 << 10) {
+      message.set_data(std::string(128 << 10, 'x'));
+      open = stream->Write(message);
+    }
+    stream->WritesDone();
+    const grpc::Status sent = stream->Finish();
+    ASSERT_TRUE(sent.ok()) << sent.error_message();
+  }
+}
+
 TEST_F(LimitsOfAServer, ASilentUploadKeepsNoTensor) {
   TestServer server;
   const auto stub = v1::TensorService::NewStub(server.channel());
