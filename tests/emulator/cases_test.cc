@@ -15,7 +15,16 @@ std::vector<Case> Cases() {
 
 class CasesTest : public testing::TestWithParam<Case> {};
 
-TEST_P(CasesTest, IsDefinedAndRight) { ExpectRight(GetParam(), 5); }
+// Of each case, so that every one has its own orders.
+uint64_t FirstSeed(const Case& c) {
+  uint64_t seed = 0;
+  for (const char letter : c.name) seed = (31 * seed + letter) % 100;
+  return seed;
+}
+
+TEST_P(CasesTest, IsDefinedAndRight) {
+  ExpectRight(GetParam(), {.first = FirstSeed(GetParam()), .count = 4});
+}
 
 INSTANTIATE_TEST_SUITE_P(All, CasesTest, testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });

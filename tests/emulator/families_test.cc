@@ -11,24 +11,34 @@
 namespace gemmd::emulator {
 namespace {
 
-class FamiliesTest : public testing::TestWithParam<size_t> {};
+// Cases of an arithmetic: every layout and store, the outputs in turn.
+constexpr size_t kCases = 2;
 
+// Number `i` counts the cases of all.
 std::string LineOf(size_t i) {
-  const jit::Arithmetic& arithmetic = jit::Arithmetics()[i];
-  constexpr absl::string_view kLayouts[] = {"TN", "NN", "NT", "TT"};
-  constexpr absl::string_view kConfigs[] = {"128x64 co2 s3", "64x32 pp s3 swap",
-                                            "64x16 co1 s2", "128x32 pp s3 g0",
-                                            "64x48 co1 s3 split2 swap"};
+  const jit::Arithmetic& arithmetic = jit::Arithmetics()[i / kCases];
+  // The second case of an arithmetic has the opposite layout.
+  constexpr absl::string_view kLayouts[] = {"TN", "NT", "NN", "TT"};
+  constexpr absl::string_view kConfigs[] = {
+      "128x64 co2 s3",      "64x32 pp s3 swap",
+      "64x16 co1 s2",       "128x32 pp s3 g0",
+      "64x48 co1 s3",       "128x16 co2 s4 swap",
+      "64x64 pp s3",        "64x48 co1 s3 split2 swap",
+      "64x32 co1 s2 split3"};
   const auto outputs = jit::OutputsOf(arithmetic.accumulator);
-  // Two stages and a part of one; sums in f16 hold fewer integers.
+  // Two stages and a part of one; sums in f16 hold few integers.
   const int k = 2 * 1024 / jit::BitsOf(arithmetic.a) + 24;
   // The order in which clamped sums are made shows.
-  const size_t configs = std::size(kConfigs) - (arithmetic.clamps ? 1 : 0);
+  const size_t configs = std::size(kConfigs) - (arithmetic.clamps ? 2 : 0);
+  const bool by_rows = i / 3 % 2 == 1;
   return absl::StrCat("x: ", jit::Name(arithmetic), " ",
-                      kLayouts[i % std::size(kLayouts)], " 136 72 ", k,
-                      " d=", jit::Name(outputs[i % outputs.size()]), " ; ",
-                      kConfigs[i % configs], " ; 64 8 ", k - 16);
+                      kLayouts[(i + i / 4) % std::size(kLayouts)], " 136 72 ",
+                      k, " d=", jit::Name(outputs[i % outputs.size()]),
+                      by_rows ? " order=row" : "", " ; ", kConfigs[i % configs],
+                      " ; 64 8 ", k - 16);
 }
+
+class FamiliesTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(FamiliesTest, IsDefinedAndRight) {
   const auto parsed = ParseCase(LineOf(GetParam()));
@@ -37,16 +47,18 @@ TEST_P(FamiliesTest, IsDefinedAndRight) {
   }
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   SCOPED_TRACE(LineOf(GetParam()));
-  ExpectRight(*parsed, 3);
+  ExpectRight(*parsed, {.first = 100 + 3 * GetParam(), .count = 2});
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FamiliesTest,
-                         testing::Range(size_t{0}, jit::Arithmetics().size()),
-                         [](const auto& info) {
-                           return absl::StrReplaceAll(
-                               jit::Name(jit::Arithmetics()[info.param]),
-                               {{"-", "_"}});
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, FamiliesTest,
+    testing::Range(size_t{0}, kCases* jit::Arithmetics().size()),
+    [](const auto& info) {
+      const std::string name =
+          jit::Name(jit::Arithmetics()[info.param / kCases]);
+      return absl::StrCat(absl::StrReplaceAll(name, {{"-", "_"}}), "_",
+                          info.param % kCases);
+    });
 
 }  // namespace
 }  // namespace gemmd::emulator

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 
 #include "jit/problem/problem_line.h"
@@ -12,11 +13,19 @@
 
 namespace gemmd::emulator {
 
-inline void ExpectRight(const Case& c, uint64_t seeds) {
+inline void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+struct Seeds {
+  uint64_t first;
+  uint64_t count;
+};
+
+inline void ExpectRight(const Case& c, const Seeds& seeds) {
   const auto kernels = CompileCase(c);
   ASSERT_TRUE(kernels.ok()) << kernels.status();
   for (const jit::Problem& problem : c.problems) {
-    for (uint64_t seed = 0; seed < seeds; ++seed) {
+    for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count;
+         ++seed) {
       const auto faults = RunProduct(c, *kernels, problem, seed);
       ASSERT_TRUE(faults.ok()) << faults.status();
       for (const std::string& fault : *faults) {

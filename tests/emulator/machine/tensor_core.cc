@@ -40,6 +40,7 @@ constexpr bool IsFp8(Number number) {
 
 // significand * 2^shift, truncated toward zero.
 int64_t Shifted(int64_t significand, int shift) {
+  if (significand == 0) return 0;  // Of any exponent.
   if (shift >= 0) return significand << shift;
   if (shift < -62) return 0;
   return significand >= 0 ? significand >> -shift : -(-significand >> -shift);

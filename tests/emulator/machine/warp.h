@@ -25,8 +25,12 @@ class Warp {
   // Waits for all lanes; the last one does `perform`. `mine` is the lane's.
   void Together(const char* instruction, int lane, void* mine,
                 const std::function<void(const Lanes&)>& perform) {
-    if (arrived_ == 0) instruction_ = instruction;
+    if (arrived_ == 0) {
+      instruction_ = instruction;
+      diverged_ = false;
+    }
     if (std::string(instruction_) != instruction) {
+      diverged_ = true;
       reports_.Add("warp diverged", "thread " +
                                         std::to_string(scheduler_.current()) +
                                         " executes " + instruction +
@@ -36,7 +40,8 @@ class Warp {
     if (++arrived_ == kLanes) {
       arrived_ = 0;
       ++round_;
-      perform(lanes_);
+      // What lanes brought to different instructions does not fit together.
+      if (!diverged_) perform(lanes_);
       scheduler_.Wake(waiters_);
       return;
     }
@@ -54,6 +59,7 @@ class Warp {
   Reports& reports_;
   Lanes lanes_ = {};
   const char* instruction_ = "";
+  bool diverged_ = false;
   int arrived_ = 0;
   uint32_t round_ = 0;
   Scheduler::Waiters waiters_;
