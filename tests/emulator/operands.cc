@@ -5,7 +5,9 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "jit/problem/arithmetic.h"
 #include "service/host/elements.h"
+#include "service/host/hopper/hopper_sums.h"
 
 namespace gemmd::emulator {
 namespace {
@@ -57,6 +59,25 @@ void Fill(const MatrixLayout& layout, int limit, uint64_t seed,
   }
 }
 
+// Numbers of many sizes, and zeros; of integers nothing changes.
+void FillNumbers(const MatrixLayout& layout, uint64_t seed,
+                 GlobalBlock& block) {
+  if (jit::DefaultAccumulator(layout.type) != DataType::kF32) return;
+  std::minstd_rand random(seed);
+  for (int64_t line = 0; line < layout.lines(); ++line) {
+    for (int64_t i = 0; i < layout.width(); ++i) {
+      const uint32_t bits = static_cast<uint32_t>(random());
+      const float fraction = static_cast<float>(bits % 65536) / 65536;
+      const int exponent = static_cast<int>(bits >> 16 & 7) - 6;
+      float number = std::ldexp(1 + fraction, exponent);
+      if (bits >> 24 & 1) number = -number;
+      if ((bits >> 25 & 15) == 0) number = 0;
+      host::Store(layout.type, &number, 1,
+                  block.data() + line * layout.pitch_bytes(), i);
+    }
+  }
+}
+
 // Powers of two, which keep integers exact.
 void FillScales(const MatrixLayout& layout, uint64_t seed, GlobalBlock& block) {
   std::minstd_rand random(seed);
@@ -82,7 +103,8 @@ double ElementAt(DataType type, const char* line, int64_t i) {
 
 }  // namespace
 
-Operands::Operands(const jit::Problem& problem, uint64_t seed)
+Operands::Operands(const jit::Problem& problem, const jit::Plan& plan,
+                   uint64_t seed)
     : a(SizeOf(problem.a())),
       b(SizeOf(problem.b())),
       c(problem.reads_c() ? SizeOf(problem.c()) : 0),
@@ -92,10 +114,18 @@ Operands::Operands(const jit::Problem& problem, uint64_t seed)
       b_scale(SizeOf(problem.b_scale())),
       d_scale(SizeOf(problem.d_scale())),
       auxiliary(problem.epilogue.writes_auxiliary ? SizeOf(problem.d()) : 0),
-      amax(SizeOf(problem.amax())) {
+      amax(SizeOf(problem.amax())),
+      plan_(plan),
+      numbers_(seed % 2 == 1 && plan.splits != 0 &&
+               host::HopperSums::Knows(plan)) {
   Fill(problem.a(), LimitOf(problem.a_type, true), 3 * seed + 1, a);
   Fill(problem.b(), LimitOf(problem.b_type, false), 3 * seed + 2, b);
   if (problem.reads_c()) Fill(problem.c(), 5, 3 * seed + 3, c);
+  if (numbers_) {
+    FillNumbers(problem.a(), 3 * seed + 1, a);
+    FillNumbers(problem.b(), 3 * seed + 2, b);
+    if (problem.reads_c()) FillNumbers(problem.c(), 3 * seed + 3, c);
+  }
   Fill(problem.bias(), 5, 3 * seed + 4, bias);
   FillScales(problem.a_scale(), 3 * seed + 5, a_scale);
   FillScales(problem.b_scale(), 3 * seed + 6, b_scale);
@@ -134,18 +164,23 @@ Operands::Results Operands::Compute(const jit::Problem& problem,
   Results results;
   results.d.assign(d.size(), kUnwritten);
   results.auxiliary.assign(auxiliary.size(), kUnwritten);
-  host::Gemm(problem, {.a = problem.reads_ab() ? a : nullptr,
-                       .b = problem.reads_ab() ? b.data() : nullptr,
-                       .c = problem.reads_c() ? c.data() : nullptr,
-                       .d = results.d.data(),
-                       .bias = bias.data(),
-                       .a_scale = a_scale.data(),
-                       .b_scale = b_scale.data(),
-                       .d_scale = d_scale.data(),
-                       .auxiliary = problem.epilogue.writes_auxiliary
-                                        ? results.auxiliary.data()
-                                        : nullptr,
-                       .amax = &results.amax});
+  const host::GemmOperands operands = {
+      .a = problem.reads_ab() ? a : nullptr,
+      .b = problem.reads_ab() ? b.data() : nullptr,
+      .c = problem.reads_c() ? c.data() : nullptr,
+      .d = results.d.data(),
+      .bias = bias.data(),
+      .a_scale = a_scale.data(),
+      .b_scale = b_scale.data(),
+      .d_scale = d_scale.data(),
+      .auxiliary = problem.epilogue.writes_auxiliary ? results.auxiliary.data()
+                                                     : nullptr,
+      .amax = &results.amax};
+  if (numbers_ && problem.reads_ab()) {
+    host::Gemm(problem, plan_, operands);
+  } else {
+    host::Gemm(problem, operands);
+  }
   return results;
 }
 
@@ -159,8 +194,10 @@ std::string Difference(const std::string& what, const MatrixLayout& layout,
     for (int64_t i = 0; i < layout.width(); ++i) {
       const double is = ElementAt(layout.type, d + start, i);
       const double should = ElementAt(layout.type, expected.data() + start, i);
-      if (is == should || (std::isnan(is) && std::isnan(should)) ||
-          std::abs(is - should) <= tolerance * std::abs(should)) {
+      const auto size = static_cast<size_t>(jit::BytesOf(layout.type));
+      const auto at = static_cast<size_t>(start) + size * i;
+      if (std::memcmp(d + at, expected.data() + at, size) == 0 ||
+          std::abs(is - should) < tolerance * std::abs(should)) {
         continue;
       }
       if (wrong++ == 0) {

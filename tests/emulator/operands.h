@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/plan/plan.h"
 #include "jit/problem/problem.h"
 #include "service/host/gemm.h"
 #include "tests/emulator/machine/global_memory.h"
@@ -18,13 +19,15 @@ class Operands {
   // Every byte of what is to be written.
   static constexpr char kUnwritten = 0x5b;
 
-  // Filled by the seed with small integers; D and what else is written with
-  // what looks like numbers that nobody made.
-  Operands(const jit::Problem& problem, uint64_t seed);
+  // Filled by the seed. Even ones give small integers, which every sum holds
+  // exactly; odd ones numbers of many sizes, where the arithmetic of the plan's
+  // sums is known to the last bit. What is to be written holds what looks like
+  // numbers that nobody made.
+  Operands(const jit::Problem& problem, const jit::Plan& plan, uint64_t seed);
 
   GlobalBlock a, b, c, d, bias, a_scale, b_scale, d_scale, auxiliary, amax;
 
-  // What the host device's arithmetic makes of them.
+  // What the host device's arithmetic makes of them, bit for bit.
   struct Results {
     std::string d;
     std::string auxiliary;
@@ -40,6 +43,9 @@ class Operands {
 
  private:
   Results Compute(const jit::Problem& problem, const char* a) const;
+
+  const jit::Plan plan_;
+  const bool numbers_;
 };
 
 // Where `d` differs from `expected` by more than the relative tolerance, in

@@ -217,7 +217,7 @@ absl::StatusOr<std::vector<std::string>> RunProduct(const Case& c,
                                                     uint64_t seed) {
   Reports reports;
   const jit::Plan plan = c.PlanFor(problem);
-  Operands operands(problem, seed);
+  Operands operands(problem, plan, seed);
   ASSIGN_OR_RETURN(const auto a,
                    Derive(problem.a(), plan.a_form, kernels.a_form.get(),
                           operands.a, seed, reports));
