@@ -1,6 +1,8 @@
 #include "tests/emulator/case.h"
 
+#include <algorithm>
 #include <fstream>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -116,7 +118,11 @@ jit::Plan Case::PlanFor(const jit::Problem& problem) const {
   if (plan.family.sum != jit::Summation::kDirect) {
     plan.config.groups_in_flight = 0;
   }
-  plan.splits = splits;
+  // A part of k has one stage at least.
+  const int64_t stages =
+      jit::DivideUp(jit::DepthBytes(plan), kSwizzleBytes) *
+      (plan.a_form == jit::Form::kSplit ? jit::kSplitPasses : 1);
+  plan.splits = static_cast<int>(std::min<int64_t>(splits, stages));
   plan.partials_bytes = 0;
   plan.reduce_grid = 0;
   plan.x_planes = plan.y_planes = 0;
