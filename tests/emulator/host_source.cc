@@ -44,6 +44,10 @@ std::string NumberOf(jit::DataType type, bool operand) {
   return absl::StrCat("Number::k", name);
 }
 
+std::string TextOf(const jit::Instance& instance) {
+  return absl::StrCat("// ", instance.name, "\n", kIsa, instance.source.text());
+}
+
 // `struct Wgmma` as templates/ptx/wgmma.h describes it.
 std::string EmulatedWgmma(const jit::Family& family, int n) {
   const jit::Instruction& instruction = family.instruction;
@@ -74,7 +78,7 @@ absl::StatusOr<std::string> HostSource(const jit::Family& family,
   ASSIGN_OR_RETURN(const jit::TemplateLibrary includes, Includes());
   ASSIGN_OR_RETURN(const jit::Instance instance,
                    jit::MakeInstance(includes, family, config));
-  std::string text = instance.source.text();
+  std::string text = TextOf(instance);
   const std::string theirs = jit::WgmmaSource(family.instruction, config.tile_n,
                                               family.x_major, family.y_major);
   const int replaced = absl::StrReplaceAll(
@@ -83,7 +87,7 @@ absl::StatusOr<std::string> HostSource(const jit::Family& family,
     return absl::InternalError(absl::StrCat("the instruction stands ", replaced,
                                             " times in ", instance.name));
   }
-  return absl::StrCat("// ", instance.name, "\n", kIsa, text);
+  return text;
 }
 
 absl::StatusOr<std::string> HostPrepareSource(jit::Form form,
@@ -91,7 +95,14 @@ absl::StatusOr<std::string> HostPrepareSource(jit::Form form,
   ASSIGN_OR_RETURN(const jit::TemplateLibrary includes, Includes());
   ASSIGN_OR_RETURN(const jit::Instance instance,
                    jit::MakePrepareInstance(includes, form, type));
-  return absl::StrCat("// ", instance.name, "\n", kIsa, instance.source.text());
+  return TextOf(instance);
+}
+
+absl::StatusOr<std::string> HostRepitchSource() {
+  ASSIGN_OR_RETURN(const jit::TemplateLibrary includes, Includes());
+  ASSIGN_OR_RETURN(const jit::Instance instance,
+                   jit::MakeRepitchInstance(includes));
+  return TextOf(instance);
 }
 
 }  // namespace gemmd::emulator

@@ -19,6 +19,9 @@ absl::StatusOr<std::string> HostSource(const jit::Family& family,
 absl::StatusOr<std::string> HostPrepareSource(jit::Form form,
                                               jit::DataType type);
 
+// The kernel that changes the pitch of a matrix.
+absl::StatusOr<std::string> HostRepitchSource();
+
 }  // namespace gemmd::emulator
 
 #endif  // GEMMD_TESTS_EMULATOR_HOST_SOURCE_H_
