@@ -5,8 +5,7 @@
 //   emulate --file tests/emulator/cases.txt
 //
 // Prints what hardware leaves undefined and where results are wrong; exit code
-// 1 when there is anything. With GEMMD_EMULATOR_KEEP set, the source of each
-// instance stays in the folder for temporary files.
+// 1 when there is anything.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>

@@ -13,8 +13,8 @@ class Module {
  public:
   // Compiles `source` (host_source.h) with the compiler of this build and
   // loads it. `templates` is the folder of the templates; empty takes the
-  // project's. The source is written beside the result in the folder for
-  // temporary files. INTERNAL with the compiler's words.
+  // project's. The source stays in the build folder, as instances/NAME.*.cc.
+  // INTERNAL with the compiler's words.
   static absl::StatusOr<std::unique_ptr<Module>> Compile(
       const std::string& name, const std::string& source,
       const std::string& templates = "");

@@ -1,7 +1,6 @@
 // Mistakes in device code, one at a time: each is planted in a copy of the
 // templates, and the emulator has to say what it is.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -196,9 +195,10 @@ std::string TextOf(const fs::path& path) {
 
 class MutationsTest : public testing::TestWithParam<Mutation> {
  protected:
-  MutationsTest()
-      : templates_(fs::temp_directory_path() /
-                   absl::StrCat("gemmd-mutated-", getpid())) {
+  // The same mutant has the same path: see WriteSource in module.cc.
+  MutationsTest() : templates_(fs::path(GEMMD_TEST_MUTANTS) / GetParam().name) {
+    fs::remove_all(templates_);
+    fs::create_directories(templates_);
     fs::copy(GEMMD_TEST_TEMPLATES, templates_, fs::copy_options::recursive);
   }
   ~MutationsTest() override { fs::remove_all(templates_); }
