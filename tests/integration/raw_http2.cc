@@ -64,7 +64,7 @@ RawHttp2::RawHttp2(const std::string& address)
   Frame(kSettings, 0, 0, "");
 }
 
-uint32_t RawHttp2::Open(std::string_view path) {
+uint32_t RawHttp2::Open(std::string_view path, std::string_view timeout) {
   const uint32_t stream = next_stream_;
   next_stream_ += 2;
   windows_[stream] = initial_window_;
@@ -72,6 +72,7 @@ uint32_t RawHttp2::Open(std::string_view path) {
         Literal(":method", "POST") + Literal(":scheme", "http") +
             Literal(":path", path) + Literal(":authority", "test") +
             Literal("te", "trailers") +
+            (timeout.empty() ? "" : Literal("grpc-timeout", timeout)) +
             Literal("content-type", "application/grpc"));
   return stream;
 }

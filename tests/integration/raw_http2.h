@@ -23,7 +23,9 @@ class RawHttp2 {
   bool alive() const { return alive_; }
 
   // Opens a call of "/gemmd.v1.MatmulService/Matmul"; returns its stream.
-  uint32_t Open(std::string_view path);
+  // `timeout` is what the daemon is told, such as "2S": nothing ends the call
+  // here when it has passed.
+  uint32_t Open(std::string_view path, std::string_view timeout = "");
   // Sends what the daemon's windows allow, at most until `patience` is over
   // without any progress. Returns how many bytes went.
   int64_t Send(uint32_t stream, std::string_view bytes, bool end,
