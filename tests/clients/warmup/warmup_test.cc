@@ -1,8 +1,12 @@
 // gemm-warmup as an operator uses it: the program itself, with real NVRTC.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -206,6 +210,54 @@ TEST_F(WarmupTest, CarriesACacheToAnotherPlace) {
   EXPECT_TRUE(absl::StrContains(import(Path("bundle2")).output,
                                 "0 imported, 3 there already"));
   EXPECT_EQ(Warmup(absl::StrCat("diff ", Path("cache"), " ", other)).code, 0);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kTellsMemory = false;  // Shadows and quarantines count.
+#else
+constexpr bool kTellsMemory = true;
+#endif
+
+// The most memory that gemm-warmup had, in bytes; it has to succeed.
+int64_t PeakBytes(const std::string& arguments) {
+  const std::string command =
+      absl::StrCat("exec ", GEMMD_TEST_WARMUP, " ", arguments, " > /dev/null");
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  int status = -1;
+  rusage usage = {};
+  EXPECT_EQ(wait4(child, &status, 0, &usage), child);
+  EXPECT_EQ(status, 0) << arguments;
+  return int64_t{usage.ru_maxrss} << 10;
+}
+
+TEST_F(WarmupTest, ALargeCacheIsListedAndCarriedInLittleMemory) {
+  if (!kTellsMemory) GTEST_SKIP() << "memory of sanitizers";
+  constexpr int64_t kEntryBytes = 4 << 20;
+  constexpr int kEntries = 24;
+  std::mt19937_64 random(1);
+  for (int i = 0; i < kEntries; ++i) {
+    jit::CompiledKernel kernel = jit::FakeKernel(absl::StrCat("source ", i));
+    while (kernel.cubin.size() < kEntryBytes) {
+      const uint64_t bits = random();
+      kernel.cubin.append(reinterpret_cast<const char*>(&bits), sizeof(bits));
+    }
+    ASSERT_TRUE(
+        jit::DiskStore({.directory = Path("cache")}).Store(kernel).ok());
+  }
+  const std::string cache = "--cache-dir " + Path("cache");
+  const int64_t least = PeakBytes("--version");
+  for (const std::string& arguments :
+       {"list " + cache, absl::StrCat("export ", cache, " ", Path("bundle")),
+        absl::StrCat("import --cache-dir ", Path("other"), " ",
+                     Path("bundle"))}) {
+    EXPECT_LT(PeakBytes(arguments) - least, kEntries * kEntryBytes / 2)
+        << arguments;
+  }
+  EXPECT_GT(fs::file_size(Path("bundle")), kEntries * kEntryBytes);
 }
 
 TEST_F(WarmupTest, CollectsAndTellsTheDifference) {
