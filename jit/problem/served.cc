@@ -25,11 +25,6 @@ absl::Status Check(absl::string_view field, absl::string_view value,
 
 absl::Status CheckServed(const Problem& problem) {
   RETURN_IF_ERROR(Check("bit_operation", Name(problem.bit_operation), {"and"}));
-  // The GPU's copy of an operand keeps the bits behind the last one of a line.
-  if (problem.a_type == DataType::kB1 && problem.k % 8 != 0) {
-    return absl::UnimplementedError(absl::StrCat(
-        "problem.k is ", problem.k, "; served with b1: multiples of 8"));
-  }
   return Check("epilogue", problem.epilogue == Epilogue() ? "default" : "given",
                {"default"});
 }

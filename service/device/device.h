@@ -10,6 +10,7 @@
 #ifndef GEMMD_SERVICE_DEVICE_DEVICE_H_
 #define GEMMD_SERVICE_DEVICE_DEVICE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -71,8 +72,12 @@ inline jit::MatrixLayout LayoutOf(jit::MatrixLayout layout, LineRange range) {
   layout.count = 1;
   (row_major ? layout.rows : layout.columns) = range.count;
   if (range.bytes > 0) {
-    (row_major ? layout.columns : layout.rows) =
-        range.bytes * 8 / jit::BitsOf(layout.type);
+    const auto elements = [&](int64_t bytes) {
+      return bytes * 8 / jit::BitsOf(layout.type);
+    };
+    int64_t& width = row_major ? layout.columns : layout.rows;
+    // The last part of a line of bits ends within a byte.
+    width = std::min(elements(range.bytes), width - elements(range.first_byte));
   }
   return layout;
 }

@@ -7,6 +7,17 @@
 #include "jit/base/status.h"
 
 namespace gemmd::gpu {
+namespace {
+
+constexpr char kWholeByte = static_cast<char>(0xff);
+
+// Elements of b1 end anywhere in a line's last byte, from its lowest bit on.
+char LastByteMask(const jit::MatrixLayout& layout) {
+  const int64_t bits = layout.width() * jit::BitsOf(layout.type) % 8;
+  return bits == 0 ? kWholeByte : static_cast<char>((1 << bits) - 1);
+}
+
+}  // namespace
 
 absl::StatusOr<DeviceImage> DeviceImage::Create(
     const device::HostMatrix& from, const jit::MatrixLayout& layout) {
@@ -16,6 +27,7 @@ absl::StatusOr<DeviceImage> DeviceImage::Create(
   image.from_pitch_bytes_ = from.pitch_bytes;
   image.to_pitch_bytes_ = layout.pitch_bytes();
   image.lines_ = layout.lines();
+  image.last_mask_ = LastByteMask(layout);
   if (image.lines_ > 1 && from.pitch_bytes < image.width_bytes_) {
     return absl::InvalidArgumentError(
         absl::StrCat("Lines are ", from.pitch_bytes, " bytes apart, but ",
@@ -35,7 +47,8 @@ absl::StatusOr<DeviceImage> DeviceImage::Create(
                      from.pitch_bytes, " bytes apart"));
   }
   // Without padding on either side the lines are one run.
-  if (image.from_pitch_bytes_ == image.width_bytes_ &&
+  if (image.last_mask_ == kWholeByte &&
+      image.from_pitch_bytes_ == image.width_bytes_ &&
       image.to_pitch_bytes_ == image.width_bytes_) {
     image.width_bytes_ *= image.lines_;
     image.to_pitch_bytes_ = image.width_bytes_;
@@ -63,6 +76,7 @@ void DeviceImage::Read(absl::Span<char> out) {
       run = std::min(
           {left, width_bytes_ - column_, static_cast<int64_t>(rest.size())});
       std::memcpy(to, rest.data(), static_cast<size_t>(run));
+      if (column_ + run == width_bytes_) to[run - 1] &= last_mask_;
       offset_ += static_cast<size_t>(run);
     } else {
       run = std::min(left, to_pitch_bytes_ - column_);

@@ -36,6 +36,7 @@ class DeviceImage {
   int64_t from_pitch_bytes_ = 0;
   int64_t to_pitch_bytes_ = 0;
   int64_t lines_ = 0;
+  char last_mask_ = 0;  // The bits of a line's last byte that are elements.
   // Where the next byte comes from and goes to. Invariant: within a line
   // (column_ < width_bytes_), [piece_][offset_] is the byte of this line at
   // column_, or offset_ is the end of a piece before it.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <random>
 #include <string>
 #include <vector>
@@ -123,6 +124,48 @@ TEST(DeviceImageTest, RefusesOverlappingLines) {
                 .status()
                 .code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// Bits behind the last element of a line would count as elements of k.
+TEST(DeviceImageTest, SlackBitsOfALineAreZero) {
+  std::mt19937 random(3);
+  for (const int64_t columns : {1, 7, 8, 9, 127, 128, 131}) {
+    for (const int64_t lines : {1, 5}) {
+      const jit::MatrixLayout layout = {jit::DataType::kB1,
+                                        jit::Order::kRowMajor, lines, columns};
+      const int64_t width = layout.width_bytes();
+      const std::string ones(static_cast<size_t>(lines * width), '\xff');
+      const auto pieces = Cut(ones, 3, random);
+      const auto image =
+          DeviceImage::Create({.pieces = pieces, .pitch_bytes = width}, layout);
+      ASSERT_TRUE(image.ok()) << image.status();
+      const std::string read = ReadAll(*image, 5, random);
+      for (int64_t line = 0; line < lines; ++line) {
+        int64_t set = 0;
+        for (int64_t i = 0; i < layout.pitch_bytes(); ++i) {
+          set += std::popcount(static_cast<unsigned char>(
+              read[static_cast<size_t>(line * layout.pitch_bytes() + i)]));
+        }
+        EXPECT_EQ(set, columns) << "of line " << line << " of " << lines;
+      }
+    }
+  }
+}
+
+// A long line travels in parts, of which only the last one ends within a byte.
+TEST(DeviceImageTest, PartsOfALineKnowWhereItEnds) {
+  const jit::MatrixLayout layout = {jit::DataType::kB1, jit::Order::kRowMajor,
+                                    3, 8 * 5000 - 3};
+  const int64_t part = device::kLinePartBytes;
+  EXPECT_EQ(
+      device::LayoutOf(layout, {.first = 1, .count = 1, .bytes = part}).columns,
+      8 * part);
+  EXPECT_EQ(
+      device::LayoutOf(
+          layout,
+          {.first = 1, .count = 1, .first_byte = part, .bytes = 5000 - part})
+          .columns,
+      8 * (5000 - part) - 3);
 }
 
 }  // namespace
