@@ -65,7 +65,10 @@ TEST(ElementsTest, RoundToNearestEven) {
   EXPECT_EQ(Rounded(Element::kF16, 0.5f + 0x1p-12f), 0.5f);
   EXPECT_EQ(Rounded(Element::kF16, 0.5f + 0x3p-12f), 0.5f + 0x2p-11f);
   EXPECT_EQ(Rounded(Element::kF16, 0x1p-14f), 0x1p-14f);
-  EXPECT_EQ(Rounded(Element::kF16, 0x1p-15f), 0x1p-15f);
+  EXPECT_EQ(Rounded(Element::kF16, 0x1p-15f), 0x1p-15f);  // Subnormal.
+  EXPECT_EQ(Rounded(Element::kE4m3, 0.3f), 0.3125f);
+  EXPECT_EQ(Rounded(Element::kE4m3, -0x3p-10f), -0x2p-9f);
+  EXPECT_EQ(Rounded(Element::kE5m2, 0.3f), 0.3125f);
   EXPECT_EQ(Rounded(Element::kF32, 0.1f), 0.1f);
 }
 
@@ -248,7 +251,7 @@ RaceResult OddResult() {
 
 TEST(ReportTest, OddSizesCountThePacking) {
   Environment environment;
-  environment.ceiling_tflops[jit::DataType::kBf16] = 1000;
+  environment.ceiling_tflops["bf16"] = 1000;
   const std::string json = Json({OddResult()}, {}, environment);
   for (const char* part : {
            "\"bf16 TN 1000x999x1001\": {",

@@ -11,8 +11,8 @@
 namespace gemmd::bench {
 
 absl::StatusOr<jit::Instance> CeilingInstance(
-    const jit::TemplateLibrary& templates, jit::DataType input) {
-  const bool bf16 = input == jit::DataType::kBf16;
+    const jit::TemplateLibrary& templates,
+    const jit::Instruction& instruction) {
   ASSIGN_OR_RETURN(const jit::Instance repitch,
                    jit::MakeRepitchInstance(templates));
   ASSIGN_OR_RETURN(
@@ -21,26 +21,24 @@ absl::StatusOr<jit::Instance> CeilingInstance(
           kElementsText, kArgumentsText,
           "#include \"common/types.h\"\n"
           "namespace gemmd::bench {\n"
-          "using Input = ",
-          bf16 ? "BFloat16" : "Float16",
-          ";\n"
-          "constexpr Element kInput = Element::",
-          bf16 ? "kBf16" : "kF16",
-          ";\n}  // namespace gemmd::bench\nnamespace gemmd::ptx {\n",
-          jit::WgmmaSource({input, input, jit::DataType::kF32}, kCeilingN,
-                           jit::Major::kK, jit::Major::kK),
+          "constexpr Element kInput = static_cast<Element>(",
+          static_cast<int>(ElementOf(instruction.x)),
+          ");\n}  // namespace gemmd::bench\nnamespace gemmd::ptx {\n",
+          jit::WgmmaSource(instruction, kCeilingN, jit::Major::kK,
+                           jit::Major::kK),
           "}  // namespace gemmd::ptx\n", kCeilingText)));
-  return jit::Instance{.name = absl::StrCat("bench_ceiling_", Name(input)),
-                       .source = std::move(source),
-                       .options = repitch.options};
+  return jit::Instance{
+      .name = absl::StrCat("bench_ceiling_", Name(instruction)),
+      .source = std::move(source),
+      .options = repitch.options};
 }
 
 absl::StatusOr<double> MeasureCeiling(
     const gpu::CudaDevice& device, const std::shared_ptr<gpu::Stream>& stream,
     const jit::TemplateLibrary& templates, jit::KernelCache& cache,
-    jit::DataType input, const Timer& timer) {
+    const jit::Instruction& instruction, const Timer& timer) {
   ASSIGN_OR_RETURN(const jit::Instance instance,
-                   CeilingInstance(templates, input));
+                   CeilingInstance(templates, instruction));
   ASSIGN_OR_RETURN(const jit::CacheResult compiled,
                    cache.Get(instance, absl::Now() + absl::Minutes(5)));
   ASSIGN_OR_RETURN(const gpu::Module module,
@@ -64,9 +62,9 @@ absl::StatusOr<double> MeasureCeiling(
   ASSIGN_OR_RETURN(const Timer::Prepared prepared, timer.Prepare(contender, 1));
   const Timer::Prepared* const contenders[] = {&prepared};
   ASSIGN_OR_RETURN(const std::vector<double> us, timer.Burst(contenders));
-  constexpr double kFlopsPerInstruction = 2.0 * 64 * 256 * 16;
-  const double flops = kFlopsPerInstruction * kCeilingInstructions *
-                       kIterations * 2 /* warpgroups */ * grid;
+  const double flops = 2.0 * 64 * kCeilingN * KOf(instruction) *
+                       kCeilingInstructions * kIterations * 2 /* warpgroups */ *
+                       grid;
   return flops / us[0] / 1e6;
 }
 

@@ -13,15 +13,14 @@
 
 namespace gemmd::bench {
 
-// `input` is bf16 or f16.
 absl::StatusOr<jit::Instance> CeilingInstance(
-    const jit::TemplateLibrary& templates, jit::DataType input);
+    const jit::TemplateLibrary& templates, const jit::Instruction& instruction);
 
 // TFLOP/s, burst.
 absl::StatusOr<double> MeasureCeiling(
     const gpu::CudaDevice& device, const std::shared_ptr<gpu::Stream>& stream,
     const jit::TemplateLibrary& templates, jit::KernelCache& cache,
-    jit::DataType input, const Timer& timer);
+    const jit::Instruction& instruction, const Timer& timer);
 
 }  // namespace gemmd::bench
 

@@ -12,16 +12,53 @@ namespace {
 constexpr unsigned char kPoison = 0xff;  // NaN in every element type.
 constexpr int64_t kGuardBytes = 4096;    // Before and behind D.
 
-// Relative error of rounding to the type.
-double UnitRoundoff(jit::DataType type) {
+// Relative error of rounding to the type, and half of its smallest step;
+// integers round to whole numbers.
+struct Rounding {
+  double relative = 0;
+  double absolute = 0;
+};
+
+Rounding RoundingOf(jit::DataType type) {
   switch (type) {
     case jit::DataType::kBf16:
-      return 0x1p-8;
+      return {0x1p-8, 0};
     case jit::DataType::kF16:
-      return 0x1p-11;
+      return {0x1p-11, 0x1p-25};
+    case jit::DataType::kE4m3:
+      return {0x1p-4, 0x1p-10};
+    case jit::DataType::kE5m2:
+      return {0x1p-3, 0x1p-17};
+    case jit::DataType::kS8:
+    case jit::DataType::kU8:
+      return {0, 0.5};
+    case jit::DataType::kS32:
+      return {0, 0};
     default:
-      return 0x1p-24;
+      return {0x1p-24, 0};
   }
+}
+
+double UnitRoundoff(jit::DataType type) { return RoundingOf(type).relative; }
+
+// What the sum over k may lose, relative to the sum of absolute products. The
+// tensor core keeps about 14 bits of sums of 8-bit floats, which by default
+// are added up in f32 every 128 k.
+double SumError(const jit::Problem& problem) {
+  const double k = static_cast<double>(problem.k);
+  if (problem.accumulator == jit::DataType::kS32) return 0;
+  if (problem.accumulator == jit::DataType::kF16) return 2 * k * 0x1p-11;
+  double error = 2 * k * 0x1p-24;
+  if (jit::IsFp8(problem.a_type)) {
+    const bool fast = problem.precision == jit::Precision::kFast;
+    error += 2 * (fast ? k : std::min(k, 128.0)) * 0x1p-14;
+  }
+  if (problem.precision == jit::Precision::kTf32) error += 2 * 0x1p-11;
+  if (problem.a_type == jit::DataType::kF32 &&
+      problem.precision == jit::Precision::kFast) {
+    error += 2 * 0x1p-10;
+  }
+  return error;
 }
 
 struct Place {
@@ -45,9 +82,39 @@ int64_t OffsetOf(const jit::MatrixLayout& layout, Place at) {
 
 double Operand(const jit::MatrixLayout& layout, unsigned seed, Place at) {
   const Element element = ElementOf(layout.type);
+  if (element == Element::kBits) {
+    const bool row_major = layout.order == jit::Order::kRowMajor;
+    const int64_t line = row_major ? at.row : at.column;
+    const int64_t bit = row_major ? at.column : at.row;
+    const unsigned byte = Encode(
+        element, RandomValue(seed, static_cast<uint64_t>(
+                                       line * layout.width_bytes() + bit / 8)));
+    return byte >> bit % 8 & 1;
+  }
   const float value =
       RandomValue(seed, static_cast<uint64_t>(IndexOf(layout, at)));
   return Decode(element, Encode(element, value));
+}
+
+// 8-bit types clamp.
+struct Limits {
+  double least, most;
+};
+
+Limits LimitsOf(jit::DataType type) {
+  switch (type) {
+    case jit::DataType::kE4m3:
+      return {-448, 448};
+    case jit::DataType::kE5m2:
+      return {-57344, 57344};
+    case jit::DataType::kS8:
+      return {-128, 127};
+    case jit::DataType::kU8:
+      return {0, 255};
+    default:
+      return {-std::numeric_limits<double>::infinity(),
+              std::numeric_limits<double>::infinity()};
+  }
 }
 
 struct Expected {
@@ -69,17 +136,23 @@ Expected Expect(const jit::Problem& problem, Place at) {
     }
   }
   const double alpha = problem.alpha;
-  Expected expected = {alpha * sum, 2.0 * static_cast<double>(problem.k) *
-                                        0x1p-24 * std::fabs(alpha) * size};
+  Expected expected = {alpha * sum,
+                       SumError(problem) * std::fabs(alpha) * size};
   if (problem.reads_c()) {
     const double c = problem.beta * Operand(problem.c(), kSeedC, at);
     expected.value += c;
     expected.bound += 0x1p-22 * std::fabs(c);
   }
-  expected.bound += 0x1p-23 * std::fabs(alpha) * std::fabs(sum) +
-                    UnitRoundoff(problem.d_type) *
-                        (std::fabs(expected.value) + expected.bound) +
-                    0x1p-24;  // Half of f16's smallest step.
+  const Rounding rounding = RoundingOf(problem.d_type);
+  if (problem.d_type != jit::DataType::kS32) {
+    expected.bound += 0x1p-23 * (std::fabs(alpha) * std::fabs(sum) +
+                                 std::fabs(expected.value));
+  }
+  expected.bound +=
+      rounding.relative * (std::fabs(expected.value) + expected.bound) +
+      rounding.absolute;
+  const Limits limits = LimitsOf(problem.d_type);
+  expected.value = std::clamp(expected.value, limits.least, limits.most);
   return expected;
 }
 
@@ -140,8 +213,14 @@ absl::Status Checker::CompareWithReference(const jit::Problem& problem,
   // Both sides round f32 sums that drift apart like a random walk over k. For
   // odd sizes the library also rounds partial sums to D's type; this finds
   // gross errors, the sample above holds ours to the exact bound.
-  const double walk = std::sqrt(static_cast<double>(problem.k)) *
-                      std::max(0x1p-12, 4 * UnitRoundoff(problem.d_type));
+  const double size = std::sqrt(static_cast<double>(problem.k));
+  double walk = size * std::max(0x1p-12, 4 * UnitRoundoff(problem.d_type));
+  if (jit::IsFp8(problem.a_type) || problem.a_type == jit::DataType::kF32) {
+    walk = size * std::max(0x1p-6, 4 * UnitRoundoff(problem.d_type));
+  }
+  if (problem.accumulator == jit::DataType::kS32) {
+    walk = RoundingOf(problem.d_type).absolute * 2;
+  }
   RETURN_IF_ERROR(code_.Compare(
       {.x = reinterpret_cast<const void*>(d),
        .y = reinterpret_cast<const void*>(reference_),
@@ -229,11 +308,14 @@ absl::Status Checker::Sample(const jit::Problem& problem, CUdeviceptr d,
             static_cast<size_t>(BytesOf(element)), stream_->get()));
     RETURN_IF_ERROR(stream_->Synchronize());
     const Expected expected = Expect(problem, at);
-    double error = std::fabs(Decode(element, bits) - expected.value);
+    const double value = element == Element::kS32
+                             ? static_cast<double>(static_cast<int>(bits))
+                             : Decode(element, bits);
+    double error = std::fabs(value - expected.value);
     if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
     result.largest_error = std::max(result.largest_error, error);
-    result.largest_error_share =
-        std::max(result.largest_error_share, error / expected.bound);
+    result.largest_error_share = std::max(
+        result.largest_error_share, error == 0 ? 0 : error / expected.bound);
     ++result.sampled;
   }
   return absl::OkStatus();

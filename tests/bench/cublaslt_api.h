@@ -17,15 +17,31 @@ using MatrixLayout = struct MatrixLayoutTag*;
 using Preference = struct PreferenceTag*;
 
 using Status = int;
-inline constexpr Status kSuccess = 0;  // CUBLAS_STATUS_SUCCESS
+inline constexpr Status kSuccess = 0;        // CUBLAS_STATUS_SUCCESS
+inline constexpr Status kInvalidValue = 7;   // ..._INVALID_VALUE
+inline constexpr Status kNotSupported = 15;  // ..._NOT_SUPPORTED
 
 // cudaDataType_t
-enum DataType : int { kF32 = 0, kF16 = 2, kBf16 = 14 };
+enum DataType : int {
+  kF32 = 0,
+  kF16 = 2,
+  kS8 = 3,
+  kS32 = 10,
+  kBf16 = 14,
+  kE4m3 = 28,
+  kE5m2 = 29
+};
 // cublasOperation_t
 enum Operation : int { kN = 0, kT = 1 };
-inline constexpr int kCompute32F = 68;  // CUBLAS_COMPUTE_32F
-inline constexpr int kDescTransA = 3;   // CUBLASLT_MATMUL_DESC_TRANSA
-inline constexpr int kDescTransB = 4;   // CUBLASLT_MATMUL_DESC_TRANSB
+// cublasComputeType_t
+inline constexpr int kCompute16F = 64;
+inline constexpr int kCompute32F = 68;
+inline constexpr int kCompute32I = 72;
+inline constexpr int kCompute32FFastTf32 = 77;
+// cublasLtMatmulDescAttributes_t
+inline constexpr int kDescTransA = 3;
+inline constexpr int kDescTransB = 4;
+inline constexpr int kDescFastAccumulation = 25;
 inline constexpr int kPreferenceWorkspaceBytes = 1;  // ..._PREF_MAX_WORKSPACE
 
 // cublasLtMatmulAlgo_t

@@ -2,11 +2,13 @@
 
 #include <dlfcn.h>
 
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "jit/base/status.h"
+#include "tests/bench/kernels/elements.h"
 
 namespace gemmd::bench {
 namespace {
@@ -32,11 +34,56 @@ absl::StatusOr<lt::DataType> LtType(jit::DataType type) {
       return lt::kF16;
     case jit::DataType::kBf16:
       return lt::kBf16;
+    case jit::DataType::kE4m3:
+      return lt::kE4m3;
+    case jit::DataType::kE5m2:
+      return lt::kE5m2;
+    case jit::DataType::kS8:
+      return lt::kS8;
+    case jit::DataType::kS32:
+      return lt::kS32;
     default:
       break;
   }
   return absl::UnimplementedError(
       absl::StrCat("The benchmark does not ask cuBLASLt for ", Name(type)));
+}
+
+int ComputeType(const jit::Problem& problem) {
+  switch (problem.accumulator) {
+    case jit::DataType::kF16:
+      return lt::kCompute16F;
+    case jit::DataType::kS32:
+      return lt::kCompute32I;
+    default:
+      return problem.a_type == jit::DataType::kF32 &&
+                     problem.precision != jit::Precision::kDefault
+                 ? lt::kCompute32FFastTf32
+                 : lt::kCompute32F;
+  }
+}
+
+// The type of alpha and beta.
+lt::DataType ScaleType(const jit::Problem& problem) {
+  switch (problem.accumulator) {
+    case jit::DataType::kF16:
+      return lt::kF16;
+    case jit::DataType::kS32:
+      return lt::kS32;
+    default:
+      return lt::kF32;
+  }
+}
+
+uint32_t ScaleBits(const jit::Problem& problem, float value) {
+  switch (problem.accumulator) {
+    case jit::DataType::kF16:
+      return Encode(Element::kF16, value);
+    case jit::DataType::kS32:
+      return static_cast<uint32_t>(static_cast<int32_t>(value));
+    default:
+      return std::bit_cast<uint32_t>(value);
+  }
 }
 
 }  // namespace
@@ -115,8 +162,17 @@ LtProduct::~LtProduct() {
 absl::Status LtProduct::Describe() {
   const lt::Api& api = library_.api();
   RETURN_IF_ERROR(
-      Checked(api.MatmulDescCreate(&description_, lt::kCompute32F, lt::kF32),
+      Checked(api.MatmulDescCreate(&description_, ComputeType(problem_),
+                                   ScaleType(problem_)),
               "cublasLtMatmulDescCreate"));
+  if (jit::IsFp8(problem_.a_type) &&
+      problem_.precision == jit::Precision::kFast) {
+    const int8_t fast = 1;
+    RETURN_IF_ERROR(Checked(
+        api.MatmulDescSetAttribute(description_, lt::kDescFastAccumulation,
+                                   &fast, sizeof(fast)),
+        "cublasLtMatmulDescSetAttribute"));
+  }
 
   // The library writes column-major results. A row-major D is the product of
   // the transposed operands in reverse order.
@@ -162,10 +218,15 @@ absl::StatusOr<std::vector<lt::HeuristicResult>> LtProduct::Heuristics(
                                  &workspace_bytes, sizeof(workspace_bytes)),
       "cublasLtMatmulPreferenceSetAttribute");
   if (status.ok()) {
-    status = Checked(
+    const lt::Status found =
         api.AlgoGetHeuristic(library_.handle(), description_, a_, b_, d_, d_,
-                             preference, count, results.data(), &returned),
-        "cublasLtMatmulAlgoGetHeuristic");
+                             preference, count, results.data(), &returned);
+    // What the library does not serve has no algorithm.
+    if (found == lt::kNotSupported || found == lt::kInvalidValue) {
+      returned = 0;
+    } else {
+      status = Checked(found, "cublasLtMatmulAlgoGetHeuristic");
+    }
   }
   api.PreferenceDestroy(preference);
   RETURN_IF_ERROR(status);
@@ -184,13 +245,14 @@ absl::Status LtProduct::Enqueue(const lt::HeuristicResult& heuristic,
   const CUdeviceptr y = exchanged_ ? memory.a : memory.b;
   // The library wants a C even where beta is 0 and it is not read.
   const CUdeviceptr c = memory.c != 0 ? memory.c : memory.d;
-  return Checked(
-      library_.api().Matmul(library_.handle(), description_, &problem_.alpha,
-                            pointer(x), a_, pointer(y), b_, &problem_.beta,
-                            pointer(c), d_, pointer(memory.d), d_,
-                            &heuristic.algorithm, pointer(memory.workspace),
-                            heuristic.workspace_bytes, stream.get()),
-      "cublasLtMatmul");
+  const uint32_t alpha = ScaleBits(problem_, problem_.alpha);
+  const uint32_t beta = ScaleBits(problem_, problem_.beta);
+  return Checked(library_.api().Matmul(
+                     library_.handle(), description_, &alpha, pointer(x), a_,
+                     pointer(y), b_, &beta, pointer(c), d_, pointer(memory.d),
+                     d_, &heuristic.algorithm, pointer(memory.workspace),
+                     heuristic.workspace_bytes, stream.get()),
+                 "cublasLtMatmul");
 }
 
 }  // namespace gemmd::bench

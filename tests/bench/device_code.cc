@@ -28,11 +28,22 @@ Element ElementOf(jit::DataType type) {
       return Element::kBf16;
     case jit::DataType::kF16:
       return Element::kF16;
-    default:
+    case jit::DataType::kF32:
+      return Element::kF32;
+    case jit::DataType::kE4m3:
+      return Element::kE4m3;
+    case jit::DataType::kE5m2:
+      return Element::kE5m2;
+    case jit::DataType::kS8:
+      return Element::kS8;
+    case jit::DataType::kU8:
+      return Element::kU8;
+    case jit::DataType::kB1:
+      return Element::kBits;
+    case jit::DataType::kS32:
       break;
   }
-  CHECK(type == jit::DataType::kF32);
-  return Element::kF32;
+  return Element::kS32;
 }
 
 absl::StatusOr<std::vector<jit::Instance>> DeviceCode::Instances(

@@ -19,7 +19,6 @@
 
 namespace gemmd::bench {
 
-// CHECK-fails for types that are not benchmarked.
 Element ElementOf(jit::DataType type);
 
 class DeviceCode {

@@ -25,8 +25,9 @@ absl::StatusOr<Entries> Entries::Prepare(const Options& options,
   };
   for (const jit::Problem& problem : options.problems) {
     if (options.ceiling) {
-      ASSIGN_OR_RETURN(const jit::Instance ceiling,
-                       CeilingInstance(templates, problem.a_type));
+      ASSIGN_OR_RETURN(
+          const jit::Instance ceiling,
+          CeilingInstance(templates, InstructionOf(problem.arithmetic())));
       add(ceiling);
     }
     ASSIGN_OR_RETURN(std::vector<Choice> choices,

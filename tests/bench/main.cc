@@ -91,11 +91,12 @@ absl::Status MeasureCeilings(const gpu::CudaDevice& device,
                              jit::KernelCache& cache, const Timer& timer,
                              const Options& options, Environment& environment) {
   for (const jit::Problem& problem : options.problems) {
-    double& tflops = environment.ceiling_tflops[problem.a_type];
+    const jit::Instruction instruction = InstructionOf(problem.arithmetic());
+    double& tflops = environment.ceiling_tflops[Name(instruction)];
     if (tflops > 0) continue;
     ASSIGN_OR_RETURN(tflops, MeasureCeiling(device, stream, templates, cache,
-                                            problem.a_type, timer));
-    absl::PrintF("%s ceiling %.1f TFLOP/s\n", Name(problem.a_type), tflops);
+                                            instruction, timer));
+    absl::PrintF("%s ceiling %.1f TFLOP/s\n", Name(instruction), tflops);
   }
   return absl::OkStatus();
 }

@@ -37,7 +37,12 @@ class Maker {
         .lines = layout.lines(),
         .seed = seed,
         .element = ElementOf(layout.type),
+        .last_mask = 0xff,
     };
+    if (layout.type == jit::DataType::kB1) {
+      fill.last_mask = 0xff >> (-layout.width() & 7);
+      fill.width = layout.width_bytes();
+    }
     RETURN_IF_ERROR(code_.Fill(fill, *stream_));
     if (matrix.odd()) {
       fill.to = reinterpret_cast<void*>(matrix.separate.get());

@@ -110,8 +110,10 @@ absl::Status Racer::AddLibrary() {
   if (track_.library == nullptr || !result_.problem.reads_ab()) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(library_,
-                   LtProduct::Create(*track_.library, result_.problem));
+  auto library = LtProduct::Create(*track_.library, result_.problem);
+  if (absl::IsUnimplemented(library.status())) return absl::OkStatus();
+  if (!library.ok()) return library.status();
+  library_ = *std::move(library);
   ASSIGN_OR_RETURN(
       heuristics_,
       library_->Heuristics(track_.heuristics, track_.library_workspace_bytes));
@@ -250,7 +252,7 @@ absl::Status Racer::RunSustained() {
 absl::Status Racer::Run() {
   RETURN_IF_ERROR(PrepareOurs());
   RETURN_IF_ERROR(PrepareLibrary());
-  RETURN_IF_ERROR(DropSlowHeuristics());
+  if (library_ != nullptr) RETURN_IF_ERROR(DropSlowHeuristics());
   std::vector<const Runner*> runners = All(ours_);
   for (size_t at : finalists_) runners.push_back(&library_runners_[at]);
   // Without bursts a quick look still picks who runs sustained.

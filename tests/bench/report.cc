@@ -34,8 +34,9 @@ double Ratio(double ours_us, double theirs_us) {
   return ours_us > 0 && theirs_us > 0 ? theirs_us / ours_us : 0;
 }
 
-double CeilingOf(const Environment& environment, jit::DataType type) {
-  const auto found = environment.ceiling_tflops.find(type);
+double CeilingOf(const Environment& environment, const jit::Problem& problem) {
+  const auto found = environment.ceiling_tflops.find(
+      Name(InstructionOf(problem.arithmetic())));
   return found == environment.ceiling_tflops.end() ? 0 : found->second;
 }
 
@@ -176,7 +177,7 @@ std::string ResultJson(const RaceResult& result,
   const Times& times = Counted(result, best);
   const LibraryResult library = result.library.value_or(LibraryResult{});
   const double tflops = Tflops(result.problem, times.burst_us);
-  const double ceiling = CeilingOf(environment, result.problem.a_type);
+  const double ceiling = CeilingOf(environment, result.problem);
   Object json;
   json.Add("ours_tflops", tflops)
       .Add("cublaslt_tflops",
@@ -227,7 +228,7 @@ std::string TableRows(const RaceResult& result,
                       const Environment& environment) {
   std::string rows;
   const LibraryResult library = result.library.value_or(LibraryResult{});
-  const double ceiling = CeilingOf(environment, result.problem.a_type);
+  const double ceiling = CeilingOf(environment, result.problem);
   for (const OurResult& ours : result.ours) {
     const double us = ours.resident.burst_us;
     const double tflops = Tflops(result.problem, us);
@@ -303,8 +304,8 @@ std::string Json(const std::vector<RaceResult>& results,
                 environment.device.properties.multiprocessors)
       .Add("elapsed_s", environment.elapsed_s);
   Object ceilings;
-  for (const auto& [type, tflops] : environment.ceiling_tflops) {
-    ceilings.Add(std::string(Name(type)), tflops);
+  for (const auto& [name, tflops] : environment.ceiling_tflops) {
+    ceilings.Add(name, tflops);
   }
   json.Add("ceiling_tflops", ceilings.Text());
   Object bench;

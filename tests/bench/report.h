@@ -18,7 +18,7 @@ struct Environment {
   std::string template_digest;
   std::string date;    // ISO 8601, UTC.
   std::string clocks;  // As NVML says; empty when it does not.
-  std::map<jit::DataType, double> ceiling_tflops;
+  std::map<std::string, double> ceiling_tflops;  // By instruction.
   double elapsed_s = 0;
 };
 

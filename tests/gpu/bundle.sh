@@ -49,7 +49,7 @@ cp "$root"/clients/python/gemmd/*.py "$build/python/gemmd/api.binpb" \
   "$output/python/gemmd/"
 cp -r "$root/tests/conformance" "$output/tests/"
 find "$output" -name __pycache__ -prune -exec rm -rf {} +
-cp "$root/tests/bench/shapes/core.txt" "$root/deploy/product.py" \
+cp "$root"/tests/bench/shapes/{core,types}.txt "$root/deploy/product.py" \
   "$output/shapes/"
 mv "$output/shapes/product.py" "$output/"
 cp "$root"/tests/gpu/{run.sh,summarize.py} "$output/"

@@ -14,6 +14,7 @@
 #   GEMMD_STEPS    which of "conformance bench latency" to run; default: all
 #   GEMMD_CACHE    kernel cache to start from; default: an empty one
 #   GEMMD_SUBSET   of the conformance suite; default: full
+#   GEMMD_SECONDS  after which the suite begins nothing new; default: no limit
 #   GEMMD_BENCH    further flags of gemm_bench
 #   GEMMD_DEVICE   default: cuda:0; "host" tries this script without a GPU
 set -uo pipefail
@@ -100,6 +101,7 @@ if [[ $steps == *" conformance "* ]]; then
   note "conformance"
   python3 -m conformance --target "$target" --device "$device" \
     --subset "${GEMMD_SUBSET:-full}" --jobs "$cores" --hopper \
+    ${GEMMD_SECONDS:+--seconds "$GEMMD_SECONDS"} \
     --json "$output/conformance.json" || failed "conformance"
   "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
 fi
@@ -112,6 +114,7 @@ if [[ $steps == *" bench "* ]]; then
   note "benchmark"
   # shellcheck disable=SC2086
   "${ours[@]}" "$bundle/bin/gemm_bench" --shapes "$bundle/shapes/core.txt" \
+    --shapes "$bundle/shapes/types.txt" \
     --cache_dir "$cache" --check --json "$output/bench.json" \
     ${GEMMD_BENCH:-} || failed "benchmark"
 fi

@@ -35,8 +35,8 @@ def main():
         summary["driver"] = "; ".join(d.get("driver", "") for d in devices)
         summary["compiler"] = conformance["daemon"].get("compiler", "")
         summary["date"] = conformance["date"]
-        summary["conformance"] = {key: conformance[key]
-                                  for key in ("passed", "failed")}
+        summary["conformance"] = {key: conformance[key] for key in (
+            "passed", "failed", "left_out")}
         summary["conformance"]["not_served"] = len(conformance["not_served"])
     if bench:
         summary["device"] = bench["device"]

@@ -16,6 +16,8 @@ constexpr int kYBytes = kN * 128;
 constexpr int kStageBytes = kXBytes + kYBytes;
 static_assert(kStages * kStageBytes == kCeilingSharedBytes);
 
+constexpr int kPerWord = 4 / BytesOf(kInput);
+
 using Instruction = ptx::Wgmma;
 
 // k-major, swizzled over 128 bytes: see pipeline/operand_tile.h.
@@ -35,14 +37,17 @@ extern "C" __global__ void __launch_bounds__(gemmd::bench::kThreads, 1)
   const int warpgroup = ptx::Broadcast(thread / kWarpgroupThreads);
 
   for (int i = thread; i < kStages * kStageBytes / 4; i += kThreads) {
-    const unsigned low = Encode(kInput, RandomValue(a.seed, 2 * i));
-    const unsigned high = Encode(kInput, RandomValue(a.seed, 2 * i + 1));
-    ptx::StoreShared(shared + 4 * i, __uint_as_float(high << 16 | low));
+    unsigned word = 0;
+    for (int j = 0; j < kPerWord; ++j) {
+      word |= Encode(kInput, RandomValue(a.seed, kPerWord * i + j))
+              << (32 / kPerWord * j);
+    }
+    ptx::StoreShared(shared + 4 * i, static_cast<int>(word));
   }
   ptx::FenceAsyncShared();
   ptx::SyncCta();
 
-  float accumulators[kN / 2];
+  Instruction::Register sums[Instruction::kRegisters];
   for (int i = 0; i < a.iterations; ++i) {
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
@@ -52,16 +57,15 @@ extern "C" __global__ void __launch_bounds__(gemmd::bench::kThreads, 1)
       ptx::WgmmaFence();
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
-        Instruction::Issue(accumulators, x + 2 * step, y + 2 * step,
-                           i + stage + step);
+        Instruction::Issue(sums, x + 2 * step, y + 2 * step, i + stage + step);
       }
       ptx::WgmmaCommit();
       ptx::WgmmaWait<1>();
     }
   }
   ptx::WgmmaWait<0>();
-  float sum = 0.0f;
+  Instruction::Register sum = 0;
 #pragma unroll
-  for (const float value : accumulators) sum += value;
-  a.sums[ptx::CtaIndex() * kThreads + thread] = sum;
+  for (const auto value : sums) sum += value;
+  a.sums[ptx::CtaIndex() * kThreads + thread] = static_cast<float>(sum);
 }

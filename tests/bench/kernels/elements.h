@@ -68,6 +68,9 @@ inline unsigned EncodeSmall(Small type, float magnitude) {
 inline float DecodeSmall(Small type, unsigned magnitude) {
   const auto exponent = static_cast<int>(magnitude >> type.fraction);
   const unsigned fraction = magnitude & ((1u << type.fraction) - 1);
+  if (type.bias == 15 && exponent == 31) {  // Infinite, or not a number.
+    return __builtin_bit_cast(float, 0x7f800000u | fraction);
+  }
   if (exponent == 0) {
     return static_cast<float>(fraction) *
            PowerOfTwo(1 - type.bias - type.fraction);
@@ -116,12 +119,12 @@ inline float Decode(Element element, unsigned bits) {
       return bits & 0x8000 ? -value : value;
     }
     case Element::kE4m3:
+      if ((bits & 0x7f) == 0x7f) {
+        return __builtin_bit_cast(float, 0x7fc00000u);
+      }
+      [[fallthrough]];
     case Element::kE5m2: {
-      // Infinities of e5m2 decode to 2^16, which no bound allows.
-      const bool nan =
-          (bits & 0x7f) > (element == Element::kE4m3 ? 0x7eu : 0x7cu);
-      const float value = nan ? __builtin_bit_cast(float, 0x7fc00000u)
-                              : DecodeSmall(SmallOf(element), bits & 0x7f);
+      const float value = DecodeSmall(SmallOf(element), bits & 0x7f);
       return bits & 0x80 ? -value : value;
     }
     case Element::kS8:
