@@ -12,6 +12,7 @@
 #include "jit/plan/planner.h"
 #include "jit/plan/tiling.h"
 #include "jit/source/instance.h"
+#include "tests/jit/source/kernel_check.h"
 
 namespace gemmd::jit {
 namespace {
@@ -34,11 +35,7 @@ class GemmTemplateTest : public testing::Test {
   }
 
   void ExpectCompiles(const Family& family, const Config& config) {
-    const absl::StatusOr<Instance> instance =
-        MakeInstance(TemplateLibrary::Embedded(), family, config);
-    ASSERT_TRUE(instance.ok()) << instance.status();
-    const absl::StatusOr<KernelResources> resources = Resources(*instance);
-    EXPECT_TRUE(resources.ok()) << instance->name << ": " << resources.status();
+    ExpectGoodKernel(*compiler_, family, config);
   }
 
   std::unique_ptr<Compiler> compiler_;

@@ -1,0 +1,140 @@
+// What a launch is made of, field by field: each mistake here would be a wrong
+// product and nothing else.
+#include "jit/plan/launch_arithmetic.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "jit/plan/planner.h"
+#include "jit/plan/tiling.h"
+
+namespace gemmd::jit {
+namespace {
+
+// A (m x k) k-major, B (k x n) n-major, D row-major.
+Problem Asymmetric() { return {.m = 1000, .n = 700, .k = 300}; }
+
+Plan Complete(const Problem& problem, bool exchanged, const Config& config) {
+  Plan plan;
+  for (const Plan& ranked : RankPlans(problem, {}, 1000)) {
+    if (ranked.exchanged == exchanged && ranked.splits == 1) plan = ranked;
+  }
+  plan.config = config;
+  CompletePlan(problem, {}, plan);
+  return plan;
+}
+
+TEST(LaunchArithmetic, MapsAreThoseOfTheirOperands) {
+  const Config config = {.tile_m = 128, .tile_n = 192};
+  const Plan plan = Complete(Asymmetric(), false, config);
+  EXPECT_EQ(plan.x.width, 300) << "A's lines run along k";
+  EXPECT_EQ(plan.x.lines, 1000);
+  EXPECT_EQ(plan.x.box_width, 64);
+  EXPECT_EQ(plan.x.box_lines, 128) << "lines of the tile";
+  EXPECT_EQ(plan.y.width, 700) << "B's lines run along n";
+  EXPECT_EQ(plan.y.lines, 300);
+  EXPECT_EQ(plan.y.box_width, 64);
+  EXPECT_EQ(plan.y.box_lines, 64) << "of k in a stage";
+  EXPECT_EQ(plan.d.width, 700);
+  EXPECT_EQ(plan.d.lines, 1000);
+  EXPECT_EQ(plan.d.box_width, 64);
+  EXPECT_EQ(plan.d.box_lines, 64);
+  EXPECT_EQ(plan.stages, 5);
+}
+
+TEST(LaunchArithmetic, ExchangedMapsChangePlacesAndTiles) {
+  const Config config = {.tile_m = 128, .tile_n = 192};
+  const Plan plan = Complete(Asymmetric(), true, config);
+  EXPECT_EQ(plan.x.lines, 300) << "X is B";
+  EXPECT_EQ(plan.x.box_lines, 64);
+  EXPECT_EQ(plan.y.lines, 1000) << "Y is A";
+  EXPECT_EQ(plan.y.box_lines, 192);
+  EXPECT_EQ(plan.d.box_width, 64) << "rows of a transposed slab";
+  EXPECT_EQ(plan.d.box_lines, SlabColumns(plan.family, config));
+}
+
+TEST(LaunchArithmetic, OneCtaPerMultiprocessorOrPerUnit) {
+  Plan plan = Complete(Asymmetric(), false, {.tile_m = 128, .tile_n = 192});
+  EXPECT_EQ(plan.grid, 8 * 4);
+  plan = Complete({.m = 8192, .n = 8192, .k = 64}, false, {});
+  EXPECT_EQ(plan.grid, DeviceProperties().multiprocessors);
+}
+
+TEST(LaunchArithmetic, APartOfASplitProductIsAMatrixOfItsOwn) {
+  const Problem problem = {.m = 100, .n = 90, .k = 8192, .batch = 2};
+  Plan plan = Complete(problem, false, {});
+  plan.splits = 3;
+  plan.config.split_k = true;
+  CompletePlan(problem, {}, plan);
+  EXPECT_EQ(plan.d.type, DataType::kF32);
+  EXPECT_EQ(plan.d.matrices, 2 * 3);
+  EXPECT_EQ(plan.d.lines, 100);
+  EXPECT_EQ(plan.d.matrix_bytes, 100 * plan.d.pitch_bytes);
+  EXPECT_EQ(plan.partials_bytes, 6 * plan.d.matrix_bytes);
+  EXPECT_EQ(plan.grid, 2 * 3);
+  EXPECT_GE(plan.reduce_grid, 1);
+}
+
+// Alpha and scales meet no empty product: infinity times zero is not zero.
+TEST(LaunchArithmetic, AnEmptyProductIsNotScaled) {
+  Problem problem = Asymmetric();
+  problem.k = 0;
+  problem.alpha = std::numeric_limits<float>::infinity();
+  problem.beta = 2;
+  problem.epilogue.a_scale = Extent::kRow;
+  const Plan plan = ChoosePlan(problem, {});
+  EXPECT_EQ(plan.grid, 0);
+  EXPECT_EQ(plan.splits, 0);
+  EXPECT_GE(plan.reduce_grid, 1);
+  EXPECT_FALSE(plan.family.epilogue.alpha);
+  EXPECT_TRUE(plan.family.epilogue.reads_c);
+}
+
+TEST(LaunchArithmetic, F32TakesSixPassesOverItsPlanes) {
+  Problem problem = Asymmetric();
+  problem.a_type = problem.b_type = problem.c_type = problem.d_type =
+      DataType::kF32;
+  for (const Plan& plan : RankPlans(problem, {}, 1000)) {
+    EXPECT_EQ(plan.a_form, Form::kSplit);
+    EXPECT_EQ(plan.b_form, Form::kSplit);
+    EXPECT_EQ(plan.family.instruction.x, DataType::kBf16);
+    EXPECT_EQ(plan.passes, 6);
+    EXPECT_EQ(plan.x.matrices, 3);
+    EXPECT_EQ(plan.x.type, DataType::kBf16);
+    // Low times high, high times low, and so on to high times high, whichever
+    // of A and B is X.
+    const uint32_t a = plan.exchanged ? plan.y_planes : plan.x_planes;
+    const uint32_t b = plan.exchanged ? plan.x_planes : plan.y_planes;
+    EXPECT_EQ(a, 2u | 0u << 2 | 1u << 4 | 1u << 6);
+    EXPECT_EQ(b, 0u | 2u << 2 | 1u << 4 | 0u << 6 | 1u << 8);
+  }
+}
+
+TEST(LaunchArithmetic, OperandsThatMustBeKMajorAreTransposed) {
+  Problem problem = Asymmetric();  // B is n-major.
+  problem.a_type = problem.b_type = DataType::kS8;
+  problem.c_type = problem.d_type = problem.accumulator = DataType::kS32;
+  const Plan plan = ChoosePlan(problem, {});
+  EXPECT_EQ(plan.a_form, Form::kStored);
+  EXPECT_EQ(plan.b_form, Form::kTransposed);
+  const TensorMapSpec& b = plan.exchanged ? plan.x : plan.y;
+  EXPECT_EQ(b.width, 300);
+  EXPECT_EQ(b.lines, 700);
+  EXPECT_EQ(b.box_width, 128);
+  EXPECT_EQ(plan.stages, 3);
+}
+
+TEST(LaunchArithmetic, BitsTravelAsBytes) {
+  Problem problem = {.m = 64, .n = 64, .k = 1030};
+  problem.a_type = problem.b_type = DataType::kB1;
+  problem.b_order = Order::kColumnMajor;
+  problem.c_type = problem.d_type = problem.accumulator = DataType::kS32;
+  const Plan plan = ChoosePlan(problem, {});
+  EXPECT_EQ(plan.x.width, 129);
+  EXPECT_EQ(plan.x.box_width, 128);
+  EXPECT_EQ(plan.stages, 2);
+}
+
+}  // namespace
+}  // namespace gemmd::jit

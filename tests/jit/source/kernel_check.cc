@@ -1,0 +1,80 @@
+#include "tests/jit/source/kernel_check.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "jit/compile/compile_log.h"
+#include "jit/source/instance.h"
+
+namespace gemmd::jit {
+namespace {
+
+using enum DataType;
+
+// Low nine bits of the machine instructions that a wgmma becomes.
+enum Opcode : int { kHgmma = 0x1f0, kIgmma, kBgmma, kQgmma };
+
+Opcode OpcodeOf(const Instruction& instruction) {
+  if (instruction.x == kB1) return kBgmma;
+  if (instruction.accumulator == kS32) return kIgmma;
+  return IsFp8(instruction.x) ? kQgmma : kHgmma;
+}
+
+template <typename T>
+T At(const std::string& bytes, size_t offset) {
+  T value = 0;
+  if (offset + sizeof(T) <= bytes.size()) {
+    std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  }
+  return value;
+}
+
+// How often each of them occurs in the kernel: instructions are 16 bytes long.
+std::map<int, int> TensorInstructions(const std::string& cubin) {
+  std::map<int, int> found;
+  const auto sections = At<uint64_t>(cubin, 0x28);
+  const size_t count = At<uint16_t>(cubin, 0x3c);
+  const auto header = [&](size_t i) { return sections + i * 64; };
+  const auto names =
+      At<uint64_t>(cubin, header(At<uint16_t>(cubin, 0x3e)) + 0x18);
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name =
+        cubin.c_str() + names + At<uint32_t>(cubin, header(i));
+    if (name != ".text.gemmd_kernel") continue;
+    const auto begin = At<uint64_t>(cubin, header(i) + 0x18);
+    const auto size = At<uint64_t>(cubin, header(i) + 0x20);
+    for (uint64_t at = begin; at < begin + size; at += 16) {
+      const int opcode = At<uint16_t>(cubin, at) & 0x1ff;
+      if (opcode >= kHgmma && opcode <= kQgmma) ++found[opcode];
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+void ExpectGoodKernel(Compiler& compiler, const Family& family,
+                      const Config& config) {
+  const absl::StatusOr<Instance> instance =
+      MakeInstance(TemplateLibrary::Embedded(), family, config);
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  const auto output =
+      compiler.Compile(*instance, absl::Now() + absl::Minutes(5));
+  ASSERT_TRUE(output.ok()) << instance->name << ": " << output.status();
+  const absl::StatusOr<KernelResources> resources = ReadCompileLog(output->log);
+  EXPECT_TRUE(resources.ok())
+      << instance->name << ": " << resources.status() << output->log;
+  const std::map<int, int> found = TensorInstructions(output->cubin);
+  ASSERT_EQ(found.size(), 1u) << instance->name;
+  EXPECT_EQ(found.begin()->first, OpcodeOf(family.instruction))
+      << instance->name;
+  // Four along k for every block of 64 rows.
+  EXPECT_EQ(found.begin()->second % 4, 0) << instance->name;
+}
+
+}  // namespace gemmd::jit
