@@ -35,6 +35,9 @@ def _arguments():
                              "tensor cores although these are known")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(),
                         help="processes; default: one per core")
+    parser.add_argument("--seconds", type=float, default=float("inf"),
+                        help="begin nothing new after so long, and say how "
+                             "much was left out; default: no limit")
     parser.add_argument("--json", metavar="FILE",
                         help="write counts and worst error of each check, "
                              "and every failure")
@@ -58,7 +61,7 @@ def _by_check(found):
     return checks
 
 
-def _write(path, arguments, info, found, started):
+def _write(path, arguments, info, found, left_out, started):
     failures = [result for result in found
                 if result.detail and not results.is_unserved(result)]
     report = {
@@ -70,6 +73,7 @@ def _write(path, arguments, info, found, started):
         "seconds": round(time.monotonic() - started, 1),
         "passed": sum(not result.detail for result in found),
         "failed": len(failures),
+        "left_out": left_out,
         "unsupported": [{"name": entry.name, "reason": entry.reason}
                         for entry in refusals.UNSUPPORTED],
         "not_served": _not_served(found),
@@ -100,9 +104,12 @@ def main():
         return 3
     options = suite.Options(arguments.target, arguments.device,
                             arguments.subset, arguments.only, arguments.jobs,
-                            arguments.hopper)
-    found, failures = [], 0
+                            arguments.hopper, arguments.seconds)
+    found, failures, left_out = [], 0, 0
     for some in suite.run(options):
+        if some is None:
+            left_out += 1
+            continue
         found += some
         for result in some:
             if not result.detail or results.is_unserved(result):
@@ -120,7 +127,9 @@ def main():
           + ", ".join([entry.name for entry in refusals.UNSUPPORTED]
                       + _not_served(found)))
     if arguments.json:
-        _write(arguments.json, arguments, info, found, started)
+        _write(arguments.json, arguments, info, found, left_out, started)
+    if left_out:
+        print(f"Left out for lack of time: {left_out} units of work")
     print(f"{time.monotonic() - started:.0f} s on "
           f"{', '.join(device.name for device in info.devices)}")
     passed = sum(not result.detail for result in found)

@@ -230,8 +230,9 @@ def _powers(generator, size):
     return np.exp2(generator.integers(-2, 3, size)).astype(_F32)
 
 
-def _epilogue(p, which, shape, activation, by_row):
-    """An Epilogue with the steps in `which`, exact on integers."""
+def _epilogue(which, shape, activation, by_row, outputs):
+    """An Epilogue with the steps in `which`, exact on integers; `outputs`:
+    with the auxiliary one and amax."""
     generator = np.random.default_rng([*shape, len(which)])
     m, n, _ = shape
     made = {}
@@ -246,7 +247,7 @@ def _epilogue(p, which, shape, activation, by_row):
         made["d_scale"] = 0.5
     if "activation" in which:
         made["activation"] = activation
-    return requests.Epilogue(auxiliary=True, amax=True, **made)
+    return requests.Epilogue(auxiliary=outputs, amax=outputs, **made)
 
 
 def _expected(p, a, b, c, beta, alpha, epilogue):
@@ -263,46 +264,63 @@ def _expected(p, a, b, c, beta, alpha, epilogue):
     return x, _apply(epilogue.activation, x)
 
 
+# Forms whose epilogues take sums in f32, promoted sums and sums in s32; the
+# others share their code and take each set of steps once.
+_EVERY_STEP = ("bf16", "e4m3", "s8")
+
+
+def _step_cases(p, sets):
+    """(set, type of D, values by row, order of D)."""
+    outputs = [o for o in p.form.outputs if o != "s32"]
+    every = list(itertools.product(outputs, (True, False), "rc"))
+    if not p.full:
+        return [(sets[6], outputs[0], by_row, "r") for by_row in (True, False)]
+    if p.form.name in _EVERY_STEP:
+        return [(which, *case) for which in sets for case in every]
+    return [(which, *every[3 * number % len(every)])
+            for number, which in enumerate(sets)]
+
+
 @probe(*forms.FORMS)
 def steps_of_the_epilogue(p):
     """Each step alone, all together, all but one; exact where there is no
     transcendental function, in every type of D, order, and layout."""
     sets = [(step,) for step in _STEPS] + [_STEPS]
     sets += [tuple(s for s in _STEPS if s != gone) for gone in _STEPS]
-    outputs = [o for o in p.form.outputs if o != "s32"]
     layouts = ("rc", "cr", "rr", "cc")
     activations = ("relu", "gelu_erf", "gelu_tanh", "silu")
     shape = Shape(130, 71, 40)
     a, b = form_fills.exact(p.form, shape)
-    for number, which in enumerate(sets if p.full else sets[6:7]):
-        for output, by_row, order in itertools.product(
-                outputs if p.full else outputs[:1], (True, False), "rc"):
-            if not p.full and order == "c":
-                continue
-            number += 1
-            activation = activations[number % 4]
-            epilogue = _epilogue(p, which, shape, activation, by_row)
-            beta = 2.0 if "beta" in which else 0.0
-            c = form_fills.exact_c(p.form, shape).astype(_F32)
-            answer = p.answer(
-                a, b, output, c=c, c_type="f32", beta=beta, alpha=0.5,
-                order=order, layout=layouts[number % 4], epilogue=epilogue)
-            x, y = _expected(p, a, b, c, beta, 0.5, epilogue)
-            label = f"{'+'.join(which)} {activation} {output} {order}" + (
-                " rows" if by_row else "")
+    for number, (which, output, by_row, order) in enumerate(
+            _step_cases(p, sets)):
+        activation = activations[number % 4]
+        outputs = number % 2 == 0
+        epilogue = _epilogue(which, shape, activation, by_row, outputs)
+        beta = 2.0 if "beta" in which else 0.0
+        c = form_fills.exact_c(p.form, shape).astype(_F32)
+        answer = p.answer(
+            a, b, output, c=c, c_type="f32", beta=beta, alpha=0.5,
+            order=order, layout=layouts[number % 4], epilogue=epilogue)
+        x, y = _expected(p, a, b, c, beta, 0.5, epilogue)
+        label = f"{'+'.join(which)} {activation} {output} {order}" + (
+            " rows" if by_row else "")
+        if outputs:
             yield p.equal(f"auxiliary {label}", answer.auxiliary,
                           forms.round_to(x, output))
-            scaled = y * (epilogue.d_scale or 1)
-            if "activation" not in which or activation == "relu":
-                yield p.equal(f"D {label}", answer.d,
-                              forms.round_to(scaled, output))
-                yield p.equal(f"amax {label}", np.array([[answer.amax]], _F32),
+        scaled = y * (epilogue.d_scale or 1)
+        if "activation" not in which or activation == "relu":
+            yield p.equal(f"D {label}", answer.d,
+                          forms.round_to(scaled, output))
+            if outputs:
+                yield p.equal(f"amax {label}",
+                              np.array([[answer.amax]], _F32),
                               [[np.abs(y).max()]])
-                continue
-            error = 2.0 ** -20 * np.abs(x) + 2.0 ** -24
-            clipped = forms.clip(scaled, output)
-            yield p.within(f"D {label}", answer.d, clipped,
-                           forms.result_bound(clipped, error, output))
+            continue
+        error = 2.0 ** -20 * np.abs(x) + 2.0 ** -24
+        clipped = forms.clip(scaled, output)
+        yield p.within(f"D {label}", answer.d, clipped,
+                       forms.result_bound(clipped, error, output))
+        if outputs:
             amax = np.abs(y).max()
             yield p.within(f"amax {label}", np.array([[answer.amax]]),
                            np.array([[amax]]), np.array([[2.0 ** -20 * amax]]))

@@ -3,6 +3,7 @@
 import functools
 import multiprocessing
 import os
+import time
 from typing import NamedTuple
 
 import gemmd
@@ -23,6 +24,7 @@ class Options(NamedTuple):
     jobs: int = 1
     # Sums must have Hopper's bits wherever its arithmetic is known.
     hopper: bool = False
+    seconds: float = float("inf")  # After which no further unit begins.
 
 
 def units(options):
@@ -124,15 +126,18 @@ def _client(target):
     return gemmd.Client(target, timeout=_TIMEOUT_S)
 
 
-def _run(options, unit):
+def _run(options, end, unit):
+    """Results of a unit, or None past the end."""
     function, arguments = unit
+    if time.time() > end:
+        return None
     return function(_client(options.target), options, *arguments)
 
 
 def run(options):
-    """Yields lists of Results as units finish."""
+    """Yields lists of Results as units finish, None for one left out."""
     work = units(options)
-    task = functools.partial(_run, options)
+    task = functools.partial(_run, options, time.time() + options.seconds)
     if options.jobs <= 1:
         yield from map(task, work)
         return
