@@ -37,7 +37,8 @@ class Options(TypedDict, total=False):
 class Product(NamedTuple):
     """A result and how it came about."""
     d: Any
-    # gemmd.v1.Execution: device, kernel, cubin_key, cubin_source, phases.
+    # gemmd.v1.Execution: device, kernel, cubin_key, cubin_source, phases,
+    # arithmetic, splits.
     execution: Any
     pre_activation: Any = None  # Where it was asked for.
     amax: Optional[float] = None
