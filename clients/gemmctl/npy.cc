@@ -100,6 +100,19 @@ constexpr FileType kTypes[] = {
     {"|u1", v1::DATA_TYPE_E5M2},
 };
 
+// What to do with a type that is not multiplied; "" where nothing is near.
+std::string Advice(absl::string_view name) {
+  constexpr std::pair<absl::string_view, absl::string_view> kNearest[] = {
+      {"<f8", "float32"}, {"<i8", "int8"},  {"<i2", "int8"},
+      {"<u8", "uint8"},   {"<u4", "uint8"}, {"<u2", "uint8"}};
+  for (const auto& [type, nearest] : kNearest) {
+    if (type == name) {
+      return absl::StrCat(". The nearest is x.astype(np.", nearest, ")");
+    }
+  }
+  return "";
+}
+
 absl::StatusOr<v1::DataType> ParseType(absl::string_view header,
                                        v1::DataType named) {
   ASSIGN_OR_RETURN(absl::string_view value, Value(header, "descr"));
@@ -125,7 +138,8 @@ absl::StatusOr<v1::DataType> ParseType(absl::string_view header,
   return absl::InvalidArgumentError(absl::StrCat(
       "its type is '", name,
       "'; allowed: <f4, <f2, <i4, |i1, |u1, |b1, bfloat16 as V2, e5m2 as <f1, "
-      "and with --dtype e4m3 or e5m2 as V1"));
+      "and with --dtype e4m3 or e5m2 as V1",
+      Advice(name)));
 }
 
 // The name of `type` in files that are written.

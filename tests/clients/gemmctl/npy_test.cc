@@ -72,6 +72,13 @@ TEST_F(NpyTest, ABatchHasMoreDimensions) {
               HasSubstr("4 bytes of data"));
 }
 
+TEST_F(NpyTest, WhatIsNotMultipliedHasANearestType) {
+  EXPECT_THAT(Error(File("{'descr': '<f8', 'fortran_order': False, 'shape': "
+                         "(1, 1), }\n",
+                         8)),
+              HasSubstr("x.astype(np.float32)"));
+}
+
 TEST_F(NpyTest, BytesWithoutATypeNeedAName) {
   for (const char* const type : {"<V1", "|V1"}) {
     const std::string dict = std::string("{'descr': '") + type +
