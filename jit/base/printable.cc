@@ -58,7 +58,8 @@ std::string Escape(uint32_t code) {
       return "\\t";
   }
   if (code < 0x80) return absl::StrFormat("\\x%02x", code);
-  return absl::StrFormat(code > 0xffff ? "\\U%08x" : "\\u%04x", code);
+  if (code > 0xffff) return absl::StrFormat("\\U%08x", code);
+  return absl::StrFormat("\\u%04x", code);
 }
 
 std::string Show(absl::string_view text, bool lines) {
