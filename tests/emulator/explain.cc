@@ -88,14 +88,49 @@ std::string AnotherScalar(const jit::Problem& problem,
 std::string StageLeftOut(const jit::Problem& problem,
                          const Operands& operands) {
   if (!problem.reads_ab()) return "";
+  const View is(problem.d(), operands.d.data());
+  const auto explains = [&](const auto& left_out) {
+    const std::string d = operands.ExpectedWithout(problem, left_out).d;
+    return Wrong(is, View(problem.d(), d.data())) == 0;
+  };
   const int64_t stage = 128 * 8 / jit::BitsOf(problem.a_type);
   for (int64_t first = 0; first < problem.k; first += stage) {
-    const std::string d =
-        operands.ExpectedWithout(problem, first, first + stage).d;
-    if (Wrong(View(problem.d(), operands.d.data()),
-              View(problem.d(), d.data())) == 0) {
+    if (explains([&](int64_t k) { return k / stage == first / stage; })) {
       return absl::StrCat("as if k from ", first, " to ",
                           std::min(first + stage, problem.k), " were left out");
+    }
+  }
+  for (int part = 0; part < operands.splits(); ++part) {
+    if (explains(
+            [&](int64_t k) { return k / stage % operands.splits() == part; })) {
+      return absl::StrCat("as if part ", part, " of ", operands.splits(),
+                          " of k were left out");
+    }
+  }
+  return "";
+}
+
+// Whether half of the wrong elements have been made with another line of C.
+std::string AnotherC(const jit::Problem& problem, const Operands& operands,
+                     const View& should) {
+  if (!problem.reads_c()) return "";
+  const View is(problem.d(), operands.d.data());
+  const int64_t wrong = Wrong(is, should);
+  for (const int64_t by : {8, 16, 32, 64, 128}) {
+    for (const int64_t lines : {by, -by}) {
+      const std::string d = operands.ExpectedWithCFrom(problem, lines).d;
+      const View other(problem.d(), d.data());
+      int64_t found = 0;
+      for (int64_t line = 0; line < is.lines(); ++line) {
+        for (int64_t i = 0; i < is.width(); ++i) {
+          found += !is.Same(line, i, should, line, i) &&
+                   is.Same(line, i, other, line, i);
+        }
+      }
+      if (found * 2 >= wrong) {
+        return absl::StrCat("as if C's lines were those ", by,
+                            lines > 0 ? " further on" : " before");
+      }
     }
   }
   return "";
@@ -163,6 +198,7 @@ std::string Explain(const jit::Problem& problem, const Operands& operands,
   std::string why = NeverWritten(is, should);
   if (why.empty()) why = AnotherScalar(problem, operands);
   if (why.empty()) why = StageLeftOut(problem, operands);
+  if (why.empty()) why = AnotherC(problem, operands, should);
   if (why.empty()) why = Displaced(is, should);
   if (why.empty()) why = Permuted(is, should);
   return why;

@@ -11,8 +11,9 @@
 namespace gemmd::emulator {
 
 // Words for the first of: elements never written; another alpha or beta; a
-// stage of k left out; lines or elements displaced; pieces of 16 bytes of lines
-// in another order. Empty where none of these is it.
+// stage or part of k left out; other lines of C; lines or elements displaced;
+// pieces of 16 bytes of lines in another order. Empty where none of these is
+// it.
 std::string Explain(const jit::Problem& problem, const Operands& operands,
                     const std::string& expected);
 

@@ -142,33 +142,46 @@ std::vector<GlobalBlock*> Operands::blocks() {
 }
 
 Operands::Results Operands::Expected(const jit::Problem& problem) const {
-  return Compute(problem, a.data());
+  return Compute(problem, a.data(), c.data());
 }
 
-Operands::Results Operands::ExpectedWithout(const jit::Problem& problem,
-                                            int64_t first, int64_t end) const {
+Operands::Results Operands::ExpectedWithout(
+    const jit::Problem& problem,
+    const std::function<bool(int64_t k)>& left_out) const {
   std::string left(a.data(), a.size());
   const jit::MatrixLayout layout = problem.a();
   const bool by_rows = layout.order == jit::Order::kRowMajor;
   for (int64_t line = 0; line < layout.lines(); ++line) {
     for (int64_t i = 0; i < layout.width(); ++i) {
-      const int64_t k = by_rows ? i : line % layout.matrix_lines();
-      if (k < first || k >= end) continue;
+      if (!left_out(by_rows ? i : line % layout.matrix_lines())) continue;
       PutElement(layout.type, 0, left.data() + line * layout.pitch_bytes(), i);
     }
   }
-  return Compute(problem, left.data());
+  return Compute(problem, left.data(), c.data());
 }
 
-Operands::Results Operands::Compute(const jit::Problem& problem,
-                                    const char* a) const {
+Operands::Results Operands::ExpectedWithCFrom(const jit::Problem& problem,
+                                              int64_t lines) const {
+  const jit::MatrixLayout layout = problem.c();
+  const auto pitch = static_cast<size_t>(layout.pitch_bytes());
+  std::string moved(c.data(), c.size());
+  for (int64_t line = 0; line < layout.lines(); ++line) {
+    const int64_t from =
+        std::clamp<int64_t>(line + lines, 0, layout.lines() - 1);
+    std::memcpy(moved.data() + line * pitch, c.data() + from * pitch, pitch);
+  }
+  return Compute(problem, a.data(), moved.data());
+}
+
+Operands::Results Operands::Compute(const jit::Problem& problem, const char* a,
+                                    const char* c) const {
   Results results;
   results.d.assign(d.size(), kUnwritten);
   results.auxiliary.assign(auxiliary.size(), kUnwritten);
   const host::GemmOperands operands = {
       .a = problem.reads_ab() ? a : nullptr,
       .b = problem.reads_ab() ? b.data() : nullptr,
-      .c = problem.reads_c() ? c.data() : nullptr,
+      .c = problem.reads_c() ? c : nullptr,
       .d = results.d.data(),
       .bias = bias.data(),
       .a_scale = a_scale.data(),

@@ -3,6 +3,7 @@
 #define GEMMD_TESTS_EMULATOR_OPERANDS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,15 +35,20 @@ class Operands {
     float amax = 0;
   };
   Results Expected(const jit::Problem& problem) const;
-  // With columns [first, end) of A taken for zero.
-  Results ExpectedWithout(const jit::Problem& problem, int64_t first,
-                          int64_t end) const;
+  // With those columns of A taken for zero.
+  Results ExpectedWithout(const jit::Problem& problem,
+                          const std::function<bool(int64_t k)>& left_out) const;
+  // With the lines of C so many lines further on.
+  Results ExpectedWithCFrom(const jit::Problem& problem, int64_t lines) const;
 
+  // Parts into which k is split, in turn by stages.
+  int splits() const { return plan_.splits; }
   // All of them.
   std::vector<GlobalBlock*> blocks();
 
  private:
-  Results Compute(const jit::Problem& problem, const char* a) const;
+  Results Compute(const jit::Problem& problem, const char* a,
+                  const char* c) const;
 
   const jit::Plan plan_;
   const bool numbers_;

@@ -27,7 +27,8 @@ class Barriers {
   void Expect(const Actor& actor, uint32_t address, uint32_t bytes);
   void Wait(Actor& actor, uint32_t address, uint32_t parity);
 
-  // For the copy engine: number and current phase of the barrier, or null.
+  // For the copy engine: number and current phase of the barrier. False, with a
+  // report, where there is none.
   struct Target {
     int number;
     uint32_t phase;

@@ -54,8 +54,8 @@ class SharedMemory {
   // with phase `phase` of barrier number `barrier`.
   void IssueLoad(const Actor& actor, uint32_t address, const Origin& origin,
                  int barrier, uint32_t phase);
-  // A read of a chunk by the asynchronous proxy: deed `deed` of reader number
-  // `reader`. `actors` are all on whose behalf it is issued.
+  // A read of a chunk by the asynchronous proxy, issued by `actor`: deed `deed`
+  // of reader number `reader`.
   struct AsyncRead {
     const char* what;
     int reader;

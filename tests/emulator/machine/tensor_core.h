@@ -1,8 +1,8 @@
 // The arithmetic of the tensor core, to the last bit. One instruction adds its
 // exact products and the old sum at once: all aligned to the greatest exponent,
 // each truncated toward zero to a number of fraction bits, added exactly, the
-// result brought to the type of the sum. Confirmed on an H200 for every dense
-// floating form on normal data. Pure functions.
+// result brought to the type of the sum. What of this is confirmed on an H200,
+// service/host/hopper/adder.h says, which this does not use. Pure functions.
 #ifndef GEMMD_TESTS_EMULATOR_MACHINE_TENSOR_CORE_H_
 #define GEMMD_TESTS_EMULATOR_MACHINE_TENSOR_CORE_H_
 
