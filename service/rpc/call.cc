@@ -259,9 +259,12 @@ void Call::EndIfStalled() {
   const bool bulk = !reading || read_limit_ > kMaxSmallMessageBytes;
   const Budget& budget =
       reading ? connection_->requests() : connection_->responses();
-  // A client whose bytes wait to be read is in no hurry of its own.
-  const bool pressed = ((bulk && budget.contended()) || runtime_.crowded()) &&
-                       !(reading && connection_->unread());
+  // While bytes of the client wait to be read, or a small answer waits though
+  // the line is free, it is the daemon that does not keep up.
+  const bool ours = reading ? connection_->unread()
+                            : response_bytes_ == 0 && !connection_->untaken();
+  const bool pressed =
+      !ours && ((bulk && budget.contended()) || runtime_.crowded());
   const absl::Duration patience = pressed
                                       ? runtime_.limits.pressed_stall_timeout
                                       : runtime_.limits.stall_timeout;

@@ -1,5 +1,6 @@
 #include "service/rpc/connection.h"
 
+#include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -137,6 +138,11 @@ void Connection::Look(absl::Span<const char> bytes) {
 bool Connection::unread() const {
   int bytes = 0;
   return ioctl(fd_.get(), FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+bool Connection::untaken() const {
+  int bytes = 0;
+  return ioctl(fd_.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 void Connection::Cut() {

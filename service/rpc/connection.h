@@ -65,8 +65,10 @@ class Connection final : public Traffic {
   // More has arrived than its calls may read: those that read must end.
   bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
 
-  // Whether bytes have come that the daemon has not read.
+  // Whether bytes have come that the daemon has not read; whether some that it
+  // has sent are not taken.
   bool unread() const;
+  bool untaken() const;
   // Ends the connection, with all its calls.
   void Cut();
 

@@ -17,6 +17,7 @@
 #include "tests/integration/abusers.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/raw_http2.h"
+#include "tests/integration/sanitizer.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
@@ -104,7 +105,7 @@ class LimitsOfADaemon : public ::testing::Test {
     } while (absl::Now() < end);
   }
   int64_t grown_bytes() const {
-    return MemoryOf(*daemon_, "VmHWM") - calm_bytes_;
+    return MemoryOf(*daemon_, "VmHWM") - calm_bytes_ - testing::kSanitizerBytes;
   }
 
   std::unique_ptr<DaemonProcess> daemon_;

@@ -28,6 +28,7 @@
 #include "gemmd/v1/server.grpc.pb.h"
 #include "tests/integration/abusers.h"
 #include "tests/integration/daemon_process.h"
+#include "tests/integration/sanitizer.h"
 #include "tests/integration/soak_clients.h"
 
 namespace gemmd::testing {
@@ -54,7 +55,7 @@ struct Profile {
   // so much for each call and each connection.
   int64_t MostBytes() const {
     return 2 * in_flight_bytes + (calls + 16 * connections) * (64 << 10) +
-           connections * (256 << 10) + kSlackBytes;
+           connections * (256 << 10) + kSlackBytes + kSanitizerBytes;
   }
 };
 
