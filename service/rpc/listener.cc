@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "service/log/log.h"
 
@@ -26,11 +28,19 @@ namespace {
 
 // How long nothing is accepted after it failed.
 constexpr int kPauseMs = 100;
+constexpr int kLagPauseMs = 10;
+// gRPC is waited for so long to let an ended connection go.
+constexpr absl::Duration kLongestLag = absl::Seconds(5);
 
 // What an epoll event says: a kind and a descriptor.
 enum Kind : uint32_t { kListening, kWake, kConnection };
 uint64_t Pack(Kind kind, int fd) {
   return uint64_t{kind} << 32 | static_cast<uint32_t>(fd);
+}
+
+ino_t SocketOf(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
 
 std::string PeerOf(int fd) {
@@ -169,7 +179,19 @@ void Listener::Serve() {
   }
 }
 
+bool Listener::LagsBehind() {
+  std::erase_if(ended_, [now = absl::Now()](const Ended& one) {
+    return SocketOf(one.grpc_fd) != one.socket || now - one.since > kLongestLag;
+  });
+  return static_cast<int64_t>(ended_.size()) >
+         std::max<int64_t>(4, options_.max_connections / 4);
+}
+
 void Listener::Accept(int listening_fd) {
+  if (LagsBehind()) {  // Whoever comes waits with the kernel.
+    usleep(kLagPauseMs * 1000);
+    return;
+  }
   jit::UniqueFd fd(
       accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (fd.ok()) return Add(std::move(fd));
@@ -245,6 +267,9 @@ void Listener::Remove(int grpc_fd) {
     connections_.erase(found);
   }
   calls_.Disconnect();
+  ended_.push_back({.grpc_fd = grpc_fd,
+                    .socket = SocketOf(connection->fd()),
+                    .since = absl::Now()});
   StopCounting(grpc_fd);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->fd(), nullptr);
   if (options_.ended) options_.ended(connection->identity());

@@ -5,6 +5,8 @@
 #ifndef GEMMD_SERVICE_RPC_LISTENER_H_
 #define GEMMD_SERVICE_RPC_LISTENER_H_
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -17,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "service/rpc/budget.h"
 #include "service/rpc/connection.h"
 #include "service/rpc/listening_socket.h"
@@ -64,6 +67,9 @@ class Listener {
   void Remove(int grpc_fd);
   // Ends the connection that has been without calls for longest.
   bool MakeRoom();
+  // Whether gRPC has come to so few of the ended connections that no more
+  // should begin.
+  bool LagsBehind();
   void Wake();
 
   const Options options_;
@@ -79,6 +85,14 @@ class Listener {
   std::atomic<bool> overrun_ = false;
   int64_t next_id_ = 1;  // Of the thread.
   int next_fd_ = 0;      // Of the thread.
+
+  // A socket that gRPC had, and may still have, under this number.
+  struct Ended {
+    int grpc_fd;
+    ino_t socket;
+    absl::Time since;
+  };
+  std::vector<Ended> ended_;  // Of the thread.
 
   std::mutex mutex_;
   // By the number under which gRPC has the socket.

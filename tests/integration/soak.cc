@@ -35,8 +35,9 @@ namespace gemmd::testing {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-// Threads, kernels, products on their way, and what the allocator keeps.
-constexpr int64_t kSlackBytes = 64 * kMiB;
+// Threads, kernels, products and tensors on their way, what the allocator
+// keeps.
+constexpr int64_t kSlackBytes = 128 * kMiB;
 
 struct Plan {
   absl::Duration time;
@@ -62,7 +63,7 @@ struct Profile {
 Profile ProfileOf(const std::string& name) {
   if (name == "tight") {
     return {{"--max-message-bytes=16MiB", "--max-inflight-bytes=64MiB",
-             "--max-connections=64", "--max-calls=512", "--stall-timeout=4s"},
+             "--max-connections=64", "--max-calls=512", "--stall-timeout=10s"},
             64 * kMiB,
             64,
             512};
