@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -201,6 +204,25 @@ TEST_F(LimitsOfADaemon, ListensAgainAfterItWasOutOfDescriptors) {
          absl::Now() < end) {
     absl::SleepFor(absl::Milliseconds(50));
   }
+  ExpectService(absl::ZeroDuration());
+}
+
+TEST_F(LimitsOfADaemon, ConnectionsThatWereEndedDoNotPileUp) {
+  Start({"--max-connections=64", "--max-calls=512"});
+  const Abuser one(testing::FloodConnections, daemon_->address());
+  const Abuser two(testing::KeepSilent, daemon_->address());
+  const Abuser three(testing::StormResets, daemon_->address());
+  const Abuser four(testing::StallUploads, daemon_->address());
+  const std::string files = "/proc/" + std::to_string(daemon_->pid()) + "/fd";
+  int64_t most = 0;
+  const absl::Time end = absl::Now() + absl::Seconds(4);
+  while (absl::Now() < end) {
+    most = std::max<int64_t>(
+        most, std::distance(std::filesystem::directory_iterator(files), {}));
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  // Two each, and one of those that were ended.
+  EXPECT_LT(most, 2 * 64 + 64 + 50);
   ExpectService(absl::ZeroDuration());
 }
 
