@@ -12,23 +12,6 @@ constexpr absl::Duration kSweepInterval = absl::Milliseconds(250);
 // are not to blame.
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 
-// Sweeps once, on the loop, and frees itself.
-class SweepOnce final : public Event {
- public:
-  explicit SweepOnce(EventLoop& loop) : loop_(loop) {
-    alarm_.Set(loop.queue(), gpr_inf_past(GPR_CLOCK_REALTIME),
-               static_cast<Event*>(this));
-  }
-  void Complete(bool) override {
-    loop_.Sweep();
-    delete this;
-  }
-
- private:
-  EventLoop& loop_;
-  grpc::Alarm alarm_;
-};
-
 }  // namespace
 
 void Sleep::await_suspend(std::coroutine_handle<> handle) {
@@ -75,7 +58,21 @@ void EventLoop::Sweep() {
   for (auto it = swept_.begin(); it != swept_.end();) (*it++)->Sweep();
 }
 
-void EventLoop::SweepSoon() { new SweepOnce(*this); }
+void EventLoop::SweepSoon() {
+  std::lock_guard lock(mutex_);
+  if (stopping_ || asked_) return;
+  asked_ = true;
+  soon_.alarm.Set(queue(), gpr_inf_past(GPR_CLOCK_REALTIME),
+                  static_cast<Event*>(&soon_));
+}
+
+void EventLoop::SweepAsAsked() {
+  {
+    std::lock_guard lock(mutex_);
+    asked_ = false;
+  }
+  Sweep();
+}
 
 EventLoop::~EventLoop() {
   {

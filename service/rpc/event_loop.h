@@ -125,12 +125,24 @@ class EventLoop {
     grpc::Alarm alarm;
   };
 
+  // A sweep that was asked for.
+  struct Soon final : Event {
+    explicit Soon(EventLoop& loop) : loop(loop) {}
+    void Complete(bool) override { loop.SweepAsAsked(); }
+
+    EventLoop& loop;
+    grpc::Alarm alarm;
+  };
+
   void Tick();
   void TickAfter(absl::Duration time);
+  void SweepAsAsked();
 
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;  // And not begun.
+  Soon soon_{*this};
   Ticker ticker_{*this};
   bool has_swept_ = false;  // By the last tick.
   std::function<void()> caught_up_;
