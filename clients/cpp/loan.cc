@@ -3,14 +3,13 @@
 namespace gemmd::client {
 
 Loan::~Loan() {
-  absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(
-      +[](int* lent) { return *lent == 0; }, &lent_));
+  std::unique_lock lock(mutex_);
+  returned_.wait(lock, [this] { return lent_ == 0; });
 }
 
 grpc::Slice Loan::Lend(absl::Span<const char> bytes) {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     ++lent_;
   }
   // The transport reads only.
@@ -20,8 +19,10 @@ grpc::Slice Loan::Lend(absl::Span<const char> bytes) {
 
 void Loan::Return(void* loan) {
   Loan* const self = static_cast<Loan*>(loan);
-  absl::MutexLock lock(&self->mutex_);
+  std::lock_guard lock(self->mutex_);
   --self->lent_;
+  // Under the lock: the loan may be gone as soon as it is free.
+  self->returned_.notify_all();
 }
 
 }  // namespace gemmd::client

@@ -8,8 +8,10 @@
 
 #include <grpcpp/support/slice.h>
 
+#include <condition_variable>
+#include <mutex>
+
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 
 namespace gemmd::client {
@@ -27,7 +29,8 @@ class Loan {
  private:
   static void Return(void* loan);
 
-  absl::Mutex mutex_;
+  std::mutex mutex_;  // Known to sanitizers, unlike that of the libraries.
+  std::condition_variable returned_;
   int lent_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
