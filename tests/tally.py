@@ -15,11 +15,21 @@ import xml.etree.ElementTree as xml
 
 
 def _gtest_counts(report):
-    """(passed, failed) of one GoogleTest XML report."""
+    """(passed, failed) of one GoogleTest XML report. Says what was skipped,
+    which is neither, in unittest's words."""
     suites = xml.parse(report).getroot()
     total = int(suites.get("tests", 0)) - int(suites.get("disabled", 0))
     failed = int(suites.get("failures", 0)) + int(suites.get("errors", 0))
-    return total - failed, failed
+    skipped = 0
+    for case in suites.iter("testcase"):
+        reason = case.find("skipped")
+        if reason is not None:
+            skipped += 1
+            # The first line says where.
+            text = reason.get("message", "").partition("\n")[2]
+            print(f"{case.get('classname')}.{case.get('name')} ... "
+                  f"skipped {text!r}")
+    return total - failed - skipped, failed
 
 
 def run_ctest(build):

@@ -79,7 +79,7 @@ TEST_F(WarmupDaemonTest, LoadsKernelsOnARunningDaemon) {
 // One compile that hangs does not hold up the others.
 TEST_F(WarmupDaemonTest, LoadsSeveralProblemsAtATime) {
   if (std::thread::hardware_concurrency() < 2) {
-    GTEST_SKIP() << "a daemon compiles as many at a time as it has cores";
+    GTEST_SKIP() << "one core: a daemon compiles one kernel at a time";
   }
   DaemonProcess daemon({"--device=host", kNvrtc, CacheFlag("cache")});
   ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();

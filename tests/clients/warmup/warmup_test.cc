@@ -235,7 +235,7 @@ int64_t PeakBytes(const std::string& arguments) {
 }
 
 TEST_F(WarmupTest, ALargeCacheIsListedAndCarriedInLittleMemory) {
-  if (!kTellsMemory) GTEST_SKIP() << "memory of sanitizers";
+  if (!kTellsMemory) GTEST_SKIP() << "a sanitizer's own memory counts as the program's";
   constexpr int64_t kEntryBytes = 4 << 20;
   constexpr int kEntries = 24;
   std::mt19937_64 random(1);
