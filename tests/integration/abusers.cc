@@ -1,7 +1,6 @@
 #include "tests/integration/abusers.h"
 
 #include <arpa/inet.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -14,6 +13,7 @@
 #include "gemmd/v1/matmul.pb.h"
 #include "gemmd/v1/tensors.grpc.pb.h"
 #include "jit/base/file.h"
+#include "tests/integration/raw_call.h"
 #include "tests/integration/raw_http2.h"
 
 namespace gemmd::testing {
@@ -31,33 +31,7 @@ std::string Framed(const std::string& message) {
          std::string(reinterpret_cast<const char*>(&size), 4) + message;
 }
 
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxSendMessageSize(-1);
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   arguments);
-}
-
-void Call(const std::shared_ptr<grpc::Channel>& channel,
-          const std::string& method, const std::string& message) {
-  grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(5));
-  grpc::CompletionQueue queue;
-  const grpc::Slice slice(message);
-  const auto call = stub.PrepareUnaryCall(&context, method,
-                                          grpc::ByteBuffer(&slice, 1), &queue);
-  call->StartCall();
-  grpc::ByteBuffer reply;
-  grpc::Status status;
-  call->Finish(&reply, &status, nullptr);
-  void* tag;
-  bool ok;
-  queue.Next(&tag, &ok);
-}
+constexpr absl::Duration kCallTime = absl::Seconds(5);
 
 std::string Repeated(std::string_view unit, size_t bytes) {
   std::string all;
@@ -133,8 +107,8 @@ void SendBombs(const std::string& address, const std::atomic<bool>& stop) {
   const auto channel = Connect(address);
   while (!stop) {
     for (const std::string& bomb : bombs) {
-      Call(channel, kMatmul, bomb);
-      Call(channel, kCreate, bomb);
+      CallRaw(channel, kMatmul, bomb, kCallTime);
+      CallRaw(channel, kCreate, bomb, kCallTime);
       if (stop) return;
     }
   }

@@ -1,6 +1,5 @@
 #include "tests/integration/test_server.h"
 
-#include <grpcpp/generic/generic_stub.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,19 +10,10 @@
 #include "jit/base/status.h"
 #include "service/host/host_device.h"
 #include "service/host/numbers.h"
+#include "tests/integration/raw_call.h"
 
 namespace gemmd::testing {
 namespace {
-
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  // Channels of one process would share a connection otherwise.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   arguments);
-}
 
 std::string Repeat(float value, int64_t count) {
   const uint16_t bits = host::ToBf16(value);
@@ -108,31 +98,7 @@ TestServer::~TestServer() {
 grpc::Status TestServer::CallRaw(const std::string& method,
                                  const std::string& request,
                                  std::string* response) {
-  grpc::GenericStub stub(tcp_);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(30));
-  grpc::CompletionQueue queue;
-  const grpc::Slice slice(request);
-  const auto call = stub.PrepareUnaryCall(&context, method,
-                                          grpc::ByteBuffer(&slice, 1), &queue);
-  call->StartCall();
-  grpc::ByteBuffer reply;
-  grpc::Status status;
-  call->Finish(&reply, &status, nullptr);
-  void* tag;
-  bool ok;
-  CHECK(queue.Next(&tag, &ok) && ok);
-  if (status.ok() && response != nullptr) {
-    std::vector<grpc::Slice> slices;
-    CHECK(reply.Dump(&slices).ok());
-    response->clear();
-    for (const grpc::Slice& part : slices) {
-      response->append(reinterpret_cast<const char*>(part.begin()),
-                       part.size());
-    }
-  }
-  return status;
+  return testing::CallRaw(tcp_, method, request, absl::Seconds(30), response);
 }
 
 v1::MatmulRequest OnesTimesTwos(int64_t m, int64_t n, int64_t k) {
