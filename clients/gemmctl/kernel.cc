@@ -108,7 +108,7 @@ absl::StatusOr<v1::Problem> ProblemOf(const KernelOptions& options) {
   problem.k = options.k;
   problem.batch = options.batch;
   problem.beta = static_cast<float>(options.beta);
-  RETURN_IF_ERROR(jit::ValidateContract(problem));
+  RETURN_IF_ERROR(jit::Validate(problem));
   return convert::ToWire(problem);
 }
 

@@ -146,7 +146,7 @@ int Run(client::Client& client, const MatmulOptions& options) {
     product.c = c.operand();
   }
   // What this build has kernels for, the daemon says.
-  if (const absl::Status wrong = jit::ValidateContract(problem); !wrong.ok()) {
+  if (const absl::Status wrong = jit::Validate(problem); !wrong.ok()) {
     return FailUsage(wrong);
   }
   product.problem = convert::ToWire(problem);

@@ -14,9 +14,13 @@ namespace {
 // All that CompileOptions and the instances of this program give, word for
 // word. Options that open files (--time, --include-path, --use-pch, ...) have
 // no place here.
-constexpr absl::string_view kOptions[] = {
-    "--gpu-architecture=sm_90a",           "-arch=sm_90a",       "--std=c++20",
-    "--device-as-default-execution-space", "--ptxas-options=-v", "--no-cache"};
+constexpr absl::string_view kOptions[] = {"--gpu-architecture=sm_90a",
+                                          "-arch=sm_90a",
+                                          "--std=c++20",
+                                          "--device-as-default-execution-space",
+                                          "--ptxas-options=-v",
+                                          "--no-cache",
+                                          "--fmad=false"};
 
 // Directives that open files, by the start of their names.
 constexpr absl::string_view kDirectives[] = {"include", "import", "embed"};

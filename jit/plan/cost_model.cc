@@ -69,7 +69,7 @@ double CyclesPerStage(const Plan& plan) {
   return std::max(busy, bytes / kLoadBytesPerCycle) *
          (1 + kSlowdownPerByte * excess) * few_stages *
          (config.tile_m > 128 ? kTallTile : 1.0) *
-         (plan.family.sum == Summation::kPromoted ? promotion : 1.0);
+         (plan.family.sum != Summation::kDirect ? promotion : 1.0);
 }
 
 double EpilogueCycles(const Plan& plan) {

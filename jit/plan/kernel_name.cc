@@ -9,16 +9,33 @@ std::string KernelName(const Family& family, const Config& config) {
   std::string name = absl::StrCat("gemm_", Name(family.instruction), "_",
                                   Name(epilogue.output));
   if (family.sum == Summation::kPromoted) absl::StrAppend(&name, "_promoted");
+  if (family.sum == Summation::kBlockScaled) absl::StrAppend(&name, "_block");
   absl::StrAppend(&name, "_", major(family.x_major), major(family.y_major), "_",
                   config.tile_m, "x", config.tile_n, "_s", config.stages,
                   config.schedule == Schedule::kPingPong ? "_pp" : "_co",
                   config.consumers, config.groups_in_flight == 0 ? "w" : "",
                   epilogue.store == Store::kTransposed ? "_t" : "_n");
+  if (epilogue.exclusive_or) absl::StrAppend(&name, "_xor");
   if (epilogue.alpha) absl::StrAppend(&name, "_a");
   if (epilogue.reads_c) absl::StrAppend(&name, "_c");
   if (epilogue.reads_c && epilogue.c != epilogue.output) {
     absl::StrAppend(&name, Name(epilogue.c));
   }
+  const auto scale = [&name](Extent extent, absl::string_view side) {
+    if (extent == Extent::kNone) return;
+    absl::StrAppend(&name, extent == Extent::kTensor ? "_t" : "_s", side);
+  };
+  scale(epilogue.row_scale, "r");
+  scale(epilogue.column_scale, "c");
+  if (epilogue.bias != Side::kNone) {
+    absl::StrAppend(&name, epilogue.bias == Side::kRows ? "_br" : "_bc");
+  }
+  if (epilogue.activation != Activation::kNone) {
+    absl::StrAppend(&name, "_", Name(epilogue.activation));
+  }
+  if (epilogue.auxiliary) absl::StrAppend(&name, "_aux");
+  if (epilogue.amax) absl::StrAppend(&name, "_amax");
+  if (epilogue.scales_output) absl::StrAppend(&name, "_so");
   if (config.split_k) absl::StrAppend(&name, "_split");
   return name;
 }

@@ -16,9 +16,8 @@ constexpr int64_t kRasterBytes = int64_t{24} << 20;
 
 constexpr double kShortCycles = 4000;
 
-// Elements per thread and CTAs per SM of the reduction.
-constexpr int kReduceElements = 4;
-constexpr int64_t kReduceCtasPerSm = 8;
+// Of what goes before and after the product.
+constexpr int64_t kSmallCtasPerSm = 8;
 
 // Six products of bf16 terms make one of f32, smallest first: planes 0, 1, 2
 // are the high, middle and low parts.
@@ -41,15 +40,7 @@ TensorMapSpec Map(const MatrixLayout& layout) {
 
 TensorMapSpec OperandMap(const MatrixLayout& stored, Form form, Major major,
                          int lines) {
-  MatrixLayout layout = stored;
-  if (form == Form::kSplit) {
-    // Three planes, each of all matrices.
-    layout.type = DataType::kBf16;
-    layout.count *= kSplitPlanes;
-  } else {
-    layout = FormLayout(stored, form);
-  }
-  TensorMapSpec map = Map(layout);
+  TensorMapSpec map = Map(FormLayout(stored, form));
   map.box_width = kSwizzleBytes / MapBytes(map.type);
   map.box_lines = major == Major::kK ? lines : map.box_width;
   map.swizzle_bytes = kSwizzleBytes;
@@ -85,7 +76,7 @@ int ReduceGrid(const MatrixLayout& d, const DeviceProperties& device) {
   const int64_t threads = d.lines() * DivideUp(d.width(), kReduceElements);
   return static_cast<int>(
       std::min<int64_t>(DivideUp(threads, kReduceThreads),
-                        kReduceCtasPerSm * device.multiprocessors));
+                        kSmallCtasPerSm * device.multiprocessors));
 }
 
 // The workspace of a split product.
@@ -98,6 +89,16 @@ void FinishSplit(const Problem& problem, Plan& plan) {
                                  .count = plan.batch * plan.splits};
   plan.d = ResultMap(partials, plan.family, plan.config);
   plan.partials_bytes = partials.device_bytes();
+}
+
+// A warp counts a line.
+void FinishLineBits(const DeviceProperties& device, Plan& plan) {
+  constexpr int64_t kLinesPerCta = kLineBitsThreads / 32;
+  const int64_t lines =
+      plan.x.lines * plan.x.matrices + plan.y.lines * plan.y.matrices;
+  plan.line_bits_bytes = lines * static_cast<int64_t>(sizeof(int32_t));
+  plan.line_bits_grid = static_cast<int>(std::min<int64_t>(
+      DivideUp(lines, kLinesPerCta), kSmallCtasPerSm * device.multiprocessors));
 }
 
 // Which planes of A and B each pass over k multiplies. The order is that of
@@ -142,6 +143,7 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
                       plan.family.y_major, config.tile_n);
   plan.x.rounds_tf32 = plan.y.rounds_tf32 =
       problem.a_type == DataType::kF32 && problem.precision == Precision::kTf32;
+  if (plan.family.epilogue.exclusive_or) FinishLineBits(device, plan);
   if (config.split_k) {
     FinishSplit(problem, plan);
     return;

@@ -20,12 +20,14 @@ namespace gemmd::jit {
 
 using gemmd::Major;
 using gemmd::Schedule;
+using gemmd::Side;
 using gemmd::Store;
 
 // How the sum over k is kept.
 enum class Summation : uint8_t {
-  kDirect,    // By the tensor core, from the first product to the last.
-  kPromoted,  // By the tensor core over 128 bytes of k, beyond that in f32.
+  kDirect,       // By the tensor core, from the first product to the last.
+  kPromoted,     // By the tensor core over 128 bytes of k, beyond that in f32.
+  kBlockScaled,  // The same, each 128 bytes of k with scales of its own.
 };
 
 // How an operand lies on the device when the kernel reads it. Whatever is not
@@ -43,6 +45,17 @@ struct TileEpilogue {
   bool alpha = false;  // False where alpha is 1.
   bool reads_c = false;
   DataType c = DataType::kBf16;  // That of `output` unless C is read.
+  // Of P's rows and columns: kNone, kTensor, else a value for each.
+  Extent row_scale = Extent::kNone;
+  Extent column_scale = Extent::kNone;
+  Side bias = Side::kNone;
+  Activation activation = Activation::kNone;
+  bool auxiliary = false;
+  bool amax = false;
+  bool scales_output = false;
+  // Bits that differ are counted: from those that X and Y share and those that
+  // their lines have.
+  bool exclusive_or = false;
 
   friend bool operator==(const TileEpilogue&, const TileEpilogue&) = default;
 };
@@ -112,10 +125,14 @@ struct Plan {
   // Of a split product, d describes the workspace of partial products, f32 or
   // s32: matrices p * splits + s. The reduction reads C and writes D without
   // tensor maps.
-  TensorMapSpec x, y, c, d;     // c only when StagesC(family, config).
-  int splits = 1;               // 0 for an empty product.
-  int reduce_grid = 0;          // CTAs of the reduction; 0 without one.
-  int64_t partials_bytes = 0;   // Workspace; 0 when unused.
+  TensorMapSpec x, y, c, d;    // c only when StagesC(family, config).
+  int splits = 1;              // 0 for an empty product.
+  int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
+  int64_t partials_bytes = 0;  // Workspace; 0 when unused.
+  // Of a family that counts bits: the CTAs that do, and workspace for an s32
+  // of every line of X, then of Y.
+  int line_bits_grid = 0;
+  int64_t line_bits_bytes = 0;
   double predicted_cycles = 0;  // By the cost model alone, without launches.
   double predicted_us = 0;  // With its correction: what plans are ranked by.
   // So short that its start should overlap the end of the grid before it

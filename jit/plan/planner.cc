@@ -12,8 +12,12 @@ namespace gemmd::jit {
 namespace {
 
 constexpr int kMaxStages = 16;
-// Beyond this many sums per thread ptxas spills.
+// Beyond this many sums per thread ptxas spills; sooner when the epilogue has
+// much to do besides.
 constexpr int kMaxSumRegisters = 208;
+constexpr int kMaxSumRegistersWithSteps = 128;
+constexpr int kMaxSumRegistersWithManySteps = 96;
+constexpr int kMaxSumRegistersWithOutputs = 64;
 // A part of k shorter than this many stages is not worth its reduction.
 constexpr int64_t kMinStagesPerPart = 8;
 // Plans whose predicted time is corrected.
@@ -44,10 +48,43 @@ Form FormOf(const Problem& problem, const Instruction& instruction,
 }
 
 Summation SumOf(const Problem& problem, const Instruction& instruction) {
+  if (problem.epilogue.a_scale == Extent::kBlock) {
+    return Summation::kBlockScaled;
+  }
   return IsFp8(instruction.x) && instruction.accumulator == DataType::kF32 &&
                  problem.precision == Precision::kDefault
              ? Summation::kPromoted
              : Summation::kDirect;
+}
+
+TileEpilogue EpilogueOf(const Problem& problem, bool exchanged) {
+  const Epilogue& asked = problem.epilogue;
+  const bool rows_contiguous =
+      (problem.d_order == Order::kColumnMajor) != exchanged;
+  // Nothing scales an empty product.
+  const auto scale = [&](Extent extent) {
+    const bool applies = problem.reads_ab() && extent != Extent::kBlock;
+    return applies ? extent : Extent::kNone;
+  };
+  TileEpilogue epilogue;
+  epilogue.output = problem.d_type;
+  epilogue.store = rows_contiguous ? Store::kTransposed : Store::kNormal;
+  epilogue.alpha = problem.reads_ab() && problem.alpha != 1.0f;
+  epilogue.reads_c = problem.reads_c();
+  epilogue.c = problem.reads_c() ? problem.c_type : problem.d_type;
+  epilogue.row_scale = scale(exchanged ? asked.b_scale : asked.a_scale);
+  epilogue.column_scale = scale(exchanged ? asked.a_scale : asked.b_scale);
+  if (asked.bias != Extent::kNone) {
+    epilogue.bias = (asked.bias == Extent::kRow) != exchanged ? Side::kRows
+                                                              : Side::kColumns;
+  }
+  epilogue.activation = asked.activation;
+  epilogue.auxiliary = asked.writes_auxiliary;
+  epilogue.amax = asked.measures_amax;
+  epilogue.scales_output = asked.d_scale;
+  epilogue.exclusive_or =
+      problem.reads_ab() && problem.bit_operation == BitOperation::kXor;
+  return epilogue;
 }
 
 // The problem seen from one orientation: which operand is X, what is
@@ -67,20 +104,42 @@ Plan Orient(const Problem& problem, bool exchanged) {
   plan.a_form = FormOf(problem, instruction, problem.a_type, a_major);
   plan.b_form = FormOf(problem, instruction, problem.b_type, b_major);
   if (!ReadsMnMajor(instruction)) a_major = b_major = Major::kK;
-  const bool rows_contiguous =
-      (problem.d_order == Order::kColumnMajor) != exchanged;
-  plan.family = {
-      .instruction = instruction,
-      .sum = SumOf(problem, instruction),
-      .x_major = exchanged ? b_major : a_major,
-      .y_major = exchanged ? a_major : b_major,
-      .epilogue = {
-          .output = problem.d_type,
-          .store = rows_contiguous ? Store::kTransposed : Store::kNormal,
-          .alpha = problem.reads_ab() && problem.alpha != 1.0f,
-          .reads_c = problem.reads_c(),
-          .c = problem.reads_c() ? problem.c_type : problem.d_type}};
+  plan.family = {.instruction = instruction,
+                 .sum = SumOf(problem, instruction),
+                 .x_major = exchanged ? b_major : a_major,
+                 .y_major = exchanged ? a_major : b_major,
+                 .epilogue = EpilogueOf(problem, exchanged)};
   return plan;
+}
+
+// Whether a consumer's registers hold its sums, also while the epilogue works.
+bool HasRegisters(const Family& family, const Config& config) {
+  const int registers = SumRegisters(family, config);
+  if (registers > kMaxSumRegisters) return false;
+  if (config.split_k) return true;
+  const TileEpilogue& epilogue = family.epilogue;
+  // Of promoted sums those that the tensor core adds to are free by then; those
+  // in f16 lie in pairs and are unpacked.
+  int sums = registers;
+  if (family.sum != Summation::kDirect) sums /= 2;
+  if (family.instruction.accumulator == DataType::kF16) sums *= 3;
+  if (epilogue.auxiliary || epilogue.amax) {
+    return sums <= kMaxSumRegistersWithOutputs;
+  }
+  if (HasManySteps(family, config)) {
+    return sums <= kMaxSumRegistersWithManySteps;
+  }
+  const bool steps = epilogue.row_scale != Extent::kNone ||
+                     epilogue.column_scale != Extent::kNone ||
+                     epilogue.bias != Side::kNone || epilogue.scales_output ||
+                     epilogue.activation != Activation::kNone ||
+                     epilogue.exclusive_or;
+  return !steps || sums <= kMaxSumRegistersWithSteps;
+}
+
+// A C of another type than D is the reduction's job, be it of one part.
+bool NeedsReduction(const Family& family) {
+  return family.epilogue.c != family.epilogue.output;
 }
 
 // Whether the epilogue can move a tile of this width, and in slabs of decent
@@ -107,12 +166,13 @@ int Stages(const Family& family, Config config, int limit_bytes) {
 // appends it when it is usable.
 void Consider(Plan plan, const DeviceProperties& device,
               std::vector<Plan>& candidates) {
+  if (!HasRegisters(plan.family, plan.config)) return;
   if (!HasGoodSlabs(plan.family, plan.config)) return;
   plan.config.stages =
       Stages(plan.family, plan.config, device.shared_memory_bytes);
   const bool ping_pong = plan.config.schedule == Schedule::kPingPong;
   if (plan.config.stages < (ping_pong ? 3 : 2)) return;
-  if (plan.family.sum == Summation::kPromoted) plan.config.groups_in_flight = 0;
+  if (plan.family.sum != Summation::kDirect) plan.config.groups_in_flight = 0;
   plan.predicted_cycles = PredictCycles(plan, device);
   candidates.push_back(plan);
 }
@@ -159,6 +219,9 @@ std::vector<Plan> Candidates(const Problem& problem,
   std::vector<Plan> candidates;
   for (const bool exchanged : {false, true}) {
     Plan plan = Orient(problem, exchanged);
+    const bool scaled = plan.family.sum == Summation::kBlockScaled;
+    // Its kernels take A's scales by row.
+    if (scaled && exchanged) continue;
     // The order in which clamped sums are made shows in the result.
     const bool splits = !problem.invariant && !problem.clamps;
     for (const Shape& shape : kShapes) {
@@ -168,7 +231,8 @@ std::vector<Plan> Candidates(const Problem& problem,
                        .tile_n = tile_n,
                        .consumers = shape.consumers,
                        .schedule = shape.schedule};
-        if (SumRegisters(plan.family, plan.config) > kMaxSumRegisters) break;
+        if (scaled && kScaleLines % tile_n != 0) continue;
+        plan.config.split_k = NeedsReduction(plan.family);
         Consider(plan, device, candidates);
         if (splits && shape.schedule == Schedule::kCooperative) {
           ConsiderSplit(plan, device, candidates);

@@ -41,8 +41,20 @@ int SumRegisters(const Family& family, const Config& config) {
   const int sharers =
       config.schedule == Schedule::kPingPong ? 1 : config.consumers;
   const int sums = config.tile_m / sharers * config.tile_n / kWarpgroupThreads;
-  if (family.sum == Summation::kPromoted) return 2 * sums;
+  if (family.sum != Summation::kDirect) return 2 * sums;
   return family.instruction.accumulator == DataType::kF16 ? sums / 2 : sums;
+}
+
+bool HasManySteps(const Family& family, const Config& config) {
+  constexpr int kMany = 3;
+  const TileEpilogue& epilogue = family.epilogue;
+  const int steps = (epilogue.row_scale != Extent::kNone) +
+                    (epilogue.column_scale != Extent::kNone) +
+                    (epilogue.bias != Side::kNone) +
+                    (epilogue.activation != Activation::kNone) +
+                    epilogue.exclusive_or + epilogue.alpha + epilogue.reads_c +
+                    epilogue.auxiliary + epilogue.amax + epilogue.scales_output;
+  return !config.split_k && steps >= kMany;
 }
 
 }  // namespace gemmd::jit

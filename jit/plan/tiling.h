@@ -28,6 +28,10 @@ int SharedMemoryBytes(const Family& family, const Config& config);
 // Registers per consumer thread that hold sums.
 int SumRegisters(const Family& family, const Config& config);
 
+// Whether the kernel's epilogue has so much to do that it needs registers of
+// its own beside the sums. That of a split product runs in the reduction.
+bool HasManySteps(const Family& family, const Config& config);
+
 // Threads of a CTA: one producer warpgroup and the consumers.
 inline int Threads(const Config& config) {
   return kWarpgroupThreads * (1 + config.consumers);

@@ -109,9 +109,6 @@ struct Problem {
 // what is allowed. Everything below the service assumes a valid problem.
 absl::Status Validate(const Problem& problem);
 
-// As Validate, but lets through what this build has no kernels for (served.h).
-absl::Status ValidateContract(const Problem& problem);
-
 // "bf16 TN 8192x8192x8192 -> f32": for logs and tables. The letters are
 // those of column-major BLAS for a column-major D; a row-major D is the
 // exchanged product.

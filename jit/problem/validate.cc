@@ -8,7 +8,6 @@
 #include "absl/types/span.h"
 #include "jit/base/status.h"
 #include "jit/problem/problem.h"
-#include "jit/problem/served.h"
 
 namespace gemmd::jit {
 namespace {
@@ -158,7 +157,7 @@ absl::Status ValidateIntegerResult(const Problem& problem) {
 
 }  // namespace
 
-absl::Status ValidateContract(const Problem& problem) {
+absl::Status Validate(const Problem& problem) {
   RETURN_IF_ERROR(ValidateDimension("m", problem.m));
   RETURN_IF_ERROR(ValidateDimension("n", problem.n));
   RETURN_IF_ERROR(ValidateDimension("k", problem.k));
@@ -170,11 +169,6 @@ absl::Status ValidateContract(const Problem& problem) {
     RETURN_IF_ERROR(ValidateIntegerResult(problem));
   }
   return absl::OkStatus();
-}
-
-absl::Status Validate(const Problem& problem) {
-  RETURN_IF_ERROR(ValidateContract(problem));
-  return CheckServed(problem);
 }
 
 }  // namespace gemmd::jit

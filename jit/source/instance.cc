@@ -1,5 +1,7 @@
 #include "jit/source/instance.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "jit/base/status.h"
@@ -12,7 +14,9 @@ namespace {
 std::vector<std::string> Options() {
   return {"--gpu-architecture=sm_90a", "--std=c++20",
           // Templates carry no __device__: a host compiler may take them.
-          "--device-as-default-execution-space"};
+          "--device-as-default-execution-space",
+          // Every operation of an epilogue rounds, as on every other device.
+          "--fmad=false"};
 }
 
 // The type of an element in the templates; operands of b1 travel in bytes.
@@ -48,6 +52,22 @@ absl::string_view StoreName(Store store) {
   return store == Store::kTransposed ? "Store::kTransposed" : "Store::kNormal";
 }
 
+std::string ActivationName(Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return "Relu";
+    case Activation::kGeluErf:
+      return "GeluErf";
+    case Activation::kGeluTanh:
+      return "GeluTanh";
+    case Activation::kSilu:
+      return "Silu";
+    case Activation::kNone:
+      break;
+  }
+  return "";
+}
+
 // A step of the epilogue: its type and the file that defines it.
 struct Step {
   std::string type;
@@ -61,23 +81,47 @@ struct StepLists {
 
 StepLists StepsOf(const Family& family, const Config& config) {
   const TileEpilogue& epilogue = family.epilogue;
+  const auto side = [](absl::string_view step, Side side) {
+    return absl::StrCat(
+        step, "<Side::", side == Side::kRows ? "kRows" : "kColumns", ">");
+  };
   StepLists steps;
+  auto& before = steps.before;
   if (epilogue.reads_c && !StagesC(family, config)) {
-    steps.before.push_back({absl::StrCat("LoadC<", StoreName(epilogue.store),
-                                         ", ", ElementName(epilogue.c), ">"),
-                            "load_c"});
+    before.push_back({absl::StrCat("LoadC<", StoreName(epilogue.store), ", ",
+                                   ElementName(epilogue.c), ">"),
+                      "load_c"});
   }
   if (epilogue.output == DataType::kS32) {
-    if (epilogue.alpha || epilogue.reads_c) {
-      steps.before.push_back(
-          {absl::StrCat("Combine<",
-                        family.instruction.clamps ? "true" : "false", ">"),
-           "combine"});
-    }
+    if (!epilogue.reads_c) return steps;
+    const bool clamps = family.instruction.clamps;
+    before.push_back({clamps ? "Combine<true>" : "Combine<false>", "combine"});
     return steps;
   }
-  if (epilogue.alpha) steps.before.push_back({"Alpha", "alpha"});
-  if (epilogue.reads_c) steps.before.push_back({"AddC", "add_c"});
+  std::vector<std::string> scales;
+  for (const auto& [extent, of] :
+       {std::pair{epilogue.row_scale, Side::kRows},
+        std::pair{epilogue.column_scale, Side::kColumns}}) {
+    if (extent == Extent::kNone) continue;
+    scales.push_back(
+        side(extent == Extent::kTensor ? "OneForAll" : "EachOf", of));
+  }
+  if (!scales.empty()) {
+    before.push_back(
+        {absl::StrCat("Scale<", absl::StrJoin(scales, ", "), ">"), "scale"});
+  }
+  if (epilogue.alpha) before.push_back({"Alpha", "alpha"});
+  if (epilogue.reads_c) before.push_back({"AddC", "add_c"});
+  if (epilogue.bias != Side::kNone) {
+    before.push_back({side("Bias", epilogue.bias), "bias"});
+  }
+  if (epilogue.activation != Activation::kNone) {
+    steps.after.push_back({ActivationName(epilogue.activation), "activations"});
+  }
+  if (epilogue.amax) steps.after.push_back({"Amax", "amax"});
+  if (epilogue.scales_output) {
+    steps.after.push_back({"OutputScale", "output_scale"});
+  }
   return steps;
 }
 
@@ -117,32 +161,35 @@ std::string ConfigSource(const Family& family, const Config& config,
   const TileEpilogue& epilogue = family.epilogue;
   const bool integers = family.instruction.accumulator == DataType::kS32;
   return absl::StrCat(
-      "struct Config {\n",                                          //
-      type("XElement", ElementName(family.instruction.x)),          //
-      type("YElement", ElementName(family.instruction.y)),          //
-      type("Sum", integers ? "int" : "float"),                      //
-      type("Output", ElementName(epilogue.output)),                 //
-      type("Value",                                                 //
-           epilogue.output == DataType::kS32 ? "int" : "float"),    //
-      type("Before", ListSource(steps.before)),                     //
-      type("After", ListSource(steps.after)),                       //
-      constant("Major", "kXMajor", MajorName(family.x_major)),      //
-      constant("Major", "kYMajor", MajorName(family.y_major)),      //
-      constant("Store", "kStore", StoreName(epilogue.store)),       //
-      boolean("kPromoted", family.sum == Summation::kPromoted),     //
-      boolean("kStagesC", StagesC(family, config)),                 //
-      boolean("kAuxiliary", false),                                 //
-      boolean("kSplitK", config.split_k),                           //
-      constant("Schedule", "kSchedule",                             //
-               config.schedule == Schedule::kPingPong               //
-                   ? "Schedule::kPingPong"                          //
-                   : "Schedule::kCooperative"),                     //
-      constant("int", "kTileM", config.tile_m),                     //
-      constant("int", "kTileN", config.tile_n),                     //
-      constant("int", "kStages", config.stages),                    //
-      constant("int", "kConsumers", config.consumers),              //
-      constant("int", "kGroupsInFlight", config.groups_in_flight),  //
-      constant("int", "kSharedMemoryBytes",                         //
+      "struct Config {\n",                                        //
+      type("XElement", ElementName(family.instruction.x)),        //
+      type("YElement", ElementName(family.instruction.y)),        //
+      type("Sum", integers ? "int" : "float"),                    //
+      type("Output", ElementName(epilogue.output)),               //
+      type("Value",                                               //
+           epilogue.output == DataType::kS32 ? "int" : "float"),  //
+      type("Before", ListSource(steps.before)),                   //
+      type("After", ListSource(steps.after)),                     //
+      constant("Major", "kXMajor", MajorName(family.x_major)),    //
+      constant("Major", "kYMajor", MajorName(family.y_major)),    //
+      constant("Store", "kStore", StoreName(epilogue.store)),     //
+      boolean("kPromoted", family.sum != Summation::kDirect),
+      boolean("kBlockScaled", family.sum == Summation::kBlockScaled),  //
+      boolean("kStagesC", StagesC(family, config)),                    //
+      boolean("kAuxiliary", epilogue.auxiliary),                       //
+      boolean("kExclusiveOr", epilogue.exclusive_or),                  //
+      boolean("kSplitK", config.split_k),                              //
+      boolean("kManySteps", HasManySteps(family, config)),             //
+      constant("Schedule", "kSchedule",                                //
+               config.schedule == Schedule::kPingPong                  //
+                   ? "Schedule::kPingPong"                             //
+                   : "Schedule::kCooperative"),                        //
+      constant("int", "kTileM", config.tile_m),                        //
+      constant("int", "kTileN", config.tile_n),                        //
+      constant("int", "kStages", config.stages),                       //
+      constant("int", "kConsumers", config.consumers),                 //
+      constant("int", "kGroupsInFlight", config.groups_in_flight),     //
+      constant("int", "kSharedMemoryBytes",                            //
                SharedMemoryBytes(family, config)),
       "};\n");
 }
@@ -162,7 +209,9 @@ absl::StatusOr<Instance> MakeInstance(const TemplateLibrary& templates,
           WgmmaSource(family.instruction, config.tile_n, family.x_major,
                       family.y_major),
           "\n}  // namespace gemmd::ptx\n\n", "#include \"kernels/gemm.cu\"\n",
-          config.split_k ? "#include \"kernels/reduce.cu\"\n" : "")));
+          config.split_k ? "#include \"kernels/reduce.cu\"\n" : "",
+          family.epilogue.exclusive_or ? "#include \"kernels/line_bits.cu\"\n"
+                                       : "")));
   return Instance{.name = KernelName(family, config),
                   .source = std::move(source),
                   .options = Options()};

@@ -23,6 +23,7 @@ struct Instance {
 // cubin holds besides.
 inline constexpr char kKernelSymbol[] = "gemmd_kernel";
 inline constexpr char kReduceSymbol[] = "gemmd_reduce";
+inline constexpr char kLineBitsSymbol[] = "gemmd_line_bits";
 
 // The GEMM kernel of `family` and `config`. Errors: NOT_FOUND when a template
 // file is missing from an overriding directory.

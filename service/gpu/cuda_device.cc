@@ -139,11 +139,8 @@ absl::StatusOr<std::unique_ptr<device::Kernel>> CudaDevice::Load(
         " static ones; ", description_.name, " has ",
         description_.properties.shared_memory_bytes));
   }
-  CUfunction reduce = nullptr;
-  if (plan.config.split_k) {
-    ASSIGN_OR_RETURN(reduce, module->Function(jit::kReduceSymbol));
-  }
-  return std::make_unique<CudaKernel>(*std::move(module), reduce);
+  ASSIGN_OR_RETURN(const KernelFunctions functions, FunctionsOf(*module, plan));
+  return std::make_unique<CudaKernel>(*std::move(module), functions);
 }
 
 absl::Status CudaDevice::ReserveProbeMemory() {

@@ -98,6 +98,10 @@ absl::Status CudaLane::Reserve(const jit::Plan& plan) {
     ASSIGN_OR_RETURN(partials_,
                      memory_->Allocate(stream_, plan.partials_bytes));
   }
+  if (plan.line_bits_bytes > line_bits_.bytes()) {
+    ASSIGN_OR_RETURN(line_bits_,
+                     memory_->Allocate(stream_, plan.line_bits_bytes));
+  }
   return absl::OkStatus();
 }
 
@@ -113,6 +117,14 @@ absl::Status CudaLane::Multiply(const jit::Problem& problem,
   memory.c = Use(operands.c);
   memory.d = Use(operands.d);
   memory.partials = partials_.get();
+  memory.line_bits = line_bits_.get();
+  memory.bias = Use(operands.bias);
+  memory.a_scale = Use(operands.a_scale);
+  memory.b_scale = Use(operands.b_scale);
+  memory.d_scale = Use(operands.d_scale);
+  memory.auxiliary = Use(operands.auxiliary);
+  memory.amax = Use(operands.amax);
+  if (operands.amax != nullptr) RETURN_IF_ERROR(Clear(*operands.amax));
   ASSIGN_OR_RETURN(
       const PreparedLaunch launch,
       PrepareLaunch(driver(), problem, plan,

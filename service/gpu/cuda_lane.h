@@ -19,16 +19,14 @@ namespace gemmd::gpu {
 
 class CudaKernel final : public device::Kernel {
  public:
-  // `reduce` is a second kernel of `module`, or null.
-  CudaKernel(Module module, CUfunction reduce)
-      : module_(std::move(module)), reduce_(reduce) {}
-  KernelFunctions functions() const {
-    return {.multiply = module_.function(), .reduce = reduce_};
-  }
+  // `functions` are kernels of `module`.
+  CudaKernel(Module module, KernelFunctions functions)
+      : module_(std::move(module)), functions_(functions) {}
+  const KernelFunctions& functions() const { return functions_; }
 
  private:
   const Module module_;
-  const CUfunction reduce_;
+  const KernelFunctions functions_;
 };
 
 class CudaLane final : public device::Lane {
@@ -70,6 +68,7 @@ class CudaLane final : public device::Lane {
   const std::shared_ptr<PinnedPool> pinned_;
   StagingRing ring_;
   DeviceBuffer partials_;
+  DeviceBuffer line_bits_;
 };
 
 }  // namespace gemmd::gpu

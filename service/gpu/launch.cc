@@ -2,6 +2,7 @@
 
 #include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/tiling.h"
+#include "jit/source/instance.h"
 #include "service/gpu/status.h"
 #include "service/gpu/tensor_map.h"
 
@@ -11,6 +12,11 @@ namespace {
 
 const void* Pointer(CUdeviceptr p) { return reinterpret_cast<const void*>(p); }
 
+template <typename T>
+T* Typed(CUdeviceptr p) {
+  return reinterpret_cast<T*>(p);
+}
+
 EpilogueArguments MakeEpilogue(const jit::Problem& problem,
                                const jit::Plan& plan,
                                const LaunchMemory& memory) {
@@ -19,6 +25,20 @@ EpilogueArguments MakeEpilogue(const jit::Problem& problem,
   arguments.columns = static_cast<int>(plan.columns);
   arguments.alpha = problem.alpha;
   arguments.beta = problem.beta;
+  const auto* a = Typed<const float>(memory.a_scale);
+  const auto* b = Typed<const float>(memory.b_scale);
+  arguments.row_scale = plan.exchanged ? b : a;
+  arguments.column_scale = plan.exchanged ? a : b;
+  arguments.bias = Typed<const float>(memory.bias);
+  arguments.d_scale = Typed<const float>(memory.d_scale);
+  arguments.amax = Typed<unsigned>(memory.amax);
+  if (plan.family.epilogue.exclusive_or) {
+    const auto* bits = Typed<const int>(memory.line_bits);
+    arguments.row_bits = bits;
+    arguments.column_bits = bits + plan.x.lines * plan.x.matrices;
+    arguments.row_bits_matrix = plan.x.matrices == 1 ? 0 : plan.x.lines;
+    arguments.column_bits_matrix = plan.y.matrices == 1 ? 0 : plan.y.lines;
+  }
   if (plan.family.epilogue.reads_c) {
     const jit::MatrixLayout c = problem.c();
     arguments.c = Pointer(memory.c);
@@ -28,6 +48,15 @@ EpilogueArguments MakeEpilogue(const jit::Problem& problem,
   return arguments;
 }
 
+BlockScales MakeScales(const jit::Problem& problem,
+                       const LaunchMemory& memory) {
+  constexpr int64_t kBytes = sizeof(float);
+  return {.x = Typed<const float>(memory.a_scale),
+          .y = Typed<const float>(memory.b_scale),
+          .x_pitch = problem.a_scale().pitch_bytes() / kBytes,
+          .y_pitch = problem.b_scale().pitch_bytes() / kBytes};
+}
+
 ReduceArguments MakeReduceArguments(const jit::Problem& problem,
                                     const jit::Plan& plan,
                                     const LaunchMemory& memory) {
@@ -35,14 +64,24 @@ ReduceArguments MakeReduceArguments(const jit::Problem& problem,
   constexpr int64_t kPartialBytes = 4;
   return {.partials = Pointer(memory.partials),
           .d = reinterpret_cast<void*>(memory.d),
-          .auxiliary = nullptr,
+          .auxiliary = Typed<void>(memory.auxiliary),
           .partials_pitch = plan.d.pitch_bytes / kPartialBytes,
           .pitch = d.pitch_bytes() / jit::BytesOf(d.type),
-          .lines = d.matrix_lines(),
-          .width = d.width(),
+          .lines = DivisorOf(static_cast<int>(d.matrix_lines())),
+          .quads = DivisorOf(
+              static_cast<int>(jit::DivideUp(d.width(), kReduceElements))),
           .matrices = static_cast<int>(plan.batch),
           .splits = plan.splits,
           .epilogue = MakeEpilogue(problem, plan, memory)};
+}
+
+LineBits MakeLineBits(const jit::TensorMapSpec& operand, CUdeviceptr from,
+                      CUdeviceptr to) {
+  return {.from = Pointer(from),
+          .to = Typed<int>(to),
+          .pitch = operand.pitch_bytes,
+          .width = operand.width,  // b1 counts bytes.
+          .lines = operand.lines * operand.matrices};
 }
 
 // Launches `function` with its one parameter; `overlaps` lets it start while
@@ -92,6 +131,13 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   Arguments& arguments = launch.arguments;
   const CUdeviceptr x = plan.exchanged ? memory.b : memory.a;
   const CUdeviceptr y = plan.exchanged ? memory.a : memory.b;
+  if (plan.family.epilogue.exclusive_or) {
+    const LineBits of_x = MakeLineBits(plan.x, x, memory.line_bits);
+    const LineBits of_y =
+        MakeLineBits(plan.y, y, memory.line_bits + sizeof(int) * of_x.lines);
+    launch.line_bits_arguments = {of_x, of_y};
+    launch.line_bits_grid = plan.line_bits_grid;
+  }
   ASSIGN_OR_RETURN(arguments.x, EncodeTensorMap(driver, plan.x, x));
   ASSIGN_OR_RETURN(arguments.y, EncodeTensorMap(driver, plan.y, y));
   // Partial products go to the workspace; the reduction writes D.
@@ -101,6 +147,10 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
                       plan.config.split_k ? memory.partials : memory.d));
   if (jit::StagesC(plan.family, plan.config)) {
     ASSIGN_OR_RETURN(arguments.c, EncodeTensorMap(driver, plan.c, memory.c));
+  }
+  if (plan.family.epilogue.auxiliary && !plan.config.split_k) {
+    ASSIGN_OR_RETURN(arguments.auxiliary,
+                     EncodeTensorMap(driver, plan.d, memory.auxiliary));
   }
   const int tile_rows =
       static_cast<int>(jit::DivideUp(plan.rows, plan.config.tile_m));
@@ -122,6 +172,9 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   arguments.splits = DivisorOf(plan.splits);
   arguments.part_stages = stages / plan.splits;
   arguments.longer_parts = stages % plan.splits;
+  if (plan.family.sum == jit::Summation::kBlockScaled) {
+    arguments.scales = MakeScales(problem, memory);
+  }
   arguments.epilogue = MakeEpilogue(problem, plan, memory);
 
   launch.overlaps_predecessor = plan.overlaps_predecessor;
@@ -131,7 +184,26 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   return launch;
 }
 
+absl::StatusOr<KernelFunctions> FunctionsOf(const Module& module,
+                                            const jit::Plan& plan) {
+  KernelFunctions functions;
+  functions.multiply = module.function();
+  if (plan.config.split_k) {
+    ASSIGN_OR_RETURN(functions.reduce, module.Function(jit::kReduceSymbol));
+  }
+  if (plan.family.epilogue.exclusive_or) {
+    ASSIGN_OR_RETURN(functions.line_bits,
+                     module.Function(jit::kLineBitsSymbol));
+  }
+  return functions;
+}
+
 absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
+  if (launch.line_bits_grid != 0) {
+    RETURN_IF_ERROR(EnqueueGrid(stream, launch.functions.line_bits,
+                                launch.line_bits_grid, kLineBitsThreads, 0,
+                                /*overlaps=*/true, launch.line_bits_arguments));
+  }
   if (launch.grid != 0) {
     RETURN_IF_ERROR(EnqueueGrid(stream, launch.functions.multiply, launch.grid,
                                 launch.threads, launch.shared_memory_bytes,

@@ -8,6 +8,7 @@
 #include "jit/plan/form.h"
 #include "jit/plan/plan.h"
 #include "jit/problem/problem.h"
+#include "service/gpu/module.h"
 #include "service/gpu/stream.h"
 #include "templates/common/arguments.h"
 
@@ -21,22 +22,37 @@ struct LaunchMemory {
   CUdeviceptr c = 0;
   CUdeviceptr d = 0;
   CUdeviceptr partials = 0;  // Plan::partials_bytes.
+  // Values of the epilogue, in the layouts that the problem gives.
+  CUdeviceptr bias = 0;
+  CUdeviceptr a_scale = 0;
+  CUdeviceptr b_scale = 0;
+  CUdeviceptr d_scale = 0;
+  CUdeviceptr auxiliary = 0;
+  CUdeviceptr amax = 0;       // Zero at first.
+  CUdeviceptr line_bits = 0;  // Plan::line_bits_bytes.
 };
 
 // The kernels of one cubin.
 struct KernelFunctions {
   CUfunction multiply = nullptr;
-  CUfunction reduce = nullptr;  // Only of a config that splits k.
+  CUfunction reduce = nullptr;     // Only of a config that splits k.
+  CUfunction line_bits = nullptr;  // Only of a family that counts them.
 };
+
+// Those of `module` that `plan` launches.
+absl::StatusOr<KernelFunctions> FunctionsOf(const Module& module,
+                                            const jit::Plan& plan);
 
 struct PreparedLaunch {
   Arguments arguments;
   ReduceArguments reduce_arguments;
+  LineBitsArguments line_bits_arguments;
   KernelFunctions functions;
   int grid = 0;  // 0 for an empty product: only the reduction runs.
   int threads = 0;
   int shared_memory_bytes = 0;
-  int reduce_grid = 0;  // 0 without a reduction.
+  int reduce_grid = 0;     // 0 without a reduction.
+  int line_bits_grid = 0;  // 0 where no line's bits are counted.
   // Lets the grid start while its predecessor on the stream drains. Only for
   // kernels that wait (griddepcontrol.wait) before they touch memory.
   bool overlaps_predecessor = false;

@@ -99,26 +99,22 @@ void Epilogue::Write(int64_t batch, const Block& block, const double* sums) {
 void Epilogue::Combine(const Span& span, const double* sums, int64_t stride,
                        const char* c, int64_t first) {
   const jit::Epilogue& epilogue = problem_.epilogue;
-  // Where values that belong to rows or columns lie; one value has step 0.
-  const auto scale = [&](std::vector<float>& line, Extent extent,
-                         const char* values) {
-    if (extent == Extent::kNone || extent == Extent::kBlock) return;
-    for (int64_t i = 0; i < span.count; ++i) {
-      const int64_t row = span.row + i * span.row_step;
-      const int64_t column = span.column + i * (1 - span.row_step);
-      line[i] *= Value(values, extent == Extent::kTensor ? 0
-                               : extent == Extent::kRow  ? row
-                                                         : column);
-    }
+  const auto factor = [&](Extent extent, const char* values, int64_t i) {
+    if (extent == Extent::kNone || extent == Extent::kBlock) return 1.0f;
+    const int64_t row = span.row + i * span.row_step;
+    const int64_t column = span.column + i * (1 - span.row_step);
+    return Value(values, extent == Extent::kTensor ? 0
+                         : extent == Extent::kRow  ? row
+                                                   : column);
   };
   line_.assign(span.count, 0.0f);
   if (sums != nullptr) {
     for (int64_t i = 0; i < span.count; ++i) {
       line_[i] = static_cast<float>(sums[i * stride]);
+      line_[i] *= factor(epilogue.a_scale, operands_.a_scale, i) *
+                  factor(epilogue.b_scale, operands_.b_scale, i);
+      line_[i] *= problem_.alpha;
     }
-    scale(line_, epilogue.a_scale, operands_.a_scale);
-    scale(line_, epilogue.b_scale, operands_.b_scale);
-    for (float& value : line_) value *= problem_.alpha;
   }
   if (c != nullptr) {
     c_line_.resize(span.count);

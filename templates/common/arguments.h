@@ -11,11 +11,14 @@ struct alignas(64) TensorMap {
   unsigned char bytes[128];
 };
 
-// Values that belong to the rows or columns of P; with step 0 the same one to
-// all of them.
-struct Along {
-  const float* values;
-  int step;
+// Scales by block: of X one for each line and 128 of k, of Y one for 128 lines
+// and 128 of k. Pitches in values; X's lines run along k, Y's along P's
+// columns.
+struct BlockScales {
+  const float* x;
+  const float* y;
+  long long x_pitch;
+  long long y_pitch;
 };
 
 // What the epilogue's steps need; only what the config's steps read is set.
@@ -25,13 +28,17 @@ struct EpilogueArguments {
   int columns;
   float alpha;
   float beta;
-  Along row_scale;
-  Along column_scale;
-  const float* bias;     // A value a row, or a value a column.
+  // A value for each row of P, or for each column, or one for all.
+  const float* row_scale;
+  const float* column_scale;
+  const float* bias;
   const float* d_scale;  // One value.
   unsigned* amax;        // Bits of the greatest |value|; zero at first.
-  const int* row_bits;   // Set bits of every line of X, and of Y.
+  // Set bits of every line of X, and of Y; and lines from one P to the next.
+  const int* row_bits;
   const int* column_bits;
+  long long row_bits_matrix;
+  long long column_bits_matrix;
   // C where the copy engine does not stage it: lines of D's order.
   const void* c;
   long long c_pitch;   // Elements.
@@ -67,6 +74,7 @@ struct Arguments {
   Divisor splits;
   int part_stages;
   int longer_parts;
+  BlockScales scales;  // Only where the config is block-scaled.
   EpilogueArguments epilogue;
 };
 
@@ -78,14 +86,33 @@ struct ReduceArguments {
   void* auxiliary;
   long long partials_pitch;  // Pitches in elements; multiples of 4.
   long long pitch;           // Of D.
-  long long lines;           // Of a matrix.
-  long long width;
+  Divisor lines;             // Of a matrix.
+  Divisor quads;             // Of four elements, in a line.
   int matrices;
   int splits;
   EpilogueArguments epilogue;
 };
 
+inline constexpr int kReduceElements = 4;   // Of a thread at a time.
 inline constexpr int kReduceThreads = 256;  // Per CTA; any grid will do.
+
+// Lines of bits, and where the number of set bits of each is written. Sizes in
+// bytes.
+struct LineBits {
+  const void* from;
+  int* to;
+  long long pitch;
+  long long width;
+  long long lines;
+};
+
+// Argument of kernels/line_bits.cu.
+struct LineBitsArguments {
+  LineBits x;
+  LineBits y;
+};
+
+inline constexpr int kLineBitsThreads = 256;  // Per CTA; any grid will do.
 
 // Argument of kernels/repitch.cu. Sizes in bytes.
 struct RepitchArguments {

@@ -20,11 +20,16 @@ enum class Store : unsigned char {
   kTransposed,  // Rows: D's lines run along the instruction's m.
 };
 
+// What the values of a scale or a bias belong to.
+enum class Side : unsigned char { kNone, kRows, kColumns };
+
 inline constexpr int kWarpgroupThreads = 128;
 inline constexpr int kInstructionM = 64;       // Rows of every wgmma.
 inline constexpr int kInstructionKBytes = 32;  // Of k, for every type.
 // Of k in a stage: one swizzle span of a k-major line, so four instructions.
 inline constexpr int kSwizzleBytes = 128;
+// Lines of X, and of k, that share one value of a block scale of Y.
+inline constexpr int kScaleLines = 128;
 // Larger slabs leave too little room for four stages of the largest tiles.
 inline constexpr int kMaxSlabBytes = 104 * kSwizzleBytes;
 

@@ -22,7 +22,10 @@ concept IsConfig = requires {
   { C::kSchedule == Schedule::kPingPong } -> SameAs<bool>;
   { C::kStore == Store::kNormal } -> SameAs<bool>;
   { C::kXMajor == Major::kK&& C::kYMajor == Major::kK } -> SameAs<bool>;
-  { C::kPromoted&& C::kStagesC&& C::kAuxiliary&& C::kSplitK } -> SameAs<bool>;
+  {
+    C::kPromoted&& C::kBlockScaled&& C::kStagesC&& C::kAuxiliary&&
+        C::kExclusiveOr&& C::kSplitK&& C::kManySteps
+    } -> SameAs<bool>;
 };
 
 template <IsConfig C>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/tiling.h"
+#include "epilogue/exclusive_or.h"
 #include "epilogue/steps/step.h"
 #include "pipeline/sum.h"
 #include "scheduler/work.h"
@@ -24,11 +25,14 @@ class Finish {
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        Element<Value> element = {
-            static_cast<Value>(sums.at[half][i]),
-            c.at[half][i],
-            {at.row + 8 * half, at.column + i, at.matrix}};
+        const Place place = {at.row + 8 * half, at.column + i, at.matrix};
+        Element<Value> element = {static_cast<Value>(sums.at[half][i]),
+                                  c.at[half][i], place};
         if constexpr (!C::kSplitK) {
+          if constexpr (C::kExclusiveOr) {
+            element.value = static_cast<Value>(
+                ExclusiveOr(arguments_, sums.at[half][i], place));
+          }
           before_.Apply(arguments_, element);
           if (whole) after_.Apply(arguments_, element);
         }

@@ -34,7 +34,7 @@ struct Slab {
   static constexpr int kBoxes = kInstructionM / kBoxRows;
   static constexpr int kBoxBytes = T::kSlabBytes / kBoxes;
 
-  static void Store(const TensorMap* map, Tile at, uint32 slab) {
+  static void Send(const TensorMap* map, Tile at, uint32 slab) {
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box) {
       const int row = at.row + box * kBoxRows;
@@ -44,7 +44,8 @@ struct Slab {
     }
   }
 
-  static void Load(const TensorMap* map, Tile at, uint32 slab, uint32 barrier) {
+  static void Fetch(const TensorMap* map, Tile at, uint32 slab,
+                    uint32 barrier) {
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box) {
       const int row = at.row + box * kBoxRows;

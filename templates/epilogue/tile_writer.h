@@ -53,6 +53,9 @@ class TileWriter {
   }
 
   void Write(const SumOf<C>& sums, Tile at) {
+    // Addresses that depend on the lane are made anew for every tile where the
+    // epilogue needs the registers in which they would outlive the product.
+    const int lane = C::kManySteps ? ptx::Opaque(lane_) : lane_;
 #pragma unroll
     for (int i = 0; i < kSlabs; ++i) {
       const Tile corner = SlabAt(at, i);
@@ -72,14 +75,14 @@ class TileWriter {
                 {corner.row + row, corner.column + column, corner.matrix},
                 whole);
           },
-          buffer, warp_, lane_);
+          buffer, warp_, lane);
       ptx::FenceAsyncShared();
       // Past this barrier the slab is complete and the other buffer is free.
       if (IsLeader()) ptx::WaitStoresRead();
       SyncWarpgroup();
       if (IsLeader()) {
-        Slab<C>::Store(whole ? &arguments_.d : &arguments_.auxiliary, corner,
-                       buffer);
+        Slab<C>::Send(whole ? &arguments_.d : &arguments_.auxiliary, corner,
+                      buffer);
         ptx::CommitStores();
         if (C::kStagesC && i + 1 < kSlabs) {
           LoadC(SlabAt(at, i + 1), buffer_ ^ 1);
@@ -110,8 +113,8 @@ class TileWriter {
 
   bool IsLeader() const { return warp_ == 0 && ptx::ElectOne(); }
 
-  // Slab number `i`, counting every output.
-  static constexpr int kOutputs = C::kAuxiliary ? 2 : 1;
+  // Slab number `i`, counting every output. Partial products have but one.
+  static constexpr int kOutputs = C::kAuxiliary && !C::kSplitK ? 2 : 1;
   static constexpr int kSlabs = T::kBlocks * T::kSlabs * kOutputs;
   static constexpr int BlockOf(int i) { return i / kOutputs / T::kSlabs; }
   static constexpr int ColumnOf(int i) {
@@ -125,8 +128,8 @@ class TileWriter {
   void LoadC(Tile at, uint32 buffer) {
     const uint32 barrier = barriers_ + 8 * buffer;
     ptx::ArriveExpecting(barrier, T::kSlabBytes);
-    Slab<C>::Load(&arguments_.c, at, staging_ + buffer * T::kSlabBytes,
-                  barrier);
+    Slab<C>::Fetch(&arguments_.c, at, staging_ + buffer * T::kSlabBytes,
+                   barrier);
   }
 
   const Arguments& arguments_;

@@ -42,11 +42,14 @@ static_assert(kWriterBarriers + Config::kConsumers * Writer::kBarrierBytes <=
               "the planner reserved too little shared memory");
 
 // Registers per thread by role. All sums live in consumers; when they are
-// many, consumers take registers that the producer does not need. Small
-// kernels stay small, so that a dependent grid finds room beside them.
+// many, or the epilogue has much to do, consumers take registers that the
+// producer does not need. Small kernels stay small, so that a dependent grid
+// finds room beside them.
 constexpr int kSumRegisters = sizeof(Sums) / 4;
-constexpr bool kMoveRegisters = kSumRegisters > 96 && Config::kConsumers == 2;
-constexpr bool kMany = kSumRegisters >= 176 || Config::kPromoted;
+constexpr bool kMoveRegisters =
+    (kSumRegisters > 96 || Config::kManySteps) && Config::kConsumers == 2;
+constexpr bool kMany =
+    kSumRegisters >= 176 || Config::kPromoted || Config::kManySteps;
 constexpr int kProducerRegisters = kMany ? 24 : 40;
 constexpr int kConsumerRegisters = kMany ? 240 : 232;
 
@@ -85,6 +88,7 @@ void Multiply(Sums& sums, uint32 shared, Ring<Config::kStages>& ring,
     const uint64 x_descriptor =
         XTile::Descriptor(x) + XTile::Offset(first_row / kInstructionM, 0);
     const uint64 y_descriptor = YTile::Descriptor(x + XTile::kBytes);
+    sums.BeginStage(stage);
     ring.WaitFull();
     ptx::WgmmaFence();
 #pragma unroll
@@ -132,6 +136,7 @@ void Consume(const Arguments& arguments, uint32 shared,
       continue;
     }
     if constexpr (Config::kStagesC) writer.Prefetch(work.target(first_row));
+    sums.Locate(arguments, work.unit(), first_row + 16 * warp + lane / 4);
     Multiply(sums, shared, ring, turn, stages, first_row, warp == 0);
     writer.Write(sums, work.target(first_row));
   }

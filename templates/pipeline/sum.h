@@ -6,10 +6,13 @@
 // sums lie in pairs in one register.
 #pragma once
 
+#include "common/arguments.h"
 #include "common/tiling.h"
 #include "common/types.h"
 #include "ptx/convert.h"
+#include "ptx/math.h"
 #include "ptx/wgmma.h"
+#include "scheduler/work.h"
 
 namespace gemmd {
 
@@ -40,7 +43,9 @@ class DirectSum {
  public:
   static constexpr int kGroupsInFlight = C::kGroupsInFlight;
 
+  void Locate(const Arguments&, const Unit&, int) {}
   void Begin() {}
+  void BeginStage(int) {}
   // What an instruction adds to, and whether it does or begins anew.
   Registers& Target(int block) { return registers_[block]; }
   static int Accumulates(int stage, int step) { return stage + step; }
@@ -63,13 +68,19 @@ class PromotedSum {
  public:
   static constexpr int kGroupsInFlight = 0;
 
+  void Locate(const Arguments&, const Unit&, int) {}
+  // Sets the tensor core's own registers too, which it overwrites, so that
+  // none of them is kept during the epilogue.
   void Begin() {
 #pragma unroll
-    for (auto& block : totals_) {
+    for (int block = 0; block < Tiling<C>::kBlocks; ++block) {
 #pragma unroll
-      for (float& total : block) total = 0.0f;
+      for (int i = 0; i < ptx::Wgmma::kRegisters; ++i) {
+        totals_[block][i] = registers_[block][i] = 0.0f;
+      }
     }
   }
+  void BeginStage(int) {}
   Registers& Target(int block) { return registers_[block]; }
   static int Accumulates(int, int step) { return step; }
   void EndStage() {
@@ -86,12 +97,73 @@ class PromotedSum {
     return PatchOf(totals_[block], group);
   }
 
- private:
+ protected:
   Registers registers_[Tiling<C>::kBlocks];
   float totals_[Tiling<C>::kBlocks][ptx::Wgmma::kRegisters];
 };
 
+// Promoted sums of which each stage, 128 of k, has scales of its own.
 template <IsConfig C>
-using SumOf = If<C::kPromoted, PromotedSum<C>, DirectSum<C>>;
+class BlockScaledSum : public PromotedSum<C> {
+ public:
+  using T = Tiling<C>;
+  static_assert(!C::kBlockScaled || kScaleLines % C::kTileN == 0,
+                "one scale of Y holds for all columns of a tile");
+
+  // Before the sums of a unit, of which this thread has `row` of the tile and
+  // others.
+  void Locate(const Arguments& arguments, const Unit& unit, int row) {
+    const BlockScales& scales = arguments.scales;
+    step_ = static_cast<int>(arguments.splits.value);
+    y_step_ = step_ * scales.y_pitch;
+    y_ =
+        scales.y + unit.split * scales.y_pitch + unit.tile.column / kScaleLines;
+#pragma unroll
+    for (int block = 0; block < T::kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int line = unit.tile.row + row + kInstructionM * block + 8 * half;
+        x_[block][half] =
+            scales.x + Min(line, arguments.epilogue.rows - 1) * scales.x_pitch +
+            unit.split;
+      }
+    }
+  }
+
+  // Fetches the stage's scales, while it is awaited.
+  void BeginStage(int stage) {
+    const float y = y_[stage * y_step_];
+#pragma unroll
+    for (int block = 0; block < T::kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        factors_[block][half] = x_[block][half][stage * step_] * y;
+      }
+    }
+  }
+
+  void EndStage() {
+#pragma unroll
+    for (int block = 0; block < T::kBlocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < ptx::Wgmma::kRegisters; ++i) {
+        float& total = this->totals_[block][i];
+        total = ptx::MultiplyAdd(factors_[block][i / 2 % 2],
+                                 this->registers_[block][i], total);
+      }
+    }
+  }
+
+ private:
+  const float* x_[T::kBlocks][2];
+  const float* y_;
+  int step_;  // Stages from one of the unit's to the next.
+  int64 y_step_;
+  float factors_[T::kBlocks][2];
+};
+
+template <IsConfig C>
+using SumOf = If<C::kBlockScaled, BlockScaledSum<C>,
+                 If<C::kPromoted, PromotedSum<C>, DirectSum<C>>>;
 
 }  // namespace gemmd

@@ -86,6 +86,7 @@ inline Pair Unpack<Float16>(uint32 packed) {
 }
 
 inline float AsFloat(uint32 bits) { return __uint_as_float(bits); }
+inline uint32 BitsOf(float value) { return __float_as_uint(value); }
 
 // One element to f32, exactly; s32 stays what it is.
 inline float Widen(float value) { return value; }

@@ -15,6 +15,13 @@ inline uint32 Broadcast(uint32 value) {
   return __shfl_sync(0xffffffff, value, 0);
 }
 
+// The same value, of which the compiler knows nothing: what is computed from it
+// is computed after this.
+inline int Opaque(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 // True in one thread of a converged warp, always the same one. The compiler
 // knows as much, so that what only one thread may do needs no loop over lanes.
 inline bool ElectOne() {
@@ -30,6 +37,7 @@ inline bool ElectOne() {
 }
 
 inline void SyncCta() { __syncthreads(); }
+inline void SyncWarp() { __syncwarp(); }
 
 // Waits until kThreads threads arrived at the hardware barrier kBarrier (1 to
 // 15; 0 is SyncCta's).

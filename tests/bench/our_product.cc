@@ -92,11 +92,8 @@ absl::StatusOr<std::unique_ptr<OurProduct>> OurProduct::Create(
       new OurProduct(stream, problem, choice, std::move(module)));
   const jit::Plan& plan = product->plan_;
   product->overlap_ = options.overlap;
-  product->functions_.multiply = product->module_.function();
-  if (plan.config.split_k) {
-    ASSIGN_OR_RETURN(product->functions_.reduce,
-                     product->module_.Function(jit::kReduceSymbol));
-  }
+  ASSIGN_OR_RETURN(product->functions_,
+                   gpu::FunctionsOf(product->module_, plan));
   if (plan.partials_bytes > 0) {
     ASSIGN_OR_RETURN(product->partials_,
                      device.memory().Allocate(stream, plan.partials_bytes));

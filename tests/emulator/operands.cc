@@ -45,7 +45,8 @@ void PutElement(DataType type, int value, char* line, int64_t i) {
   }
 }
 
-// Padding, and what is never written, holds ones.
+// Padding, and what is never written, holds ones; not the bits behind the last
+// one of a line, which the lane clears.
 void Fill(const MatrixLayout& layout, int limit, uint64_t seed,
           GlobalBlock& block) {
   std::minstd_rand random(seed);
@@ -56,6 +57,10 @@ void Fill(const MatrixLayout& layout, int limit, uint64_t seed,
       const auto span = static_cast<uint64_t>(limit - least + 1);
       PutElement(layout.type, least + static_cast<int>(random() % span),
                  block.data() + line * layout.pitch_bytes(), i);
+    }
+    for (int64_t i = layout.width(); layout.type == DataType::kB1 && i % 8 != 0;
+         ++i) {
+      PutElement(layout.type, 0, block.data() + line * layout.pitch_bytes(), i);
     }
   }
 }

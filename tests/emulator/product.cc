@@ -148,19 +148,6 @@ bool IsTranscendental(jit::Activation activation) {
          activation != jit::Activation::kRelu;
 }
 
-// Values of the epilogue, where this build's launches have them.
-template <typename Memory>
-void SetEpilogue(const Operands& operands, Memory& memory) {
-  if constexpr (requires { memory.bias; }) {
-    memory.bias = Address(operands.bias);
-    memory.a_scale = Address(operands.a_scale);
-    memory.b_scale = Address(operands.b_scale);
-    memory.d_scale = Address(operands.d_scale);
-    memory.auxiliary = Address(operands.auxiliary);
-    memory.amax = Address(operands.amax);
-  }
-}
-
 std::vector<std::string> Compare(const jit::Problem& problem,
                                  const Operands& operands) {
   const Operands::Results expected = operands.Expected(problem);
@@ -226,19 +213,35 @@ absl::StatusOr<std::vector<std::string>> RunProduct(const Case& c,
                           operands.b, seed, reports));
   GlobalBlock partials(static_cast<size_t>(plan.partials_bytes));
   std::memset(partials.data(), 0x5b, partials.size());
-  gpu::LaunchMemory memory = {.a = Address(a ? *a : operands.a),
-                              .b = Address(b ? *b : operands.b),
-                              .c = Address(operands.c),
-                              .d = Address(operands.d),
-                              .partials = Address(partials)};
-  SetEpilogue(operands, memory);
+  GlobalBlock line_bits(static_cast<size_t>(plan.line_bits_bytes));
+  std::memset(line_bits.data(), 0x5b, line_bits.size());
+  const gpu::LaunchMemory memory = {.a = Address(a ? *a : operands.a),
+                                    .b = Address(b ? *b : operands.b),
+                                    .c = Address(operands.c),
+                                    .d = Address(operands.d),
+                                    .partials = Address(partials),
+                                    .bias = Address(operands.bias),
+                                    .a_scale = Address(operands.a_scale),
+                                    .b_scale = Address(operands.b_scale),
+                                    .d_scale = Address(operands.d_scale),
+                                    .auxiliary = Address(operands.auxiliary),
+                                    .amax = Address(operands.amax),
+                                    .line_bits = Address(line_bits)};
   ASSIGN_OR_RETURN(const gpu::PreparedLaunch launch,
                    gpu::PrepareLaunch(Driver(), problem, plan, {}, memory));
   std::vector<GlobalBlock*> blocks = operands.blocks();
   blocks.push_back(&partials);
+  blocks.push_back(&line_bits);
   if (a) blocks.push_back(a.get());
   if (b) blocks.push_back(b.get());
   Stream stream(blocks, seed, reports);
+  if (launch.line_bits_grid != 0) {
+    const auto kernel =
+        kernels.product->Kernel<LineBitsArguments>(jit::kLineBitsSymbol);
+    if (kernel == nullptr) return absl::InternalError("nothing counts bits");
+    stream.Run(launch.line_bits_grid, kLineBitsThreads, 0,
+               [&] { kernel(launch.line_bits_arguments); });
+  }
   if (launch.grid != 0) {
     const auto kernel = kernels.product->Kernel<Arguments>(jit::kKernelSymbol);
     if (kernel == nullptr) return absl::InternalError("no kernel");

@@ -1,6 +1,5 @@
-// alpha times the sum plus beta times C in s32, alpha and beta being integers
-// of s32: exactly, then wrapped around or clamped. Takes the place of Alpha
-// and AddC where D is s32.
+// The sum plus C in s32, exactly, then wrapped around or clamped. Takes the
+// place of AddC where D is s32; alpha and beta are then one.
 #pragma once
 
 #include "epilogue/steps/step.h"
@@ -9,11 +8,10 @@ namespace gemmd {
 
 template <bool kClamps>
 struct Combine : Step {
-  void Apply(const EpilogueArguments& arguments, Element<int>& element) {
+  void Apply(const EpilogueArguments&, Element<int>& element) {
     constexpr int64 kMost = 0x7fffffff;
     constexpr int64 kLeast = -kMost - 1;
-    int64 exact = int64{element.value} * static_cast<int64>(arguments.alpha) +
-                  int64{element.c} * static_cast<int64>(arguments.beta);
+    int64 exact = int64{element.value} + element.c;
     if constexpr (kClamps) {
       exact = exact > kMost ? kMost : exact < kLeast ? kLeast : exact;
     }

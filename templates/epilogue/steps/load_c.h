@@ -11,12 +11,17 @@ template <Store kStore, typename T>
 struct LoadC : Step {
   template <typename V>
   void Apply(const EpilogueArguments& arguments, Element<V>& element) {
-    const int64 row = Min(element.place.row, arguments.rows - 1);
-    const int64 column = Min(element.place.column, arguments.columns - 1);
-    const int64 line = kStore == Store::kNormal ? row : column;
-    const int64 at = kStore == Store::kNormal ? column : row;
+    const Place& place = element.place;
+    element.c = 0;
+    // Tiles at the edge reach past P.
+    if (place.row >= arguments.rows || place.column >= arguments.columns) {
+      return;
+    }
+    const bool normal = kStore == Store::kNormal;
+    const int64 line = normal ? place.row : place.column;
+    const int64 at = normal ? place.column : place.row;
     const T* c = static_cast<const T*>(arguments.c) +
-                 element.place.matrix * arguments.c_matrix;
+                 place.matrix * arguments.c_matrix;
     element.c = ptx::Widen(c[line * arguments.c_pitch + at]);
   }
 };

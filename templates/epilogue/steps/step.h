@@ -28,10 +28,9 @@ struct Step {
   void Finish(const EpilogueArguments&) {}
 };
 
-// Tiles at the edge reach past P; what is looked up for such elements is that
-// of the last one.
-inline float ValueAt(const Along& along, int index, int count) {
-  return along.values[Min(index, count - 1) * along.step];
+// Of a row or column of P. Tiles at the edge reach past the last one.
+inline float ValueAt(const float* values, int index, int count) {
+  return index < count ? values[index] : 0.0f;
 }
 
 template <typename... S>

@@ -76,20 +76,30 @@ bool Elect() {
   return cta.lane() == 0;
 }
 
-uint32_t MaxOfWarp(uint32_t value) {
+// redux.sync: `combine` over the lanes' values, from `first` on.
+template <typename Combine>
+uint32_t Redux(uint32_t value, uint32_t first, const Combine& combine) {
   Cta& cta = Here();
   uint32_t mine = value;
   cta.warp().Together(
-      "redux.sync", cta.lane(), &mine, [](const Warp::Lanes& lanes) {
-        uint32_t most = 0;
+      "redux.sync", cta.lane(), &mine, [&](const Warp::Lanes& lanes) {
+        uint32_t all = first;
         for (const void* each : lanes) {
-          most = std::max(most, *static_cast<const uint32_t*>(each));
+          all = combine(all, *static_cast<const uint32_t*>(each));
         }
         for (void* each : lanes) {
-          *static_cast<uint32_t*>(each) = most;
+          *static_cast<uint32_t*>(each) = all;
         }
       });
   return mine;
+}
+
+uint32_t MaxOfWarp(uint32_t value) {
+  return Redux(value, 0, [](uint32_t a, uint32_t b) { return std::max(a, b); });
+}
+
+uint32_t SumOfWarp(uint32_t value) {
+  return Redux(value, 0, [](uint32_t a, uint32_t b) { return a + b; });
 }
 
 void SyncWarp() {

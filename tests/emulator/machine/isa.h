@@ -19,6 +19,7 @@ uint32_t CtaCount();
 uint32_t Shuffle(uint32_t value, int lane);
 bool Elect();
 uint32_t MaxOfWarp(uint32_t value);
+uint32_t SumOfWarp(uint32_t value);
 void SyncWarp();
 
 // Barriers.

@@ -19,6 +19,8 @@ inline uint32 Broadcast(uint32 value) {
   return emulator::isa::Shuffle(value, 0);
 }
 
+inline int Opaque(int value) { return value; }
+
 inline bool ElectOne() { return emulator::isa::Elect(); }
 
 inline void SyncCta() { emulator::isa::SyncCta(); }

@@ -88,6 +88,7 @@ TEST(LaunchArithmetic, AnEmptyProductIsNotScaled) {
   EXPECT_EQ(plan.splits, 0);
   EXPECT_GE(plan.reduce_grid, 1);
   EXPECT_FALSE(plan.family.epilogue.alpha);
+  EXPECT_EQ(plan.family.epilogue.row_scale, Extent::kNone);
   EXPECT_TRUE(plan.family.epilogue.reads_c);
 }
 
@@ -134,6 +135,24 @@ TEST(LaunchArithmetic, BitsTravelAsBytes) {
   EXPECT_EQ(plan.x.width, 129);
   EXPECT_EQ(plan.x.box_width, 128);
   EXPECT_EQ(plan.stages, 2);
+}
+
+TEST(LaunchArithmetic, AnExclusiveOrHasRoomForTheBitsOfEveryLine) {
+  const Problem problem = {.m = 100,
+                           .n = 70,
+                           .k = 300,
+                           .a_type = DataType::kB1,
+                           .b_type = DataType::kB1,
+                           .d_type = DataType::kS32,
+                           .b_order = Order::kColumnMajor,
+                           .accumulator = DataType::kS32,
+                           .bit_operation = BitOperation::kXor,
+                           .batch = 3,
+                           .b_broadcast = true};
+  const Plan plan = ChoosePlan(problem, {});
+  EXPECT_TRUE(plan.family.epilogue.exclusive_or);
+  EXPECT_EQ(plan.line_bits_bytes, 4 * (3 * 100 + 70));
+  EXPECT_EQ(plan.line_bits_grid, 47) << "eight lines each";
 }
 
 }  // namespace

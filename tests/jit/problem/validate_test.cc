@@ -21,7 +21,7 @@ Problem Valid(DataType input = DataType::kBf16) {
 
 void ExpectError(const Problem& problem, absl::StatusCode code,
                  const std::string& text) {
-  const absl::Status status = ValidateContract(problem);
+  const absl::Status status = Validate(problem);
   EXPECT_EQ(status.code(), code) << status;
   EXPECT_NE(status.message().find(text), std::string::npos) << status;
 }
@@ -39,8 +39,8 @@ TEST(Validate, AcceptsEveryArithmeticWithEachOfItsOutputs) {
         problem.d_type = output;
         problem.c_type = output == DataType::kS32 ? output : c;
         problem.beta = 1;
-        EXPECT_TRUE(ValidateContract(problem).ok())
-            << Name(arithmetic) << ValidateContract(problem);
+        EXPECT_TRUE(Validate(problem).ok())
+            << Name(arithmetic) << Validate(problem);
       }
     }
   }
@@ -102,18 +102,18 @@ TEST(Validate, OutputsGoWithTheTypeOfTheSum) {
 TEST(Validate, CHasTheTypeOfDOrF32AndIsIgnoredWhenUnread) {
   Problem problem = Valid();
   problem.c_type = DataType::kF16;
-  EXPECT_TRUE(ValidateContract(problem).ok());
+  EXPECT_TRUE(Validate(problem).ok());
   problem.beta = 2;
   ExpectError(problem, kUnserved,
               "problem.c_type is f16; served: bf16, f32 with d_type bf16");
   problem.c_type = DataType::kF32;
-  EXPECT_TRUE(ValidateContract(problem).ok());
+  EXPECT_TRUE(Validate(problem).ok());
 }
 
 TEST(Validate, AnS32ResultHasNoStepsInF32) {
   Problem problem = Valid(DataType::kS8);
   problem.beta = 1;
-  EXPECT_TRUE(ValidateContract(problem).ok());
+  EXPECT_TRUE(Validate(problem).ok());
   problem.alpha = 0.5f;
   ExpectError(problem, kInvalid, "problem.alpha is 0.5; allowed: 0 or 1");
   problem = Valid(DataType::kS8);
@@ -121,7 +121,7 @@ TEST(Validate, AnS32ResultHasNoStepsInF32) {
   ExpectError(problem, kUnserved, "any with d_type f32, f16, bf16, s8, u8");
   problem.d_type = DataType::kS8;
   problem.alpha = 0.5f;
-  EXPECT_TRUE(ValidateContract(problem).ok());
+  EXPECT_TRUE(Validate(problem).ok());
 }
 
 TEST(Validate, ScalesBelongToTheirSide) {
@@ -133,7 +133,7 @@ TEST(Validate, ScalesBelongToTheirSide) {
   problem.epilogue.a_scale = Extent::kBlock;
   ExpectError(problem, kUnserved, "problem.epilogue.b_scale is none");
   problem.epilogue.b_scale = Extent::kBlock;
-  EXPECT_TRUE(ValidateContract(problem).ok());
+  EXPECT_TRUE(Validate(problem).ok());
   problem.precision = Precision::kFast;
   ExpectError(problem, kUnserved, "block with sums of e4m3 and e5m2");
   problem = Valid();

@@ -180,8 +180,8 @@ TEST(ConvertTest, NothingIsLostOnTheWayThereAndBack) {
     const v1::Problem given = Parse(text);
     const auto problem = ReadProblem(given);
     ASSERT_TRUE(problem.ok()) << text << ": " << problem.status();
-    EXPECT_TRUE(jit::ValidateContract(*problem).ok())
-        << text << ": " << jit::ValidateContract(*problem);
+    EXPECT_TRUE(jit::Validate(*problem).ok())
+        << text << ": " << jit::Validate(*problem);
     const v1::Problem sent = ToWire(*problem);
     // What was given stands there, and it means the same again.
     google::protobuf::util::MessageDifferencer differencer;

@@ -268,7 +268,8 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   current = this;
   bound = nullptr;
   argument_bytes = {{"gemmd_kernel", sizeof(Arguments)},
-                    {"gemmd_reduce", sizeof(ReduceArguments)}};
+                    {"gemmd_reduce", sizeof(ReduceArguments)},
+                    {"gemmd_line_bits", sizeof(LineBitsArguments)}};
   attributes = {
       {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
       {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},

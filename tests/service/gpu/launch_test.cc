@@ -10,8 +10,22 @@
 namespace gemmd::gpu {
 namespace {
 
-constexpr LaunchMemory kMemory = {
-    .a = 0x1000, .b = 0x2000, .c = 0x3000, .d = 0x4000, .partials = 0x5000};
+constexpr LaunchMemory kMemory = {.a = 0x1000,
+                                  .b = 0x2000,
+                                  .c = 0x3000,
+                                  .d = 0x4000,
+                                  .partials = 0x5000,
+                                  .bias = 0x6000,
+                                  .a_scale = 0x7000,
+                                  .b_scale = 0x8000,
+                                  .d_scale = 0x9000,
+                                  .auxiliary = 0xa000,
+                                  .amax = 0xb000,
+                                  .line_bits = 0xc000};
+
+const void* Host(CUdeviceptr pointer) {
+  return reinterpret_cast<const void*>(pointer);
+}
 
 jit::TensorMapSpec Spec(int64_t width) {
   return {.type = jit::DataType::kBf16,
@@ -76,7 +90,8 @@ class LaunchTest : public testing::Test {
   const std::shared_ptr<Stream> stream_ = *Stream::Create(context_.get());
   const KernelFunctions functions_ = {
       .multiply = fake_.NewFunction("gemmd_kernel"),
-      .reduce = fake_.NewFunction("gemmd_reduce")};
+      .reduce = fake_.NewFunction("gemmd_reduce"),
+      .line_bits = fake_.NewFunction("gemmd_line_bits")};
 };
 
 TEST_F(LaunchTest, GivesAToXAndBToY) {
@@ -125,6 +140,77 @@ TEST_F(LaunchTest, EncodesCOnlyWhenItIsRead) {
   EXPECT_EQ(fake_.maps.size(), 3u);
   EXPECT_EQ(launch->arguments.epilogue.c,
             reinterpret_cast<const void*>(kMemory.c));
+}
+
+TEST_F(LaunchTest, GivesTheEpilogueItsValues) {
+  jit::Plan plan = MakePlan();
+  for (const bool exchanged : {false, true}) {
+    plan.exchanged = exchanged;
+    const auto launch = Prepare(plan);
+    ASSERT_TRUE(launch.ok()) << launch.status();
+    const EpilogueArguments& epilogue = launch->arguments.epilogue;
+    EXPECT_EQ(epilogue.row_scale,
+              Host(exchanged ? kMemory.b_scale : kMemory.a_scale));
+    EXPECT_EQ(epilogue.column_scale,
+              Host(exchanged ? kMemory.a_scale : kMemory.b_scale));
+    EXPECT_EQ(epilogue.bias, Host(kMemory.bias));
+    EXPECT_EQ(epilogue.d_scale, Host(kMemory.d_scale));
+    EXPECT_EQ(epilogue.amax, Host(kMemory.amax));
+  }
+}
+
+TEST_F(LaunchTest, EncodesTheAuxiliaryOutputLikeD) {
+  jit::Plan plan = MakePlan();
+  plan.family.epilogue.auxiliary = true;
+  const auto launch = Prepare(plan);
+  ASSERT_TRUE(launch.ok()) << launch.status();
+  const auto& map = MapOf(launch->arguments.auxiliary);
+  EXPECT_EQ(map.pointer, kMemory.auxiliary);
+  EXPECT_EQ(map.width, 24u) << "that of D";
+}
+
+TEST_F(LaunchTest, GivesBlockScalesWithTheirPitches) {
+  jit::Plan plan = MakePlan();
+  plan.family.sum = jit::Summation::kBlockScaled;
+  jit::Problem problem = MakeProblem();
+  problem.k = 300;
+  problem.n = 1000;
+  problem.epilogue.a_scale = problem.epilogue.b_scale = jit::Extent::kBlock;
+  const auto launch =
+      PrepareLaunch(*fake_.table(), problem, plan, functions_, kMemory);
+  ASSERT_TRUE(launch.ok()) << launch.status();
+  const BlockScales& scales = launch->arguments.scales;
+  EXPECT_EQ(scales.x, Host(kMemory.a_scale));
+  EXPECT_EQ(scales.y, Host(kMemory.b_scale));
+  EXPECT_EQ(scales.x_pitch, 4) << "3 blocks of k, in words of 16 bytes";
+  EXPECT_EQ(scales.y_pitch, 8) << "8 blocks of n";
+}
+
+TEST_F(LaunchTest, CountsTheBitsOfLinesBeforeAnExclusiveOr) {
+  jit::Plan plan = MakePlan();
+  plan.family.epilogue.exclusive_or = true;
+  plan.line_bits_grid = 7;
+  plan.y.matrices = 1;  // Broadcast.
+  const auto& launches = Launch(plan);
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_EQ(launches[0].function, functions_.line_bits);
+  EXPECT_EQ(launches[0].config.gridDimX, 7u);
+  EXPECT_EQ(launches[0].config.blockDimX, unsigned{kLineBitsThreads});
+  const auto counted = launches[0].argument<LineBitsArguments>();
+  EXPECT_EQ(counted.x.from, Host(kMemory.a));
+  EXPECT_EQ(counted.x.to, Host(kMemory.line_bits));
+  EXPECT_EQ(counted.x.lines, 14);
+  EXPECT_EQ(counted.x.width, 21);
+  EXPECT_EQ(counted.x.pitch, 64);
+  EXPECT_EQ(counted.y.from, Host(kMemory.b));
+  EXPECT_EQ(counted.y.to, Host(kMemory.line_bits + 14 * sizeof(int)));
+  EXPECT_EQ(counted.y.lines, 7);
+  EXPECT_EQ(launches[1].function, functions_.multiply);
+  const auto arguments = launches[1].argument<Arguments>().epilogue;
+  EXPECT_EQ(arguments.row_bits, counted.x.to);
+  EXPECT_EQ(arguments.column_bits, counted.y.to);
+  EXPECT_EQ(arguments.row_bits_matrix, 7);
+  EXPECT_EQ(arguments.column_bits_matrix, 0) << "one operand for all";
 }
 
 TEST_F(LaunchTest, AnEmptyProductIsAReductionWithoutParts) {
@@ -244,8 +330,8 @@ TEST_F(SplitLaunchTest, ReducesTheWorkspaceIntoDWithAllItsArguments) {
   // 96 bytes of the workspace; D has lines of 12 f32, 48 bytes apart.
   EXPECT_EQ(arguments.partials_pitch, 24) << "pitch of the workspace";
   EXPECT_EQ(arguments.pitch, 12) << "pitch of D";
-  EXPECT_EQ(arguments.width, 12);
-  EXPECT_EQ(arguments.lines, 11);
+  EXPECT_EQ(arguments.quads.value, 3u) << "lines of 12";
+  EXPECT_EQ(arguments.lines.value, 11u);
   EXPECT_EQ(arguments.splits, 4);
   EXPECT_EQ(arguments.matrices, 1);
   EXPECT_EQ(arguments.epilogue.alpha, 2.0f);

@@ -1,0 +1,96 @@
+// Kernels that the planner picks for random problems of every arithmetic, with
+// whatever epilogue can be asked for, are as every kernel must be.
+//
+// GEMMD_PLANNED_KERNELS=N takes N problems instead of a few.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "jit/compile/nvrtc_compiler.h"
+#include "jit/plan/planner.h"
+#include "jit/problem/arithmetic.h"
+#include "tests/jit/source/kernel_check.h"
+
+namespace gemmd::jit {
+namespace {
+
+constexpr int kProblems = 20;
+
+class RandomProblems {
+ public:
+  Problem Next() {
+    const Arithmetic& arithmetic = Pick(Arithmetics());
+    Problem problem = {.m = Size(), .n = Size(), .k = Size()};
+    problem.a_type = arithmetic.a;
+    problem.b_type = arithmetic.b;
+    problem.accumulator = arithmetic.accumulator;
+    problem.precision = arithmetic.precision;
+    problem.clamps = arithmetic.clamps;
+    problem.bit_operation = arithmetic.bit_operation;
+    problem.d_type = Pick(OutputsOf(arithmetic.accumulator));
+    problem.a_order = AnyOrder();
+    problem.b_order = AnyOrder();
+    problem.d_order = AnyOrder();
+    problem.invariant = random_() % 4 == 0;
+    problem.beta = random_() % 2 ? 1.0f : 0.0f;
+    problem.c_type = problem.d_type;
+    if (problem.d_type == DataType::kS32) return problem;
+    if (random_() % 2) problem.c_type = DataType::kF32;
+    problem.alpha = random_() % 2 ? 2.0f : 1.0f;
+    AddSteps(problem.epilogue);
+    if (arithmetic.accumulator == DataType::kF32 && IsFp8(arithmetic.a) &&
+        arithmetic.precision == Precision::kDefault && random_() % 3 == 0) {
+      problem.epilogue.a_scale = problem.epilogue.b_scale = Extent::kBlock;
+    }
+    return problem;
+  }
+
+ private:
+  template <typename Range>
+  auto Pick(const Range& range) -> decltype(*range.begin()) {
+    return *(range.begin() + random_() % range.size());
+  }
+  Order AnyOrder() {
+    return random_() % 2 ? Order::kRowMajor : Order::kColumnMajor;
+  }
+  int64_t Size() {
+    constexpr int64_t kSizes[] = {1, 16, 72, 129, 512, 1000, 4096, 8192};
+    return kSizes[random_() % std::size(kSizes)];
+  }
+  void AddSteps(Epilogue& epilogue) {
+    using enum Extent;
+    epilogue.bias = Pick(std::vector<Extent>{kNone, kRow, kColumn});
+    epilogue.a_scale = Pick(std::vector<Extent>{kNone, kTensor, kRow});
+    epilogue.b_scale = Pick(std::vector<Extent>{kNone, kTensor, kColumn});
+    epilogue.activation = static_cast<Activation>(random_() % 5);
+    epilogue.writes_auxiliary = random_() % 3 == 0;
+    epilogue.measures_amax = random_() % 3 == 0;
+    epilogue.d_scale = random_() % 3 == 0;
+  }
+
+  std::mt19937 random_{20};
+};
+
+TEST(PlannedKernelsTest, AreGoodWhateverIsAsked) {
+  auto compiler = CreateNvrtcCompiler({.nvrtc_path = GEMMD_TEST_NVRTC});
+  ASSERT_TRUE(compiler.ok()) << compiler.status();
+  const char* const asked = std::getenv("GEMMD_PLANNED_KERNELS");
+  const int problems = asked == nullptr ? kProblems : std::atoi(asked);
+  RandomProblems random;
+  std::set<std::string> seen;
+  for (int i = 0; i < problems; ++i) {
+    const Problem problem = random.Next();
+    ASSERT_TRUE(Validate(problem).ok()) << Validate(problem);
+    const Plan plan = ChoosePlan(problem, {});
+    if (!seen.insert(KernelName(plan.family, plan.config)).second) continue;
+    ExpectGoodKernel(**compiler, plan.family, plan.config);
+  }
+}
+
+}  // namespace
+}  // namespace gemmd::jit
