@@ -42,12 +42,6 @@ class FamiliesTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(FamiliesTest, IsDefinedAndRight) {
   const auto parsed = ParseCase(LineOf(GetParam()));
-  // The one arithmetic that is described and has no kernels.
-  if (jit::Arithmetics()[GetParam() / kCases].bit_operation ==
-          jit::BitOperation::kXor &&
-      absl::IsUnimplemented(parsed.status())) {
-    GTEST_SKIP() << "no kernels yet: " << parsed.status().message();
-  }
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   SCOPED_TRACE(LineOf(GetParam()));
   ExpectRight(*parsed, {.first = 100 + 3 * GetParam(), .count = 2});
