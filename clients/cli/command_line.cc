@@ -15,7 +15,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "clients/cli/address.h"
+#include "clients/cli/nearest.h"
 #include "clients/cli/quantity.h"
+#include "clients/cli/standard_streams.h"
 #include "jit/base/printable.h"
 
 namespace gemmd::cli {
@@ -298,7 +300,7 @@ std::vector<std::string> Program::Words(int argc,
   return words;
 }
 
-int Program::RunParsed() {
+const Command& Program::Given() const {
   const Command* command = this;
   for (bool deeper = true; deeper;) {
     deeper = false;
@@ -309,14 +311,54 @@ int Program::RunParsed() {
       break;
     }
   }
-  const absl::StatusOr<int> code = command->body_();
+  return *command;
+}
+
+std::string Program::UnknownWord() const {
+  const std::vector<std::string> words = app_->remaining(/*recurse=*/true);
+  if (words.empty()) return "";
+  const Command& command = Given();
+  const auto option =
+      std::find_if(words.begin(), words.end(), [](const std::string& word) {
+        return word.size() > 1 && word[0] == '-';
+      });
+  if (option != words.end()) {
+    std::vector<std::string> known;
+    for (const CLI::Option* declared : command.app_->get_options()) {
+      for (const std::string& name : declared->get_lnames()) {
+        known.push_back("--" + name);
+      }
+    }
+    const std::string meant =
+        Nearest(option->substr(0, option->find('=')), known);
+    return absl::StrCat(*option, " is no option",
+                        meant.empty() ? "" : "; did you mean " + meant + "?");
+  }
+  if (command.subcommands_.empty()) {
+    return words.front() + " is more than was asked for";
+  }
+  std::vector<std::string> known;
+  for (const auto& subcommand : command.subcommands_) {
+    known.push_back(subcommand->app_->get_name());
+  }
+  const std::string meant = Nearest(words.front(), known);
+  return absl::StrCat(words.front(), " is no command; ",
+                      meant.empty() ? "allowed: " + absl::StrJoin(known, ", ")
+                                    : "did you mean " + meant + "?");
+}
+
+int Program::RunParsed() {
+  const absl::StatusOr<int> code = Given().body_();
   if (code.ok()) return *code;
-  std::cerr << app_->get_name() << ": "
-            << jit::PrintableLines(code.status().message()) << "\n";
+  Complain(code.status().message());
   return absl::IsInvalidArgument(code.status()) ? kExitUsage : kExitFailed;
 }
 
-int Program::Main(int argc, const char* const* argv) {
+void Program::Complain(absl::string_view what) const {
+  std::cerr << app_->get_name() << ": " << jit::PrintableLines(what) << "\n";
+}
+
+int Program::ParseAndRun(int argc, const char* const* argv) {
   try {
     std::vector<std::string> words = Words(argc, argv);
     std::reverse(words.begin(), words.end());
@@ -324,13 +366,23 @@ int Program::Main(int argc, const char* const* argv) {
     return RunParsed();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app_->exit(error);
-    std::cerr << app_->get_name() << ": " << error.what() << "\n"
-              << "See " << app_->get_name() << " --help.\n";
+    const std::string unknown = UnknownWord();
+    Complain(unknown.empty() ? error.what() : unknown);
+    std::cerr << "See " << app_->get_name() << " --help.\n";
     return kExitUsage;
   } catch (const std::exception& error) {
-    std::cerr << app_->get_name() << ": " << error.what() << "\n";
+    Complain(error.what());
     return kExitFailed;
   }
+}
+
+int Program::Main(int argc, const char* const* argv) {
+  HoldStandardStreams();
+  const int code = ParseAndRun(argc, argv);
+  const absl::Status printed = FlushStandardOutput();
+  if (printed.ok()) return code;
+  Complain(printed.message());
+  return code == kExitOk ? kExitFailed : code;
 }
 
 }  // namespace gemmd::cli

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace CLI {
@@ -128,7 +129,8 @@ class Program : public Command {
   // without their dashes. The command line counts more.
   void ConfigFile();
 
-  // Parses and runs. Errors go to stderr, --help and --version to stdout.
+  // Parses and runs. Errors go to stderr, --help and --version to stdout. What
+  // stdout does not take makes the program fail.
   int Main(int argc, const char* const* argv);
 
  private:
@@ -137,7 +139,13 @@ class Program : public Command {
   // How options were spelled until now: underscores, and aliases.
   std::string Rename(const std::string& option) const;
   std::vector<std::string> Words(int argc, const char* const* argv) const;
+  // The command whose name was given.
+  const Command& Given() const;
+  // What is wrong with a word that nothing takes; empty when there is none.
+  std::string UnknownWord() const;
   int RunParsed();
+  int ParseAndRun(int argc, const char* const* argv);
+  void Complain(absl::string_view what) const;
 
   std::unique_ptr<CLI::App> owned_;
   std::map<std::string, std::string> aliases_;

@@ -1,28 +1,24 @@
 #include "service/daemon/port_file.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <fstream>
-
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "clients/cli/new_file.h"
+#include "jit/base/status.h"
 
 namespace gemmd::daemon {
 
 absl::Status WritePortFile(const std::string& path,
                            const std::vector<std::string>& addresses) {
-  const std::string temporary = absl::StrCat(path, ".", getpid());
-  std::ofstream file(temporary, std::ios::trunc);
-  for (const std::string& address : addresses) file << address << "\n";
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    std::remove(temporary.c_str());
-    return absl::ErrnoToStatus(error,
-                               absl::StrCat("cannot write --port-file ", path));
-  }
-  return absl::OkStatus();
+  const auto write = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(cli::NewFile file, cli::NewFile::Create(path));
+    RETURN_IF_ERROR(file.Write(absl::StrJoin(addresses, "\n")));
+    RETURN_IF_ERROR(file.Write("\n"));
+    return file.Keep();
+  };
+  const absl::Status status = write();
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("--port-file: ", status.message()));
 }
 
 }  // namespace gemmd::daemon

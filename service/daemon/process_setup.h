@@ -5,9 +5,9 @@
 namespace gemmd::daemon {
 
 // A pipe or connection whose other end has gone is an error where it is
-// written to, not the end of the process. And descriptors 0 to 2 are open, if
-// to /dev/null: else the next file or socket would become standard error and
-// log lines would be written into it. Call first, without other threads.
+// written to, not the end of the process. And no file or socket becomes
+// standard error, where log lines would be written into it
+// (clients/cli/standard_streams.h). Call first, without other threads.
 void SecureProcess();
 
 }  // namespace gemmd::daemon

@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 
 namespace gemmd::cli {
@@ -140,6 +143,39 @@ TEST(CommandLineTest, WrongValuesSayWhatIsAllowed) {
   EXPECT_EQ(sample.runs, 0);
 }
 
+TEST(CommandLineTest, AMistypedWordIsNamedWithWhatMayBeMeant) {
+  Sample sample;
+  EXPECT_EQ(sample({"--lanse", "3"}).err,
+            "sample: --lanse is no option; did you mean --lanes?\n"
+            "See sample --help.\n");
+  EXPECT_THAT(sample({"--lmit=1MiB"}).err, HasSubstr("--limit?"));
+  EXPECT_THAT(sample({"--entirely-else=1"}).err,
+              AllOf(HasSubstr("--entirely-else=1 is no option\n"),
+                    Not(HasSubstr("did you mean"))));
+  EXPECT_THAT(sample({"\033[31mred"}).err, Not(HasSubstr("\033")));
+}
+
+// A script would go on with half of what it asked for, or nothing.
+TEST(CommandLineTest, WhatCannotBePrintedIsAFailure) {
+  for (const char* word : {"--quiet", "--help", "--version"}) {
+    Sample sample;
+    sample.program.Run([] {
+      std::printf("a result\n");
+      return absl::StatusOr<int>(kExitOk);
+    });
+    const int pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      if (std::freopen("/dev/full", "w", stdout) == nullptr) _exit(99);
+      const char* const words[] = {"sample", word};
+      _exit(sample.program.Main(2, words));
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(WEXITSTATUS(status), kExitFailed) << word;
+  }
+}
+
 TEST(CommandLineTest, HelpAndVersionAreNoErrors) {
   Sample sample;
   for (const char* word : {"-h", "--help"}) {
@@ -274,6 +310,12 @@ TEST(SubcommandTest, MissingAndUnknownWordsAreUsageErrors) {
   EXPECT_EQ(tree({"tensor", "show"}).code, kExitUsage);
   EXPECT_EQ(tree({"tensor", "show", "a", "b"}).code, kExitUsage);
   EXPECT_EQ(tree({"fly"}).code, kExitUsage);
+  EXPECT_THAT(tree({"fly"}).err,
+              HasSubstr("fly is no command; allowed: tensor, drop"));
+  EXPECT_THAT(tree({"tensor", "shwo", "h"}).err,
+              HasSubstr("shwo is no command; did you mean show?"));
+  EXPECT_THAT(tree({"tensor", "show", "--ouput", "x"}).err,
+              HasSubstr("--ouput is no option; did you mean --output?"));
   EXPECT_EQ(tree({"drop"}).code, kExitUsage);
   EXPECT_THAT(tree({"tensor", "show", "--help"}).out,
               AllOf(HasSubstr("HANDLE"), HasSubstr("GEMMD_SERVER")));

@@ -16,9 +16,10 @@ struct Outcome {
   std::string output;  // Both streams.
 };
 
-inline Outcome Warmup(const std::string& arguments) {
-  std::FILE* const pipe = popen(
-      absl::StrCat(GEMMD_TEST_WARMUP, " ", arguments, " 2>&1").c_str(), "r");
+// A line of a shell.
+inline Outcome WarmupShell(const std::string& line) {
+  std::FILE* const pipe =
+      popen(absl::StrCat("{ ", line, "\n} 2>&1").c_str(), "r");
   Outcome outcome;
   char buffer[4096];
   for (size_t got; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) {
@@ -26,6 +27,10 @@ inline Outcome Warmup(const std::string& arguments) {
   }
   outcome.code = WEXITSTATUS(pclose(pipe));
   return outcome;
+}
+
+inline Outcome Warmup(const std::string& arguments) {
+  return WarmupShell(absl::StrCat(GEMMD_TEST_WARMUP, " ", arguments));
 }
 
 }  // namespace gemmd::warmup
