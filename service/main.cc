@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,7 @@
 #include "service/daemon/drain_limit.h"
 #include "service/daemon/options.h"
 #include "service/daemon/port_file.h"
+#include "service/daemon/preset_check.h"
 #include "service/daemon/problem_log.h"
 #include "service/daemon/process_setup.h"
 #include "service/daemon/stop_signal.h"
@@ -137,12 +139,29 @@ absl::Status Serve(daemon::Options& options) {
                    daemon::CacheOptions(options));
   ASSIGN_OR_RETURN(std::unique_ptr<jit::Compiler> compiler,
                    OpenCompiler(options.nvrtc, options.cache.directory, facts));
+  const bool compiles = compiler != nullptr && !cache_options.require_complete;
   const auto cache =
       jit::KernelCache::Create(std::move(cache_options), std::move(compiler));
+  if (options.cache.require_complete && options.redis.empty() &&
+      cache->List("", 1).empty()) {
+    LogMissing(facts,
+               "No kernel can run: --require-complete compiles none, and the "
+               "cache is empty.");
+  }
   ASSIGN_OR_RETURN(
       const auto engine,
       engine::Engine::Create(engine_options, std::move(devices.devices), *cache,
                              templates));
+
+  std::optional<daemon::PresetCheck> preset_check;
+  if (!options.presets.empty()) {
+    daemon::PresetCheck::Options check = {.presets = options.presets};
+    for (int i = 0; i < engine->device_count(); ++i) {
+      check.devices.push_back(engine->device(i).description().properties);
+    }
+    if (compiles) check.compiler = facts.compiler;
+    preset_check.emplace(std::move(check), templates, *cache);
+  }
 
   server_options.limits.max_tensor_bytes = engine->tensors().max_bytes();
   std::atomic<bool> device_lost = false;

@@ -1,49 +1,27 @@
 // gemm-warmup check: what a cache lacks for a list of problems.
-#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
-#include "clients/warmup/instances.h"
+#include "clients/warmup/missing.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/target.h"
 #include "jit/base/status.h"
-#include "jit/cache/disk_store.h"
 
 namespace gemmd::warmup {
 namespace {
 
 absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
-  ASSIGN_OR_RETURN(const jit::DeviceProperties device, Target(flags));
-  ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
-                   ReadProblems(flags, {device}));
-  ASSIGN_OR_RETURN(
-      const std::vector<jit::Instance> wanted,
-      InstancesOf(jit::TemplateLibrary::Embedded(), problems, device));
-  jit::DiskStore store({.directory = directory, .read_only = true});
-  // By their sources: a kernel of the same name that other templates made does
-  // not count.
-  std::set<std::string> there;
-  int damaged = 0;
-  for (const std::string& key : store.Keys()) {
-    const absl::StatusOr<jit::CompiledKernel> kernel = store.Load(key);
-    if (kernel.ok()) {
-      there.insert(jit::Source(kernel->source).digest());
-    } else {
-      ++damaged;
-    }
-  }
-  int missing = 0;
-  for (const jit::Instance& instance : wanted) {
-    if (there.contains(instance.source.digest())) continue;
-    absl::PrintF("missing: %s\n", instance.name);
-    ++missing;
+  ASSIGN_OR_RETURN(const Missing missing, FindMissing(flags, directory));
+  for (const std::string& name : missing.names) {
+    absl::PrintF("missing: %s\n", name);
   }
   absl::PrintF("%d kernels wanted, %d missing, %d entries damaged\n",
-               wanted.size(), missing, damaged);
-  return missing == 0 && damaged == 0 ? kExitComplete : kExitIncomplete;
+               missing.wanted, missing.names.size(), missing.damaged);
+  return missing.names.empty() && missing.damaged == 0 ? kExitComplete
+                                                       : kExitIncomplete;
 }
 
 }  // namespace

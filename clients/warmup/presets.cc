@@ -73,7 +73,8 @@ jit::Problem Projection(const Weight& weight, int64_t tokens, jit::Order b) {
 }
 
 absl::StatusOr<std::vector<jit::Problem>> Preset(
-    absl::string_view name, const std::vector<jit::DeviceProperties>& devices) {
+    absl::string_view name, const std::vector<jit::DeviceProperties>& devices,
+    const std::atomic<bool>* stop) {
   ASSIGN_OR_RETURN(const std::vector<Weight> weights, Weights(name));
   // One problem may run with different kernels on different devices.
   std::set<std::pair<int, std::string>> kernels;
@@ -84,6 +85,7 @@ absl::StatusOr<std::vector<jit::Problem>> Preset(
     for (const jit::Order b :
          {jit::Order::kColumnMajor, jit::Order::kRowMajor}) {
       for (int64_t tokens = 1; tokens <= kMaxTokens; ++tokens) {
+        if (stop != nullptr && *stop) return absl::CancelledError("stopped");
         const jit::Problem problem = Projection(weight, tokens, b);
         bool is_new = false;
         for (const jit::DeviceProperties& device : devices) {

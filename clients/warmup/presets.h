@@ -2,6 +2,7 @@
 #ifndef GEMMD_CLIENTS_WARMUP_PRESETS_H_
 #define GEMMD_CLIENTS_WARMUP_PRESETS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,9 +32,11 @@ jit::Problem Projection(const Weight& weight, int64_t tokens, jit::Order b);
 
 // A problem for each kernel that any projection of the model `name` runs with,
 // of 1 to kMaxTokens tokens, in both layouts, on any of `devices`.
-// INVALID_ARGUMENT lists the names.
+// INVALID_ARGUMENT lists the names. Takes a second or so; CANCELLED once `stop`
+// is set.
 absl::StatusOr<std::vector<jit::Problem>> Preset(
-    absl::string_view name, const std::vector<jit::DeviceProperties>& devices);
+    absl::string_view name, const std::vector<jit::DeviceProperties>& devices,
+    const std::atomic<bool>* stop = nullptr);
 
 // "llama-3-8b, ...".
 std::string PresetNames();

@@ -10,7 +10,10 @@
 #include "absl/time/clock.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/kernels.h"
+#include "clients/warmup/missing.h"
+#include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
+#include "clients/warmup/target.h"
 #include "jit/base/status.h"
 #include "jit/compile/nvrtc_compiler.h"
 
@@ -42,6 +45,11 @@ absl::StatusOr<int> Run(const Flags& flags) {
       flags.GetInt("jobs", std::thread::hardware_concurrency(), 1));
   ASSIGN_OR_RETURN(const int64_t sample, flags.GetInt("sample", 0, 1));
   ASSIGN_OR_RETURN(KernelList set, ListKernels(directory));
+  Missing missing;
+  const bool asked = CheckProblemsGiven(flags).ok();
+  if (asked) {
+    ASSIGN_OR_RETURN(missing, FindMissing(flags, directory));
+  }
   ASSIGN_OR_RETURN(
       const std::unique_ptr<jit::Compiler> compiler,
       jit::CreateNvrtcCompiler({.nvrtc_path = flags.Get("nvrtc", ""),
@@ -92,21 +100,36 @@ absl::StatusOr<int> Run(const Flags& flags) {
       "(made by another compiler)",
       identical + failed, identical.load(), failed.load(), damaged.load(),
       skipped.load()));
-  return failed == 0 && damaged == 0 ? kExitComplete : kExitIncomplete;
+  for (const std::string& name : missing.names) {
+    progress.Note("missing: " + name);
+  }
+  if (asked) {
+    progress.Note(absl::StrFormat("%d kernels wanted, %d missing",
+                                  missing.wanted, missing.names.size()));
+  }
+  return failed == 0 && damaged == 0 && missing.names.empty() ? kExitComplete
+                                                              : kExitIncomplete;
 }
 
 }  // namespace
 
 Command VerifyCommand() {
-  return {.name = "verify",
-          .summary = "Compile kernels of a cache again and compare the bytes.",
-          .flags = {CacheDirFlag(),
-                    NvrtcFlag(),
-                    JobsFlag(),
-                    {"sample", "N",
-                     "verify N kernels drawn at random; "
-                     "default: all"}},
-          .run = Run};
+  Command command = {
+      .name = "verify",
+      .operands = "[FILE]...",
+      .summary = "Compile kernels of a cache again and compare the bytes.",
+      .details = absl::StrCat("With problems or a preset it also says what the "
+                              "cache lacks for them.\n",
+                              kProblemFiles),
+      .flags = {CacheDirFlag(),
+                NvrtcFlag(),
+                JobsFlag(),
+                PresetFlag(),
+                {"sample", "N",
+                 "verify N kernels drawn at random; default: all"}},
+      .run = Run};
+  for (const FlagSpec& flag : TargetFlags()) command.flags.push_back(flag);
+  return command;
 }
 
 }  // namespace gemmd::warmup

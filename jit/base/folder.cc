@@ -21,6 +21,14 @@ namespace {
 
 constexpr int64_t kBlockBytes = 4096;
 
+// Whether anybody could have put a folder of `owner` into `directory`.
+bool MayBeAnybodys(const std::string& directory, uid_t owner) {
+  struct stat facts;
+  if (owner == 0 || owner == geteuid()) return false;
+  return stat(directory.c_str(), &facts) != 0 ||
+         ((facts.st_mode & S_IWOTH) != 0 && facts.st_uid != owner);
+}
+
 }  // namespace
 
 absl::StatusOr<UniqueFd> OpenFolder(const std::string& directory,
@@ -40,14 +48,35 @@ absl::StatusOr<UniqueFd> OpenFolder(const std::string& directory,
   if (fstat(folder.get(), &facts) != 0) {
     return ErrnoStatus(errno, "stat a cache folder");
   }
-  const bool foreign =
-      access != FolderAccess::kRead && facts.st_uid != geteuid();
+  const bool foreign = access == FolderAccess::kRead
+                           ? MayBeAnybodys(directory, facts.st_uid)
+                           : facts.st_uid != geteuid();
   if (foreign || (facts.st_mode & 022) != 0) {
     return absl::PermissionDeniedError(
         absl::StrCat("cache folder ", name,
                      " belongs to another user or can be written by others"));
   }
   return folder;
+}
+
+absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& directory,
+                                     const char* name) {
+  const std::string path = absl::StrCat(directory, "/", name);
+  // O_NONBLOCK: a device that someone put there must not be waited for.
+  UniqueFd file(open(path.c_str(),
+                     O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                     0600));
+  struct stat facts;
+  if (!file.ok() || fstat(file.get(), &facts) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("open the cache's file ", name));
+  }
+  if (!S_ISREG(facts.st_mode) || facts.st_uid != geteuid() ||
+      facts.st_nlink > 1) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the cache's file ", name,
+                     " is no file, another user's, or lies elsewhere too"));
+  }
+  return file;
 }
 
 std::vector<std::string> NamesIn(const UniqueFd& folder) {

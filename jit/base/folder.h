@@ -13,7 +13,9 @@
 namespace gemmd::jit {
 
 enum class FolderAccess {
-  kRead,    // Of any owner, but nobody else's to write.
+  // Of any owner, but nobody else's to write; of a known owner (root, this
+  // user, the owner of the directory) where anybody could have put it there.
+  kRead,
   kOwn,     // Belongs to this user, and is nobody else's to write.
   kCreate,  // kOwn, made with mode 0700 when it is not there.
 };
@@ -22,6 +24,12 @@ enum class FolderAccess {
 // not there, PERMISSION_DENIED when others could put files into it.
 absl::StatusOr<UniqueFd> OpenFolder(const std::string& directory,
                                     const char* name, FolderAccess access);
+
+// The file `name` in `directory` to read and write, made when it is not there.
+// PERMISSION_DENIED when it is another user's, or lies under another name too:
+// what is written there would be written elsewhere.
+absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& directory,
+                                     const char* name);
 
 // Names in `folder` but "." and ".."; empty when it cannot be read.
 std::vector<std::string> NamesIn(const UniqueFd& folder);

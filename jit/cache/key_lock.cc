@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "jit/base/folder.h"
 
 namespace gemmd::jit {
 namespace {
@@ -53,9 +53,9 @@ KeyLock::KeyLock(const std::string& directory, const std::string& key,
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (!IsLocalFileSystem(directory)) return;
-  UniqueFd file(open(absl::StrCat(directory, "/compiling").c_str(),
-                     O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.ok()) return;
+  absl::StatusOr<UniqueFd> own = OpenOwnFile(directory, "compiling");
+  if (!own.ok()) return;
+  UniqueFd file = *std::move(own);
   struct flock range = {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;

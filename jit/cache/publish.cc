@@ -31,9 +31,7 @@ std::string TemporaryName(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<UniqueFd> LockDirectory(const std::string& directory) {
-  UniqueFd file(open(absl::StrCat(directory, "/lock").c_str(),
-                     O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.ok()) return ErrnoStatus(errno, "open the cache's lock");
+  ASSIGN_OR_RETURN(UniqueFd file, OpenOwnFile(directory, "lock"));
   if (!IsLocalFileSystem(directory)) return file;
   const absl::Time end = absl::Now() + kLockTimeout;
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cli/address.h"
 #include "clients/cli/quantity.h"
+#include "clients/warmup/presets.h"
 #include "jit/base/status.h"
 #include "service/host/model.h"
 
@@ -15,12 +16,13 @@ namespace {
 constexpr absl::Duration kMs = absl::Milliseconds(1);
 constexpr absl::Duration kSecond = absl::Seconds(1);
 
-// Empty when there is no home: then kernels are kept in memory alone.
+// Empty when there is no home: then kernels are kept in memory alone. Relative
+// paths are passed over: they would lead to wherever the daemon was started.
 std::string DefaultCacheDirectory() {
   const char* const xdg = std::getenv("XDG_CACHE_HOME");
-  if (xdg != nullptr && *xdg != '\0') return absl::StrCat(xdg, "/gemmd");
+  if (xdg != nullptr && *xdg == '/') return absl::StrCat(xdg, "/gemmd");
   const char* const home = std::getenv("HOME");
-  if (home != nullptr && *home != '\0') {
+  if (home != nullptr && *home == '/') {
     return absl::StrCat(home, "/.cache/gemmd");
   }
   return "";
@@ -176,6 +178,9 @@ void DeclareKernels(cli::Command& c, Options& o) {
   c.Text("--record-problems FILE", o.record_problems,
          "File to which each new shape of a product is added, as gemm-warmup "
          "reads it.");
+  c.List("--preset NAMES", o.presets,
+         "Models, separated by commas, that gemm-warmup knows: after the start "
+         "the log says which of their kernels the cache lacks.");
   c.Text("--template-dir DIR", o.template_dir,
          "Device templates in place of those built in; for kernel authors.");
 }
@@ -214,6 +219,9 @@ absl::Status Check(const Options& options) {
       return absl::InvalidArgumentError(
           absl::StrCat("--listen is ", address, ": ", status.message()));
     }
+  }
+  for (const std::string& preset : options.presets) {
+    RETURN_IF_ERROR(warmup::Weights(preset).status());
   }
   const rpc::Limits& limits = options.server.limits;
   if (limits.max_in_flight_bytes < limits.max_message_bytes) {

@@ -25,6 +25,7 @@ struct Options {
   std::string host_model = "h100";
   std::string port_file;
   std::string record_problems;
+  std::vector<std::string> presets;
   std::string template_dir;
   std::string nvrtc;
   std::string redis;

@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/test_server.h"
@@ -16,8 +19,10 @@
 namespace gemmd {
 namespace {
 
+using ::testing::AllOf;
 using testing::DaemonProcess;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::OnesTimesTwos;
 
 constexpr char kHost[] = "--device=host";
@@ -84,6 +89,64 @@ TEST_F(CacheFlagsTest, OnACompleteCacheThatItCannotTrustADaemonDoesNotStart) {
   EXPECT_EQ(daemon.Wait(), 1) << daemon.Log();
   EXPECT_THAT(daemon.Log(), HasSubstr(prepared_));
   EXPECT_THAT(daemon.Log(), HasSubstr("can be written by others"));
+}
+
+TEST_F(CacheFlagsTest, AnEmptyCacheThatIsRequiredToBeCompleteIsSaidAtOnce) {
+  for (const bool empty : {false, true}) {
+    DaemonProcess daemon({kHost, kNvrtc, "--require-complete",
+                          "--cache-dir=" + prepared_ + (empty ? "/no" : "")});
+    const auto channel = daemon.Connect();
+    ASSERT_NE(channel, nullptr) << daemon.Log();
+    v1::ServerInfo info;
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+    ASSERT_TRUE(v1::ServerService::NewStub(channel)
+                    ->GetServerInfo(&context, {}, &info)
+                    .ok());
+    EXPECT_EQ(absl::StrContains(info.ShortDebugString(), "the cache is empty"),
+              empty);
+    EXPECT_EQ(absl::StrContains(daemon.Log(), "the cache is empty"), empty);
+  }
+}
+
+// What --preset says, once it has looked.
+std::string PresetLines(DaemonProcess& daemon) {
+  const absl::Time end = absl::Now() + absl::Seconds(120);
+  while (absl::Now() < end) {
+    std::string lines;
+    for (const absl::string_view line : absl::StrSplit(daemon.Log(), '\n')) {
+      if (absl::StrContains(line, "event=preset")) {
+        absl::StrAppend(&lines, line, "\n");
+      }
+    }
+    if (!lines.empty()) return lines;
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  return "no word of a preset:\n" + daemon.Log();
+}
+
+TEST_F(CacheFlagsTest, TheLogSaysWhatTheCacheLacksForAPreset) {
+  for (const bool complete : {false, true}) {
+    DaemonProcess daemon({kHost, complete ? "--require-complete" : kNvrtc,
+                          "--preset=qwen-2.5-7b", "--cache-dir=" + prepared_});
+    ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+    EXPECT_THAT(PresetLines(daemon),
+                AllOf(HasSubstr("event=preset_incomplete preset=qwen-2.5-7b"),
+                      HasSubstr("missing="), HasSubstr("first=gemm_")));
+  }
+}
+
+TEST_F(CacheFlagsTest, APresetIsKnownAndDelaysNoEnd) {
+  DaemonProcess wrong({kHost, "--preset=gpt-0"});
+  EXPECT_EQ(wrong.Wait(), 2) << wrong.Log();
+  // Looking at all of these takes many seconds.
+  DaemonProcess daemon(
+      {kHost, kNvrtc,
+       "--preset=llama-3-8b,llama-3-70b,qwen-2.5-7b,deepseek-v3"});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+  EXPECT_THAT(daemon.Log(), Not(HasSubstr("preset=deepseek-v3")));
 }
 
 TEST_F(CacheFlagsTest, OfManyRequestsForAMissingKernelOneIsToldOfTheCompile) {

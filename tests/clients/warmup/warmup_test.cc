@@ -123,6 +123,21 @@ TEST_F(WarmupTest, ChecksWhatACacheLacks) {
       << preset.output;
 }
 
+TEST_F(WarmupTest, AVerificationSaysWhatIsMissing) {
+  ASSERT_EQ(Compile(kProblems).code, 0);
+  const std::string nvrtc = "--nvrtc " GEMMD_TEST_NVRTC " ";
+  const Outcome complete = OnCache("verify", nvrtc + Path("problems"));
+  EXPECT_EQ(complete.code, 0) << complete.output;
+  EXPECT_TRUE(absl::StrContains(complete.output, "3 identical, 0 not"));
+  EXPECT_TRUE(absl::StrContains(complete.output, "3 kernels wanted, 0 missing"))
+      << complete.output;
+  const Outcome preset = OnCache("verify", nvrtc + "--preset llama-3-8b");
+  EXPECT_EQ(preset.code, 1) << preset.output;
+  EXPECT_TRUE(absl::StrContains(preset.output, "missing: gemm_bf16"))
+      << preset.output;
+  EXPECT_EQ(OnCache("verify", nvrtc + "--preset nobody").code, 2);
+}
+
 TEST_F(WarmupTest, ReadsPresetsAndProtobufText) {
   EXPECT_EQ(Warmup("compile --cache-dir x --preset nobody").code, 2);
   const std::string file = Path("spec.textproto");
@@ -235,7 +250,8 @@ int64_t PeakBytes(const std::string& arguments) {
 }
 
 TEST_F(WarmupTest, ALargeCacheIsListedAndCarriedInLittleMemory) {
-  if (!kTellsMemory) GTEST_SKIP() << "a sanitizer's own memory counts as the program's";
+  if (!kTellsMemory)
+    GTEST_SKIP() << "a sanitizer's own memory counts as the program's";
   constexpr int64_t kEntryBytes = 4 << 20;
   constexpr int kEntries = 24;
   std::mt19937_64 random(1);

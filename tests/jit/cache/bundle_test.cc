@@ -82,6 +82,56 @@ TEST(BundleTest, RefusesMembersThatAreNoneOfACache) {
   }
 }
 
+std::string Compressed(const std::string& tar) {
+  std::string bytes(ZSTD_compressBound(tar.size()), '\0');
+  bytes.resize(
+      ZSTD_compress(bytes.data(), bytes.size(), tar.data(), tar.size(), 1));
+  return bytes;
+}
+
+// `header`, changed, with the sum that is then right.
+std::string Summed(std::string header) {
+  constexpr size_t kSumAt = 148;
+  header.replace(kSumAt, 8, std::string(8, ' '));
+  unsigned sum = 0;
+  for (const char byte : header) sum += static_cast<unsigned char>(byte);
+  std::string text(8, '\0');
+  std::snprintf(text.data(), 7, "%06o", sum);
+  return header.replace(kSumAt, 8, text.substr(0, 7) + " ");
+}
+
+// Links, devices, sparse files, and whatever else archives have in them.
+TEST(BundleTest, RefusesEveryKindOfMemberButPlainFiles) {
+  constexpr size_t kSizeAt = 124, kTypeAt = 156, kLinkAt = 157;
+  const std::string plain =
+      EncodeTarHeader({.name = Name("entries", 'a'), .bytes = 0});
+  for (const char type : absl::string_view("1234567SxgLKVMDNXA\0", 19)) {
+    std::string header = plain;
+    header[kTypeAt] = type;
+    header.replace(kLinkAt, 11, "/etc/passwd");
+    const absl::Status status =
+        DecodeBundle(Compressed(Summed(header) + std::string(8192, '\0')))
+            .status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << type << ": " << status;
+  }
+  // Sizes in base 256, negative, or octal with blanks.
+  for (const std::string& size :
+       {std::string("\x80\0\0\0\0\0\0\0\0\0\0\x01", 12),
+        std::string(12, '\xff'), std::string("         10 ")}) {
+    std::string header = plain;
+    header.replace(kSizeAt, 12, size);
+    EXPECT_TRUE(absl::IsDataLoss(
+        DecodeBundle(Compressed(Summed(header) + std::string(8192, '\0')))
+            .status()));
+  }
+  // Behind a NUL, where this program does not look and another might.
+  std::string header = plain;
+  header.replace(Name("entries", 'a').size() + 1, 16, "/../../etc/crond");
+  EXPECT_TRUE(absl::IsDataLoss(
+      DecodeBundle(Compressed(Summed(header) + std::string(8192, '\0')))
+          .status()));
+}
+
 // A size alone reserves nothing.
 TEST(BundleTest, ABombIsRefused) {
   std::string tar =

@@ -9,9 +9,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <random>
+#include <string>
 
+#include "absl/time/clock.h"
 #include "jit/cache/entry.h"
+#include "jit/cache/key_lock.h"
 #include "tests/jit/fake_compiler.h"
 
 namespace gemmd::jit {
@@ -171,6 +175,42 @@ TEST_F(DiskStoreTest, RefusesAFolderThatOthersCanWrite) {
   EXPECT_TRUE(absl::IsPermissionDenied(Open().Store(kernel_)));
   chmod(Path("entries").c_str(), 0700);
   ExpectUnaffected();
+}
+
+// Links do not need to be symbolic.
+TEST_F(DiskStoreTest, WritesIntoNoFileThatLiesElsewhereToo) {
+  ExpectUnaffected();
+  const std::string precious(4096, 'p');
+  for (const char* name : {"lock", "compiling"}) {
+    std::ofstream(Path("precious")) << precious;
+    fs::remove(Path(name));
+    fs::create_hard_link(Path("precious"), Path(name));
+    EXPECT_EQ(Open().Store(FakeKernel(name)).code(),
+              name == std::string("lock") ? absl::StatusCode::kPermissionDenied
+                                          : absl::StatusCode::kOk);
+    const KeyLock lock(directory_.path(), kernel_.key,
+                       absl::Now() + absl::Seconds(10));
+    std::ifstream file(Path("precious"));
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), precious)
+        << name;
+    fs::remove(Path(name));
+  }
+  ExpectUnaffected();
+}
+
+// Where everybody may write, anybody may have made the folder.
+TEST_F(DiskStoreTest, ALayerIsNotReadWhereAnybodyMayHavePutIt) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs the right to give files away";
+  ExpectUnaffected();
+  DiskStore layer({.directory = directory_.path(), .read_only = true});
+  constexpr uid_t kSomebody = 65533;
+  ASSERT_EQ(chown(Path("entries").c_str(), kSomebody, kSomebody), 0);
+  EXPECT_TRUE(layer.Load(kernel_.key).ok());
+  fs::permissions(directory_.path(), fs::perms::all);
+  EXPECT_TRUE(absl::IsPermissionDenied(layer.Load(kernel_.key).status()));
+  // His own directory is his.
+  ASSERT_EQ(chown(directory_.path().c_str(), kSomebody, kSomebody), 0);
+  EXPECT_TRUE(layer.Load(kernel_.key).ok());
 }
 
 TEST_F(DiskStoreTest, AFifoInPlaceOfAnEntryDoesNotHangAReader) {

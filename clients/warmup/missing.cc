@@ -1,0 +1,42 @@
+#include "clients/warmup/missing.h"
+
+#include <set>
+
+#include "clients/warmup/instances.h"
+#include "clients/warmup/problems.h"
+#include "clients/warmup/target.h"
+#include "jit/base/status.h"
+#include "jit/cache/disk_store.h"
+
+namespace gemmd::warmup {
+
+absl::StatusOr<Missing> FindMissing(const Flags& flags,
+                                    const std::string& directory) {
+  ASSIGN_OR_RETURN(const jit::DeviceProperties device, Target(flags));
+  ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
+                   ReadProblems(flags, {device}));
+  ASSIGN_OR_RETURN(
+      const std::vector<jit::Instance> wanted,
+      InstancesOf(jit::TemplateLibrary::Embedded(), problems, device));
+  jit::DiskStore store({.directory = directory, .read_only = true});
+  // By their sources: a kernel of the same name that other templates made does
+  // not count.
+  std::set<std::string> there;
+  Missing missing = {.wanted = wanted.size()};
+  for (const std::string& key : store.Keys()) {
+    const absl::StatusOr<jit::CompiledKernel> kernel = store.Load(key);
+    if (kernel.ok()) {
+      there.insert(jit::Source(kernel->source).digest());
+    } else {
+      ++missing.damaged;
+    }
+  }
+  for (const jit::Instance& instance : wanted) {
+    if (!there.contains(instance.source.digest())) {
+      missing.names.push_back(instance.name);
+    }
+  }
+  return missing;
+}
+
+}  // namespace gemmd::warmup

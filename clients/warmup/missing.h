@@ -1,0 +1,25 @@
+// What a cache directory lacks for a list of kernels.
+#ifndef GEMMD_CLIENTS_WARMUP_MISSING_H_
+#define GEMMD_CLIENTS_WARMUP_MISSING_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/warmup/flags.h"
+
+namespace gemmd::warmup {
+
+struct Missing {
+  size_t wanted = 0;
+  std::vector<std::string> names;  // Of kernels that are not there.
+  int damaged = 0;                 // Entries, of whatever kernel.
+};
+
+// Of the kernels of the problems and presets of `flags`, on their device.
+absl::StatusOr<Missing> FindMissing(const Flags& flags,
+                                    const std::string& directory);
+
+}  // namespace gemmd::warmup
+
+#endif  // GEMMD_CLIENTS_WARMUP_MISSING_H_
