@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
+#include "clients/warmup/json.h"
 #include "clients/warmup/missing.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/target.h"
@@ -15,13 +16,21 @@ namespace {
 absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
   ASSIGN_OR_RETURN(const Missing missing, FindMissing(flags, directory));
+  const bool complete = missing.names.empty() && missing.damaged == 0;
+  if (flags.Has("json")) {
+    Json all;
+    all.Set("wanted", static_cast<int64_t>(missing.wanted));
+    all.Set("missing", missing.names);
+    all.Set("damaged", missing.damaged);
+    all.Print();
+    return complete ? kExitComplete : kExitIncomplete;
+  }
   for (const std::string& name : missing.names) {
     absl::PrintF("missing: %s\n", name);
   }
   absl::PrintF("%d kernels wanted, %d missing, %d entries damaged\n",
                missing.wanted, missing.names.size(), missing.damaged);
-  return missing.names.empty() && missing.damaged == 0 ? kExitComplete
-                                                       : kExitIncomplete;
+  return complete ? kExitComplete : kExitIncomplete;
 }
 
 }  // namespace
@@ -36,7 +45,7 @@ Command CheckCommand() {
           "Compiles nothing and needs no compiler: for the start of a daemon "
           "that runs\nwith --require-complete. Exit code 1 when a kernel is "
           "missing.\n"),
-      .flags = {CacheDirFlag(), PresetFlag()},
+      .flags = {CacheDirFlag(), PresetFlag(), JsonFlag()},
       .run = Run};
   for (const FlagSpec& flag : TargetFlags()) command.flags.push_back(flag);
   return command;

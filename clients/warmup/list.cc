@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
+#include "clients/warmup/json.h"
 #include "clients/warmup/kernels.h"
 #include "jit/base/status.h"
 
@@ -12,6 +13,24 @@ namespace {
 absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
   ASSIGN_OR_RETURN(const KernelList list, ListKernels(directory));
+  const int code = list.damaged == 0 ? kExitComplete : kExitIncomplete;
+  if (flags.Has("json")) {
+    Json all;
+    all.Set("kernels", std::vector<std::string>());
+    for (const jit::EntrySummary& kernel : list.kernels) {
+      Json one;
+      one.Set("key", kernel.key);
+      one.Set("kernel", kernel.name);
+      one.Set("cubin_bytes", kernel.cubin_bytes);
+      one.Set("registers", kernel.registers);
+      one.Set("compile_ms", kernel.compile_ms);
+      one.Set("compiler", kernel.compiler);
+      all.Append("kernels", one);
+    }
+    all.Set("damaged", list.damaged);
+    all.Print();
+    return code;
+  }
   absl::PrintF("%-16s %9s %9s %8s  %s\n", "KEY", "BYTES", "REGISTERS", "MS",
                "NAME");
   for (const jit::EntrySummary& kernel : list.kernels) {
@@ -19,7 +38,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
                  kernel.cubin_bytes, kernel.registers, kernel.compile_ms,
                  kernel.name);
   }
-  return list.damaged == 0 ? kExitComplete : kExitIncomplete;
+  return code;
 }
 
 }  // namespace
@@ -27,7 +46,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
 Command ListCommand() {
   return {.name = "list",
           .summary = "List the kernels of a cache.",
-          .flags = {CacheDirFlag()},
+          .flags = {CacheDirFlag(), JsonFlag()},
           .run = Run};
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "clients/warmup/command.h"
+#include "clients/warmup/json.h"
 #include "clients/warmup/kernels.h"
 #include "jit/base/folder.h"
 #include "jit/base/status.h"
@@ -30,11 +31,32 @@ absl::StatusOr<int> Run(const Flags& flags) {
     ++by_compiler[kernel.compiler];
   }
   const jit::DiskStore store = OpenToRead(directory);
+  const size_t quarantined = CountFiles(directory, "quarantine");
+  const size_t records =
+      jit::TuningStore(directory, /*read_only=*/true).All().size();
+  const int code = list.damaged == 0 ? kExitComplete : kExitIncomplete;
+  if (flags.Has("json")) {
+    Json all;
+    all.Set("kernels", static_cast<int64_t>(list.kernels.size()));
+    all.Set("damaged", list.damaged);
+    all.Set("quarantined", static_cast<int64_t>(quarantined));
+    all.Set("tuning_records", static_cast<int64_t>(records));
+    all.Set("bytes_on_disk", store.BytesUsed());
+    all.Set("cubin_bytes", cubin_bytes);
+    all.Set("compile_ms", compile_ms);
+    for (const auto& [compiler, count] : by_compiler) {
+      Json one;
+      one.Set("compiler", compiler);
+      one.Set("kernels", count);
+      all.Append("compilers", one);
+    }
+    all.Print();
+    return code;
+  }
   absl::PrintF("kernels        %d\n", list.kernels.size());
   absl::PrintF("damaged        %d\n", list.damaged);
-  absl::PrintF("quarantined    %d\n", CountFiles(directory, "quarantine"));
-  absl::PrintF("tuning records %d\n",
-               jit::TuningStore(directory, /*read_only=*/true).All().size());
+  absl::PrintF("quarantined    %d\n", quarantined);
+  absl::PrintF("tuning records %d\n", records);
   absl::PrintF("bytes on disk  %d\n", store.BytesUsed());
   absl::PrintF("cubin bytes    %d\n", cubin_bytes);
   absl::PrintF("compile time   %.1f s\n",
@@ -42,7 +64,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
   for (const auto& [compiler, count] : by_compiler) {
     absl::PrintF("%-14d by %s\n", count, compiler);
   }
-  return list.damaged == 0 ? kExitComplete : kExitIncomplete;
+  return code;
 }
 
 }  // namespace
@@ -50,7 +72,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
 Command StatsCommand() {
   return {.name = "stats",
           .summary = "Count what a cache holds.",
-          .flags = {CacheDirFlag()},
+          .flags = {CacheDirFlag(), JsonFlag()},
           .run = Run};
 }
 

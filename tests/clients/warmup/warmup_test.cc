@@ -123,6 +123,33 @@ TEST_F(WarmupTest, ChecksWhatACacheLacks) {
       << preset.output;
 }
 
+// With a parser that is not ours.
+std::string Python(const std::string& expression, const std::string& json) {
+  const std::string file = testing::TempDir() + "/gemm_warmup.json";
+  std::ofstream(file, std::ios::trunc) << json;
+  const Outcome outcome =
+      WarmupShell(absl::StrCat("python3 -c 'import json; x = json.load(open(\"",
+                               file, "\")); print(", expression, ")'"));
+  return outcome.output;
+}
+
+TEST_F(WarmupTest, PrintsJsonForScripts) {
+  ASSERT_EQ(Compile(kProblems).code, 0);
+  EXPECT_EQ(Python("len(x[\"kernels\"]), x[\"damaged\"], "
+                   "min(k[\"cubin_bytes\"] for k in x[\"kernels\"]) > 1000, "
+                   "{len(k[\"key\"]) for k in x[\"kernels\"]}",
+                   OnCache("list", "--json").output),
+            "3 0 True {64}\n");
+  EXPECT_EQ(Python("x[\"kernels\"], [c[\"kernels\"] for c in x[\"compilers\"]]",
+                   OnCache("stats", "--json").output),
+            "3 [3]\n");
+  std::ofstream(Path("problems"), std::ios::app) << "f16 TN 64 64 64\n";
+  const Outcome check = OnCache("check", "--json " + Path("problems"));
+  EXPECT_EQ(check.code, 1);
+  EXPECT_EQ(Python("x[\"wanted\"], len(x[\"missing\"])", check.output),
+            "4 1\n");
+}
+
 TEST_F(WarmupTest, AVerificationSaysWhatIsMissing) {
   ASSERT_EQ(Compile(kProblems).code, 0);
   const std::string nvrtc = "--nvrtc " GEMMD_TEST_NVRTC " ";
