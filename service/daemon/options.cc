@@ -164,9 +164,11 @@ void DeclareKernels(cli::Command& c, Options& o) {
   c.Text("--cache-signing-key-file FILE", o.signing_key_file,
          "File with the key that signs what is put on --cache-redis; what is "
          "found there without that signature is ignored.");
-  c.Switch("--require-complete", o.cache.require_complete,
-           "Compile nothing: a kernel that is not in the cache is an error. "
-           "For production, with a cache that gemm-warmup prepared.");
+  c.Switch(
+      "--require-complete", o.cache.require_complete,
+      "Compile nothing: a product whose kernel is not in the cache runs on "
+      "another one of its family, and is refused where there is none. For "
+      "production, with a cache that gemm-warmup prepared.");
   c.Int("--compile-threads N", o.engine.preparer.compile_threads, {1, 64},
         "Threads that compile kernels and wait for compiles.");
   c.Int("--compile-queue N", o.engine.preparer.max_waiting, {1, 65536},

@@ -97,7 +97,7 @@ absl::StatusOr<KernelTable::Choice> KernelTable::Choose(
     }
     generation = generation_;
   }
-  auto substitute = FindSubstitute(problem, best);
+  auto substitute = FindSubstitute(problem, best, kMaxExcessCycles);
   choice.wanted = std::move(best);
   if (!substitute) return choice;
   std::lock_guard lock(mutex_);
@@ -127,7 +127,8 @@ absl::StatusOr<jit::Plan> KernelTable::BestPlan(
 }
 
 std::optional<Prepared> KernelTable::FindSubstitute(
-    const jit::Problem& problem, const jit::Plan& ideal) const {
+    const jit::Problem& problem, const jit::Plan& ideal,
+    double excess_cycles) const {
   if (ideal.config.split_k) return std::nullopt;
   std::vector<std::shared_ptr<const LoadedKernel>> candidates;
   {
@@ -138,7 +139,7 @@ std::optional<Prepared> KernelTable::FindSubstitute(
       for (const Slot* slot : found->second) candidates.push_back(slot->kernel);
     }
   }
-  double limit = ideal.predicted_cycles + kMaxExcessCycles;
+  double limit = ideal.predicted_cycles + excess_cycles;
   std::optional<Prepared> best;
   for (auto& kernel : candidates) {
     std::optional<jit::Plan> plan =

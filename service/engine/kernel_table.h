@@ -113,6 +113,16 @@ class KernelTable {
                               absl::Time deadline);
   bool Refuses(const jit::Plan& plan) const;
 
+  struct Fallen {
+    std::shared_ptr<const Prepared> prepared;
+    KernelSource source = KernelSource::kNone;
+  };
+  // For who cannot compile the kernel of `problem`: any other one of its family
+  // that is loaded or lies in the cache, however slow, remembered as a
+  // substitute is. NOT_FOUND where there is none, or where the sums would be
+  // split. Reads disks.
+  absl::StatusOr<Fallen> FallBack(const jit::Problem& problem);
+
   // Forgets the kernel; products that use it finish.
   void Evict(const std::string& key);
 
@@ -148,9 +158,14 @@ class KernelTable {
   absl::StatusOr<jit::Plan> BestPlan(const jit::Problem& problem) const;
   absl::Status RefusalOf(const jit::Plan& plan) const;
   absl::Status Refuse(const jit::Plan& plan, absl::Status why);
-  // A kernel that can run `problem` in less than `limit` predicted cycles.
+  // A loaded kernel that can run `problem` in less than `excess_cycles` more
+  // predicted cycles than `ideal`.
   std::optional<Prepared> FindSubstitute(const jit::Problem& problem,
-                                         const jit::Plan& ideal) const;
+                                         const jit::Plan& ideal,
+                                         double excess_cycles) const;
+  // The best kernel that can be had without compiling.
+  std::optional<Prepared> FindInCache(const jit::Problem& problem,
+                                      KernelSource& source);
   std::shared_ptr<const Prepared> Remember(const jit::Problem& problem,
                                            Prepared prepared, Known known)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -179,6 +194,8 @@ class KernelTable {
   absl::flat_hash_map<std::string, std::vector<Slot*>> families_
       ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Refusal> refused_ ABSL_GUARDED_BY(mutex_);
+  // Names of kernels that FindInCache did not find, and when to look again.
+  absl::flat_hash_map<std::string, absl::Time> absent_ ABSL_GUARDED_BY(mutex_);
   int64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // Of the set of kernels.
   int64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t hits_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -164,7 +164,7 @@ void Preparer::Land(const Key& key,
     if (waiter.given_up()) continue;
     request->preparation.compile_time += absl::Now() - request->joined;
     if (!again) {
-      waiter.GiveUp(NeededFor(loaded.status(), request->problem));
+      FallBack(std::move(request), loaded.status());
       continue;
     }
     if (loaded.ok()) {
@@ -174,6 +174,19 @@ void Preparer::Land(const Key& key,
     }
     Step(std::move(request));
   }
+}
+
+void Preparer::FallBack(RequestPointer request, const absl::Status& why) {
+  // Others are in trouble that will pass, or did not ask for just any kernel.
+  if (absl::IsFailedPrecondition(why) && request->substitute) {
+    auto fallen = request->kernels.FallBack(request->problem);
+    if (fallen.ok()) {
+      request->preparation.prepared = std::move(fallen->prepared);
+      request->preparation.source = fallen->source;
+      return request->ready(std::move(request->preparation));
+    }
+  }
+  request->waiter->GiveUp(NeededFor(why, request->problem));
 }
 
 }  // namespace gemmd::engine

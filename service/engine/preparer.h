@@ -93,6 +93,8 @@ class Preparer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static std::vector<RequestPointer> TakeGivenUp(Flight& flight);
   void Compile(const Key& key);
+  // Answers a request whose own kernel cannot be had.
+  static void FallBack(RequestPointer request, const absl::Status& why);
   void Land(const Key& key, const absl::StatusOr<KernelTable::Loaded>& loaded);
 
   Places places_;

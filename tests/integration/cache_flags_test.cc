@@ -33,8 +33,8 @@ struct Answer {
   v1::MatmulResponse response;
 };
 
-Answer Multiply(DaemonProcess& daemon, v1::DataType type) {
-  v1::MatmulRequest request = OnesTimesTwos(9, 9, 9);
+Answer Multiply(DaemonProcess& daemon, v1::DataType type, int64_t side = 9) {
+  v1::MatmulRequest request = OnesTimesTwos(side, side, 9);
   request.mutable_header()->mutable_problem()->set_d_type(type);
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(120)));
@@ -77,6 +77,35 @@ TEST_F(CacheFlagsTest, ACacheThatIsRequiredToBeCompleteCompilesNothing) {
   EXPECT_EQ(absent.status.error_code(), grpc::FAILED_PRECONDITION);
   EXPECT_THAT(absent.status.error_message(),
               HasSubstr("required to be complete"));
+}
+
+// In another order it would have been served all along: by a substitute that
+// somebody else had asked for.
+TEST_F(CacheFlagsTest, ACompleteCacheServesAllShapesOfItsFamilies) {
+  for (const char* nvrtc : {kNvrtc, "--nvrtc=none"}) {
+    DaemonProcess daemon(
+        {kHost, nvrtc, "--require-complete", "--cache-dir=" + prepared_});
+    const Answer first = Multiply(daemon, v1::DATA_TYPE_F32, 301);
+    ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+    EXPECT_EQ(first.response.execution().cubin_source(), v1::CUBIN_SOURCE_DISK);
+    const Answer again = Multiply(daemon, v1::DATA_TYPE_F32, 301);
+    ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+    EXPECT_EQ(again.response.execution().cubin_source(),
+              v1::CUBIN_SOURCE_LOADED);
+    const Answer own = Multiply(daemon, v1::DATA_TYPE_F32);
+    EXPECT_EQ(own.response.execution().kernel(),
+              first.response.execution().kernel());
+    // Who prepares asks for the own kernel, and is told that it is missing.
+    v1::PrepareKernelsRequest request;
+    *request.add_problems() = OnesTimesTwos(301, 301, 9).header().problem();
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+    v1::PrepareKernelsResponse response;
+    EXPECT_EQ(v1::KernelService::NewStub(daemon.Connect())
+                  ->PrepareKernels(&context, request, &response)
+                  .error_code(),
+              grpc::FAILED_PRECONDITION);
+  }
 }
 
 // It could serve nothing, and would say so one request at a time.
