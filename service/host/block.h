@@ -4,6 +4,7 @@
 #define GEMMD_SERVICE_HOST_BLOCK_H_
 
 #include <cstdint>
+#include <cstring>
 
 #include "jit/problem/layout.h"
 
@@ -37,6 +38,14 @@ Byte* Matrix(const jit::MatrixLayout& layout, Byte* data, int64_t i) {
 template <typename Byte>
 Byte* Line(const jit::MatrixLayout& layout, Byte* matrix, int64_t line) {
   return matrix + line * layout.pitch_bytes();
+}
+
+// An element of a row-major matrix of f32.
+inline float F32At(const jit::MatrixLayout& layout, const char* matrix,
+                   int64_t row, int64_t column) {
+  float value;
+  std::memcpy(&value, Line(layout, matrix, row) + 4 * column, sizeof value);
+  return value;
 }
 
 }  // namespace gemmd::host

@@ -62,13 +62,6 @@ double RoundToF16(double sum) {
   return FromF16(ToF16(static_cast<float>(sum)));
 }
 
-float F32(const char* matrix, const MatrixLayout& layout, int64_t row,
-          int64_t column) {
-  float value;
-  std::memcpy(&value, Line(layout, matrix, row) + 4 * column, sizeof value);
-  return value;
-}
-
 }  // namespace
 
 Sums::Sums(const Problem& problem, const GemmOperands& operands)
@@ -139,12 +132,12 @@ void Sums::AddScaledBlocks(const Block& block, int64_t first_k, Range depth) {
   const MatrixLayout b = problem_.b_scale();
   const int64_t k = (first_k + depth.first) / jit::kScaleBlock;
   for (int64_t i = 0; i < block.rows.count; ++i) {
-    const double a_scale = F32(operands_.a_scale, a, block.rows.first + i, k);
+    const double a_scale = F32At(a, operands_.a_scale, block.rows.first + i, k);
     for (int64_t j = 0; j < block.columns.count; ++j) {
       const int64_t at = i * block.columns.count + j;
       sums_[at] += partial_[at] * a_scale *
-                   F32(operands_.b_scale, b, k,
-                       (block.columns.first + j) / jit::kScaleBlock);
+                   F32At(b, operands_.b_scale, k,
+                         (block.columns.first + j) / jit::kScaleBlock);
     }
   }
 }

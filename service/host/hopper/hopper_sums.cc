@@ -46,9 +46,7 @@ int PlaneOf(uint32_t planes, int64_t pass) { return planes >> 2 * pass & 3; }
 }  // namespace
 
 bool HopperSums::Knows(const jit::Plan& plan) {
-  const bool known = plan.family.sum == jit::Summation::kDirect ||
-                     plan.family.sum == jit::Summation::kPromoted;
-  return known && AdderOf(plan.family.instruction).has_value();
+  return AdderOf(plan.family.instruction).has_value();
 }
 
 HopperSums::HopperSums(const Problem& problem, const jit::Plan& plan,
@@ -58,7 +56,8 @@ HopperSums::HopperSums(const Problem& problem, const jit::Plan& plan,
       operands_(operands),
       adder_(AdderOf(plan.family.instruction).value()),
       stage_depth_(DepthOf(plan)),
-      promotes_(plan.family.sum == jit::Summation::kPromoted),
+      promotes_(plan.family.sum != jit::Summation::kDirect),
+      scales_(plan.family.sum == jit::Summation::kBlockScaled),
       a_(problem.a(), ReadingOf(problem, problem.a_type), stage_depth_),
       b_(problem.b(), ReadingOf(problem, problem.b_type), stage_depth_) {}
 
@@ -127,11 +126,12 @@ void HopperSums::AddStages(const char* a, const char* b, const Block& block,
               a_.PackRows(a, {rows.first + first, count}, stages[s].steps,
                           stages[s].a_plane, s, first);
             }
-            AddRows(stages, {first, count});
+            AddRows(block, stages, {first, count});
           });
 }
 
-void HopperSums::AddRows(const std::vector<Stage>& stages, Range rows) {
+void HopperSums::AddRows(const Block& block, const std::vector<Stage>& stages,
+                         Range rows) {
   for (int64_t panel = 0; panel < pitch_ / kPanel; ++panel) {
     const PanelSums sums = {
         partial_.data() + rows.first * pitch_ + panel * kPanel, rows.count,
@@ -142,20 +142,40 @@ void HopperSums::AddRows(const std::vector<Stage>& stages, Range rows) {
           (stages[s].steps.count + adder_.products - 1) / adder_.products;
       Add(adder_, a_.Rows(s, rows.first), b_.Panel(s, panel),
           static_cast<int>(instructions), sums);
-      if (promotes_) Promote(sums);
+      if (!promotes_) continue;
+      const int64_t column = panel * kPanel;
+      Promote(sums,
+              {{block.rows.first + rows.first, rows.count},
+               {block.columns.first + column,
+                std::min<int64_t>(kPanel, block.columns.count - column)}},
+              stages[s]);
     }
   }
 }
 
-void HopperSums::Promote(const PanelSums& sums) {
+void HopperSums::Promote(const PanelSums& sums, const Block& block,
+                         const Stage& stage) {
   float* to = promoted_.data() + (sums.values - partial_.data());
   double* from = sums.values;
   for (int64_t i = 0; i < sums.rows; ++i, from += pitch_, to += pitch_) {
-    for (int64_t j = 0; j < kPanel; ++j) {
-      to[j] += static_cast<float>(from[j]);
+    for (int64_t j = 0; j < block.columns.count; ++j) {
+      const auto held = static_cast<float>(from[j]);
+      // A scaled sum is added with one rounding.
+      to[j] = scales_ ? std::fma(ScaleOf(block.rows.first + i,
+                                         block.columns.first + j, stage),
+                                 held, to[j])
+                      : to[j] + held;
       from[j] = 0;
     }
   }
+}
+
+float HopperSums::ScaleOf(int64_t row, int64_t column,
+                          const Stage& stage) const {
+  const int64_t k = stage.steps.first / jit::kScaleBlock;
+  return F32At(problem_.a_scale(), operands_.a_scale, row, k) *
+         F32At(problem_.b_scale(), operands_.b_scale, k,
+               column / jit::kScaleBlock);
 }
 
 void HopperSums::AddPart(const Block& block) {

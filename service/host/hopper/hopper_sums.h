@@ -2,8 +2,8 @@
 // them with a plan: by the tensor core's arithmetic (adder.h), in the plan's
 // parts of k, which are added as the reduction does.
 //
-// Sum kinds: direct and promoted ones. Block-scaled ones have no arithmetic
-// here yet. Thread-compatible; its buffers are used again for the next block.
+// Sum kinds: direct, promoted and block-scaled ones. Thread-compatible; its
+// buffers are used again for the next block.
 #ifndef GEMMD_SERVICE_HOST_HOPPER_HOPPER_SUMS_H_
 #define GEMMD_SERVICE_HOST_HOPPER_HOPPER_SUMS_H_
 
@@ -43,9 +43,13 @@ class HopperSums {
   void AddStages(const char* a, const char* b, const Block& block,
                  const std::vector<Stage>& stages);
   // Adds packed stages to the sums of some rows of the block.
-  void AddRows(const std::vector<Stage>& stages, Range rows);
-  // Moves what the tensor core holds to the promoted sums.
-  void Promote(const PanelSums& sums);
+  void AddRows(const Block& block, const std::vector<Stage>& stages,
+               Range rows);
+  // Moves what the tensor core holds to the promoted sums. `block` is that of
+  // the panel's sums in D.
+  void Promote(const PanelSums& sums, const Block& block, const Stage& stage);
+  // The factor of one sum of `stage`: the product of both scales by block.
+  float ScaleOf(int64_t row, int64_t column, const Stage& stage) const;
   // The part's sums, finished, onto those of the parts before it.
   void AddPart(const Block& block);
 
@@ -55,6 +59,7 @@ class HopperSums {
   const Adder adder_;
   const int64_t stage_depth_;  // Steps of k in a stage.
   const bool promotes_;
+  const bool scales_;  // What it promotes, by block.
   Panels a_;
   Panels b_;
   int64_t pitch_ = 0;        // Of the buffers below, in elements.

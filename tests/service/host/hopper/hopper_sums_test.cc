@@ -23,11 +23,27 @@ using jit::Order;
 using jit::Plan;
 using jit::Problem;
 
+// Where the problem has scales by block.
+float AScale(int64_t row, int64_t k) {
+  return 1 + 0.1f * static_cast<float>(row) + 0.3f * static_cast<float>(k);
+}
+float BScale(int64_t k, int64_t column) {
+  return 0.7f - 0.2f * static_cast<float>(k) -
+         0.01f * static_cast<float>(column);
+}
+
 // D in f32 of operands that lie as the problem says.
 std::vector<float> Multiply(const Problem& problem, const Plan& plan,
                             const std::string& a, const std::string& b) {
   std::string d(problem.d().device_bytes(), '\0');
-  Gemm(problem, plan, {.a = a.data(), .b = b.data(), .d = d.data()});
+  const std::string a_scale = Bytes(problem.a_scale(), AScale);
+  const std::string b_scale = Bytes(problem.b_scale(), BScale);
+  Gemm(problem, plan,
+       {.a = a.data(),
+        .b = b.data(),
+        .d = d.data(),
+        .a_scale = a_scale.data(),
+        .b_scale = b_scale.data()});
   std::vector<float> found;
   for (int64_t i = 0; i < problem.m; ++i) {
     const auto* line = reinterpret_cast<const float*>(
@@ -53,10 +69,12 @@ class ByElement {
       for (int64_t u = part; u < int64_t{plan_.stages} * plan_.passes;
            u += plan_.splits) {
         held = AddStage(a, b, i, j, u, held);
-        if (plan_.family.sum == jit::Summation::kPromoted) {
-          total += static_cast<float>(held);
-          held = 0;
-        }
+        if (plan_.family.sum == jit::Summation::kDirect) continue;
+        const float scale = plan_.family.sum == jit::Summation::kBlockScaled
+                                ? AScale(i, u) * BScale(u, j / 128)
+                                : 1;
+        total = std::fma(scale, static_cast<float>(held), total);
+        held = 0;
       }
       sum += total + static_cast<float>(held);
     }
@@ -187,6 +205,17 @@ TEST(HopperSumsTest, PartsOfKAreSummedApartAndAddedInOrder) {
     ExpectSumsOfThePlan(problem, plan, 1);
     plan.splits = 3;
     ExpectSumsOfThePlan(problem, plan, 2);
+  }
+}
+
+TEST(HopperSumsTest, ScaledSumsOfBlocksAreAddedWithOneRounding) {
+  for (const bool splits : {false, true}) {
+    Problem problem = InF32("e4m3-e5m2", 3, 300, splits ? 5000 : 300);
+    problem.epilogue.a_scale = problem.epilogue.b_scale = jit::Extent::kBlock;
+    problem.invariant = !splits;
+    const Plan plan = jit::ChoosePlan(problem, {});
+    ASSERT_EQ(plan.splits > 1, splits);
+    ExpectSumsOfThePlan(problem, plan, 5);
   }
 }
 
