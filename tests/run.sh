@@ -101,6 +101,9 @@ suite conformance-suite python3 tests/tally.py unittest tests/conformance \
 suite conformance tests/with_daemon.sh "$build" \
   python3 -m conformance --subset ci --device host --jobs 2 --hopper \
   --json "$logs/conformance.json"
+suite random-products tests/with_daemon.sh "$build" \
+  python3 -m conformance --random 336 --families 56 --device host --jobs 2 \
+  --json "$logs/random.json"
 for limits in tight default; do
   suite "soak-$limits" "$build/tests/integration/soak" 75 "$limits"
 done

@@ -11,7 +11,7 @@ import time
 import gemmd
 from google.protobuf import json_format
 
-from . import refusals, results, suite
+from . import random_products, refusals, results, suite
 
 _SHOWN_FAILURES = 40
 
@@ -38,6 +38,20 @@ def _arguments():
     parser.add_argument("--seconds", type=float, default=float("inf"),
                         help="begin nothing new after so long, and say how "
                              "much was left out; default: no limit")
+    parser.add_argument("--random", type=int, default=0, metavar="N",
+                        help="N random products instead of the suite's cases")
+    parser.add_argument("--reference", default="", metavar="TARGET",
+                        help="a second daemon, on the host device with "
+                             "--host-model as the GPU, that random products "
+                             "are compared with bit for bit; default: the "
+                             "specification alone")
+    parser.add_argument("--seed", type=int, default=1,
+                        help="of random products; default: 1")
+    parser.add_argument("--families", type=int, default=480,
+                        help="of random products, which share kernels: about "
+                             "three a family; default: 480")
+    parser.add_argument("--only-index", type=int, default=-1, metavar="I",
+                        help="of random products only number I")
     parser.add_argument("--json", metavar="FILE",
                         help="write counts and worst error of each check, "
                              "and every failure")
@@ -93,6 +107,42 @@ def _not_served(found):
                    if results.is_unserved(result)})
 
 
+def _random(arguments, info):
+    """Runs random products; the exit code."""
+    started = time.monotonic()
+    options = random_products.Options(
+        arguments.target, arguments.device, arguments.reference,
+        arguments.seed, arguments.random, arguments.families,
+        arguments.only_index, arguments.jobs)
+    outcomes = []
+    for some in random_products.run(options):
+        outcomes += some
+    failures = [outcome for outcome in outcomes if outcome.result.detail]
+    for outcome in failures[:_SHOWN_FAILURES]:
+        index = outcome.result.case.split()[1].split(":")[1]
+        print(f"FAILED {outcome.result.case}\n  {outcome.result.detail}\n  "
+              f"repeat: python3 -m conformance --target {arguments.target} "
+              f"--device '{arguments.device}' --reference "
+              f"'{arguments.reference}' --random {arguments.random} --families "
+              f"{arguments.families} --seed {arguments.seed} --jobs 1 "
+              f"--only-index {index}")
+    report = {
+        "daemon": json_format.MessageToDict(info),
+        "seed": arguments.seed, "families": arguments.families,
+        "seconds": round(time.monotonic() - started, 1),
+        **random_products.summary(outcomes),
+        "failures": [outcome.result._asdict() for outcome in failures],
+    }
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            file.write(json.dumps(report, indent=1) + "\n")
+    for name in ("kernels", "split", "notes", "differing"):
+        print(f"{name}: {json.dumps(report[name])}")
+    print(f"{report['seconds']:.0f} s")
+    print(f"{report['passed']} passed, {report['failed']} failed")
+    return 1 if failures or not outcomes else 0
+
+
 def main():
     arguments = _arguments()
     started = time.monotonic()
@@ -102,6 +152,8 @@ def main():
     except gemmd.Error as error:
         print(f"no daemon at {arguments.target}: {error}", file=sys.stderr)
         return 3
+    if arguments.random:
+        return _random(arguments, info)
     options = suite.Options(arguments.target, arguments.device,
                             arguments.subset, arguments.only, arguments.jobs,
                             arguments.hopper, arguments.seconds)

@@ -56,6 +56,9 @@ class Product(NamedTuple):
     padding: tuple = (0, 0, 0, 0)  # Of the lines of A, B, C, D; b1 in bytes.
     epilogue: Epilogue = Epilogue()
     invariant: bool = False
+    # Elements from one matrix of A, B and C to the next, where not tight; those
+    # that overlap hold the same elements there.
+    strides: tuple = (None, None, None)
 
 
 class Answer(NamedTuple):
@@ -71,7 +74,14 @@ def _lines(array, order):
     return array if order == "r" else array.swapaxes(-1, -2)
 
 
-def encode(array, order, padding, layout) -> bytes:
+def strided(flat, shape, steps):
+    """A view of that shape; `steps` in elements."""
+    bits = flat.view(f"u{flat.itemsize}")  # Of types that numpy does not know.
+    return np.lib.stride_tricks.as_strided(
+        bits, shape, [step * flat.itemsize for step in steps]).view(flat.dtype)
+
+
+def encode(array, order, padding, layout, stride=None) -> bytes:
     """The bytes of a matrix or a batch; sets `layout`. What does not count,
     padding and slack bits, is poisoned."""
     lines = np.ascontiguousarray(_lines(array, order))
@@ -86,13 +96,19 @@ def encode(array, order, padding, layout) -> bytes:
         lines, unit = packed, 8
     else:
         unit = 1
+    count, width = lines.shape[-2:]
+    pitch = width + padding
     if padding:
-        layout.leading_dimension = (lines.shape[-1] + padding) * unit
-        poison = np.full((*lines.shape[:-1], padding * lines.itemsize), 0xff,
-                         np.uint8).view(lines.dtype)
-        lines = np.concatenate([lines, poison], axis=-1)
-    data = lines.tobytes()
-    return data[:len(data) - padding * lines.itemsize] if padding else data
+        layout.leading_dimension = pitch * unit
+    if stride is None:
+        stride = count * pitch
+    else:
+        layout.batch_stride = stride * unit
+    batch = lines.size // (count * width)
+    flat = np.full((stride * (batch - 1) + count * pitch - padding)
+                   * lines.itemsize, 0xff, np.uint8).view(lines.dtype)
+    strided(flat, (batch, count, width), (stride, pitch, 1))[:] = lines
+    return flat.tobytes()
 
 
 def _decode(data, shape, output, order, padding):
@@ -165,11 +181,11 @@ def request(product, device):
     operands = {"a": product.a, "b": product.b}
     if product.c is not None:
         operands["c"] = product.c
-    for (name, array), order, padding in zip(
+    for (name, array), order, padding, stride in zip(
             operands.items(), (*product.layout, product.order),
-            product.padding):
+            product.padding, product.strides):
         layout = getattr(made.header, name).inline
-        setattr(made, name, encode(array, order, padding, layout))
+        setattr(made, name, encode(array, order, padding, layout, stride))
         if product.batch not in (None, 1) and array.ndim == 2:
             layout.batch_stride = 0
     rows, columns = problem.m, problem.n
@@ -200,23 +216,27 @@ def send(target, made):
         raise Refused(error.code().name, error.details()) from None
 
 
-def prepare(client, device, product):
-    """So that the product is made by the kernel that was planned for it, not
-    by one that stands in until that is compiled."""
-    with contextlib.suppress(gemmd.Error):  # The product will tell.
-        client.prepare([request(product, device).header.problem],
-                       device=device)
+def prepare(client, device, *products):
+    """So that products are made by the kernels that were planned for them, not
+    by some that stand in until those are compiled."""
+    with contextlib.suppress(gemmd.Error):  # The products will tell.
+        client.prepare([request(product, device).header.problem
+                        for product in products], device=device)
 
 
-def multiply(target, device, product) -> Answer:
-    """ValueError when the answer is not one of this product."""
+def multiply(target, device, product, in_place="") -> Answer:
+    """ValueError when the answer is not one of this product. `in_place`: the
+    tensor that holds C and receives D; then D is not in the answer."""
     made = request(product, device)
+    if in_place:
+        made.c = b""
+        made.header.c.tensor = made.header.d.tensor = in_place
     response = send(target, made)
     shape = (made.header.problem.m, made.header.problem.n)
     if product.batch is not None:
         shape = (product.batch, *shape)
-    d = _decode(response.d, shape, product.output, product.order,
-                product.padding[3])
+    d = None if in_place else _decode(response.d, shape, product.output,
+                                      product.order, product.padding[3])
     auxiliary = None
     if product.epilogue.auxiliary:
         auxiliary = _decode(response.auxiliary, shape, product.output,

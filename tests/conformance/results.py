@@ -28,7 +28,8 @@ def is_unserved(result):
     return result.detail.startswith("not served: ")
 
 
-def _describe(wrong, actual, expected, note):
+def describe(wrong, actual, expected, note):
+    """Which elements, in words."""
     rows, columns = np.nonzero(wrong)
     i, j = rows[0], columns[0]
     return (f"{len(rows)} of {wrong.size} elements wrong, in rows "
@@ -49,7 +50,7 @@ def equal(case, actual, expected) -> Result:
     with np.errstate(invalid="ignore"):
         error = np.abs(actual64 - expected64)[wrong].max()
     return Result(case, float(error), 0.0,
-                  _describe(wrong, actual, expected, ""))
+                  describe(wrong, actual, expected, ""))
 
 
 def same_bits(case, actual, expected) -> Result:
@@ -58,7 +59,7 @@ def same_bits(case, actual, expected) -> Result:
         return Result(case)
     bits = f"u{actual.dtype.itemsize}"
     a, b = (np.ascontiguousarray(x).view(bits) for x in (actual, expected))
-    return failed(case, "other bits: " + _describe(a != b, actual, expected,
+    return failed(case, "other bits: " + describe(a != b, actual, expected,
                                                    ""))
 
 
@@ -72,7 +73,7 @@ def within(case, actual, expected, bound) -> Result:
     if wrong.any():
         worst = np.unravel_index(np.argmax(wrong), wrong.shape)
         return Result(case, float(error[worst]), float(bound[worst]),
-                      _describe(wrong, actual, expected,
+                      describe(wrong, actual, expected,
                                 f" within {bound[worst]:.3g}"))
     worst = np.unravel_index(np.argmax(error / bound), error.shape)
     return Result(case, float(error[worst]), float(bound[worst]))

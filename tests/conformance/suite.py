@@ -1,19 +1,16 @@
 """Runs the suite: units of work, in processes that each hold a client."""
 
 import functools
-import multiprocessing
-import os
 import time
 from typing import NamedTuple
 
 import gemmd
 
-from . import (bits, form_grid, form_probes, forms, grid, probes, refusals,
-               requests, residency, results, semantics, shapes, tensor_core)
+from . import (bits, form_grid, form_probes, forms, grid, probes, processes,
+               refusals, requests, residency, results, semantics, shapes,
+               tensor_core)
 
 assert semantics and residency  # Imported for the probes they register.
-
-_TIMEOUT_S = 300
 
 
 class Options(NamedTuple):
@@ -121,29 +118,15 @@ def run_refusals(client, options):
     return [result for result in found if options.only in result.case]
 
 
-@functools.cache
-def _client(target):
-    return gemmd.Client(target, timeout=_TIMEOUT_S)
-
-
 def _run(options, end, unit):
     """Results of a unit, or None past the end."""
     function, arguments = unit
     if time.time() > end:
         return None
-    return function(_client(options.target), options, *arguments)
+    return function(processes.client(options.target), options, *arguments)
 
 
 def run(options):
     """Yields lists of Results as units finish, None for one left out."""
-    work = units(options)
     task = functools.partial(_run, options, time.time() + options.seconds)
-    if options.jobs <= 1:
-        yield from map(task, work)
-        return
-    # One thread each: the processes are the parallelism. Read by the BLAS
-    # that a child loads.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # A fork would copy gRPC's threads' locks in whatever state they are.
-    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
-        yield from pool.imap_unordered(task, work)
+    yield from processes.run(task, units(options), options.jobs)

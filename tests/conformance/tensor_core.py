@@ -8,12 +8,13 @@ is not normalised, and a subnormal factor has the least exponent of its type.
 Found by experiment on an H200 and confirmed there, also on the vendor's
 kernels, for all forms below.
 
-What kernels make of it: fp8 sums of one stage, 128 k, are promoted to float32;
+What kernels make of it: fp8 sums of one stage, 128 k, are promoted to float32,
+by a fused multiply-add where they have scales by block;
 float32 is six products of bfloat16 parts, one after the other; a split product
 adds its parts, each of every so-manieth stage, in float32.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -24,21 +25,29 @@ from .fills import BF16
 class _Unit(NamedTuple):
     step: int  # Products of one instruction, of which a stage has four.
     kept: int  # Bits of fraction of what is added.
-    result: int  # Bits of fraction of the sum; None: rounded to f16.
+    result: Optional[int]  # Bits of fraction of the sum; None: all of them.
+    to_f16: bool = False  # Rounded to nearest even, after that.
     promotes: bool = False  # Sums of stages are added in f32.
 
 
 _UNITS = {
     "bf16": _Unit(16, 25, 23),
     "f16": _Unit(16, 25, 23),
-    "f16-f16": _Unit(16, 25, None),
+    "f16-f16": _Unit(16, 25, None, to_f16=True),
     "f32": _Unit(16, 25, 23),
     "tf32": _Unit(8, 25, 23),
     "tf32-fast": _Unit(8, 25, 23),
-    **{f"{pair}{suffix}": _Unit(32, 13, 13, promotes)
+    **{f"{pair}{suffix}": _Unit(32, 13, 13, promotes=promotes)
        for pair in ("e4m3", "e4m3-e5m2", "e5m2-e4m3", "e5m2")
        for suffix, promotes in (("", True), ("-fast", False))},
 }
+# What the sums of fp8 in f16 may be, which nobody has confirmed.
+_CANDIDATES = {
+    f"{kept} bits kept{', truncated to ' + str(result) if result else ''}"
+    f"{', rounded to f16' if to_f16 else ''}": _Unit(32, kept, result, to_f16)
+    for kept, result, to_f16 in (
+        (13, None, True), (13, 13, True), (13, 10, False), (25, None, True),
+        (25, 10, False), (48, None, True))}
 # Exponent of the smallest normal number.
 _LEAST = {"bf16": -126, "f16": -14, "f32": -126, "e4m3": -6, "e5m2": -14}
 # Sums are not aligned below this, which is near the last bit of f32.
@@ -50,6 +59,11 @@ _TERMS = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1), (0, 0))
 
 def knows(form):
     return form.name in _UNITS
+
+
+def candidates(form):
+    """Arithmetics by name, where none is known but some are thought of."""
+    return _CANDIDATES if form.a in forms.FP8 and form.sums == "f16" else {}
 
 
 def _exponents(values, least):
@@ -101,16 +115,32 @@ def _add(unit, old, a, b, least_a, least_b):
     added = np.trunc(np.ldexp(products, shift[:, None])).sum(axis=1)
     added += np.trunc(np.ldexp(old, shift))
     new = np.ldexp(added, -shift)
-    if unit.result is None:
-        new = new.astype(np.float16).astype(np.float64)
-    else:
+    if unit.result is not None:
         new = _truncate(new, unit.result)
         new = np.where(np.abs(new) >= 2.0 ** 128, np.copysign(np.inf, new), new)
+    if unit.to_f16:
+        new = new.astype(np.float16).astype(np.float64)
     # What is not finite goes by the rules of IEEE 754.
     return np.where(np.isfinite(plain), new, plain)
 
 
-def _part(form, unit, a, b, stages):
+def multiply_add(a, b, c):
+    """a * b + c in float32, rounded once."""
+    product = a.astype(np.float64) * b.astype(np.float64)  # Exact.
+    c = np.broadcast_to(c.astype(np.float64), product.shape)
+    total = product + c
+    # What the addition lost, exactly; where there is any, the last bit of the
+    # total is made odd, so that the second rounding is as good as the first.
+    back = total - product
+    lost = (product - (total - back)) + (c - back)
+    even = total.view(np.uint64) & np.uint64(1) == 0
+    inexact = np.isfinite(total) & (lost != 0) & even
+    away = np.where((lost > 0) == (total > 0), 1, -1)
+    bits = np.where(inexact, total.view(np.int64) + away, total.view(np.int64))
+    return bits.view(np.float64).astype(np.float32)
+
+
+def _part(form, unit, a, b, stages, factors):
     """The sum over some stages of k, in float32."""
     sums = np.zeros((a.shape[0], b.shape[1]))
     promoted = sums.astype(np.float32)
@@ -123,19 +153,23 @@ def _part(form, unit, a, b, stages):
             sums = _add(unit, sums, a[:, step], b[step], _LEAST[form.a],
                         _LEAST[form.b])
         if unit.promotes:
-            promoted += sums.astype(np.float32)
+            held = sums.astype(np.float32)
+            promoted = (promoted + held if factors is None else
+                        multiply_add(factors(stage), held, promoted))
             sums = np.zeros_like(sums)
     return promoted if unit.promotes else sums.astype(np.float32)
 
 
-def sums(form, a, b, parts=1):
+def sums(form, a, b, parts=1, factors=None, unit=None):
     """What a kernel that splits k into `parts` takes to D, as float64: values
-    of float32."""
-    unit = _UNITS[form.name]
+    of float32. `factors`, of a stage of 128 k: what its sums are multiplied
+    by, an array of float32 of the result's shape. `unit`: a candidate."""
+    unit = unit or _UNITS[form.name]
     with np.errstate(all="ignore"):
         a, b = _factors(form, a, b, 4 * unit.step)
         total = np.zeros((a.shape[0], b.shape[1]), np.float32)
         for part in range(parts):
             total += _part(form, unit, a, b,
-                           range(part, a.shape[1] // (4 * unit.step), parts))
+                           range(part, a.shape[1] // (4 * unit.step), parts),
+                           factors)
     return total.astype(np.float64)

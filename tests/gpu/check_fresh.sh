@@ -20,6 +20,9 @@ for summary in current:
     conformance = summary["conformance"]
     if conformance["failed"] or not conformance["passed"]:
         sys.exit(f"GPU conformance on {summary['device']}: {conformance}")
+    random = summary.get("random")
+    if random and random["failed"]:
+        sys.exit(f"GPU random products on {summary['device']}: {random}")
     if not summary["bench"]:
         sys.exit(f"GPU evidence on {summary['device']} has no benchmark")
     print(f"GPU evidence of {summary['date']} on {summary['device']} is "

@@ -9,9 +9,14 @@
 # Defaults: the folder of this script when it is a bundle, else
 # build/gpu-bundle; and tests/gpu/evidence/DEVICE (h100, h200, ...), or
 # BUNDLE/evidence in a bundle.
-# Writes conformance.json, bench.json, latency.json, summary.json and logs.
+# Writes conformance.json, random.json, bench.json, latency.json, summary.json
+# and logs.
 #
-#   GEMMD_STEPS    which of "conformance bench latency" to run; default: all
+#   GEMMD_STEPS    which of "conformance random bench latency" to run; default:
+#                  all. random: products at random, bit for bit against the host
+#                  device, which stands for this GPU, and the specification
+#   GEMMD_RANDOM   how many of them; default: 10000
+#   GEMMD_SEED     of them; default: 1
 #   GEMMD_CACHE    kernel cache to start from; default: an empty one
 #   GEMMD_SUBSET   of the conformance suite; default: full
 #   GEMMD_SECONDS  after which the suite begins nothing new; default: no limit
@@ -34,16 +39,17 @@ bundle=$(realpath "$bundle")
 mkdir -p "$output" || exit 2
 output=$(realpath "$output")
 device=${GEMMD_DEVICE:-cuda:0}
-steps=" ${GEMMD_STEPS:-conformance bench latency} "
+steps=" ${GEMMD_STEPS:-conformance random bench latency} "
 
 work=$(mktemp -d)
 daemon=
+reference=
 stop() {
-  if [[ $daemon ]]; then
-    kill -TERM "$daemon" 2> /dev/null
-    wait "$daemon" 2> /dev/null
-    daemon=
-  fi
+  local each
+  for each in $daemon $reference; do
+    kill -TERM "$each" 2> /dev/null
+    wait "$each" 2> /dev/null
+  done
   rm -rf "$work"
 }
 trap stop EXIT
@@ -64,27 +70,34 @@ failed() {
   failures=$((failures + 1))
 }
 
-start_daemon() {
+# start NAME FLAG...: a daemon of that name; sets `started` and `address`.
+start() {
+  local name=$1
+  shift
   "${ours[@]}" "$bundle/bin/gemmd" --listen=127.0.0.1:0 --admin-calls \
-    --device="${device%%:*}" --port-file="$work/port" --cache-dir="$cache" \
-    --compile-threads="$((cores > 64 ? 64 : cores))" --lanes=4 --queue=1024 \
-    > "$output/gemmd.log" 2>&1 &
-  daemon=$!
+    --port-file="$work/$name.port" --cache-dir="$cache" \
+    --compile-threads="$((cores > 64 ? 64 : cores))" --queue=1024 "$@" \
+    > "$output/$name.log" 2>&1 &
+  started=$!
   for ((i = 0; i < 600; i++)); do
-    [[ -s $work/port ]] && break
-    kill -0 "$daemon" 2> /dev/null || break
+    [[ -s $work/$name.port ]] && break
+    kill -0 "$started" 2> /dev/null || break
     sleep 0.1
   done
-  if [[ ! -s $work/port ]]; then
+  if [[ ! -s $work/$name.port ]]; then
     echo "the daemon did not start:"
-    tail -n 40 "$output/gemmd.log"
+    tail -n 40 "$output/$name.log"
     return 1
   fi
-  target=$(head -n 1 "$work/port")
+  address=$(head -n 1 "$work/$name.port")
+}
+start_daemon() {
+  start gemmd --device="${device%%:*}" --lanes=4 || return 1
+  daemon=$started target=$address
 }
 
 export PYTHONPATH=$bundle/python:$bundle/tests PYTHONDONTWRITEBYTECODE=1
-if [[ $steps == *" conformance "* || $steps == *" latency "* ]]; then
+if [[ $steps =~ \ (conformance|random|latency)\  ]]; then
   note "starting the daemon"
   start_daemon || exit 1
   "${ours[@]}" "$bundle/bin/gemmctl" info --target "$target"
@@ -104,6 +117,25 @@ if [[ $steps == *" conformance "* ]]; then
     ${GEMMD_SECONDS:+--seconds "$GEMMD_SECONDS"} \
     --json "$output/conformance.json" || failed "conformance"
   "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
+fi
+if [[ $steps == *" random "* ]]; then
+  note "random products"
+  # The GPU whose plans the host has, and with them parts of k.
+  model=$(nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null |
+    grep -oiE 'h[12]00' | head -n 1 | tr 'A-Z' 'a-z')
+  if start reference --device=host --host-model="${model:-h100}" --lanes=8; then
+    reference=$started
+    python3 -m conformance --target "$target" --device "$device" \
+      --reference "$address" --random "${GEMMD_RANDOM:-10000}" \
+      --seed "${GEMMD_SEED:-1}" --jobs "$cores" \
+      --json "$output/random.json" || failed "random products"
+    kill -TERM "$reference"
+    wait "$reference" || failed "the reference ended with code $?"
+    reference=
+  else
+    failed "random products"
+  fi
+  rm -f "$output/reference.log"
 fi
 if [[ $daemon ]]; then
   kill -TERM "$daemon"

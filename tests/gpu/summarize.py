@@ -3,7 +3,7 @@
 
   summarize.py FOLDER DIGEST STEP...
 
-Steps: conformance, bench, latency. What the other steps gave stays when the
+Steps: conformance, random, bench, latency. What the other steps gave stays when the
 earlier summary is of the same digest.
 """
 
@@ -22,9 +22,9 @@ def _load(path):
 
 def main():
     folder, digest = pathlib.Path(sys.argv[1]), sys.argv[2]
-    conformance, bench, latency = (
+    conformance, random, bench, latency = (
         _load(folder / f"{step}.json") if step in sys.argv[3:] else {}
-        for step in ("conformance", "bench", "latency"))
+        for step in ("conformance", "random", "bench", "latency"))
     summary = _load(folder / "summary.json")
     if summary.get("digest") != digest:
         summary = {"device": "", "date": "", "digest": digest,
@@ -38,6 +38,13 @@ def main():
         summary["conformance"] = {key: conformance[key] for key in (
             "passed", "failed", "left_out")}
         summary["conformance"]["not_served"] = len(conformance["not_served"])
+    if random:
+        devices = random["daemon"].get("devices", [])
+        summary["device"] = summary["device"] or "; ".join(
+            d["description"] for d in devices)
+        summary["random"] = {key: random[key] for key in (
+            "seed", "products", "passed", "failed", "kernels", "split",
+            "notes")}
     if bench:
         summary["device"] = bench["device"]
         summary["driver"] = bench["driver"]
@@ -51,7 +58,10 @@ def main():
         summary["latency"] = latency
     text = json.dumps(summary, indent=1)
     (folder / "summary.json").write_text(text + "\n")
+    counts = summary.get("random", {})
     print(f"{summary['device']}: conformance {summary['conformance']}, "
+          f"{counts.get('passed', 0)} random products passed, "
+          f"{counts.get('failed', 0)} failed, "
           f"{len(summary['bench'])} shapes timed")
 
 
