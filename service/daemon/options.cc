@@ -134,6 +134,10 @@ void DeclareProducts(cli::Command& c, Options& o) {
   c.Bytes("--max-tensor-bytes BYTES", o.engine.tensors.max_bytes, {0},
           "Bytes of the resident tensors of each device, with those of uploads "
           "under way; 0: three quarters of the device's memory.");
+  c.Bytes("--max-tensor-bytes-per-connection BYTES",
+          o.engine.tensors.max_bytes_of_one, {0},
+          "Of these, what one connection has created or is uploading; 0: three "
+          "quarters.");
   c.Duration("--tensor-ttl TIME", o.server.limits.tensor_ttl, kSecond,
              {kSecond, absl::Hours(24 * 366 * 10)},
              "Time without use after which a tensor is deleted, unless its "

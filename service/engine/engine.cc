@@ -156,8 +156,9 @@ void Engine::Prepare(jit::Problem problem, int device, RequestContext context,
 
 void Engine::CreateTensor(TensorSpec spec, RequestContext context,
                           Done<std::shared_ptr<Tensor>> done) {
-  auto reservation = ReserveTensor(devices_, *tensors_,
-                                   spec.layout.device_bytes(), spec.device);
+  auto reservation =
+      ReserveTensor(devices_, *tensors_, spec.layout.device_bytes(),
+                    spec.device, context.identity);
   if (!reservation.ok()) return done(reservation.status());
   ServedDevice& served = *devices_[reservation->device];
   Tensor::Identity identity = {.handle = TensorStore::NewHandle(),
@@ -173,11 +174,12 @@ void Engine::CreateTensor(TensorSpec spec, RequestContext context,
 }
 
 absl::StatusOr<std::shared_ptr<TensorUpload>> Engine::BeginUpload(
-    const std::shared_ptr<Tensor>& tensor) {
+    const std::shared_ptr<Tensor>& tensor, const std::string& identity) {
   const int device = tensor->identity().device;
   RETURN_IF_ERROR(device_state(device));
-  ASSIGN_OR_RETURN(QuotaHold quota,
-                   tensors_->Reserve(device, tensor->layout().device_bytes()));
+  ASSIGN_OR_RETURN(
+      QuotaHold quota,
+      tensors_->Reserve(device, tensor->layout().device_bytes(), identity));
   auto upload = std::make_shared<TensorUpload>();
   upload->tensor = tensor;
   upload->device = device;

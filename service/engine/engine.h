@@ -109,10 +109,10 @@ class Engine {
   void CreateTensor(TensorSpec spec, RequestContext context,
                     Done<std::shared_ptr<Tensor>> done);
   // New elements for `tensor`, all of which are to be sent in Uploads, one
-  // after the other, before FinishUpload. RESOURCE_EXHAUSTED when the quota
-  // has no room for them beside the old ones.
+  // after the other, before FinishUpload. They count for `identity`.
+  // RESOURCE_EXHAUSTED when the quota has no room for them beside the old ones.
   absl::StatusOr<std::shared_ptr<TensorUpload>> BeginUpload(
-      const std::shared_ptr<Tensor>& tensor);
+      const std::shared_ptr<Tensor>& tensor, const std::string& identity = "");
   // NOT_FOUND when the tensor is gone. `from` and its pieces live until `done`.
   void Upload(std::shared_ptr<TensorUpload> upload, device::HostMatrix from,
               device::LineRange lines, RequestContext context,

@@ -42,13 +42,15 @@ absl::StatusOr<int> LeastLoaded(const ServedDevices& devices) {
 
 absl::StatusOr<Reservation> ReserveTensor(const ServedDevices& devices,
                                           TensorStore& tensors, int64_t bytes,
-                                          std::optional<int> device) {
+                                          std::optional<int> device,
+                                          const std::string& identity) {
   if (!device) {
-    ASSIGN_OR_RETURN(
-        device, Best(devices, [&](int i) { return tensors.free_bytes(i); }));
+    ASSIGN_OR_RETURN(device, Best(devices, [&](int i) {
+                       return tensors.free_bytes(i, identity);
+                     }));
   }
   RETURN_IF_ERROR(devices[*device]->health.Check());
-  ASSIGN_OR_RETURN(QuotaHold quota, tensors.Reserve(*device, bytes));
+  ASSIGN_OR_RETURN(QuotaHold quota, tensors.Reserve(*device, bytes, identity));
   return Reservation{*device, std::move(quota)};
 }
 

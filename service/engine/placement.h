@@ -29,12 +29,14 @@ struct Reservation {
   QuotaHold quota;
 };
 
-// Room for a tensor of `bytes`: on the device that is asked for, else on the
-// one with the largest part of its quota left. RESOURCE_EXHAUSTED when it does
-// not fit, UNAVAILABLE when the device, or all of them, have failed.
+// Room for a tensor of `bytes` that `identity` creates: on the device that is
+// asked for, else on the one with the largest part of its quota left.
+// RESOURCE_EXHAUSTED when it does not fit, UNAVAILABLE when the device, or all
+// of them, have failed.
 absl::StatusOr<Reservation> ReserveTensor(const ServedDevices& devices,
                                           TensorStore& tensors, int64_t bytes,
-                                          std::optional<int> device);
+                                          std::optional<int> device,
+                                          const std::string& identity);
 
 }  // namespace gemmd::engine
 

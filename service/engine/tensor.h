@@ -18,24 +18,30 @@
 
 namespace gemmd::engine {
 
-// Bytes of a shared limit, given back when destroyed.
+// Bytes of a shared limit, and of one's share of it, given back when destroyed.
 class QuotaHold {
  public:
+  using Counter = std::shared_ptr<std::atomic<int64_t>>;
+
   QuotaHold() = default;
-  QuotaHold(std::shared_ptr<std::atomic<int64_t>> used, int64_t bytes)
-      : used_(std::move(used)), bytes_(bytes) {}
+  // Counted in both; `share` may be null.
+  QuotaHold(Counter used, Counter share, int64_t bytes)
+      : used_(std::move(used)), share_(std::move(share)), bytes_(bytes) {}
   QuotaHold(QuotaHold&& other) noexcept = default;
   QuotaHold& operator=(QuotaHold&& other) noexcept {
     std::swap(used_, other.used_);
+    std::swap(share_, other.share_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
   ~QuotaHold() {
     if (used_ != nullptr) *used_ -= bytes_;
+    if (share_ != nullptr) *share_ -= bytes_;
   }
 
  private:
-  std::shared_ptr<std::atomic<int64_t>> used_;
+  Counter used_;
+  Counter share_;
   int64_t bytes_ = 0;
 };
 

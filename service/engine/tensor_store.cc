@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -22,38 +23,108 @@ absl::Status UnknownTensor(const std::string& handle) {
                    ": never created, deleted, or expired"));
 }
 
+// Of a limit, what one identity may hold.
+int64_t PartOfOne(int64_t limit) { return limit - limit / 4; }
+
+// For so long a refusal presses those who hold room: they find that they are
+// stalled, and who was refused tries again.
+constexpr std::chrono::seconds kContention(10);
+
+// Adds `bytes` to `used` unless that went beyond `limit`. What was used then,
+// else -1.
+int64_t AddWithin(std::atomic<int64_t>& used, int64_t bytes, int64_t limit) {
+  int64_t before = used;
+  do {
+    if (bytes > limit - before) return before;
+  } while (!used.compare_exchange_weak(before, before + bytes));
+  return -1;
+}
+
 }  // namespace
 
 TensorStore::TensorStore(Options options,
                          const std::vector<int64_t>& memory_bytes)
     : max_tensors_(options.max_tensors) {
   for (const int64_t memory : memory_bytes) {
-    quotas_.push_back(
-        {options.max_bytes > 0 ? options.max_bytes : memory / 4 * 3,
-         std::make_shared<std::atomic<int64_t>>(0)});
+    const int64_t all =
+        options.max_bytes > 0 ? options.max_bytes : memory / 4 * 3;
+    quotas_.push_back({all,
+                       options.max_bytes_of_one > 0 ? options.max_bytes_of_one
+                                                    : PartOfOne(all),
+                       std::make_shared<std::atomic<int64_t>>(0)});
   }
 }
 
-absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes) {
-  auto hold = ReserveSpare(device, bytes);
-  if (hold.ok()) return hold;
-  for (const auto& tensor : List()) {
-    if (tensor->identity().device == device) tensor->forms().Clear();
+absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes,
+                                               const std::string& identity) {
+  const QuotaHold::Counter share = ShareOf(device, identity);
+  auto hold = Take(device, bytes, share);
+  if (!hold.ok()) {
+    for (const auto& tensor : List()) {
+      if (tensor->identity().device == device) tensor->forms().Clear();
+    }
+    hold = Take(device, bytes, share);
   }
-  return ReserveSpare(device, bytes);
+  // Who has enough himself presses nobody.
+  const bool modest =
+      share == nullptr || *share + bytes <= quotas_[device].max_bytes_of_one;
+  if (!hold.ok() && modest) refused_ = Clock::now();
+  return hold;
 }
 
 absl::StatusOr<QuotaHold> TensorStore::ReserveSpare(int device, int64_t bytes) {
+  return Take(device, bytes, nullptr);
+}
+
+absl::StatusOr<QuotaHold> TensorStore::Take(int device, int64_t bytes,
+                                            QuotaHold::Counter share) {
   const Quota& quota = quotas_[device];
-  int64_t used = *quota.used_bytes;
-  do {
-    if (bytes > quota.max_bytes - used) {
+  if (share != nullptr) {
+    const int64_t used = AddWithin(*share, bytes, quota.max_bytes_of_one);
+    if (used >= 0) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "a tensor of ", bytes, " bytes does not fit: ", used,
-          " bytes of tensors are resident; the limit is ", quota.max_bytes));
+          "a tensor of ", bytes, " bytes does not fit: this connection has ",
+          used, " bytes of tensors; the limit of one is ",
+          quota.max_bytes_of_one));
     }
-  } while (!quota.used_bytes->compare_exchange_weak(used, used + bytes));
-  return QuotaHold(quota.used_bytes, bytes);
+  }
+  const int64_t used = AddWithin(*quota.used_bytes, bytes, quota.max_bytes);
+  if (used >= 0) {
+    if (share != nullptr) *share -= bytes;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a tensor of ", bytes, " bytes does not fit: ", used,
+        " bytes of tensors are resident; the limit is ", quota.max_bytes));
+  }
+  return QuotaHold(quota.used_bytes, std::move(share), bytes);
+}
+
+QuotaHold::Counter TensorStore::ShareOf(int device,
+                                        const std::string& identity) {
+  if (identity.empty()) return nullptr;
+  std::lock_guard lock(mutex_);
+  if (owned_.size() >= prune_at_) {
+    absl::erase_if(owned_, [](const auto& entry) {
+      return entry.second.tensors == 0 &&
+             std::ranges::all_of(entry.second.used_bytes, [](const auto& used) {
+               return used == nullptr || used.use_count() == 1;
+             });
+    });
+    prune_at_ = std::max<size_t>(64, 2 * owned_.size());
+  }
+  Owned& owned = owned_[identity];
+  owned.used_bytes.resize(quotas_.size());
+  QuotaHold::Counter& share = owned.used_bytes[device];
+  if (share == nullptr) share = std::make_shared<std::atomic<int64_t>>(0);
+  return share;
+}
+
+bool TensorStore::contended() const {
+  return Clock::now() - refused_.load() < kContention;
+}
+
+void TensorStore::Uncount(const std::string& owner) {
+  const auto owned = owned_.find(owner);
+  if (owned != owned_.end()) --owned->second.tensors;
 }
 
 std::string TensorStore::NewHandle() {
@@ -70,6 +141,14 @@ absl::Status TensorStore::Insert(std::shared_ptr<Tensor> tensor) {
         absl::StrCat("there are ", tensors_.size(), " tensors; the limit is ",
                      max_tensors_));
   }
+  const std::string& owner = tensor->identity().owner;
+  const int64_t share = PartOfOne(max_tensors_);
+  if (!owner.empty() && owned_[owner].tensors >= share) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this connection has created ", owned_[owner].tensors,
+                     " tensors; the limit of one is ", share));
+  }
+  ++owned_[owner].tensors;
   tensors_[handle] = std::move(tensor);
   return absl::OkStatus();
 }
@@ -89,6 +168,7 @@ absl::Status TensorStore::Delete(const std::string& handle) {
   const auto found = tensors_.find(handle);
   if (found == tensors_.end()) return UnknownTensor(handle);
   dropped = std::move(found->second);
+  Uncount(dropped->identity().owner);
   tensors_.erase(found);
   return absl::OkStatus();
 }
@@ -99,7 +179,10 @@ void TensorStore::DropIf(Condition condition) {
   std::lock_guard lock(mutex_);
   absl::erase_if(tensors_, [&](const auto& entry) {
     const bool drop = condition(entry.second);
-    if (drop) dropped.push_back(entry.second);
+    if (drop) {
+      dropped.push_back(entry.second);
+      Uncount(entry.second->identity().owner);
+    }
     return drop;
   });
 }
@@ -147,8 +230,18 @@ int64_t TensorStore::max_bytes() const {
   return sum;
 }
 
-int64_t TensorStore::free_bytes(int device) const {
-  return quotas_[device].max_bytes - *quotas_[device].used_bytes;
+int64_t TensorStore::free_bytes(int device, const std::string& identity) const {
+  const Quota& quota = quotas_[device];
+  const int64_t free = quota.max_bytes - *quota.used_bytes;
+  if (identity.empty()) return free;
+  std::lock_guard lock(mutex_);
+  const auto owned = owned_.find(identity);
+  const bool known = owned != owned_.end() &&
+                     static_cast<int>(owned->second.used_bytes.size()) > device;
+  const QuotaHold::Counter share =
+      known ? owned->second.used_bytes[device] : nullptr;
+  const int64_t used = share == nullptr ? 0 : share->load();
+  return std::min(free, quota.max_bytes_of_one - used);
 }
 
 int64_t TensorStore::count() const {

@@ -3,6 +3,7 @@
 #define GEMMD_SERVICE_ENGINE_TENSOR_STORE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -24,15 +25,21 @@ class TensorStore {
     // finished and of deleted tensors that a product still uses. 0: three
     // quarters of the device's memory.
     int64_t max_bytes = 0;
+    // Of these, what one identity has created and is uploading. 0: three
+    // quarters, so that no single one holds all.
+    int64_t max_bytes_of_one = 0;
+    // Three quarters of which one identity may have created.
     int64_t max_tensors = 65536;
   };
 
   // `memory_bytes` of each device.
   TensorStore(Options options, const std::vector<int64_t>& memory_bytes);
 
+  // For `identity`; "" is nobody in particular, whose share is all.
   // RESOURCE_EXHAUSTED with the limit. Makes room by dropping the forms of all
   // tensors of the device, which can be derived again.
-  absl::StatusOr<QuotaHold> Reserve(int device, int64_t bytes);
+  absl::StatusOr<QuotaHold> Reserve(int device, int64_t bytes,
+                                    const std::string& identity = "");
   // For what can be done without: makes no room.
   absl::StatusOr<QuotaHold> ReserveSpare(int device, int64_t bytes);
   // A name that cannot be guessed: 128 random bits, 32 hexadecimal digits.
@@ -53,15 +60,31 @@ class TensorStore {
   // Of all devices together.
   int64_t bytes() const;
   int64_t max_bytes() const;
-  // What is left of the quota of a device.
-  int64_t free_bytes(int device) const;
+  // What is left of the quota of a device for `identity`.
+  int64_t free_bytes(int device, const std::string& identity = "") const;
   int64_t count() const;
+  // Whether somebody has just been refused for want of room: who holds some
+  // without using it is to hurry.
+  bool contended() const;
 
  private:
+  using Clock = std::chrono::steady_clock;  // Nobody sets it.
   struct Quota {
     int64_t max_bytes;
-    std::shared_ptr<std::atomic<int64_t>> used_bytes;
+    int64_t max_bytes_of_one;
+    QuotaHold::Counter used_bytes;
   };
+  struct Owned {
+    int64_t tensors = 0;
+    std::vector<QuotaHold::Counter> used_bytes;  // By device.
+  };
+
+  // What `identity` uses of `device`; null for nobody in particular.
+  QuotaHold::Counter ShareOf(int device, const std::string& identity);
+  absl::StatusOr<QuotaHold> Take(int device, int64_t bytes,
+                                 QuotaHold::Counter share);
+  // After a tensor of `owner` has been dropped.
+  void Uncount(const std::string& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Drops the tensors of which `condition` is true.
   template <typename Condition>
@@ -73,6 +96,11 @@ class TensorStore {
   mutable std::mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<Tensor>> tensors_
       ABSL_GUARDED_BY(mutex_);
+  // By identity; those that have come to own nothing are removed in time.
+  absl::flat_hash_map<std::string, Owned> owned_ ABSL_GUARDED_BY(mutex_);
+  size_t prune_at_ ABSL_GUARDED_BY(mutex_) = 64;
+  std::atomic<Clock::time_point> refused_ =
+      Clock::now() - std::chrono::hours(1);
 };
 
 }  // namespace gemmd::engine

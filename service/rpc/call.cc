@@ -264,7 +264,8 @@ void Call::EndIfStalled() {
   const bool ours = reading ? connection_->unread()
                             : response_bytes_ == 0 && !connection_->untaken();
   const bool pressed =
-      !ours && ((bulk && budget.contended()) || runtime_.crowded());
+      !ours && ((bulk && budget.contended()) || runtime_.crowded() ||
+                (has_tensor_room_ && runtime_.engine.tensors().contended()));
   const absl::Duration patience = pressed
                                       ? runtime_.limits.pressed_stall_timeout
                                       : runtime_.limits.stall_timeout;

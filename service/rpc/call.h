@@ -84,6 +84,10 @@ class Call final : public Sweepable {
   // The last message of a successful call, sent together with its status.
   void Respond(grpc::ByteBuffer message);
 
+  // From now on the call holds room for a tensor's elements: it is not to stall
+  // while others are refused such room.
+  void NoteTensorRoom() { has_tensor_room_ = true; }
+
   // What is to be undone when the answer does not reach the client.
   void IfUndelivered(std::function<void()> undo) { undo_ = std::move(undo); }
   void Undo() {
@@ -227,6 +231,7 @@ class Call final : public Sweepable {
   DoneEvent done_;
   FinishedEvent finished_;
   bool finishing_ = false;
+  bool has_tensor_room_ = false;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
   std::optional<grpc::ByteBuffer> response_;

@@ -47,7 +47,8 @@ absl::StatusOr<Pieces> FindData(const Message& message) {
   }
 }
 
-absl::StatusOr<Upload> ReadHeader(Runtime& runtime, const Message& message) {
+absl::StatusOr<Upload> ReadHeader(Runtime& runtime, Call& call,
+                                  const Message& message) {
   v1::UploadTensorRequest request;
   if (message.size() > 64 << 10 ||
       !request.ParseFromString(Join(message.pieces())) ||
@@ -63,7 +64,10 @@ absl::StatusOr<Upload> ReadHeader(Runtime& runtime, const Message& message) {
   ASSIGN_OR_RETURN(upload.wire, ToWireLayout(request.header().layout(),
                                              upload.layout, "header.layout"));
   RETURN_IF_ERROR(CheckTight(upload.wire, upload.layout, "layout"));
-  ASSIGN_OR_RETURN(upload.elements, runtime.engine.BeginUpload(tensor));
+  ASSIGN_OR_RETURN(
+      upload.elements,
+      runtime.engine.BeginUpload(tensor, call.request_context().identity));
+  call.NoteTensorRoom();
   return upload;
 }
 
@@ -180,7 +184,7 @@ Async<absl::Status> UploadTensor(Runtime& runtime, Call& call) {
   if (!first->has_value()) {
     co_return absl::InvalidArgumentError("the request message is missing");
   }
-  CO_ASSIGN_OR_RETURN(const Upload upload, ReadHeader(runtime, **first));
+  CO_ASSIGN_OR_RETURN(const Upload upload, ReadHeader(runtime, call, **first));
   absl::Status received = co_await Receive(runtime, call, upload);
   if (!received.ok()) co_return received;
   auto finish = CallEngine<std::monostate>(

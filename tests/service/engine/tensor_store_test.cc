@@ -155,6 +155,64 @@ TEST_F(TensorStoreTest, AQuotaIsThreeQuartersOfTheMemoryUnlessSaid) {
   EXPECT_EQ(store.free_bytes(1), 3000);
 }
 
+TEST_F(TensorStoreTest, OneIdentityHoldsItsShareAtMost) {
+  auto mine = store_.Reserve(0, 100, "me");
+  ASSERT_TRUE(mine.ok()) << mine.status();
+  EXPECT_EQ(store_.free_bytes(0, "me"), 50);
+  EXPECT_EQ(store_.free_bytes(0, "you"), 100);
+  EXPECT_EQ(store_.free_bytes(1, "me"), 150);
+  const auto more = store_.Reserve(0, 51, "me");
+  EXPECT_EQ(more.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(more.status().message(),
+            "a tensor of 51 bytes does not fit: this connection has 100 bytes "
+            "of tensors; the limit of one is 150");
+  EXPECT_TRUE(store_.Reserve(1, 150, "me").ok());
+  EXPECT_TRUE(store_.Reserve(0, 100, "you").ok());
+  mine = absl::CancelledError();
+  EXPECT_TRUE(store_.Reserve(0, 150, "me").ok());
+  // What another holds is no share of mine that I could be refused for.
+  const auto all = store_.Reserve(0, 200);
+  EXPECT_EQ(store_.Reserve(0, 150, "me").status().message(),
+            "a tensor of 150 bytes does not fit: 200 bytes of tensors are "
+            "resident; the limit is 200");
+}
+
+TEST_F(TensorStoreTest, OneIdentityCreatesItsPartOfTheNumber) {
+  TensorStore store({.max_bytes = 200, .max_tensors = 4}, {1000});
+  const auto insert = [&](const std::string& owner) {
+    Tensor::Identity identity = {.handle = TensorStore::NewHandle(),
+                                 .owner = owner};
+    const jit::MatrixLayout layout = {jit::DataType::kF32,
+                                      jit::Order::kRowMajor, 1, 1};
+    return store.Insert(std::make_shared<Tensor>(
+        identity,
+        Tensor::Contents{QuotaHold(), lane_->Allocate(layout).value()}));
+  };
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(insert("me").ok());
+  const absl::Status refused = insert("me");
+  EXPECT_EQ(refused.message(),
+            "this connection has created 3 tensors; the limit of one is 3");
+  EXPECT_TRUE(insert("you").ok());
+  ASSERT_TRUE(store.Delete(store.ListOf("me")[0]->identity().handle).ok());
+  EXPECT_TRUE(insert("me").ok());
+}
+
+TEST_F(TensorStoreTest, WhoIsRefusedWhatOthersHoldPressesThem) {
+  const auto mine = store_.Reserve(0, 150, "me");
+  EXPECT_FALSE(store_.Reserve(0, 1, "me").ok());
+  EXPECT_FALSE(store_.contended());
+  EXPECT_FALSE(store_.Reserve(0, 51, "you").ok());
+  EXPECT_TRUE(store_.contended());
+}
+
+TEST_F(TensorStoreTest, ManyIdentitiesLeaveNothingBehind) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::string identity = std::to_string(i);
+    ASSERT_TRUE(store_.Reserve(0, 100, identity).ok()) << i;
+  }
+  EXPECT_EQ(store_.bytes(), 0);
+}
+
 TEST_F(TensorStoreTest, ListsToACreatorWhatIsHis) {
   const auto mine = Make({.owner = "me"});
   const auto yours = Make({.owner = "you"});
