@@ -72,10 +72,14 @@ class Connection final : public Traffic {
   // Ends the connection, with all its calls.
   void Cut();
 
+  // Frames that bring nothing and may come at once.
+  static constexpr int64_t kMostIdleFrames = 10'000;
   void Look(absl::Span<const char> bytes) override;
 
  private:
   void Overrun() override;
+  // False when too many frames have come that bring nothing.
+  bool Afford(const FrameCounter::Frames& frames);
   // What may be there without being held.
   int64_t FreeBytes() const;
   // What is there and neither announced nor free.
@@ -99,8 +103,12 @@ class Connection final : public Traffic {
   std::atomic<int64_t> last_change_ns_;
   std::atomic<bool> overrun_ = false;
 
-  FrameCounter frames_;  // Of the thread that reads, as
-  int64_t emptied_ = 0;  // how often no call waited when it last looked.
+  // Of the thread that reads.
+  FrameCounter frames_;
+  int64_t emptied_ = 0;  // How often no call waited when it last looked.
+  int64_t idle_frames_ = kMostIdleFrames;  // That may still come.
+  int64_t looked_ns_;
+  int64_t looked_bytes_ = 0;
 
   std::mutex mutex_;
   int64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -6,12 +6,16 @@
 namespace gemmd::rpc {
 namespace {
 
-constexpr uint8_t kHeaders = 1;
+enum Type : uint8_t { kData = 0, kHeaders = 1, kContinuation = 9 };
+
+// gRPC takes 8 KiB of headers, in frames of up to 16 KiB.
+constexpr int64_t kMaxHeadersBytes = 64 << 10;
+constexpr int64_t kMaxContinuations = 32;
 
 }  // namespace
 
-int64_t FrameCounter::Count(absl::Span<const char> bytes) {
-  int64_t begun = 0;
+FrameCounter::Frames FrameCounter::Count(absl::Span<const char> bytes) {
+  Frames frames;
   while (!bytes.empty()) {
     const auto left = static_cast<int64_t>(bytes.size());
     if (skip_bytes_ > 0) {
@@ -24,20 +28,30 @@ int64_t FrameCounter::Count(absl::Span<const char> bytes) {
     std::memcpy(header_ + header_bytes_, bytes.data(), taken);
     header_bytes_ += taken;
     bytes.remove_prefix(taken);
-    if (header_bytes_ == kHeaderBytes && EndHeader()) ++begun;
+    if (header_bytes_ == kHeaderBytes) EndHeader(frames);
   }
-  return begun;
+  return frames;
 }
 
-bool FrameCounter::EndHeader() {
+void FrameCounter::EndHeader(Frames& frames) {
   header_bytes_ = 0;
   skip_bytes_ = header_[0] << 16 | header_[1] << 8 | header_[2];
   const uint8_t type = header_[3];
   const uint32_t stream = (header_[5] & 0x7fu) << 24 | header_[6] << 16 |
                           header_[7] << 8 | header_[8];
-  if (type != kHeaders || stream <= last_stream_) return false;  // Trailers.
-  last_stream_ = stream;
-  return true;
+  if (type == kHeaders || type == kContinuation) {
+    if (type == kHeaders) headers_bytes_ = headers_frames_ = 0;
+    headers_bytes_ += skip_bytes_;
+    headers_frames_ += type == kContinuation;
+    endless_headers_ |= headers_bytes_ > kMaxHeadersBytes ||
+                        headers_frames_ > kMaxContinuations;
+  }
+  if (type == kHeaders && stream > last_stream_) {
+    last_stream_ = stream;
+    ++frames.calls;
+  } else if (type != kContinuation && (type != kData || skip_bytes_ == 0)) {
+    ++frames.idle;  // Trailers too.
+  }
 }
 
 }  // namespace gemmd::rpc

@@ -115,6 +115,57 @@ TEST_F(ConnectionTest, OneThatBeginsTooManyCallsIsNotListenedTo) {
   EXPECT_TRUE(connection_->deaf());
 }
 
+// Work that flow control does not slow down.
+TEST_F(ConnectionTest, OneThatSendsNothingButFramesIsNotListenedTo) {
+  connection_->Look(absl::string_view("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+  const char ping[] = {0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
+  for (int i = 0; i < Connection::kMostIdleFrames; ++i) connection_->Look(ping);
+  EXPECT_FALSE(connection_->deaf());
+  // A thousand a second are allowed, and this takes less than a minute.
+  for (int i = 0; i < 60'000 && !connection_->deaf(); ++i) {
+    connection_->Look(ping);
+  }
+  EXPECT_TRUE(connection_->deaf());
+}
+
+TEST_F(ConnectionTest, CallsAndBytesBringFramesWithThem) {
+  connection_->Look(absl::string_view("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+  const char window[] = {0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  for (int i = 0; i < 200'000; ++i) {
+    connection_->Look(window);
+    connection_->Sent(1024);
+  }
+  EXPECT_FALSE(connection_->deaf());
+  for (int i = 0; i < 20'000; ++i) {
+    const int stream = 2 * i + 1;
+    const char headers[] = {0,
+                            0,
+                            0,
+                            1,
+                            4,
+                            0,
+                            static_cast<char>(stream >> 16),
+                            static_cast<char>(stream >> 8),
+                            static_cast<char>(stream)};
+    connection_->Look(headers);
+    connection_->OpenCall();
+    connection_->CloseCall();
+    for (int j = 0; j < 16; ++j) connection_->Look(window);
+  }
+  EXPECT_FALSE(connection_->deaf());
+}
+
+TEST_F(ConnectionTest, OneWhoseHeadersDoNotEndIsNotListenedTo) {
+  connection_->Look(absl::string_view("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+  const char headers[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 'y'};
+  const char more[] = {0, 0, 1, 9, 0, 0, 0, 0, 1, 'y'};
+  connection_->Look(headers);
+  for (int i = 0; i < 32; ++i) connection_->Look(more);
+  EXPECT_FALSE(connection_->deaf());
+  connection_->Look(more);
+  EXPECT_TRUE(connection_->deaf());
+}
+
 TEST_F(ConnectionTest, OneThatIsCutIsNotListenedTo) {
   connection_->Cut();
   EXPECT_TRUE(connection_->deaf());

@@ -9,6 +9,7 @@ namespace {
 
 constexpr char kData = 0;
 constexpr char kHeaders = 1;
+constexpr char kContinuation = 9;
 
 std::string Frame(char type, char stream, const std::string& payload) {
   const std::string header = {0,
@@ -31,20 +32,24 @@ const std::string& Preface() {
 
 TEST(FrameCounterTest, CountsStreamsAndNotTheirTrailers) {
   FrameCounter counter;
-  EXPECT_EQ(counter.Count(Preface()), 0);
-  EXPECT_EQ(counter.Count(Frame(4, 0, "")), 0);  // Settings.
-  EXPECT_EQ(counter.Count(Frame(kHeaders, 1, "name") +
-                          Frame(kData, 1, "bytes") + Frame(kHeaders, 3, "")),
+  EXPECT_EQ(counter.Count(Preface()).calls, 0);
+  EXPECT_EQ(counter.Count(Frame(4, 0, "")).calls, 0);  // Settings.
+  EXPECT_EQ(counter
+                .Count(Frame(kHeaders, 1, "name") + Frame(kData, 1, "bytes") +
+                       Frame(kHeaders, 3, ""))
+                .calls,
             2);
-  EXPECT_EQ(counter.Count(Frame(kHeaders, 1, "trailer")), 0);
-  EXPECT_EQ(counter.Count(Frame(kHeaders, 5, "")), 1);
+  EXPECT_EQ(counter.Count(Frame(kHeaders, 1, "trailer")).calls, 0);
+  EXPECT_EQ(counter.Count(Frame(kHeaders, 5, "")).calls, 1);
 }
 
 TEST(FrameCounterTest, WhatAFrameHoldsIsNoFrame) {
   FrameCounter counter;
   counter.Count(Preface());
-  EXPECT_EQ(counter.Count(Frame(
-                kData, 1, Frame(kHeaders, 3, "") + std::string(300, '\1'))),
+  EXPECT_EQ(counter
+                .Count(Frame(kData, 1,
+                             Frame(kHeaders, 3, "") + std::string(300, '\1')))
+                .calls,
             0);
 }
 
@@ -54,9 +59,44 @@ TEST(FrameCounterTest, FramesMayArriveByteByByte) {
   for (const char byte : Preface() + Frame(kHeaders, 1, "name") +
                              Frame(kData, 1, "bytes") +
                              Frame(kHeaders, 3, "")) {
-    begun += counter.Count({&byte, 1});
+    begun += counter.Count({&byte, 1}).calls;
   }
   EXPECT_EQ(begun, 2);
+}
+
+TEST(FrameCounterTest, WhatBringsNeitherCallNorBytesIsIdle) {
+  FrameCounter counter;
+  counter.Count(Preface());
+  const std::string call = Frame(kHeaders, 1, "name");
+  EXPECT_EQ(counter.Count(call + Frame(kData, 1, "b")).idle, 0);
+  EXPECT_EQ(counter.Count(Frame(kData, 1, "")).idle, 1);
+  for (const char type : {2, 3, 4, 6, 7, 8, 0x42}) {
+    EXPECT_EQ(counter.Count(Frame(type, 1, "12345678")).idle, 1) << int{type};
+  }
+  EXPECT_EQ(counter.Count(Frame(kHeaders, 1, "trailer")).idle, 1);
+}
+
+TEST(FrameCounterTest, HeadersEnd) {
+  for (const size_t bytes : {1, 16384}) {
+    FrameCounter counter;
+    counter.Count(Preface());
+    const std::string more = Frame(kContinuation, 1, std::string(bytes, 'y'));
+    int frames = 0;
+    counter.Count(Frame(kHeaders, 1, "name"));
+    while (frames < 100 && !counter.endless_headers()) {
+      counter.Count(more);
+      ++frames;
+    }
+    EXPECT_EQ(frames, bytes == 1 ? 33 : 4);
+  }
+  // Those of many calls do not add up.
+  FrameCounter counter;
+  counter.Count(Preface());
+  for (char i = 0; i < 100; ++i) {
+    counter.Count(Frame(kHeaders, 1, std::string(8192, 'y')) +
+                  Frame(kContinuation, 1, "y"));
+  }
+  EXPECT_FALSE(counter.endless_headers());
 }
 
 }  // namespace
