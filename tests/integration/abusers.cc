@@ -181,12 +181,40 @@ void StormResets(const std::string& address, const std::atomic<bool>& stop) {
   }
 }
 
+void FloodFrames(const std::string& address, const std::atomic<bool>& stop) {
+  constexpr uint8_t kEmptyData = 0, kHeaders = 1, kPriority = 2, kPing = 6,
+                    kWindow = 8, kContinuation = 9;
+  constexpr size_t kBytes = 256 << 10;
+  const std::string floods[] = {
+      Repeated(RawHttp2::FrameOf(kWindow, 0, 0, std::string("\0\0\0\1", 4)),
+               kBytes),
+      Repeated(RawHttp2::FrameOf(kEmptyData, 0, 1, ""), kBytes),
+      Repeated(RawHttp2::FrameOf(kPriority, 0, 1, std::string(5, '\1')),
+               kBytes),
+      Repeated(RawHttp2::FrameOf(kPing, 0, 0, "12345678"), kBytes),
+      // A name of one letter, whose value would be of megabytes.
+      RawHttp2::FrameOf(kHeaders, 0, 3,
+                        std::string("\0\1a\x7f\xff\xff\xff\x7f", 8)) +
+          Repeated(RawHttp2::FrameOf(kContinuation, 0, 3, "y"), kBytes),
+  };
+  while (!stop) {
+    for (const std::string& flood : floods) {
+      RawHttp2 client(address);
+      client.Open(kMatmul);
+      for (int i = 0; !stop && client.alive() && i < 100; ++i) {
+        client.Write(flood);
+      }
+      client.Read(absl::Milliseconds(20));
+    }
+  }
+}
+
 const std::vector<NamedAbuse>& AllAbuses() {
   static const auto& abuses = *new std::vector<NamedAbuse>{
       {"never_read", NeverRead},     {"keep_silent", KeepSilent},
       {"send_half", SendHalf},       {"send_bombs", SendBombs},
       {"flood", FloodConnections},   {"stall_uploads", StallUploads},
-      {"storm_resets", StormResets},
+      {"storm_resets", StormResets}, {"flood_frames", FloodFrames},
   };
   return abuses;
 }

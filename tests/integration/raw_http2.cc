@@ -126,14 +126,19 @@ void RawHttp2::Write(std::string_view bytes) {
   }
 }
 
-void RawHttp2::Frame(uint8_t type, uint8_t flags, uint32_t stream,
-                     std::string_view payload) {
+std::string RawHttp2::FrameOf(uint8_t type, uint8_t flags, uint32_t stream,
+                              std::string_view payload) {
   std::string frame = Big32(static_cast<uint32_t>(payload.size())).substr(1);
   frame += static_cast<char>(type);
   frame += static_cast<char>(flags);
   frame += Big32(stream);
   frame.append(payload);
-  Write(frame);
+  return frame;
+}
+
+void RawHttp2::Frame(uint8_t type, uint8_t flags, uint32_t stream,
+                     std::string_view payload) {
+  Write(FrameOf(type, flags, stream, payload));
 }
 
 bool RawHttp2::Fill(char* to, size_t size, absl::Duration patience) {

@@ -33,6 +33,11 @@ class RawHttp2 {
   // The prefix of a gRPC message of `size` bytes, of which none need follow.
   void SendPrefix(uint32_t stream, uint32_t size);
   void Reset(uint32_t stream);
+  // The bytes of a frame, as they are.
+  static std::string FrameOf(uint8_t type, uint8_t flags, uint32_t stream,
+                             std::string_view payload);
+  // Sends bytes that are no message, such as frames.
+  void Write(std::string_view bytes);
   // Takes what the daemon sends for `time`, or until it closes the connection;
   // answers nothing that gives it more room to send.
   void Read(absl::Duration time);
@@ -41,7 +46,6 @@ class RawHttp2 {
   int64_t ended() const { return ended_; }
 
  private:
-  void Write(std::string_view bytes);
   void Frame(uint8_t type, uint8_t flags, uint32_t stream,
              std::string_view payload);
   // Reads and handles one frame; false when none came in time.
