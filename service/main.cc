@@ -15,6 +15,7 @@
 #include "clients/cli/command_line.h"
 #include "jit/base/status.h"
 #include "jit/cache/kernel_cache.h"
+#include "jit/cache/tuning_table.h"
 #include "jit/compile/compile_worker.h"
 #include "jit/compile/confine.h"
 #include "jit/compile/nvrtc_compiler.h"
@@ -148,6 +149,10 @@ absl::Status Serve(daemon::Options& options) {
                "No kernel can run: --require-complete compiles none, and the "
                "cache is empty.");
   }
+  jit::TuningTable tuning(
+      {.directory = options.cache.directory, .layers = options.cache.layers},
+      templates.Digest());
+  engine_options.kernels.tuning = &tuning;
   ASSIGN_OR_RETURN(
       const auto engine,
       engine::Engine::Create(engine_options, std::move(devices.devices), *cache,

@@ -1,6 +1,5 @@
 #include "jit/plan/tuning_record.h"
 
-#include <bit>
 #include <limits>
 #include <utility>
 
@@ -14,7 +13,7 @@
 namespace gemmd::jit {
 namespace {
 
-constexpr FrameKind kKind = {.magic = "GEMMDTUN", .format = 1};
+constexpr FrameKind kKind = {.magic = "GEMMDTUN", .format = 2};
 
 // Numbers are forever: a retired one is never given to another field.
 enum Tag : uint32_t {
@@ -27,16 +26,9 @@ enum Tag : uint32_t {
   kRasterGroup = 7,
   kNanoseconds = 8,
   kProvenance = 9,
+  kPredictedNanoseconds = 10,
+  kGeneration = 11,
 };
-
-// The least of 4, 5, 6, 7 times a power of two that is not below `value`;
-// values up to 8 are kept.
-int64_t RoundUp(int64_t value) {
-  if (value <= 8) return value;
-  const int64_t step = static_cast<int64_t>(
-      std::bit_floor(static_cast<uint64_t>(value - 1)) / 4);
-  return (value + step - 1) / step * step;
-}
 
 absl::Status GetString(const Record& record, Tag tag, std::string& to) {
   ASSIGN_OR_RETURN(const absl::string_view value, record.Get(tag));
@@ -44,9 +36,9 @@ absl::Status GetString(const Record& record, Tag tag, std::string& to) {
   return absl::OkStatus();
 }
 
-absl::Status GetPositive(const Record& record, Tag tag, int& to) {
+absl::Status GetInt(const Record& record, Tag tag, int least, int& to) {
   ASSIGN_OR_RETURN(const int64_t value, record.GetInt(tag));
-  if (value < 1 || value > std::numeric_limits<int>::max()) {
+  if (value < least || value > std::numeric_limits<int>::max()) {
     return absl::DataLossError(
         absl::StrCat("field of tag ", tag, " is out of range"));
   }
@@ -57,29 +49,24 @@ absl::Status GetPositive(const Record& record, Tag tag, int& to) {
 }  // namespace
 
 std::string ProblemClass(const Problem& problem) {
-  Problem largest = problem;
-  largest.m = RoundUp(problem.m);
-  largest.n = RoundUp(problem.n);
-  largest.k = RoundUp(problem.k);
-  largest.alpha = 1;
-  largest.beta = problem.reads_c() ? 1 : 0;
-  return ProblemLine(largest);
+  Problem member = problem;
+  if (!problem.reads_ab()) {
+    member.alpha = 0;
+  } else if (problem.alpha != 1) {
+    member.alpha = 2;
+  }
+  member.beta = problem.reads_c() ? 1 : 0;
+  return ProblemLine(member);
 }
 
 std::string TuningKey(absl::string_view problem_class, absl::string_view device,
                       absl::string_view template_digest) {
   Sha256 sha256;
-  sha256.UpdateField("gemmd tuning 1");
+  sha256.UpdateField("gemmd tuning 2");
   sha256.UpdateField(problem_class);
   sha256.UpdateField(device);
   sha256.UpdateField(template_digest);
   return sha256.Hex();
-}
-
-bool Matches(const TuningRecord& record, const Plan& plan) {
-  return record.exchanged == plan.exchanged && record.splits == plan.splits &&
-         record.raster_group == plan.raster_group &&
-         record.kernel == KernelName(plan.family, plan.config);
 }
 
 std::string EncodeTuningRecord(const TuningRecord& record) {
@@ -93,6 +80,8 @@ std::string EncodeTuningRecord(const TuningRecord& record) {
   writer.AddInt(kRasterGroup, record.raster_group);
   writer.AddInt(kNanoseconds, record.nanoseconds);
   writer.Add(kProvenance, record.provenance);
+  writer.AddInt(kPredictedNanoseconds, record.predicted_nanoseconds);
+  writer.AddInt(kGeneration, record.generation);
   return Frame(kKind, std::move(writer).Release());
 }
 
@@ -106,10 +95,13 @@ absl::StatusOr<TuningRecord> DecodeTuningRecord(absl::string_view bytes) {
   RETURN_IF_ERROR(GetString(fields, kKernel, record.kernel));
   ASSIGN_OR_RETURN(const int64_t exchanged, fields.GetInt(kExchanged));
   record.exchanged = exchanged != 0;
-  RETURN_IF_ERROR(GetPositive(fields, kSplits, record.splits));
-  RETURN_IF_ERROR(GetPositive(fields, kRasterGroup, record.raster_group));
+  RETURN_IF_ERROR(GetInt(fields, kSplits, 1, record.splits));
+  RETURN_IF_ERROR(GetInt(fields, kRasterGroup, 1, record.raster_group));
   ASSIGN_OR_RETURN(record.nanoseconds, fields.GetInt(kNanoseconds));
   RETURN_IF_ERROR(GetString(fields, kProvenance, record.provenance));
+  ASSIGN_OR_RETURN(record.predicted_nanoseconds,
+                   fields.GetInt(kPredictedNanoseconds));
+  RETURN_IF_ERROR(GetInt(fields, kGeneration, 0, record.generation));
   return record;
 }
 

@@ -1,9 +1,14 @@
-// What a tuner measured: the best way to run a class of problems on a device.
+// What a tuner measured: the best way to run a problem on a device.
 //
-// A record holds for the problems of one class (equal but for m, n and k, and
-// those within an eighth or so of each other), one device product and one
-// digest of the templates: with other templates the same config is another
-// kernel, so changing them retires every record.
+// A record holds for one class of problems (equal but for the values of alpha
+// and beta), one device product and one digest of the templates: with other
+// templates the same config is another kernel, so changing them retires every
+// record.
+//
+// The bits of a product depend on nothing of its plan but the parts of k that
+// it is summed in, Plan::splits: kernels with equal splits, in either
+// orientation, give the same. A record keeps the splits that its problem had
+// before, unless a new generation was asked for.
 #ifndef GEMMD_JIT_PLAN_TUNING_RECORD_H_
 #define GEMMD_JIT_PLAN_TUNING_RECORD_H_
 
@@ -21,28 +26,28 @@ struct TuningRecord {
   std::string problem_class;    // ProblemClass().
   std::string device;           // "NVIDIA H100 80GB HBM3".
   std::string template_digest;  // TemplateLibrary::Digest().
-  // Of the plan: enough to find it among those of RankPlans.
+  // Of the plan: what jit/plan/tuned_plan.h makes it again from.
   std::string kernel;  // KernelName().
   bool exchanged = false;
   int splits = 1;
   int raster_group = 1;
-  int64_t nanoseconds = 0;  // Of one launch, median.
-  std::string provenance;   // Which program measured: "gemmd 0.1.0".
+  int64_t nanoseconds = 0;            // Of one product, median.
+  int64_t predicted_nanoseconds = 0;  // By the cost model.
+  // How often the splits of this problem have been changed; those that the
+  // planner chooses are generation 0.
+  int generation = 0;
+  std::string provenance;  // Which program measured: "gemmd 0.1.0".
 
   friend bool operator==(const TuningRecord&, const TuningRecord&) = default;
 };
 
-// The class of `problem` as the line (jit/problem/problem_line.h) of its
-// largest member: m, n and k rounded up to four steps per power of two, alpha
-// 1, beta 0 or 1.
+// The class of `problem` as a line (jit/problem/problem_line.h) of its own:
+// with an alpha of 0, 1, or 2 for all others, and a beta of 0 or 1.
 std::string ProblemClass(const Problem& problem);
 
 // Name of the file of a record, 64 hexadecimal digits.
 std::string TuningKey(absl::string_view problem_class, absl::string_view device,
                       absl::string_view template_digest);
-
-// Whether `plan` is the one that `record` found best.
-bool Matches(const TuningRecord& record, const Plan& plan);
 
 std::string EncodeTuningRecord(const TuningRecord& record);
 // DATA_LOSS says what is wrong; any bytes may be given.

@@ -19,7 +19,8 @@ constexpr size_t kMaxAbsent = 16384;
 
 absl::StatusOr<KernelTable::Fallen> KernelTable::FallBack(
     const jit::Problem& problem) {
-  ASSIGN_OR_RETURN(const jit::Plan best, BestPlan(problem));
+  ASSIGN_OR_RETURN(const Best chosen, BestPlan(problem));
+  const jit::Plan& best = chosen.plan;
   int64_t generation;
   {
     std::lock_guard lock(mutex_);
@@ -38,7 +39,8 @@ absl::StatusOr<KernelTable::Fallen> KernelTable::FallBack(
                              {.slot = slot,
                               .substitute = true,
                               .generation = generation,
-                              .ask_again = absl::Now() + kLookAgain});
+                              .ask_again = absl::Now() + kLookAgain,
+                              .tuned = chosen.tuned});
   return fallen;
 }
 

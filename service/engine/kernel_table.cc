@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "jit/plan/planner.h"
+#include "jit/plan/tuned_plan.h"
 #include "service/device/lost.h"
 
 namespace gemmd::engine {
@@ -68,7 +69,8 @@ std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
   std::lock_guard lock(mutex_);
   const auto found = plans_.find(shape);
   if (found == plans_.end()) return nullptr;
-  const Known& known = found->second;
+  Known& known = found->second;
+  ++known.finds;
   if (known.substitute &&
       (known.generation != generation_ || absl::Now() >= known.ask_again)) {
     return nullptr;
@@ -85,14 +87,15 @@ std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
 
 absl::StatusOr<KernelTable::Choice> KernelTable::Choose(
     const jit::Problem& problem) {
-  ASSIGN_OR_RETURN(jit::Plan best, BestPlan(problem));
+  ASSIGN_OR_RETURN(Best chosen, BestPlan(problem));
+  jit::Plan& best = chosen.plan;
   Choice choice;
   int64_t generation;
   {
     std::lock_guard lock(mutex_);
     if (Slot* slot = FindSlot(best.family, best.config)) {
-      choice.prepared =
-          Remember(problem, {std::move(best), slot->kernel}, {.slot = slot});
+      choice.prepared = Remember(problem, {std::move(best), slot->kernel},
+                                 {.slot = slot, .tuned = chosen.tuned});
       return choice;
     }
     generation = generation_;
@@ -107,20 +110,34 @@ absl::StatusOr<KernelTable::Choice> KernelTable::Choose(
                                {.slot = slot,
                                 .substitute = true,
                                 .generation = generation,
-                                .ask_again = absl::Now() + kAskAgain});
+                                .ask_again = absl::Now() + kAskAgain,
+                                .tuned = chosen.tuned});
   }
   return choice;
 }
 
-absl::StatusOr<jit::Plan> KernelTable::BestPlan(
+absl::StatusOr<KernelTable::Best> KernelTable::BestPlan(
     const jit::Problem& problem) const {
-  const jit::DeviceProperties& device = device_.description().properties;
-  jit::Plan best = jit::ChoosePlan(problem, device);
-  const absl::Status refusal = RefusalOf(best);
-  if (refusal.ok()) return best;
-  for (jit::Plan& plan : jit::RankPlans(problem, device, kMaxCandidates)) {
-    if (RefusalOf(plan).ok()) return std::move(plan);
+  const device::Description& device = device_.description();
+  std::optional<jit::TuningRecord> record;
+  if (options_.tuning != nullptr) {
+    record = options_.tuning->Find(problem, device.product);
   }
+  std::optional<jit::Plan> best;
+  if (record) best = jit::TunedPlan(*record, problem, device.properties);
+  const bool forgotten = record && !best;
+  if (!best) best = jit::ChoosePlan(problem, device.properties);
+  const int splits = record ? record->splits : best->splits;
+  const absl::Status refusal = RefusalOf(*best);
+  // What the record named is not made any more: as good as refused.
+  if (refusal.ok() && !(forgotten && best->splits != splits)) {
+    return Best{*std::move(best), record.has_value()};
+  }
+  for (jit::Plan& plan :
+       jit::PlansInstead(problem, device.properties, splits, kMaxCandidates)) {
+    if (RefusalOf(plan).ok()) return Best{std::move(plan), record.has_value()};
+  }
+  if (refusal.ok()) return Best{*std::move(best), record.has_value()};
   return absl::Status(refusal.code(),
                       absl::StrCat(refusal.message(), " (needed for ",
                                    jit::DebugString(problem), ")"));
@@ -165,6 +182,7 @@ std::shared_ptr<const Prepared> KernelTable::Remember(
   Known& entry = plans_[shape];
   if (entry.slot == nullptr && options_.new_shape) options_.new_shape(problem);
   if (entry.slot != nullptr) entry.slot->shapes.erase(shape);
+  known.finds = entry.finds;
   known.slot->shapes.insert(shape);
   entry = std::move(known);
   return entry.prepared;
@@ -173,12 +191,27 @@ std::shared_ptr<const Prepared> KernelTable::Remember(
 absl::StatusOr<KernelTable::Loaded> KernelTable::Load(const jit::Plan& plan,
                                                       Reach reach,
                                                       absl::Time deadline) {
+  ASSIGN_OR_RETURN(Loaded loaded, LoadAside(plan, reach, deadline));
+  if (loaded.source != KernelSource::kLoaded) {
+    loaded.kernel = Insert(std::move(loaded.kernel));
+  }
+  return loaded;
+}
+
+absl::StatusOr<KernelTable::Loaded> KernelTable::LoadAside(
+    const jit::Plan& plan, Reach reach, absl::Time deadline) {
   {
     std::lock_guard lock(mutex_);
     if (Slot* slot = FindSlot(plan.family, plan.config)) {
       return Loaded{slot->kernel, KernelSource::kLoaded};
     }
   }
+  return Obtain(plan, reach, deadline);
+}
+
+absl::StatusOr<KernelTable::Loaded> KernelTable::Obtain(const jit::Plan& plan,
+                                                        Reach reach,
+                                                        absl::Time deadline) {
   ASSIGN_OR_RETURN(const jit::Instance instance,
                    jit::MakeInstance(templates_, plan.family, plan.config));
   // A cubin that the device refuses is put aside and made anew, once: what
@@ -190,9 +223,9 @@ absl::StatusOr<KernelTable::Loaded> KernelTable::Load(const jit::Plan& plan,
     if (!cached.ok()) return cached.status();
     auto kernel = device_.Load(*cached->kernel, plan);
     if (kernel.ok()) {
-      return Loaded{Insert(std::make_shared<LoadedKernel>(LoadedKernel{
+      return Loaded{std::make_shared<LoadedKernel>(LoadedKernel{
                         plan.family, plan.config, cached->kernel->key,
-                        cached->kernel->name, *std::move(kernel)})),
+                        cached->kernel->name, *std::move(kernel)}),
                     FromCache(cached->source)};
     }
     if (device::IsLost(kernel.status()) && options_.health != nullptr) {
@@ -280,6 +313,43 @@ void KernelTable::Evict(const std::string& key) {
     if (slot->kernel->key == key) names.push_back(name);
   }
   for (const std::string& name : names) Drop(name, dropped);
+}
+
+void KernelTable::Replan(const jit::Problem& problem) {
+  const Shape shape(problem);
+  std::lock_guard lock(mutex_);
+  const auto found = plans_.find(shape);
+  if (found == plans_.end()) return;
+  found->second.slot->shapes.erase(shape);
+  plans_.erase(found);
+}
+
+std::vector<KernelTable::Hot> KernelTable::Hottest(size_t count,
+                                                   int64_t least_finds) const {
+  std::vector<Hot> hot;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [shape, known] : plans_) {
+      if (known.tuned || known.finds < least_finds) continue;
+      hot.push_back({shape.problem(), known.finds,
+                     static_cast<double>(known.finds) *
+                         known.prepared->plan.predicted_us});
+    }
+  }
+  const auto hotter = [](const Hot& a, const Hot& b) {
+    return a.predicted_us > b.predicted_us;
+  };
+  count = std::min(count, hot.size());
+  std::partial_sort(hot.begin(), hot.begin() + static_cast<ptrdiff_t>(count),
+                    hot.end(), hotter);
+  hot.resize(count);
+  return hot;
+}
+
+void KernelTable::Cool(const jit::Problem& problem) {
+  std::lock_guard lock(mutex_);
+  const auto found = plans_.find(Shape(problem));
+  if (found != plans_.end()) found->second.finds = 0;
 }
 
 std::vector<std::string> KernelTable::LoadedKeys() const {

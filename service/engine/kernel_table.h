@@ -4,7 +4,11 @@
 // Choose plans (tens of microseconds): with the shape's own kernel when that is
 // loaded, or with a substitute, another kernel of the family that gives the
 // same bits, more slowly. Load gets a kernel from the cache or the compiler;
-// one that compiler or device refuse gives way to the next best.
+// one that compiler or device refuse gives way to the next best, of those that
+// sum k in the same parts if there are any.
+//
+// What a tuner found best for a problem (jit/cache/tuning_table.h) goes before
+// what the planner would choose.
 //
 // Bounded: the kernel that was used least recently makes room for another, and
 // is unloaded once no product uses it. Thread-safe.
@@ -26,6 +30,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "jit/cache/kernel_cache.h"
+#include "jit/cache/tuning_table.h"
 #include "jit/plan/plan.h"
 #include "jit/problem/problem.h"
 #include "jit/source/instance.h"
@@ -64,6 +69,8 @@ class KernelTable {
     // Told quickly of each problem of a shape that the table did not know; may
     // be null.
     NewShape new_shape;
+    // What tuners found out, looked up for each new shape; may be null.
+    const jit::TuningTable* tuning = nullptr;
     // Where forms that are kept take their bytes from; without it, none are.
     Forms::Reserve reserve_form;
   };
@@ -123,6 +130,27 @@ class KernelTable {
   // split. Reads disks.
   absl::StatusOr<Fallen> FallBack(const jit::Problem& problem);
 
+  // As Load, but a kernel that was not loaded before is not kept: it makes none
+  // that requests use give way.
+  absl::StatusOr<Loaded> LoadAside(const jit::Plan& plan, Reach reach,
+                                   absl::Time deadline);
+
+  // Forgets how `problem` runs, so that it is planned anew. Requests that have
+  // the old plan run with it.
+  void Replan(const jit::Problem& problem);
+
+  // A shape that was found often, but that no tuner has looked at.
+  struct Hot {
+    jit::Problem problem;  // Of that shape.
+    int64_t finds = 0;
+    double predicted_us = 0;  // Of all of them together.
+  };
+  // The `count` of most predicted time, first, that were found `least_finds`
+  // times.
+  std::vector<Hot> Hottest(size_t count, int64_t least_finds) const;
+  // Counts the finds of `problem` from 0 again.
+  void Cool(const jit::Problem& problem);
+
   // Forgets the kernel; products that use it finish.
   void Evict(const std::string& key);
 
@@ -149,13 +177,22 @@ class KernelTable {
     bool substitute = false;
     int64_t generation = 0;
     absl::Time ask_again;
+    bool tuned = false;  // There is a record.
+    int64_t finds = 0;
+  };
+  struct Best {
+    jit::Plan plan;
+    bool tuned = false;
   };
   struct Refusal {
     absl::Status why;
     absl::Time until;
   };
 
-  absl::StatusOr<jit::Plan> BestPlan(const jit::Problem& problem) const;
+  absl::StatusOr<Best> BestPlan(const jit::Problem& problem) const;
+  // From the cache or the compiler onto the device.
+  absl::StatusOr<Loaded> Obtain(const jit::Plan& plan, Reach reach,
+                                absl::Time deadline);
   absl::Status RefusalOf(const jit::Plan& plan) const;
   absl::Status Refuse(const jit::Plan& plan, absl::Status why);
   // A loaded kernel that can run `problem` in less than `excess_cycles` more

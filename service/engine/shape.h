@@ -29,6 +29,9 @@ class Shape {
     problem_.beta = problem.reads_c() ? 1.0f : 0.0f;
   }
 
+  // One of that shape.
+  const jit::Problem& problem() const { return problem_; }
+
   template <typename H>
   friend H AbslHashValue(H h, const Shape& shape) {
     const jit::Problem& p = shape.problem_;

@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "jit/cache/disk_store.h"
-#include "jit/plan/planner.h"
 #include "jit/problem/problem_line.h"
 #include "tests/jit/fake_compiler.h"
 
@@ -26,32 +25,23 @@ TuningRecord RecordOf(const std::string& line) {
           .splits = 3,
           .raster_group = 8,
           .nanoseconds = 1359000,
+          .predicted_nanoseconds = 1400000,
+          .generation = 2,
           .provenance = "test"};
 }
 
-TEST(ProblemClassTest, RoundsUpToFourStepsPerPowerOfTwo) {
+TEST(ProblemClassTest, IsTheProblemWithoutTheValuesOfItsScalars) {
   const auto class_of = [](const std::string& line) {
     return ProblemClass(Parse(line));
   };
-  EXPECT_EQ(class_of("bf16 TN 4096 7168 2304"), "bf16 TN 4096 7168 2560");
-  EXPECT_EQ(class_of("bf16 TN 4097 1 8"), "bf16 TN 5120 1 8");
-  EXPECT_EQ(class_of("bf16 TN 9 10 15"), "bf16 TN 10 10 16");
-  EXPECT_EQ(class_of("bf16 TN 0 7 3000"), "bf16 TN 0 7 3072");
+  EXPECT_EQ(class_of("bf16 TN 4097 1 8"), "bf16 TN 4097 1 8");
   EXPECT_EQ(class_of("f16 NT 64 64 64 d=f32 alpha=3 beta=-2 order=row"),
-            "f16 NT 64 64 64 d=f32 beta=1 order=row");
-}
-
-TEST(TuningRecordTest, MatchesThePlanThatItWasMadeOf) {
-  const std::vector<Plan> plans =
-      RankPlans(Parse("bf16 TN 4096 4096 4096"), {}, 2);
-  ASSERT_EQ(plans.size(), 2u);
-  const TuningRecord record = {
-      .kernel = KernelName(plans[1].family, plans[1].config),
-      .exchanged = plans[1].exchanged,
-      .splits = plans[1].splits,
-      .raster_group = plans[1].raster_group};
-  EXPECT_TRUE(Matches(record, plans[1]));
-  EXPECT_FALSE(Matches(record, plans[0]));
+            "f16 NT 64 64 64 d=f32 alpha=2 beta=1 order=row");
+  EXPECT_EQ(class_of("bf16 TN 1 2 3 alpha=5"),
+            class_of("bf16 TN 1 2 3 alpha=-7"));
+  // Kernels of an alpha of 1 do not multiply by it.
+  EXPECT_NE(class_of("bf16 TN 1 2 3"), class_of("bf16 TN 1 2 3 alpha=2"));
+  EXPECT_EQ(class_of("bf16 TN 1 2 0 alpha=5"), "bf16 TN 1 2 0 alpha=0");
 }
 
 TEST(TuningRecordTest, DetectsEveryTruncationAndEveryFlippedBit) {
@@ -73,8 +63,8 @@ TEST(TuningStoreTest, FindsByClassDeviceAndTemplates) {
   TuningRecord record = RecordOf("bf16 TN 4096 7168 2304");
   ASSERT_TRUE(store.Put(record).ok());
   EXPECT_EQ(*store.Find(problem, "H100", "digest"), record);
-  EXPECT_EQ(*store.Find(Parse("bf16 TN 4000 7000 2400"), "H100", "digest"),
-            record);
+  EXPECT_FALSE(
+      store.Find(Parse("bf16 TN 4096 7168 2305"), "H100", "digest").ok());
   EXPECT_FALSE(store.Find(problem, "H200", "digest").ok());
   EXPECT_FALSE(store.Find(problem, "H100", "other").ok());
   EXPECT_FALSE(

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "jit/plan/planner.h"
+#include "jit/plan/tuned_plan.h"
 #include "service/host/host_device.h"
 #include "tests/service/fake_cache.h"
 #include "tests/service/prepare.h"
@@ -345,6 +346,137 @@ TEST_F(KernelTableTest, UsesOfLoadedKernelsAreNotedInTheCache) {
   for (int i = 0; i < 1000; ++i) table_.Find(Small());
   EXPECT_GT(cache_.notes(key), before + 10);
   EXPECT_LT(cache_.notes(key), before + 500);  // Not at the cost of each use.
+}
+
+TEST_F(KernelTableTest, ARefusedKernelGivesWayToOneOfTheSameSplits) {
+  const std::vector<jit::Plan> plans = jit::RankPlans(LongSum(), {}, 64);
+  const int splits = plans[0].splits;
+  ASSERT_GT(splits, 1);
+  cache_.Reject(NameOf(plans[0]));
+  const auto prepared = Prepare(LongSum());
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ((*prepared)->plan.splits, splits);
+  EXPECT_NE((*prepared)->kernel->name, NameOf(plans[0]));
+}
+
+// A table that knows what a tuner found out.
+class TunedKernelTableTest : public KernelTableTest {
+ protected:
+  // Records that `plan` is the best one of `problem`.
+  void Record(const jit::Problem& problem, const jit::Plan& plan) {
+    jit::TuningRecord record = jit::RecordOf(plan, problem);
+    record.device = device_.description().product;
+    ASSERT_TRUE(tuning_.Put(record).ok());
+  }
+  std::string KernelOf(const jit::Problem& problem) {
+    const auto prepared = testing::Prepare(tuned_, problem);
+    EXPECT_TRUE(prepared.ok()) << prepared.status();
+    return prepared.ok() ? (*prepared)->kernel->name : "";
+  }
+
+  jit::TuningTable tuning_{{}, "digest"};
+  KernelTable tuned_{
+      device_, cache_, templates_, {.max_kernels = 8, .tuning = &tuning_}};
+};
+
+TEST_F(TunedKernelTableTest, WhatATunerFoundBestIsUsed) {
+  const std::vector<jit::Plan> plans = jit::RankPlans(Large(), {}, 9);
+  Record(Large(), plans[8]);
+  EXPECT_EQ(KernelOf(Large()), NameOf(plans[8]));
+  EXPECT_EQ(tuned_.Find(Large())->plan.exchanged, plans[8].exchanged);
+  jit::Problem other = Large();
+  other.k = 4000;
+  EXPECT_EQ(KernelOf(other), BestKernels(other, 1)[0]);
+}
+
+TEST_F(TunedKernelTableTest, ANewRecordCountsFromTheNextPlanOn) {
+  const std::vector<jit::Plan> plans = jit::RankPlans(Large(), {}, 9);
+  EXPECT_EQ(KernelOf(Large()), NameOf(plans[0]));
+  const auto before = tuned_.Find(Large());
+  Record(Large(), plans[8]);
+  EXPECT_EQ(tuned_.Find(Large()), before);
+  tuned_.Replan(Large());
+  EXPECT_EQ(tuned_.Find(Large()), nullptr);
+  EXPECT_EQ(KernelOf(Large()), NameOf(plans[8]));
+}
+
+TEST_F(TunedKernelTableTest, ATunedKernelThatIsRefusedGivesWay) {
+  const std::vector<jit::Plan> plans = jit::RankPlans(Large(), {}, 9);
+  Record(Large(), plans[8]);
+  cache_.Reject(NameOf(plans[8]));
+  EXPECT_EQ(KernelOf(Large()), NameOf(plans[0]));
+}
+
+TEST_F(TunedKernelTableTest, ATunedKernelThatIsRefusedLeavesItsSplits) {
+  const std::vector<jit::Plan> plans = jit::RankPlans(LongSum(), {}, 64);
+  for (const jit::Plan& plan : plans) {
+    if (plan.splits == plans[0].splits) continue;
+    Record(LongSum(), plan);
+    cache_.Reject(NameOf(plan));
+    KernelOf(LongSum());
+    EXPECT_EQ(tuned_.Find(LongSum())->plan.splits, plan.splits);
+    return;
+  }
+  FAIL() << "another problem is needed";
+}
+
+// As after an update of the planner.
+TEST_F(TunedKernelTableTest, ARecordOfAnUnknownKernelLeavesItsSplits) {
+  const std::vector<jit::Plan> plans = jit::RankPlans(LongSum(), {}, 64);
+  for (const jit::Plan& plan : plans) {
+    if (plan.splits == plans[0].splits) continue;
+    jit::TuningRecord record = jit::RecordOf(plan, LongSum());
+    record.device = device_.description().product;
+    record.kernel = "gemm_of_another_age";
+    ASSERT_TRUE(tuning_.Put(record).ok());
+    KernelOf(LongSum());
+    EXPECT_EQ(tuned_.Find(LongSum())->plan.splits, plan.splits);
+    return;
+  }
+  FAIL() << "another problem is needed";
+}
+
+TEST_F(TunedKernelTableTest, TheHottestShapesAreThoseThatNobodyTuned) {
+  KernelOf(Small());
+  KernelOf(Large());
+  KernelOf(LongSum());
+  const auto find = [this](const jit::Problem& problem, int times) {
+    for (int i = 0; i < times; ++i) ASSERT_NE(tuned_.Find(problem), nullptr);
+  };
+  find(Small(), 20);
+  find(Large(), 20);
+  find(LongSum(), 9);
+  auto hot = tuned_.Hottest(10, 10);
+  ASSERT_EQ(hot.size(), 2);
+  EXPECT_EQ(hot[0].problem.m, Large().m);  // As often, but longer.
+  EXPECT_EQ(hot[0].finds, 20);
+  EXPECT_GT(hot[0].predicted_us, hot[1].predicted_us);
+  EXPECT_EQ(tuned_.Hottest(1, 10).size(), 1);
+  Record(Large(), jit::ChoosePlan(Large(), {}));
+  tuned_.Replan(Large());
+  KernelOf(Large());
+  find(Large(), 20);
+  hot = tuned_.Hottest(10, 10);
+  ASSERT_EQ(hot.size(), 1);
+  EXPECT_EQ(hot[0].problem.m, Small().m);
+  tuned_.Cool(Small());
+  EXPECT_TRUE(tuned_.Hottest(10, 10).empty());
+}
+
+TEST_F(KernelTableTest, KernelsLoadedAsideMakeNoneGiveWay) {
+  std::vector<std::shared_ptr<const LoadedKernel>> aside;
+  ASSERT_TRUE(Prepare(Small()).ok());
+  for (const jit::Plan& plan : jit::RankPlans(Large(), {}, 20)) {
+    auto loaded = table_.LoadAside(plan, KernelTable::Reach::kCompiler,
+                                   absl::InfiniteFuture());
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    aside.push_back(std::move(loaded->kernel));
+  }
+  EXPECT_EQ(device_.loaded(), 21);
+  EXPECT_NE(table_.Find(Small()), nullptr);
+  EXPECT_EQ(table_.LoadedKeys().size(), 1);
+  aside.clear();
+  EXPECT_EQ(device_.loaded(), 1);
 }
 
 TEST_F(KernelTableTest, LooksIntoTheCacheWithoutCompiling) {
