@@ -152,7 +152,7 @@ absl::Status Serve(daemon::Options& options) {
   jit::TuningTable tuning(
       {.directory = options.cache.directory, .layers = options.cache.layers},
       templates.Digest());
-  engine_options.kernels.tuning = &tuning;
+  engine_options.tuning = &tuning;
   ASSIGN_OR_RETURN(
       const auto engine,
       engine::Engine::Create(engine_options, std::move(devices.devices), *cache,

@@ -23,6 +23,7 @@
 #include "jit/plan/planner.h"
 #include "jit/problem/layout.h"
 #include "jit/problem/problem.h"
+#include "service/device/timing.h"
 
 namespace gemmd::device {
 
@@ -161,6 +162,8 @@ struct Description {
   bool derives_forms = false;
   int64_t memory_bytes = 0;
   jit::DeviceProperties properties;
+  // Its products take the time that its kernels take: it can be asked for it.
+  bool times_kernels = false;
   // False where work may take any time without anything being wrong.
   bool may_hang = true;
 };
@@ -181,7 +184,25 @@ class Device {
       const jit::CompiledKernel& compiled, const jit::Plan& plan) = 0;
   // Does real work and says whether the device still can.
   virtual absl::Status Probe() = 0;
+
+  // Of a device that times_kernels. `contenders` run `problem`, which
+  // reads_ab().
+  virtual TimingMemory TimingMemoryOf(const jit::Problem&,
+                                      absl::Span<const Contender>) const {
+    return {};
+  }
+  // Uses at most `memory_bytes`: RESOURCE_EXHAUSTED when that is less than the
+  // least, or memory is used up.
+  virtual absl::StatusOr<std::unique_ptr<Timing>> CreateTiming(
+      const jit::Problem& problem, absl::Span<const Contender> contenders,
+      int64_t memory_bytes);
 };
+
+inline absl::StatusOr<std::unique_ptr<Timing>> Device::CreateTiming(
+    const jit::Problem&, absl::Span<const Contender>, int64_t) {
+  return absl::UnimplementedError(
+      "the time of products on this device is not that of its kernels");
+}
 
 }  // namespace gemmd::device
 

@@ -52,6 +52,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
   }
   engine->tensors_ =
       std::make_unique<TensorStore>(options.tensors, memory_bytes);
+  options.kernels.tuning = options.tuning;
   for (auto& device : devices) {
     const int index = engine->device_count();
     options.kernels.reserve_form =
@@ -66,6 +67,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
                                           options.kernels, options.executor));
     engine->devices_.push_back(std::move(served));
   }
+  engine->tuner_ = std::make_unique<Tuner>(options.tuner, engine->devices_,
+                                           *engine->tensors_,
+                                           *engine->preparer_, options.tuning);
   engine->sweep_ = std::make_unique<Periodic>(
       kSweepInterval, [engine = engine.get()] { engine->Sweep(); });
   engine->expiry_ = std::make_unique<Periodic>(
@@ -77,6 +81,7 @@ Engine::~Engine() {
   expiry_.reset();
   sweep_.reset();
   background_.Stop();
+  tuner_.reset();     // It uses all of these.
   preparer_.reset();  // It feeds the devices,
   devices_.clear();   // which use the rest.
 }

@@ -35,6 +35,7 @@
 #include "service/engine/tensor_store.h"
 #include "service/engine/tensor_tasks.h"
 #include "service/engine/thread_pool.h"
+#include "service/engine/tuner.h"
 
 namespace gemmd::engine {
 
@@ -54,6 +55,10 @@ class Engine {
     TensorStore::Options tensors;
     KernelTable::Options kernels;  // Of each device.
     Preparer::Options preparer;
+    Tuner::Options tuner;
+    // What tuners find out, for requests too; outlives the engine. Null:
+    // nothing is tuned.
+    jit::TuningTable* tuning = nullptr;
   };
 
   // `cache` and `templates` outlive the engine. There is at least one device.
@@ -95,6 +100,13 @@ class Engine {
   // Does all of a product but the product. `problem` is valid.
   void Prepare(jit::Problem problem, int device, RequestContext context,
                Done<Execution> done);
+  // Finds out how the problem of `order` runs best, which is how it then runs.
+  // The problem is valid.
+  void Tune(TuningOrder order, int device, RequestContext context,
+            Done<TuningOutcome> done) {
+    tuner_->Tune(std::move(order), device, std::move(context), std::move(done));
+  }
+  const Tuner& tuner() const { return *tuner_; }
   // Runs `work`, which may read disks, on a thread for such.
   template <typename T>
   void InBackground(absl::AnyInvocable<absl::StatusOr<T>()> work,
@@ -135,6 +147,7 @@ class Engine {
   std::unique_ptr<TensorStore> tensors_;
   ThreadPool background_;
   std::unique_ptr<Preparer> preparer_;
+  std::unique_ptr<Tuner> tuner_;
   // Null until everything that they look at is there.
   std::unique_ptr<Periodic> sweep_;
   std::unique_ptr<Periodic> expiry_;

@@ -1,5 +1,6 @@
 #include "service/engine/executor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -89,6 +90,7 @@ void Executor::Serve(int lane) {
     if (!next) continue;
     std::shared_ptr<LaneTask> task = *std::move(next);
     running_[lane] = {task, Clock::now()};
+    ++begun_;
     lock.unlock();
     RunTask(lane, *task);
     lock.lock();
@@ -131,6 +133,20 @@ void Executor::Sweep() {
   if (absl::Status why = health_.Check(); !why.ok()) {
     for (const auto& task : running) task->Abandon(why);
   }
+}
+
+bool Executor::HasIdleLane() const {
+  if (places_.taken() > 0) return false;
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(
+      running_, [](const Running& one) { return one.task == nullptr; });
+}
+
+Executor::Activity Executor::activity() const {
+  std::lock_guard lock(mutex_);
+  const auto running = std::ranges::count_if(
+      running_, [](const Running& one) { return one.task != nullptr; });
+  return {static_cast<int>(running), begun_};
 }
 
 int64_t Executor::load() const {

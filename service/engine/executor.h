@@ -57,6 +57,15 @@ class Executor {
   void Sweep();
 
   int64_t waiting() const { return places_.taken(); }
+  // Whether a lane has nothing to do, nor will soon.
+  bool HasIdleLane() const;
+  // Tasks that run, and those begun since the start.
+  struct Activity {
+    int running = 0;
+    int64_t begun = 0;
+    friend bool operator==(const Activity&, const Activity&) = default;
+  };
+  Activity activity() const;
   // Predicted cycles of what waits and runs: the measure of "least loaded".
   int64_t load() const;
 
@@ -83,6 +92,7 @@ class Executor {
   // Some may have been given up: they are dropped by the next sweep.
   FairQueue<std::shared_ptr<LaneTask>> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);  // One per lane.
+  int64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::unique_ptr<device::Lane>> lanes_;

@@ -331,6 +331,7 @@ std::vector<KernelTable::Hot> KernelTable::Hottest(size_t count,
     std::lock_guard lock(mutex_);
     for (const auto& [shape, known] : plans_) {
       if (known.tuned || known.finds < least_finds) continue;
+      if (!shape.problem().reads_ab()) continue;  // There is one way to do it.
       hot.push_back({shape.problem(), known.finds,
                      static_cast<double>(known.finds) *
                          known.prepared->plan.predicted_us});

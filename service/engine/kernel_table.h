@@ -83,6 +83,14 @@ class KernelTable {
     std::optional<jit::Plan> wanted;
   };
 
+  struct Best {
+    jit::Plan plan;
+    bool tuned = false;  // There is a record.
+  };
+  // The problem's own plan: what a tuner found, or the planner chooses, of
+  // those whose kernels are not refused. The error is the refusal.
+  absl::StatusOr<Best> BestPlan(const jit::Problem& problem) const;
+
   struct Loaded {
     std::shared_ptr<const LoadedKernel> kernel;
     KernelSource source = KernelSource::kNone;
@@ -180,16 +188,11 @@ class KernelTable {
     bool tuned = false;  // There is a record.
     int64_t finds = 0;
   };
-  struct Best {
-    jit::Plan plan;
-    bool tuned = false;
-  };
   struct Refusal {
     absl::Status why;
     absl::Time until;
   };
 
-  absl::StatusOr<Best> BestPlan(const jit::Problem& problem) const;
   // From the cache or the compiler onto the device.
   absl::StatusOr<Loaded> Obtain(const jit::Plan& plan, Reach reach,
                                 absl::Time deadline);

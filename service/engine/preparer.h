@@ -56,6 +56,12 @@ class Preparer {
   void Prepare(KernelTable& kernels, const jit::Problem& problem,
                bool substitute, std::shared_ptr<Waiter> waiter, Ready ready);
 
+  // Runs `work`, a compile that no request waits for, when no compile of one
+  // that does is to be done. Dropped where the preparer ends before that.
+  void Behind(absl::AnyInvocable<void()> work) {
+    compiles_.SubmitBehind(std::move(work));
+  }
+
   // To be called often: gives up whom nobody waits for any more.
   void Sweep();
   int64_t waiting() const { return places_.taken(); }

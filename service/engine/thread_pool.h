@@ -1,9 +1,12 @@
 // Threads for work that would hold up a lane or the network: planning, reading
-// disks, compiling. Turns are shared fairly between identities. Thread-safe.
+// disks, compiling. Turns are shared fairly between identities; work behind
+// all of them waits until nothing else does, and leaves a thread free, of two
+// or more. Thread-safe.
 #ifndef GEMMD_SERVICE_ENGINE_THREAD_POOL_H_
 #define GEMMD_SERVICE_ENGINE_THREAD_POOL_H_
 
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -21,16 +24,24 @@ class ThreadPool {
   ~ThreadPool() { Stop(); }
 
   void Submit(const std::string& identity, absl::AnyInvocable<void()> work);
+  // Work that nobody waits for.
+  void SubmitBehind(absl::AnyInvocable<void()> work);
   // Runs everything that was submitted, then stops. What is submitted later is
-  // dropped.
+  // dropped, and so is what waits behind.
   void Stop();
 
  private:
+  using Work = absl::AnyInvocable<void()>;
+
   void Serve();
+  bool MayRunBehind() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  FairQueue<absl::AnyInvocable<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  FairQueue<Work> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Work> behind_ ABSL_GUARDED_BY(mutex_);
+  int running_behind_ ABSL_GUARDED_BY(mutex_) = 0;
+  const int most_behind_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "service/device/device.h"
 #include "service/host/host_device.h"
@@ -23,6 +24,9 @@ struct Hooks {
   std::function<absl::Status(const jit::Problem&, const jit::Plan&)> multiply;
   std::function<absl::Status()> synchronize;
   std::function<absl::Status()> load;
+  // Microseconds that a product takes; null: the device times no kernels.
+  std::function<absl::StatusOr<double>(const jit::Plan&)> time;
+  device::TimingMemory timing_memory;
 };
 
 class FakeDevice final : public device::Device {
@@ -35,6 +39,7 @@ class FakeDevice final : public device::Device {
         description_(host_->description()) {
     description_.name = std::move(name);
     description_.may_hang = true;
+    description_.times_kernels = hooks_->time != nullptr;
   }
 
   const device::Description& description() const override {
@@ -50,12 +55,36 @@ class FakeDevice final : public device::Device {
     return host_->Load(compiled, plan);
   }
   absl::Status Probe() override { return absl::OkStatus(); }
+  device::TimingMemory TimingMemoryOf(
+      const jit::Problem&, absl::Span<const device::Contender>) const override {
+    return hooks_->timing_memory;
+  }
+  absl::StatusOr<std::unique_ptr<device::Timing>> CreateTiming(
+      const jit::Problem&, absl::Span<const device::Contender> contenders,
+      int64_t) override {
+    return std::make_unique<FakeTiming>(contenders, hooks_);
+  }
 
  private:
   template <typename Hook, typename... Arguments>
   static absl::Status Call(const Hook& hook, const Arguments&... arguments) {
     return hook ? hook(arguments...) : absl::OkStatus();
   }
+
+  class FakeTiming final : public device::Timing {
+   public:
+    FakeTiming(absl::Span<const device::Contender> contenders,
+               std::shared_ptr<const Hooks> hooks)
+        : contenders_(contenders.begin(), contenders.end()),
+          hooks_(std::move(hooks)) {}
+    absl::StatusOr<double> Sample(size_t i) override {
+      return hooks_->time(contenders_[i].plan);
+    }
+
+   private:
+    const std::vector<device::Contender> contenders_;
+    const std::shared_ptr<const Hooks> hooks_;
+  };
 
   class FakeLane final : public device::Lane {
    public:

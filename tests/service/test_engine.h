@@ -78,6 +78,14 @@ class TestEngine {
     return answer;
   }
 
+  using TuneAnswer = Answer<engine::TuningOutcome>;
+  TuneAnswer Tune(engine::TuningOrder order,
+                  engine::RequestContext context = {}) {
+    TuneAnswer answer;
+    engine_->Tune(std::move(order), 0, std::move(context), answer.done());
+    return answer;
+  }
+
   using CreateAnswer = Answer<std::shared_ptr<engine::Tensor>>;
   CreateAnswer Create(engine::TensorSpec spec,
                       engine::RequestContext context = {}) {

@@ -1,0 +1,171 @@
+#include "service/engine/tuner.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "jit/base/status.h"
+#include "service/engine/lane_slice.h"
+
+namespace gemmd::engine {
+namespace {
+
+// While one problem is timed, the kernels of the next ones are compiled.
+constexpr int kJobs = 4;
+constexpr int kBackgroundJobs = 2;  // Of one device.
+// Who is asked waits so long for a device that does nothing else.
+constexpr absl::Duration kPatience = absl::Milliseconds(20);
+constexpr absl::Duration kPoll = absl::Milliseconds(1);
+
+bool Quiet(const ServedDevice& served) {
+  return served.products->waiting() == 0 &&
+         served.products->activity().running == 0;
+}
+
+}  // namespace
+
+Tuner::Tuner(Options options,
+             const std::vector<std::unique_ptr<ServedDevice>>& devices,
+             TensorStore& tensors, Preparer& preparer, jit::TuningTable* table)
+    : options_(options),
+      devices_(devices),
+      tensors_(tensors),
+      preparer_(preparer),
+      table_(table),
+      jobs_(kJobs) {
+  for (size_t i = 0; i < devices.size(); ++i) {
+    benches_.push_back(std::make_unique<Bench>());
+  }
+  if (options_.share > 0 && table_ != nullptr) {
+    look_ =
+        std::make_unique<Periodic>(options_.interval, [this] { LookForHot(); });
+  }
+}
+
+void Tuner::Stop() {
+  look_.reset();
+  {
+    std::lock_guard lock(mutex_);
+    *stopping_ = true;
+  }
+  stopped_.notify_all();
+  jobs_.Stop();
+}
+
+void Tuner::Sleep(absl::Duration time) const {
+  std::unique_lock lock(mutex_);
+  stopped_.wait_for(lock, absl::ToChronoNanoseconds(time),
+                    [this] { return stopping_->load(); });
+}
+
+void Tuner::Tune(TuningOrder order, int device, RequestContext context,
+                 Done<TuningOutcome> done) {
+  const std::string identity = context.identity;
+  jobs_.Submit(identity, [this, order = std::move(order), device,
+                          context = std::move(context),
+                          done = std::move(done)]() mutable {
+    done(Run(order, device, context, /*background=*/false));
+  });
+}
+
+absl::StatusOr<TuningOutcome> Tuner::Run(const TuningOrder& order, int device,
+                                         const RequestContext& context,
+                                         bool background) {
+  if (table_ == nullptr) {
+    return absl::FailedPreconditionError("there is no table of tuning records");
+  }
+  const TuningPlace place = {
+      .served = *devices_[device],
+      .index = device,
+      .tensors = tensors_,
+      .preparer = preparer_,
+      .table = *table_,
+      .timing = benches_[device]->timing,
+      .stopping = *stopping_,
+      .on_lane = [&](absl::AnyInvocable<absl::Status()> work) {
+        return OnLane(device, context, background, std::move(work));
+      }};
+  auto outcome = TuningJob(place, order, context).Run();
+  ++(outcome.ok() ? tuned_ : failed_);
+  return outcome;
+}
+
+absl::Status Tuner::AwaitTurn(int device, const RequestContext& context,
+                              bool background) {
+  const ServedDevice& served = *devices_[device];
+  Bench& bench = *benches_[device];
+  for (absl::Duration waited;; waited += kPoll) {
+    RETURN_IF_ERROR(context.Check("tuning"));
+    RETURN_IF_ERROR(served.health.Check());
+    absl::Duration rest;
+    if (background) {
+      std::lock_guard lock(bench.mutex);
+      rest = bench.rests_until - absl::Now();
+    }
+    if (rest <= absl::ZeroDuration()) {
+      if (Quiet(served)) return absl::OkStatus();
+      const bool idle = !background || served.products->HasIdleLane();
+      if (waited >= kPatience && idle) return absl::OkStatus();
+    }
+    Sleep(std::max(rest, kPoll));
+    if (*stopping_)
+      return absl::UnavailableError("the daemon is shutting down");
+  }
+}
+
+absl::Status Tuner::OnLane(int device, const RequestContext& context,
+                           bool background,
+                           absl::AnyInvocable<absl::Status()> work) {
+  RETURN_IF_ERROR(AwaitTurn(device, context, background));
+  const auto taken = std::make_shared<absl::Duration>();
+  const absl::Status status =
+      RunOnLane(*devices_[device], context,
+                [taken, work = std::move(work)]() mutable -> absl::Status {
+                  const absl::Time begin = absl::Now();
+                  const absl::Status status = work();
+                  *taken = absl::Now() - begin;
+                  return status;
+                });
+  RETURN_IF_ERROR(status);
+  if (!background) return absl::OkStatus();
+  Bench& bench = *benches_[device];
+  std::lock_guard lock(bench.mutex);
+  bench.device_time += *taken;
+  bench.rests_until = absl::Now() + *taken * (1 / options_.share - 1);
+  return absl::OkStatus();
+}
+
+void Tuner::LookForHot() {
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    const ServedDevice& served = *devices_[i];
+    Bench& bench = *benches_[i];
+    if (!served.device->description().times_kernels) continue;
+    if (served.health.failed()) continue;
+    const int free = kBackgroundJobs - bench.background_jobs;
+    if (free <= 0) continue;
+    for (KernelTable::Hot& hot : served.kernels->Hottest(
+             static_cast<size_t>(free), options_.least_finds)) {
+      // Until it is tuned, it has to become hot again before another try.
+      served.kernels->Cool(hot.problem);
+      ++bench.background_jobs;
+      jobs_.Submit("", [this, i, &bench, problem = hot.problem] {
+        RequestContext context;
+        context.cancelled = stopping_;
+        Run({.problem = problem}, static_cast<int>(i), context,
+            /*background=*/true)
+            .IgnoreError();
+        --bench.background_jobs;
+      });
+    }
+  }
+}
+
+Tuner::Progress Tuner::progress() const {
+  Progress progress = {.tuned = tuned_, .failed = failed_};
+  for (const auto& bench : benches_) {
+    std::lock_guard lock(bench->mutex);
+    progress.device_time += bench->device_time;
+  }
+  return progress;
+}
+
+}  // namespace gemmd::engine

@@ -1,0 +1,349 @@
+// What a tuner does with a device whose times a test makes up.
+#include "service/engine/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "jit/plan/planner.h"
+#include "jit/plan/tuned_plan.h"
+#include "jit/problem/problem_line.h"
+#include "tests/service/test_engine.h"
+
+namespace gemmd::engine {
+namespace {
+
+using absl::StatusCode;
+using testing::Eventually;
+using testing::TestEngine;
+
+jit::Problem Parse(const std::string& line) {
+  return *jit::ParseProblemLine(line);
+}
+jit::Problem Square() { return Parse("bf16 TN 2048 2048 2048"); }
+// Its best plans sum in several different parts.
+jit::Problem LongSum() { return Parse("bf16 TN 512 512 8192"); }
+
+std::string NameOf(const jit::Plan& plan) {
+  return jit::KernelName(plan.family, plan.config);
+}
+
+class TunerTest : public ::testing::Test {
+ protected:
+  void Start(Tuner::Options options = {}) {
+    Engine::Options engine;
+    engine.tuner = options;
+    engine.tuning = &table_;
+    hooks_->time = [this](const jit::Plan& plan) -> absl::StatusOr<double> {
+      ++samples_;
+      std::lock_guard lock(mutex_);
+      if (!time_error_.ok()) return time_error_;
+      timed_.insert(NameOf(plan));
+      timed_splits_.insert(plan.splits);
+      if (slow_sample_) absl::SleepFor(absl::Milliseconds(2));
+      const auto found = times_.find({NameOf(plan), plan.splits});
+      return found == times_.end() ? 100.0 : found->second;
+    };
+    engine_.emplace(engine,
+                    std::vector<std::shared_ptr<testing::Hooks>>{hooks_});
+  }
+  // What products with `plan` take from now on; others take 100 us.
+  void Takes(const jit::Plan& plan, double us) {
+    std::lock_guard lock(mutex_);
+    times_[{NameOf(plan), plan.splits}] = us;
+  }
+  absl::StatusOr<TuningOutcome> Tune(TuningOrder order) {
+    return engine_->Tune(std::move(order)).Wait();
+  }
+  // The kernel that a request for `problem` gets, and its parts of k.
+  Execution Serve(const jit::Problem& problem) {
+    testing::Answer<Execution> answer;
+    (*engine_)->Prepare(problem, 0, {}, answer.done());
+    const auto execution = answer.Wait();
+    EXPECT_TRUE(execution.ok()) << execution.status();
+    return execution.value_or(Execution());
+  }
+  std::optional<jit::TuningRecord> Record(const jit::Problem& problem) {
+    return table_.Find(problem, (*engine_)->device(0).description().product);
+  }
+  std::set<std::string> timed() {
+    std::lock_guard lock(mutex_);
+    return timed_;
+  }
+
+  const std::shared_ptr<testing::Hooks> hooks_ =
+      std::make_shared<testing::Hooks>();
+  jit::TuningTable table_{{}, "digest"};
+  std::atomic<int> samples_ = 0;
+  std::mutex mutex_;
+  std::map<std::pair<std::string, int>, double> times_;
+  std::set<std::string> timed_;
+  std::set<int> timed_splits_;
+  absl::Status time_error_;
+  bool slow_sample_ = false;
+  std::optional<TestEngine> engine_;  // Last: it uses the rest.
+};
+
+TEST_F(TunerTest, TheFastestPlanServesFromTheNextRequestOn) {
+  Start();
+  const auto plans = jit::RankPlans(Square(), {}, 16);
+  EXPECT_EQ(Serve(Square()).kernel, NameOf(plans[0]));
+  Takes(plans[5], 80);
+  const auto outcome = Tune({.problem = Square()});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->kernel_before, NameOf(plans[0]));
+  EXPECT_EQ(outcome->us_before, 100);
+  EXPECT_EQ(outcome->us, 80);
+  EXPECT_EQ(outcome->measured, 16);
+  EXPECT_EQ(outcome->failed, 0);
+  EXPECT_EQ(outcome->record.kernel, NameOf(plans[5]));
+  EXPECT_EQ(outcome->record.nanoseconds, 80000);
+  EXPECT_GT(outcome->record.predicted_nanoseconds, 0);
+  EXPECT_EQ(Record(Square()), outcome->record);
+  EXPECT_EQ(Serve(Square()).kernel, NameOf(plans[5]));
+}
+
+TEST_F(TunerTest, APlanThatIsNoFasterThanNoiseChangesNothing) {
+  Start();
+  const auto plans = jit::RankPlans(Square(), {}, 16);
+  Takes(plans[5], 98.5);
+  const auto outcome = Tune({.problem = Square()});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->record.kernel, NameOf(plans[0]));
+  EXPECT_EQ(Serve(Square()).kernel, NameOf(plans[0]));
+}
+
+TEST_F(TunerTest, SoManyPlansAreTimedAsWereAskedFor) {
+  Start();
+  const auto outcome = Tune({.problem = Square(), .candidates = 3});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->measured, 3);
+  const auto plans = jit::RankPlans(Square(), {}, 3);
+  EXPECT_EQ(timed(), (std::set<std::string>{NameOf(plans[0]), NameOf(plans[1]),
+                                            NameOf(plans[2])}));
+}
+
+// The same request keeps its bits: what other parts of k would bring does not
+// count, however much it is.
+TEST_F(TunerTest, ThePartsOfKStayUnlessANewGenerationIsAskedFor) {
+  Start();
+  const auto plans = jit::RankPlans(LongSum(), {}, 16);
+  const auto other = std::ranges::find_if(
+      plans, [&](const auto& plan) { return plan.splits != plans[0].splits; });
+  ASSERT_NE(other, plans.end()) << "another problem is needed";
+  Takes(*other, 10);
+  auto outcome = Tune({.problem = LongSum()});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(timed_splits_, std::set<int>{plans[0].splits});
+  EXPECT_EQ(outcome->record.splits, plans[0].splits);
+  EXPECT_EQ(outcome->record.generation, 0);
+  EXPECT_EQ(Serve(LongSum()).splits, plans[0].splits);
+
+  outcome = Tune({.problem = LongSum(), .new_generation = true});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->splits_before, plans[0].splits);
+  EXPECT_EQ(outcome->record.splits, other->splits);
+  EXPECT_EQ(outcome->record.generation, 1);
+  EXPECT_EQ(Serve(LongSum()).splits, other->splits);
+
+  // From here on these are the parts that stay.
+  Takes(plans[0], 1);
+  outcome = Tune({.problem = LongSum()});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->record.splits, other->splits);
+  EXPECT_EQ(outcome->record.generation, 1);
+  EXPECT_EQ(Serve(LongSum()).splits, other->splits);
+}
+
+TEST_F(TunerTest, AKernelThatCannotBeHadIsPassedOver) {
+  Start();
+  const auto plans = jit::RankPlans(Square(), {}, 16);
+  Takes(plans[5], 10);
+  Takes(plans[6], 20);
+  engine_->cache().Reject(NameOf(plans[5]));
+  const auto outcome = Tune({.problem = Square()});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->record.kernel, NameOf(plans[6]));
+  EXPECT_EQ(outcome->measured, 15);
+  EXPECT_EQ(outcome->failed, 1);
+}
+
+TEST_F(TunerTest, ThePresentPlanIsTheOneThatIsNotRefused) {
+  Start();
+  const auto plans = jit::RankPlans(Square(), {}, 16);
+  engine_->cache().Reject(NameOf(plans[0]));
+  const auto outcome = Tune({.problem = Square()});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->kernel_before, NameOf(plans[1]));
+  EXPECT_EQ(Serve(Square()).kernel, NameOf(plans[1]));
+}
+
+TEST_F(TunerTest, TimingTakesItsMemoryFromTheQuota) {
+  hooks_->timing_memory = {.least_bytes = int64_t{1} << 40,
+                           .enough_bytes = int64_t{1} << 41};
+  Start();
+  EXPECT_EQ(Tune({.problem = Square()}).status().code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(samples_, 0);
+  EXPECT_FALSE(Record(Square()));
+}
+
+TEST_F(TunerTest, LessMemoryThanEnoughWillDo) {
+  hooks_->timing_memory = {.least_bytes = 1 << 20,
+                           .enough_bytes = int64_t{1} << 41};
+  Start();
+  const int64_t free = (*engine_)->tensors().free_bytes(0);
+  EXPECT_TRUE(Tune({.problem = Square()}).ok());
+  EXPECT_TRUE(
+      Eventually([&] { return (*engine_)->tensors().free_bytes(0) == free; }));
+}
+
+TEST_F(TunerTest, AFailureChangesNothing) {
+  Start();
+  const auto plans = jit::RankPlans(Square(), {}, 16);
+  time_error_ = absl::InternalError("the clock stopped");
+  EXPECT_EQ(Tune({.problem = Square()}).status().code(), StatusCode::kInternal);
+  EXPECT_FALSE(Record(Square()));
+  EXPECT_EQ(Serve(Square()).kernel, NameOf(plans[0]));
+}
+
+TEST_F(TunerTest, ADeviceWithoutKernelTimesSaysSo) {
+  Engine::Options options;
+  options.tuning = &table_;
+  engine_.emplace(options,
+                  std::vector<std::shared_ptr<testing::Hooks>>{hooks_});
+  EXPECT_EQ(Tune({.problem = Square()}).status().code(),
+            StatusCode::kUnimplemented);
+  EXPECT_EQ(engine_->cache().gets(), 0);
+}
+
+TEST_F(TunerTest, WhatMultipliesNothingIsNotTuned) {
+  Start();
+  EXPECT_EQ(Tune({.problem = Parse("bf16 TN 8 8 8 alpha=0")}).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(TunerTest, ACancelledOrderEnds) {
+  Start();
+  RequestContext context;
+  context.cancelled = std::make_shared<std::atomic<bool>>(true);
+  EXPECT_EQ(
+      engine_->Tune({.problem = Square()}, context).Wait().status().code(),
+      StatusCode::kCancelled);
+}
+
+// Requests come first: whoever waits for a compile waits for none of the
+// tuner's.
+TEST_F(TunerTest, CompilesOfRequestsGoFirst) {
+  Start();
+  engine_->cache().Hold(true);
+  auto tuned = engine_->Tune({.problem = Square()});
+  engine_->cache().WaitForGets(3);  // Of four threads, one is left.
+  testing::Answer<Execution> answer;
+  (*engine_)->Prepare(LongSum(), 0, {}, answer.done());
+  engine_->cache().WaitForGets(4);
+  engine_->cache().Hold(false);
+  EXPECT_TRUE(answer.Wait().ok());
+  EXPECT_TRUE(tuned.Wait().ok());
+}
+
+class BackgroundTest : public TunerTest {
+ protected:
+  void Request(const jit::Problem& problem, int times) {
+    Serve(problem);
+    for (int i = 0; i < times; ++i) {
+      (*engine_)->kernels(0).Find(problem);
+    }
+  }
+};
+
+TEST_F(BackgroundTest, HotProblemsAreTuned) {
+  Start({.share = 0.9, .least_finds = 10, .interval = absl::Milliseconds(5)});
+  const auto plans = jit::RankPlans(Square(), {}, 16);
+  Takes(plans[5], 80);
+  Request(Square(), 20);
+  Request(LongSum(), 5);  // Not hot.
+  EXPECT_TRUE(Eventually([&] { return Record(Square()).has_value(); }));
+  EXPECT_TRUE(
+      Eventually([&] { return Serve(Square()).kernel == NameOf(plans[5]); }));
+  EXPECT_FALSE(Record(LongSum()));
+}
+
+TEST_F(BackgroundTest, WithoutAShareNothingIsTuned) {
+  Start({.share = 0, .least_finds = 1, .interval = absl::Milliseconds(1)});
+  Request(Square(), 1000);
+  absl::SleepFor(absl::Milliseconds(100));
+  EXPECT_EQ(samples_, 0);
+  EXPECT_FALSE(Record(Square()));
+}
+
+TEST_F(BackgroundTest, NoMoreThanItsShareOfTheTimeIsTaken) {
+  slow_sample_ = true;
+  Start({.share = 0.1, .least_finds = 10, .interval = absl::Milliseconds(5)});
+  const absl::Time begin = absl::Now();
+  Request(Square(), 20);
+  EXPECT_TRUE(Eventually([&] { return Record(Square()).has_value(); }));
+  const absl::Duration taken = (*engine_)->tuner().progress().device_time;
+  EXPECT_GE(taken, absl::Milliseconds(2) * samples_.load());
+  // The last slice has not rested yet.
+  EXPECT_LE(0.9 * taken, 0.1 * (absl::Now() - begin) + absl::Milliseconds(50));
+}
+
+TEST_F(BackgroundTest, NothingIsTimedWhileRequestsWait) {
+  testing::Gate gate;
+  gate.Close();
+  hooks_->synchronize = [&] {
+    gate.Pass();
+    return absl::OkStatus();
+  };
+  Start({.share = 0.9, .least_finds = 10, .interval = absl::Milliseconds(5)});
+  // Two lanes are held up, and one more waits.
+  std::vector<TestEngine::MultiplyAnswer> answers;
+  for (int i = 0; i < 3; ++i) {
+    answers.push_back(engine_->Multiply(TestEngine::Zeros()));
+  }
+  ASSERT_TRUE(gate.WaitForArrivals(2));
+  Request(Square(), 20);
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_EQ(samples_, 0);
+  gate.Open();
+  EXPECT_TRUE(Eventually([&] { return Record(Square()).has_value(); }));
+  for (auto& answer : answers) EXPECT_TRUE(answer.Wait().ok());
+}
+
+TEST_F(BackgroundTest, WhatDisturbedSamplesSayIsNotBelieved) {
+  const auto plans = jit::RankPlans(Square(), {}, 16);
+  std::atomic<int> disturbed = 0;
+  Start();
+  Takes(plans[5], 80);
+  const auto time = hooks_->time;
+  // Every third sample, a request comes in between, and the time is nonsense.
+  hooks_->time = [&, time](const jit::Plan& plan) -> absl::StatusOr<double> {
+    const auto us = time(plan);
+    if (samples_ % 3 != 0) return us;
+    ++disturbed;
+    EXPECT_TRUE(engine_->Multiply(TestEngine::Zeros()).Wait().ok());
+    return 1;
+  };
+  const auto outcome = Tune({.problem = Square()});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_GT(disturbed, 5);
+  EXPECT_EQ(outcome->us, 80);
+}
+
+TEST_F(BackgroundTest, TheEngineEndsWhileItIsTuned) {
+  slow_sample_ = true;
+  Start({.share = 0.01, .least_finds = 10, .interval = absl::Milliseconds(5)});
+  Request(Square(), 20);
+  EXPECT_TRUE(Eventually([&] { return samples_ > 0; }));
+  auto tuned = engine_->Tune({.problem = LongSum()});
+  engine_.reset();
+  EXPECT_TRUE(tuned.there());
+}
+
+}  // namespace
+}  // namespace gemmd::engine
