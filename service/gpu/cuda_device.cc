@@ -41,6 +41,7 @@ absl::StatusOr<device::Description> Describe(const Context& context,
   device::Description description;
   description.name = absl::StrCat("cuda:", ordinal);
   description.derives_forms = true;
+  description.times_kernels = true;
   char product[256] = {};
   RETURN_IF_CUDA_ERROR(
       driver, cuDeviceGetName(product, sizeof(product) - 1, context.device()));
@@ -92,22 +93,39 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(
                    Context::Create(std::move(driver), ordinal));
   ASSIGN_OR_RETURN(device::Description description,
                    Describe(*context, ordinal));
+  ASSIGN_OR_RETURN(const int cache_bytes,
+                   context->Attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
   ASSIGN_OR_RETURN(std::unique_ptr<MemoryPool> memory,
                    MemoryPool::Create(context.get()));
-  auto device = std::unique_ptr<CudaDevice>(new CudaDevice(
-      std::move(context), std::move(memory), options, std::move(description)));
+  auto device = std::unique_ptr<CudaDevice>(
+      new CudaDevice(std::move(context), std::move(memory), options,
+                     std::move(description), cache_bytes));
   RETURN_IF_ERROR(device->ReserveProbeMemory());
   return device;
 }
 
 CudaDevice::CudaDevice(std::unique_ptr<Context> context,
                        std::unique_ptr<MemoryPool> memory,
-                       const Options& options, device::Description description)
+                       const Options& options, device::Description description,
+                       int64_t cache_bytes)
     : context_(std::move(context)),
       memory_(std::move(memory)),
       pinned_(PinnedPool::Create(context_.get(), options.pinned)),
       staging_(options.staging),
-      description_(std::move(description)) {}
+      description_(std::move(description)),
+      cache_bytes_(cache_bytes) {}
+
+device::TimingMemory CudaDevice::TimingMemoryOf(
+    const jit::Problem& problem,
+    absl::Span<const device::Contender> contenders) const {
+  return CudaTiming::MemoryOf(TimingDevice(), problem, contenders);
+}
+
+absl::StatusOr<std::unique_ptr<device::Timing>> CudaDevice::CreateTiming(
+    const jit::Problem& problem, absl::Span<const device::Contender> contenders,
+    int64_t memory_bytes) {
+  return CudaTiming::Create(TimingDevice(), problem, contenders, memory_bytes);
+}
 
 int64_t CudaDevice::FreeBytes() const {
   return memory_->FreeBytes().value_or(0);

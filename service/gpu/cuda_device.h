@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "service/device/device.h"
 #include "service/gpu/context.h"
+#include "service/gpu/cuda_timing.h"
 #include "service/gpu/device_memory.h"
 #include "service/gpu/pinned_memory.h"
 #include "service/gpu/staging_ring.h"
@@ -46,6 +47,14 @@ class CudaDevice final : public device::Device {
   // Writes, copies back and compares a few bytes.
   absl::Status Probe() override ABSL_LOCKS_EXCLUDED(probe_mutex_);
 
+  device::TimingMemory TimingMemoryOf(
+      const jit::Problem& problem,
+      absl::Span<const device::Contender> contenders) const override;
+  absl::StatusOr<std::unique_ptr<device::Timing>> CreateTiming(
+      const jit::Problem& problem,
+      absl::Span<const device::Contender> contenders,
+      int64_t memory_bytes) override;
+
   // For the benchmark, which launches below the device interface.
   const Context& context() const { return *context_; }
   const MemoryPool& memory() const { return *memory_; }
@@ -53,7 +62,11 @@ class CudaDevice final : public device::Device {
  private:
   CudaDevice(std::unique_ptr<Context> context,
              std::unique_ptr<MemoryPool> memory, const Options& options,
-             device::Description description);
+             device::Description description, int64_t cache_bytes);
+
+  CudaTiming::Device TimingDevice() const {
+    return {*context_, *memory_, *pinned_, cache_bytes_};
+  }
 
   // Held from the start, so that a probe works when memory is used up.
   struct ProbeMemory {
@@ -70,6 +83,7 @@ class CudaDevice final : public device::Device {
   const std::shared_ptr<PinnedPool> pinned_;
   const StagingRing::Options staging_;
   const device::Description description_;
+  const int64_t cache_bytes_;  // Of the L2 cache.
 
   absl::Mutex probe_mutex_;
   ProbeMemory probe_ ABSL_GUARDED_BY(probe_mutex_);

@@ -67,7 +67,7 @@ absl::StatusOr<Timer::Prepared> Timer::Prepare(const Contender& contender,
   prepared.name_ = contender.name;
   prepared.iterations_ = iterations;
   ASSIGN_OR_RETURN(prepared.graph_,
-                   Graph::Capture(stream_, [&]() -> absl::Status {
+                   gpu::Graph::Capture(stream_, [&]() -> absl::Status {
                      for (int i = 0; i < iterations; ++i) {
                        RETURN_IF_ERROR(contender.enqueue(i));
                      }

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "service/gpu/event.h"
-#include "tests/bench/graph.h"
+#include "service/gpu/graph.h"
 
 namespace gemmd::bench {
 
@@ -45,7 +45,7 @@ class Timer {
    private:
     friend class Timer;
     std::string name_;
-    Graph graph_;
+    gpu::Graph graph_;
     int iterations_ = 0;
   };
   absl::StatusOr<Prepared> Prepare(const Contender& contender,

@@ -74,7 +74,12 @@ std::string On(const char* function, CUstream stream) {
 }
 
 void Enqueue(CUstream stream, std::function<void()> work) {
-  Fake().timeline.Enqueue(Id(stream), std::move(work));
+  const auto captured = Fake().captured.find(Id(stream));
+  if (captured != Fake().captured.end()) {
+    captured->second.push_back(std::move(work));
+  } else {
+    Fake().timeline.Enqueue(Id(stream), std::move(work));
+  }
 }
 
 CUresult Allocate(CUdeviceptr* pointer, size_t bytes, CUmemoryPool,
@@ -135,6 +140,17 @@ CUresult ToDevice(CUdeviceptr to, const void* from, size_t bytes,
   Enqueue(stream, [=] {
     if (!Usable(user, to, bytes) || !UsablePinned(user, from, bytes)) return;
     std::memcpy(Host(to), from, bytes);
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult WithinDevice(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                      CUstream stream) {
+  ENTER("cuMemcpyDtoDAsync", stream, to);
+  const std::string user = On("cuMemcpyDtoDAsync", stream);
+  Enqueue(stream, [=] {
+    if (!Usable(user, to, bytes) || !Usable(user, from, bytes)) return;
+    std::memcpy(Host(to), Host(from), bytes);
   });
   return CUDA_SUCCESS;
 }
@@ -262,6 +278,41 @@ CUresult EncodeTiled(CUtensorMap* map, CUtensorMapDataType type,
   return CUDA_SUCCESS;
 }
 
+CUresult BeginCapture(CUstream stream, CUstreamCaptureMode) {
+  ENTER("cuStreamBeginCapture", stream);
+  Fake().captured[Id(stream)];
+  return CUDA_SUCCESS;
+}
+
+CUresult EndCapture(CUstream stream, CUgraph* graph) {
+  ENTER("cuStreamEndCapture", stream);
+  *graph = Fake().NewHandle<CUgraph>();
+  Fake().graphs[Id(*graph)] = std::move(Fake().captured[Id(stream)]);
+  Fake().captured.erase(Id(stream));
+  return CUDA_SUCCESS;
+}
+
+CUresult Instantiate(CUgraphExec* executable, CUgraph graph,
+                     unsigned long long) {
+  ENTER("cuGraphInstantiate", nullptr, Id(graph));
+  *executable = Fake().NewHandle<CUgraphExec>();
+  Fake().graphs[Id(*executable)] = Fake().graphs[Id(graph)];
+  return CUDA_SUCCESS;
+}
+
+CUresult LaunchGraph(CUgraphExec executable, CUstream stream) {
+  ENTER("cuGraphLaunch", stream, Id(executable));
+  for (const auto& work : Fake().graphs[Id(executable)]) Enqueue(stream, work);
+  return CUDA_SUCCESS;
+}
+
+CUresult RecordEvent(CUevent event, CUstream stream) {
+  ENTER("cuEventRecord", stream, Id(event));
+  Enqueue(stream, [event] { Fake().event_us[event] = Fake().clock_us; });
+  Fake().events[event] = Fake().timeline.End(Id(stream));
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
@@ -327,10 +378,22 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   t.cuEventDestroy = [](CUevent event) {
     return Drop("cuEventDestroy", event);
   };
-  t.cuEventRecord = [](CUevent event, CUstream stream) {
-    ENTER("cuEventRecord", stream, Id(event));
-    Fake().events[event] = Fake().timeline.End(Id(stream));
+  t.cuEventRecord = RecordEvent;
+  t.cuEventElapsedTime = [](float* ms, CUevent begin, CUevent end) {
+    *ms = static_cast<float>((Fake().event_us[end] - Fake().event_us[begin]) /
+                             1000);
     return CUDA_SUCCESS;
+  };
+  t.cuStreamBeginCapture = BeginCapture;
+  t.cuStreamEndCapture = EndCapture;
+  t.cuGraphInstantiate = Instantiate;
+  t.cuGraphUpload = [](CUgraphExec, CUstream) { return CUDA_SUCCESS; };
+  t.cuGraphLaunch = LaunchGraph;
+  t.cuGraphDestroy = [](CUgraph graph) {
+    return Drop("cuGraphDestroy", graph);
+  };
+  t.cuGraphExecDestroy = [](CUgraphExec executable) {
+    return Drop("cuGraphExecDestroy", executable);
   };
   t.cuEventSynchronize = [](CUevent event) {
     ENTER("cuEventSynchronize", nullptr, Id(event));
@@ -378,6 +441,7 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   t.cuMemFreeHost = HostFree;
   t.cuMemsetD8Async = Memset;
   t.cuMemcpyHtoDAsync = ToDevice;
+  t.cuMemcpyDtoDAsync = WithinDevice;
   t.cuMemcpyDtoHAsync = ToHost;
   t.cuMemcpy2DAsync = Copy2D;
 }

@@ -96,6 +96,14 @@ class FakeDriver {
   uint64_t pool_reserved = 0;
   uint64_t pool_used = 0;
 
+  // Microseconds on the device, which kernels let pass. Events note them.
+  double clock_us = 0;
+  std::map<CUevent, double> event_us;
+  // Streams that are captured, with what was enqueued on them since.
+  using Works = std::vector<std::function<void()>>;
+  std::map<uintptr_t, Works> captured;
+  std::map<uintptr_t, Works> graphs;  // Also those that can be launched.
+
   // The running fake. Functions of the table use it.
   static FakeDriver* current;
   // Notes the call; what the function is to return.

@@ -1,12 +1,12 @@
-#include "tests/bench/graph.h"
+#include "service/gpu/graph.h"
 
 #include "service/gpu/status.h"
 
-namespace gemmd::bench {
+namespace gemmd::gpu {
 
 absl::StatusOr<Graph> Graph::Capture(
-    const gpu::Stream& stream, const std::function<absl::Status()>& enqueue) {
-  const gpu::DriverTable& driver = stream.driver();
+    const Stream& stream, const std::function<absl::Status()>& enqueue) {
+  const DriverTable& driver = stream.driver();
   RETURN_IF_CUDA_ERROR(
       driver,
       cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
@@ -14,10 +14,10 @@ absl::StatusOr<Graph> Graph::Capture(
   // Ends the capture in any case: a stream left capturing is of no use.
   CUgraph captured = nullptr;
   const CUresult ended = driver.cuStreamEndCapture(stream.get(), &captured);
-  const gpu::UniqueHandle<CUgraph, &gpu::DriverTable::cuGraphDestroy> owner(
+  const UniqueHandle<CUgraph, &DriverTable::cuGraphDestroy> owner(
       &stream.context(), captured);
   RETURN_IF_ERROR(enqueued);
-  RETURN_IF_ERROR(gpu::ToStatus(driver, ended, "cuStreamEndCapture"));
+  RETURN_IF_ERROR(ToStatus(driver, ended, "cuStreamEndCapture"));
   CUgraphExec executable;
   RETURN_IF_CUDA_ERROR(driver, cuGraphInstantiate(&executable, captured, 0));
   Graph graph;
@@ -26,10 +26,10 @@ absl::StatusOr<Graph> Graph::Capture(
   return graph;
 }
 
-absl::Status Graph::Launch(const gpu::Stream& stream) const {
+absl::Status Graph::Launch(const Stream& stream) const {
   RETURN_IF_CUDA_ERROR(stream.driver(),
                        cuGraphLaunch(executable_.get(), stream.get()));
   return absl::OkStatus();
 }
 
-}  // namespace gemmd::bench
+}  // namespace gemmd::gpu
