@@ -101,6 +101,17 @@ absl::Status Client::EvictKernel(const std::string& key) {
   return ToStatus(kernels_->EvictKernel(&context, request, &response));
 }
 
+absl::Status Client::TuneKernels(
+    const v1::TuneKernelsRequest& request,
+    const std::function<void(const v1::TuneKernelsResponse&)>& done) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  const auto reader = kernels_->TuneKernels(&context, request);
+  v1::TuneKernelsResponse response;
+  while (reader->Read(&response)) done(response);
+  return ToStatus(reader->Finish());
+}
+
 absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
   grpc::ClientContext context;
   Prepare(context, absl::ZeroDuration());

@@ -132,6 +132,10 @@ class Client {
   absl::StatusOr<std::vector<v1::KernelSummary>> ListKernels();
   absl::StatusOr<v1::KernelDescription> DescribeKernel(const std::string& key);
   absl::Status EvictKernel(const std::string& key);
+  // Calls `done` for each problem and device, as it is tuned.
+  absl::Status TuneKernels(
+      const v1::TuneKernelsRequest& request,
+      const std::function<void(const v1::TuneKernelsResponse&)>& done);
 
   absl::StatusOr<v1::ServerInfo> GetServerInfo();
   absl::StatusOr<v1::Statistics> GetStatistics();

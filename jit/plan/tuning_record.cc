@@ -56,6 +56,7 @@ std::string ProblemClass(const Problem& problem) {
     member.alpha = 2;
   }
   member.beta = problem.reads_c() ? 1 : 0;
+  member.a_broadcast = member.b_broadcast = false;
   return ProblemLine(member);
 }
 

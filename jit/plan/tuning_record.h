@@ -1,9 +1,9 @@
 // What a tuner measured: the best way to run a problem on a device.
 //
 // A record holds for one class of problems (equal but for the values of alpha
-// and beta), one device product and one digest of the templates: with other
-// templates the same config is another kernel, so changing them retires every
-// record.
+// and beta, and for which operands are broadcast), one device product and one
+// digest of the templates: with other templates the same config is another
+// kernel, so changing them retires every record.
 //
 // The bits of a product depend on nothing of its plan but the parts of k that
 // it is summed in, Plan::splits: kernels with equal splits, in either
@@ -42,7 +42,8 @@ struct TuningRecord {
 };
 
 // The class of `problem` as a line (jit/problem/problem_line.h) of its own:
-// with an alpha of 0, 1, or 2 for all others, and a beta of 0 or 1.
+// with an alpha of 0, 1, or 2 for all others, a beta of 0 or 1, and nothing
+// broadcast, which shapes no kernel.
 std::string ProblemClass(const Problem& problem);
 
 // Name of the file of a record, 64 hexadecimal digits.

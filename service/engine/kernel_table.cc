@@ -315,13 +315,19 @@ void KernelTable::Evict(const std::string& key) {
   for (const std::string& name : names) Drop(name, dropped);
 }
 
-void KernelTable::Replan(const jit::Problem& problem) {
-  const Shape shape(problem);
+void KernelTable::Replan(jit::Problem problem) {
   std::lock_guard lock(mutex_);
-  const auto found = plans_.find(shape);
-  if (found == plans_.end()) return;
-  found->second.slot->shapes.erase(shape);
-  plans_.erase(found);
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      problem.a_broadcast = a;
+      problem.b_broadcast = b;
+      const Shape shape(problem);
+      const auto found = plans_.find(shape);
+      if (found == plans_.end()) continue;
+      found->second.slot->shapes.erase(shape);
+      plans_.erase(found);
+    }
+  }
 }
 
 std::vector<KernelTable::Hot> KernelTable::Hottest(size_t count,

@@ -143,9 +143,9 @@ class KernelTable {
   absl::StatusOr<Loaded> LoadAside(const jit::Plan& plan, Reach reach,
                                    absl::Time deadline);
 
-  // Forgets how `problem` runs, so that it is planned anew. Requests that have
-  // the old plan run with it.
-  void Replan(const jit::Problem& problem);
+  // Forgets how problems of the class of `problem` (jit::ProblemClass) run, so
+  // that they are planned anew. Requests that have the old plan run with it.
+  void Replan(jit::Problem problem);
 
   // A shape that was found often, but that no tuner has looked at.
   struct Hot {

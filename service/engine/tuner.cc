@@ -161,6 +161,9 @@ void Tuner::LookForHot() {
 
 Tuner::Progress Tuner::progress() const {
   Progress progress = {.tuned = tuned_, .failed = failed_};
+  if (table_ != nullptr) {
+    progress.records = static_cast<int64_t>(table_->size());
+  }
   for (const auto& bench : benches_) {
     std::lock_guard lock(bench->mutex);
     progress.device_time += bench->device_time;

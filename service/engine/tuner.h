@@ -55,6 +55,7 @@ class Tuner {
             Done<TuningOutcome> done);
 
   struct Progress {
+    int64_t records = 0;
     int64_t tuned = 0;  // Problems, by device.
     int64_t failed = 0;
     absl::Duration device_time;  // In the background.

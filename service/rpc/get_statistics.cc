@@ -45,6 +45,12 @@ Async<absl::StatusOr<v1::Statistics>> GetStatistics(
   for (const jit::TierStatistics& tier : cache.tiers) {
     ToWire(tier, *to.add_tiers());
   }
+  const engine::Tuner::Progress tuning = engine.tuner().progress();
+  v1::TuningStatistics& tuned = *out.mutable_tuning();
+  tuned.set_records(tuning.records);
+  tuned.set_tuned(tuning.tuned);
+  tuned.set_failed(tuning.failed);
+  tuned.set_background_us(absl::ToInt64Microseconds(tuning.device_time));
   co_return out;
 }
 

@@ -35,6 +35,7 @@ const Handlers& AllHandlers() {
        Unary<v1::DescribeKernelRequest, v1::KernelDescription, DescribeKernel>},
       {"/gemmd.v1.KernelService/EvictKernel",
        Unary<v1::EvictKernelRequest, v1::EvictKernelResponse, EvictKernel>},
+      {"/gemmd.v1.KernelService/TuneKernels", TuneKernels},
       {"/gemmd.v1.ServerService/GetServerInfo",
        Unary<v1::GetServerInfoRequest, v1::ServerInfo, GetServerInfo>},
       {"/gemmd.v1.ServerService/GetStatistics",

@@ -36,6 +36,7 @@ Async<absl::StatusOr<v1::KernelDescription>> DescribeKernel(
     Runtime& runtime, Call& call, const v1::DescribeKernelRequest& request);
 Async<absl::StatusOr<v1::EvictKernelResponse>> EvictKernel(
     Runtime& runtime, Call& call, const v1::EvictKernelRequest& request);
+Async<absl::Status> TuneKernels(Runtime& runtime, Call& call);
 
 Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
     Runtime& runtime, Call& call, const v1::GetServerInfoRequest& request);

@@ -41,6 +41,8 @@ TEST(ProblemClassTest, IsTheProblemWithoutTheValuesOfItsScalars) {
             class_of("bf16 TN 1 2 3 alpha=-7"));
   // Kernels of an alpha of 1 do not multiply by it.
   EXPECT_NE(class_of("bf16 TN 1 2 3"), class_of("bf16 TN 1 2 3 alpha=2"));
+  EXPECT_EQ(class_of("bf16 TN 1 2 3 batch=4 broadcast=b"),
+            class_of("bf16 TN 1 2 3 batch=4"));
   EXPECT_EQ(class_of("bf16 TN 1 2 0 alpha=5"), "bf16 TN 1 2 0 alpha=0");
 }
 

@@ -1,0 +1,28 @@
+// What requests about several problems and devices ask for.
+#ifndef GEMMD_SERVICE_RPC_PROBLEM_LIST_H_
+#define GEMMD_SERVICE_RPC_PROBLEM_LIST_H_
+
+#include <google/protobuf/repeated_ptr_field.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "gemmd/v1/types.pb.h"
+#include "jit/problem/problem.h"
+#include "service/rpc/runtime.h"
+
+namespace gemmd::rpc {
+
+using ProblemField = google::protobuf::RepeatedPtrField<v1::Problem>;
+
+// At most 1024. Errors name the index.
+absl::StatusOr<std::vector<jit::Problem>> ToProblems(const ProblemField& wire);
+
+// The device called `name`; "" is all of them.
+absl::StatusOr<std::vector<int>> ToDevices(Runtime& runtime,
+                                           const std::string& name);
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_PROBLEM_LIST_H_
