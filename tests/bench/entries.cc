@@ -7,18 +7,47 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/cache/tuning_table.h"
+#include "jit/plan/tuned_plan.h"
 #include "tests/bench/ceiling.h"
 #include "tests/bench/device_code.h"
 
 namespace gemmd::bench {
+namespace {
+
+bool SameLaunch(const jit::Plan& a, const jit::Plan& b) {
+  return a.family == b.family && a.config == b.config &&
+         a.exchanged == b.exchanged && a.splits == b.splits &&
+         a.raster_group == b.raster_group;
+}
+
+// Adds the plan that a daemon would use for its records, unless it is the
+// first one.
+absl::Status AddTuned(const jit::TuningTable& tuning,
+                      const device::Description& device,
+                      const jit::Problem& problem,
+                      const jit::TemplateLibrary& templates,
+                      std::vector<Choice>& choices) {
+  const auto record = tuning.Find(problem, device.product);
+  if (!record) return absl::OkStatus();
+  const auto plan = jit::TunedPlan(*record, problem, device.properties);
+  if (!plan || SameLaunch(*plan, choices.front().plan)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Choice choice, ChoiceOf(problem, *plan, templates));
+  choices.push_back(std::move(choice));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<Entries> Entries::Prepare(const Options& options,
-                                         const jit::DeviceProperties& device,
+                                         const device::Description& device,
                                          const jit::TemplateLibrary& templates,
                                          jit::KernelCache& cache) {
   Entries entries;
   ASSIGN_OR_RETURN(std::vector<jit::Instance> instances,
                    DeviceCode::Instances(templates));
+  const jit::TuningTable tuning({.directory = options.tuning_directory},
+                                templates.Digest());
   std::set<std::string> names;
   const auto add = [&](const jit::Instance& instance) {
     if (names.insert(instance.name).second) instances.push_back(instance);
@@ -31,8 +60,9 @@ absl::StatusOr<Entries> Entries::Prepare(const Options& options,
       add(ceiling);
     }
     ASSIGN_OR_RETURN(std::vector<Choice> choices,
-                     Choices(problem, device, templates, options.candidates,
-                             options.explore));
+                     Choices(problem, device.properties, templates,
+                             options.candidates, options.explore));
+    RETURN_IF_ERROR(AddTuned(tuning, device, problem, templates, choices));
     for (const Choice& choice : choices) {
       add(choice.instance);
       for (const jit::Instance& instance : choice.preparations) add(instance);

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "jit/cache/kernel_cache.h"
-#include "jit/plan/planner.h"
 #include "jit/source/template_library.h"
+#include "service/device/device.h"
 #include "tests/bench/options.h"
 #include "tests/bench/our_product.h"
 
@@ -19,7 +19,7 @@ class Entries {
   // Compiles in parallel. What does not compile is reported on standard error
   // and left out: a tuner wants to see the others.
   static absl::StatusOr<Entries> Prepare(const Options& options,
-                                         const jit::DeviceProperties& device,
+                                         const device::Description& device,
                                          const jit::TemplateLibrary& templates,
                                          jit::KernelCache& cache);
 

@@ -8,6 +8,7 @@
 #include "jit/base/status.h"
 #include "jit/compile/compile_worker.h"
 #include "jit/compile/nvrtc_compiler.h"
+#include "jit/problem/problem_line.h"
 #include "service/gpu/cuda_device.h"
 #include "tests/bench/ceiling.h"
 #include "tests/bench/entries.h"
@@ -112,6 +113,12 @@ absl::Status WriteJson(const std::string& path, const Outcome& outcome,
 
 // True when everything compiled, every problem was timed and every check held.
 absl::StatusOr<bool> Run(const Options& options) {
+  if (options.list) {
+    for (const jit::Problem& problem : options.problems) {
+      absl::PrintF("%s\n", jit::ProblemLine(problem));
+    }
+    return true;
+  }
   const absl::Time begin = absl::Now();
   ASSIGN_OR_RETURN(const jit::TemplateLibrary templates, Templates(options));
   const std::unique_ptr<jit::KernelCache> cache = OpenCache(options);
@@ -126,9 +133,9 @@ absl::StatusOr<bool> Run(const Options& options) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<gpu::CudaDevice> device,
       gpu::CudaDevice::Open(driver, options.ordinal, gpu::Options{}));
-  ASSIGN_OR_RETURN(const Entries entries,
-                   Entries::Prepare(options, device->description().properties,
-                                    templates, *cache));
+  ASSIGN_OR_RETURN(
+      const Entries entries,
+      Entries::Prepare(options, device->description(), templates, *cache));
   RETURN_IF_ERROR(device->context().MakeCurrent());
   ASSIGN_OR_RETURN(const std::shared_ptr<gpu::Stream> stream,
                    gpu::Stream::Create(&device->context()));

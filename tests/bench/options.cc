@@ -21,11 +21,15 @@ Shapes (at least one of):
   --sample N          N problems that nobody chose: see tests/bench/sample.h
   --seed S            of the sample (1)
   --type TYPE         of the sample's matrices (bf16)
+  --list              print them, as --shapes reads them, and stop
 
 Ours:
   --candidates N      time the N best plans of each problem (1: the daemon's)
   --explore N         and N more, spread over those of up to four times the
                       predicted time of the best: for fitting the cost model
+  --tuning DIR        time also, last of each problem, the plan that a daemon's
+                      tuning records in its cache directory name; instead of
+                      --candidates and --explore
   --overlap           programmatic dependent launch of all kernels, not only
                       of those that the planner finds short
   --cache_dir DIR     cache of compiled kernels (default: none)
@@ -82,6 +86,8 @@ bool TakeSwitch(const std::string& flag, Options& options) {
     options.check = true;
   } else if (flag == "--overlap") {
     options.overlap = true;
+  } else if (flag == "--list") {
+    options.list = true;
   } else if (flag == "--compile_only") {
     options.compile_only = true;
   } else if (flag == "--no_ceiling") {
@@ -153,6 +159,8 @@ absl::Status TakeValue(const std::string& flag, const std::string& value,
     options.json = value;
   } else if (flag == "--cache_dir") {
     options.cache_directory = value;
+  } else if (flag == "--tuning") {
+    options.tuning_directory = value;
   } else if (flag == "--template_dir") {
     options.template_directory = value;
   } else if (flag == "--nvrtc") {
@@ -192,6 +200,11 @@ absl::StatusOr<Options> ParseOptions(
   if (options.problems.empty()) {
     return absl::InvalidArgumentError(
         "No problems: --shapes, --problem or --sample is needed");
+  }
+  if (!options.tuning_directory.empty() &&
+      options.candidates + options.explore > 1) {
+    return absl::InvalidArgumentError(
+        "--tuning goes with neither --candidates nor --explore");
   }
   for (const jit::Problem& problem : options.problems) {
     if (!problem.writes()) {

@@ -23,9 +23,11 @@ struct Options {
   bool overlap = false;
   bool ceiling = true;
   bool compile_only = false;
+  bool list = false;
   int ordinal = 0;
   std::string json;
   std::string cache_directory;
+  std::string tuning_directory;
   std::string template_directory;  // Empty: the templates built in.
   std::string nvrtc;
 };

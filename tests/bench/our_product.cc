@@ -40,16 +40,23 @@ std::vector<jit::Plan> Plans(const jit::Problem& problem,
 
 }  // namespace
 
+absl::StatusOr<Choice> ChoiceOf(const jit::Problem& problem,
+                                const jit::Plan& plan,
+                                const jit::TemplateLibrary& templates) {
+  ASSIGN_OR_RETURN(jit::Instance instance,
+                   jit::MakeInstance(templates, plan.family, plan.config));
+  ASSIGN_OR_RETURN(std::vector<jit::Instance> preparations,
+                   jit::MakePrepareInstances(templates, problem, plan));
+  return Choice{plan, std::move(instance), std::move(preparations)};
+}
+
 absl::StatusOr<std::vector<Choice>> Choices(
     const jit::Problem& problem, const jit::DeviceProperties& device,
     const jit::TemplateLibrary& templates, int count, int explore) {
   std::vector<Choice> choices;
   for (const jit::Plan& plan : Plans(problem, device, count, explore)) {
-    ASSIGN_OR_RETURN(jit::Instance instance,
-                     jit::MakeInstance(templates, plan.family, plan.config));
-    ASSIGN_OR_RETURN(std::vector<jit::Instance> preparations,
-                     jit::MakePrepareInstances(templates, problem, plan));
-    choices.push_back({plan, std::move(instance), std::move(preparations)});
+    ASSIGN_OR_RETURN(Choice choice, ChoiceOf(problem, plan, templates));
+    choices.push_back(std::move(choice));
   }
   return choices;
 }

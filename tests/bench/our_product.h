@@ -25,6 +25,10 @@ struct Choice {
   std::vector<jit::Instance> preparations;
 };
 
+absl::StatusOr<Choice> ChoiceOf(const jit::Problem& problem,
+                                const jit::Plan& plan,
+                                const jit::TemplateLibrary& templates);
+
 // With `count` 1 the plan that the daemon would use, else the `count` best;
 // and `explore` further ones, spread over the ranks of those whose predicted
 // time is at most four times the best.

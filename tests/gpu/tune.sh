@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Asks a daemon on the GPU of this machine to tune a sample of products, and
+# then times what it found beside what the planner alone would choose, by the
+# benchmark's own method. Builds nothing: needs a bundle, as run.sh does.
+#
+#   tune.sh [BUNDLE] [OUTPUT_DIR]
+#
+# Defaults: the folder of this script, and BUNDLE/tuned. Three parts, each from
+# an empty store of tuning records:
+#   kept     gemm-warmup tune: the parts of k stay
+#   free     gemm-warmup tune --new-generation: they may change
+#   hot      no request to tune: the daemon is asked for the products again and
+#            again, and finds out by itself within --tune-share
+# Writes for each PART.json (the benchmark's) and, but for hot, PART.jsonl (what
+# the daemon said), and a summary to tune.json.
+#
+#   GEMMD_TUNE_PARTS    of "kept free hot"; default: "kept free"
+#   GEMMD_TUNE_SHAPES   products of the sample; default: 40
+#   GEMMD_TUNE_SEED     of the sample; default: 7
+#   GEMMD_TUNE_SECONDS  that hot lasts; default: 60
+#   GEMMD_BENCH         further flags of gemm_bench
+#   GEMMD_CACHE         kernels to begin with; default: none
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+bundle=$(realpath "${1:-$here}")
+output=${2:-$bundle/tuned}
+[[ -e $bundle/lib.tar.gz ]] ||
+  { echo "no bundle at $bundle: see tests/gpu/bundle.sh" >&2; exit 2; }
+mkdir -p "$output" || exit 2
+output=$(realpath "$output")
+shapes=${GEMMD_TUNE_SHAPES:-40}
+seed=${GEMMD_TUNE_SEED:-7}
+parts=${GEMMD_TUNE_PARTS:-kept free}
+
+work=$(mktemp -d)
+daemon=
+stop_daemon() {
+  [[ $daemon ]] || return 0
+  kill -TERM "$daemon" 2> /dev/null
+  wait "$daemon"
+  local code=$?
+  daemon=
+  return "$code"
+}
+trap 'stop_daemon; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+tar -C "$work" -xzf "$bundle/lib.tar.gz" || exit 2
+chmod +x "$bundle"/bin/* 2> /dev/null
+ours=(env "LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+cores=$(nproc)
+cache=${GEMMD_CACHE:-$work/cache}
+
+failures=0
+note() {
+  echo "== $(date -u +%H:%M:%S) $*"
+}
+failed() {
+  echo "FAILED: $*"
+  failures=$((failures + 1))
+}
+
+# start_daemon SHARE
+start_daemon() {
+  rm -f "$work/port"
+  "${ours[@]}" "$bundle/bin/gemmd" --listen=127.0.0.1:0 --admin-calls \
+    --device=cuda --port-file="$work/port" --cache-dir="$cache" \
+    --compile-threads="$((cores > 64 ? 64 : cores))" --tune-share="$1" \
+    >> "$output/gemmd.log" 2>&1 &
+  daemon=$!
+  for ((i = 0; i < 600; i++)); do
+    [[ -s $work/port ]] && break
+    kill -0 "$daemon" 2> /dev/null || break
+    sleep 0.1
+  done
+  if [[ ! -s $work/port ]]; then
+    tail -n 40 "$output/gemmd.log"
+    return 1
+  fi
+  target=$(head -n 1 "$work/port")
+}
+
+# The sample, also of other types.
+list=$work/problems
+"${ours[@]}" "$bundle/bin/gemm_bench" --sample "$shapes" --seed "$seed" --list \
+  > "$list" || exit 1
+
+export PYTHONPATH=$bundle/python PYTHONDONTWRITEBYTECODE=1
+for part in $parts; do
+  rm -rf "$cache/tuning"
+  note "$part: tuning $(wc -l < "$list") products"
+  share=0
+  flags=()
+  [[ $part == free ]] && flags=(--new-generation)
+  [[ $part == hot ]] && share=10
+  start_daemon "$share" || exit 1
+  begin=$SECONDS
+  if [[ $part == hot ]]; then
+    python3 "$bundle/ask_for.py" --target "$target" --problems "$list" \
+      --seconds "${GEMMD_TUNE_SECONDS:-60}" || failed "requests"
+  else
+    "${ours[@]}" "$bundle/bin/gemm-warmup" tune --server "$target" \
+      --jobs 8 --json "${flags[@]}" "$list" > "$output/$part.jsonl" ||
+      failed "tuning"
+  fi
+  echo "$((SECONDS - begin)) s"
+  "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
+  stop_daemon || failed "the daemon ended with code $?"
+  note "$part: the benchmark"
+  # shellcheck disable=SC2086
+  "${ours[@]}" "$bundle/bin/gemm_bench" --shapes "$list" --tuning "$cache" \
+    --cache_dir "$cache" --no_ceiling --json "$output/$part.json" \
+    ${GEMMD_BENCH:-} > "$output/$part.txt" 2>&1 || failed "benchmark"
+  tail -n 12 "$output/$part.txt"
+done
+note "summary"
+python3 "$bundle/summarize_tuning.py" "$output" $parts || failed "summary"
+((failures == 0)) && note "all done: $output"
+exit $((failures > 0))
