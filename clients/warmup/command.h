@@ -28,6 +28,7 @@ struct Command {
 Command CompileCommand();
 Command CheckCommand();
 Command LoadCommand();
+Command TuneCommand();
 Command ListCommand();
 Command ShowCommand();
 Command StatsCommand();

@@ -15,6 +15,7 @@
 #include "clients/cli/address.h"
 #include "clients/cpp/client.h"
 #include "clients/warmup/command.h"
+#include "clients/warmup/daemon_devices.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
 #include "jit/base/status.h"
@@ -80,23 +81,6 @@ absl::StatusOr<std::vector<v1::Execution>> Prepare(client::Client& client,
                                                    const std::string& device) {
   const v1::Problem wire = convert::ToWire(problem);
   return client.PrepareKernels({&wire, 1}, device);
-}
-
-// What the planner has to know of the daemon's devices, each kind once.
-absl::StatusOr<std::vector<jit::DeviceProperties>> DevicesOf(
-    client::Client& client) {
-  ASSIGN_OR_RETURN(const v1::ServerInfo info, client.GetServerInfo());
-  std::set<int> multiprocessors;
-  for (const v1::DeviceInfo& device : info.devices()) {
-    multiprocessors.insert(device.multiprocessors() > 0
-                               ? device.multiprocessors()
-                               : jit::DeviceProperties().multiprocessors);
-  }
-  std::vector<jit::DeviceProperties> devices;
-  for (const int count : multiprocessors) {
-    devices.push_back({.multiprocessors = count});
-  }
-  return devices;
 }
 
 absl::StatusOr<int> Run(const Flags& flags) {

@@ -22,9 +22,9 @@ int Main(int argc, char** argv) {
       "prepares and inspects a cache of compiled kernels; needs no GPU");
   program.Alias("wait-s", "wait");
   for (const Command& command :
-       {CompileCommand(), CheckCommand(), LoadCommand(), ListCommand(),
-        ShowCommand(), StatsCommand(), VerifyCommand(), ExportCommand(),
-        ImportCommand(), GcCommand(), DiffCommand()}) {
+       {CompileCommand(), CheckCommand(), LoadCommand(), TuneCommand(),
+        ListCommand(), ShowCommand(), StatsCommand(), VerifyCommand(),
+        ExportCommand(), ImportCommand(), GcCommand(), DiffCommand()}) {
     Add(program, command);
   }
   program.Details(

@@ -127,9 +127,13 @@ void DeclareProducts(cli::Command& c, Options& o) {
   c.Int("--max-kernels N", o.engine.kernels.max_kernels, {16, 65536},
         "Kernels loaded on each device at a time; the one that was used least "
         "recently makes room for another.");
+  c.Int("--tune-share PERCENT", o.engine.tuner.share_percent, {0, 50},
+        "Most of the time of each GPU that is spent on timing kernels for "
+        "the products it is asked for most, on lanes that have nothing else "
+        "to do; 0: none.");
   c.Switch("--admin-calls", o.server.limits.admin_calls,
-           "Let every client evict kernels and list all tensors. Without it, "
-           "clients evict nothing and are listed what they created "
+           "Let every client evict and tune kernels and list all tensors. "
+           "Without it, clients do neither and are listed what they created "
            "themselves.");
   c.Bytes("--max-tensor-bytes BYTES", o.engine.tensors.max_bytes, {0},
           "Bytes of the resident tensors of each device, with those of uploads "

@@ -35,7 +35,7 @@ Tuner::Tuner(Options options,
   for (size_t i = 0; i < devices.size(); ++i) {
     benches_.push_back(std::make_unique<Bench>());
   }
-  if (options_.share > 0 && table_ != nullptr) {
+  if (options_.share_percent > 0 && table_ != nullptr) {
     look_ =
         std::make_unique<Periodic>(options_.interval, [this] { LookForHot(); });
   }
@@ -130,7 +130,8 @@ absl::Status Tuner::OnLane(int device, const RequestContext& context,
   Bench& bench = *benches_[device];
   std::lock_guard lock(bench.mutex);
   bench.device_time += *taken;
-  bench.rests_until = absl::Now() + *taken * (1 / options_.share - 1);
+  bench.rests_until =
+      absl::Now() + *taken * (100.0 / options_.share_percent - 1);
   return absl::OkStatus();
 }
 

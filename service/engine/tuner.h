@@ -33,8 +33,9 @@ namespace gemmd::engine {
 class Tuner {
  public:
   struct Options {
-    // Of a device's time, for tuning in the background; 0: none of it.
-    double share = 0;
+    // Most of a device's time that tuning in the background takes, of 100; 0:
+    // none of it.
+    int share_percent = 10;
     // Of one shape before it is hot.
     int64_t least_finds = 32;
     // Between two looks at what is hot.

@@ -153,6 +153,11 @@ absl::StatusOr<std::shared_ptr<TuningJob::Field>> TuningJob::Gather(
       field->contenders.push_back({plans[i], kernel->kernel.get()});
       field->kernels.push_back(std::move(kernel));
     }
+    if (plans.size() > 1 && field->contenders.size() == 1) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("no other kernel for ", jit::DebugString(order_.problem),
+                       " could be had than the present one"));
+    }
     outcome.kernel_before = field->kernels[0]->name;
     outcome.splits_before = best.plan.splits;
     outcome.measured = static_cast<int>(field->contenders.size());

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -186,6 +187,85 @@ TEST(ServerTest, OnlyAdministeredDaemonsLetClientsEvict) {
   const grpc::Status status = stub->EvictKernel(&context, request, &response);
   EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
   EXPECT_THAT(status.error_message(), HasSubstr("--admin-calls"));
+}
+
+// Status of a call to tune one product, which may be sent with changes.
+grpc::Status Tune(TestServer& server,
+                  const std::function<void(v1::TuneKernelsRequest&)>& change) {
+  auto stub = v1::KernelService::NewStub(server.channel());
+  v1::TuneKernelsRequest request;
+  v1::Problem& problem = *request.add_problems();
+  problem.set_m(64);
+  problem.set_n(64);
+  problem.set_k(64);
+  problem.set_a_type(v1::DATA_TYPE_BF16);
+  problem.set_b_type(v1::DATA_TYPE_BF16);
+  change(request);
+  grpc::ClientContext context;
+  const auto reader = stub->TuneKernels(&context, request);
+  v1::TuneKernelsResponse response;
+  while (reader->Read(&response)) {
+  }
+  return reader->Finish();
+}
+
+TEST(ServerTest, OnlyAdministeredDaemonsLetClientsTune) {
+  TestServer server;
+  const grpc::Status status = Tune(server, [](auto&) {});
+  EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(), HasSubstr("--admin-calls"));
+}
+
+TEST(ServerTest, WhatCannotBeTunedIsNamed) {
+  TestServer server({.limits = {.admin_calls = true}});
+  EXPECT_EQ(Tune(server, [](auto&) {}).error_code(), grpc::UNIMPLEMENTED);
+  grpc::Status status =
+      Tune(server, [](auto& request) { request.set_candidates(65); });
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("candidates is 65"));
+  status = Tune(server,
+                [](auto& request) { request.mutable_problems(0)->set_m(-1); });
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("problems[0]"));
+  status = Tune(server, [](auto& request) { request.set_device("cuda:9"); });
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+}
+
+TEST(ServerTest, TellsOfEachProblemAndDeviceThatItTunes) {
+  TestServer server({.limits = {.admin_calls = true},
+                     .devices = 2,
+                     .time = [](const jit::Plan& plan) {
+                       return plan.config.consumers == 1 ? 2.0 : 3.0;
+                     }});
+  auto stub = v1::KernelService::NewStub(server.channel());
+  v1::TuneKernelsRequest request;
+  request.set_candidates(40);
+  for (const int m : {256, 512}) {
+    v1::Problem& problem = *request.add_problems();
+    problem.set_m(m);
+    problem.set_n(1024);
+    problem.set_k(512);
+    problem.set_a_type(v1::DATA_TYPE_BF16);
+    problem.set_b_type(v1::DATA_TYPE_BF16);
+  }
+  grpc::ClientContext context;
+  const auto reader = stub->TuneKernels(&context, request);
+  std::vector<v1::TuneKernelsResponse> tuned;
+  for (v1::TuneKernelsResponse response; reader->Read(&response);) {
+    tuned.push_back(response);
+  }
+  const grpc::Status status = reader->Finish();
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(tuned.size(), 4);
+  for (size_t i = 0; i < tuned.size(); ++i) {
+    EXPECT_EQ(tuned[i].problem(), i / 2);
+    EXPECT_EQ(tuned[i].device(), i % 2 == 0 ? "host" : "host:1");
+    EXPECT_EQ(tuned[i].us(), 2);
+    EXPECT_EQ(tuned[i].measured(), 40);
+    EXPECT_EQ(tuned[i].failed(), 0);
+    EXPECT_EQ(tuned[i].splits(), tuned[i].splits_before());
+    EXPECT_GT(tuned[i].predicted_us(), 0);
+  }
 }
 
 TEST(ServerTest, BadProblemsToPrepareAreNamed) {

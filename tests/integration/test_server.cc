@@ -24,14 +24,16 @@ std::string Repeat(float value, int64_t count) {
   return bytes;
 }
 
-// The host device, with probes that the test answers.
+// The host device, with probes and times that the test answers.
 class ProbedDevice : public device::Device {
  public:
   ProbedDevice(std::unique_ptr<device::Device> device, int number,
-               std::function<absl::Status()> probe)
+               std::function<absl::Status()> probe, PlanTime time)
       : device_(std::move(device)),
         description_(device_->description()),
-        probe_(std::move(probe)) {
+        probe_(std::move(probe)),
+        time_(std::move(time)) {
+    description_.times_kernels = time_ != nullptr;
     if (number > 0) description_.name += absl::StrCat(":", number);
   }
 
@@ -47,11 +49,17 @@ class ProbedDevice : public device::Device {
     return device_->Load(compiled, plan);
   }
   absl::Status Probe() override { return probe_ ? probe_() : device_->Probe(); }
+  absl::StatusOr<std::unique_ptr<device::Timing>> CreateTiming(
+      const jit::Problem&, absl::Span<const device::Contender> contenders,
+      int64_t) override {
+    return std::make_unique<FakeTiming>(contenders, time_);
+  }
 
  private:
   const std::unique_ptr<device::Device> device_;
   device::Description description_;
   const std::function<absl::Status()> probe_;
+  const PlanTime time_;
 };
 
 }  // namespace
@@ -61,7 +69,7 @@ TestServer::TestServer(Options options) {
   for (int i = 0; i < options.devices; ++i) {
     devices.push_back(std::make_unique<ProbedDevice>(
         host::CreateHostDevice({.memory_bytes = options.device_bytes}), i,
-        options.probe));
+        options.probe, options.time));
   }
   if (options.limits.max_tensor_bytes == 0) {
     options.limits.max_tensor_bytes = options.device_bytes / 2;
@@ -69,7 +77,8 @@ TestServer::TestServer(Options options) {
   engine_ = engine::Engine::Create(
                 {.executor = options.executor,
                  .tensors = {.max_bytes = options.limits.max_tensor_bytes},
-                 .preparer = options.preparer},
+                 .preparer = options.preparer,
+                 .tuning = &tuning_},
                 std::move(devices), cache_, templates_)
                 .value();
   char folder[] = "/tmp/gemmd_test_XXXXXX";

@@ -15,6 +15,7 @@
 #include "gemmd/v1/tensors.grpc.pb.h"
 #include "service/rpc/server.h"
 #include "tests/service/fake_cache.h"
+#include "tests/service/fake_timing.h"
 
 namespace gemmd::testing {
 
@@ -30,6 +31,7 @@ class TestServer {
     absl::Duration drain_timeout = absl::Seconds(30);
     // Answers the device's probes, every 10 ms, when it is set.
     std::function<absl::Status()> probe;
+    PlanTime time;  // What kernels take; null: they are not timed.
     absl::Duration probe_timeout = absl::Seconds(10);
     std::function<void()> on_devices_lost;
   };
@@ -54,6 +56,7 @@ class TestServer {
  private:
   FakeCache cache_;
   const jit::TemplateLibrary templates_ = jit::TemplateLibrary::Embedded();
+  jit::TuningTable tuning_{{}, "digest"};
   std::unique_ptr<engine::Engine> engine_;
   std::string folder_;
   std::unique_ptr<rpc::Server> server_;

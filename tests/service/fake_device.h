@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "service/device/device.h"
 #include "service/host/host_device.h"
+#include "tests/service/fake_timing.h"
 
 namespace gemmd::testing {
 
@@ -25,7 +25,7 @@ struct Hooks {
   std::function<absl::Status()> synchronize;
   std::function<absl::Status()> load;
   // Microseconds that a product takes; null: the device times no kernels.
-  std::function<absl::StatusOr<double>(const jit::Plan&)> time;
+  PlanTime time;
   device::TimingMemory timing_memory;
 };
 
@@ -62,7 +62,7 @@ class FakeDevice final : public device::Device {
   absl::StatusOr<std::unique_ptr<device::Timing>> CreateTiming(
       const jit::Problem&, absl::Span<const device::Contender> contenders,
       int64_t) override {
-    return std::make_unique<FakeTiming>(contenders, hooks_);
+    return std::make_unique<FakeTiming>(contenders, hooks_->time);
   }
 
  private:
@@ -70,21 +70,6 @@ class FakeDevice final : public device::Device {
   static absl::Status Call(const Hook& hook, const Arguments&... arguments) {
     return hook ? hook(arguments...) : absl::OkStatus();
   }
-
-  class FakeTiming final : public device::Timing {
-   public:
-    FakeTiming(absl::Span<const device::Contender> contenders,
-               std::shared_ptr<const Hooks> hooks)
-        : contenders_(contenders.begin(), contenders.end()),
-          hooks_(std::move(hooks)) {}
-    absl::StatusOr<double> Sample(size_t i) override {
-      return hooks_->time(contenders_[i].plan);
-    }
-
-   private:
-    const std::vector<device::Contender> contenders_;
-    const std::shared_ptr<const Hooks> hooks_;
-  };
 
   class FakeLane final : public device::Lane {
    public:

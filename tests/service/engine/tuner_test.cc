@@ -34,7 +34,7 @@ std::string NameOf(const jit::Plan& plan) {
 
 class TunerTest : public ::testing::Test {
  protected:
-  void Start(Tuner::Options options = {}) {
+  void Start(Tuner::Options options = {.share_percent = 0}) {
     Engine::Options engine;
     engine.tuner = options;
     engine.tuning = &table_;
@@ -172,6 +172,19 @@ TEST_F(TunerTest, AKernelThatCannotBeHadIsPassedOver) {
   EXPECT_EQ(outcome->failed, 1);
 }
 
+// As where nothing may be compiled: another time there may be more.
+TEST_F(TunerTest, APlanWithoutRivalsIsNotRecorded) {
+  Start();
+  for (const jit::Plan& plan : jit::RankPlans(Square(), {}, 16)) {
+    if (NameOf(plan) != NameOf(jit::ChoosePlan(Square(), {}))) {
+      engine_->cache().Reject(NameOf(plan));
+    }
+  }
+  EXPECT_EQ(Tune({.problem = Square()}).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(Record(Square()));
+}
+
 TEST_F(TunerTest, ThePresentPlanIsTheOneThatIsNotRefused) {
   Start();
   const auto plans = jit::RankPlans(Square(), {}, 16);
@@ -262,7 +275,9 @@ class BackgroundTest : public TunerTest {
 };
 
 TEST_F(BackgroundTest, HotProblemsAreTuned) {
-  Start({.share = 0.9, .least_finds = 10, .interval = absl::Milliseconds(5)});
+  Start({.share_percent = 90,
+         .least_finds = 10,
+         .interval = absl::Milliseconds(5)});
   const auto plans = jit::RankPlans(Square(), {}, 16);
   Takes(plans[5], 80);
   Request(Square(), 20);
@@ -274,7 +289,9 @@ TEST_F(BackgroundTest, HotProblemsAreTuned) {
 }
 
 TEST_F(BackgroundTest, WithoutAShareNothingIsTuned) {
-  Start({.share = 0, .least_finds = 1, .interval = absl::Milliseconds(1)});
+  Start({.share_percent = 0,
+         .least_finds = 1,
+         .interval = absl::Milliseconds(1)});
   Request(Square(), 1000);
   absl::SleepFor(absl::Milliseconds(100));
   EXPECT_EQ(samples_, 0);
@@ -283,7 +300,9 @@ TEST_F(BackgroundTest, WithoutAShareNothingIsTuned) {
 
 TEST_F(BackgroundTest, NoMoreThanItsShareOfTheTimeIsTaken) {
   slow_sample_ = true;
-  Start({.share = 0.1, .least_finds = 10, .interval = absl::Milliseconds(5)});
+  Start({.share_percent = 10,
+         .least_finds = 10,
+         .interval = absl::Milliseconds(5)});
   const absl::Time begin = absl::Now();
   Request(Square(), 20);
   EXPECT_TRUE(Eventually([&] { return Record(Square()).has_value(); }));
@@ -300,7 +319,9 @@ TEST_F(BackgroundTest, NothingIsTimedWhileRequestsWait) {
     gate.Pass();
     return absl::OkStatus();
   };
-  Start({.share = 0.9, .least_finds = 10, .interval = absl::Milliseconds(5)});
+  Start({.share_percent = 90,
+         .least_finds = 10,
+         .interval = absl::Milliseconds(5)});
   // Two lanes are held up, and one more waits.
   std::vector<TestEngine::MultiplyAnswer> answers;
   for (int i = 0; i < 3; ++i) {
@@ -337,7 +358,9 @@ TEST_F(BackgroundTest, WhatDisturbedSamplesSayIsNotBelieved) {
 
 TEST_F(BackgroundTest, TheEngineEndsWhileItIsTuned) {
   slow_sample_ = true;
-  Start({.share = 0.01, .least_finds = 10, .interval = absl::Milliseconds(5)});
+  Start({.share_percent = 1,
+         .least_finds = 10,
+         .interval = absl::Milliseconds(5)});
   Request(Square(), 20);
   EXPECT_TRUE(Eventually([&] { return samples_ > 0; }));
   auto tuned = engine_->Tune({.problem = LongSum()});

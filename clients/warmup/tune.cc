@@ -1,0 +1,207 @@
+// gemm-warmup tune: lets a running daemon find out how a list of problems runs
+// best on its GPUs.
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "clients/cli/address.h"
+#include "clients/cpp/client.h"
+#include "clients/warmup/command.h"
+#include "clients/warmup/daemon_devices.h"
+#include "clients/warmup/problems.h"
+#include "clients/warmup/progress.h"
+#include "jit/base/status.h"
+#include "jit/problem/problem_line.h"
+#include "proto/convert/problem.h"
+
+namespace gemmd::warmup {
+namespace {
+
+std::string Describe(const v1::TuneKernelsResponse& tuned) {
+  if (tuned.kernel() == tuned.kernel_before() &&
+      tuned.splits() == tuned.splits_before()) {
+    return absl::StrFormat("%.2f us stay", tuned.us());
+  }
+  const std::string splits =
+      tuned.splits() == tuned.splits_before()
+          ? ""
+          : absl::StrCat(", in ", tuned.splits(), " parts of k instead of ",
+                         tuned.splits_before());
+  return absl::StrFormat("%.2f us instead of %.2f, by %s%s", tuned.us(),
+                         tuned.us_before(), tuned.kernel(), splits);
+}
+
+std::string Json(const std::string& line,
+                 const v1::TuneKernelsResponse& tuned) {
+  std::string fields;
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  if (!google::protobuf::util::MessageToJsonString(tuned, &fields, options)
+           .ok()) {
+    return "";
+  }
+  // Lines of problems have no characters that JSON escapes.
+  return absl::StrCat("{\"line\":\"", line, "\",", fields.substr(1));
+}
+
+// What becomes of the problems, told by several threads.
+class Tally {
+ public:
+  // With `json` a line of it for each problem and device goes to standard
+  // output, and the rest to standard error.
+  Tally(int problems, bool json)
+      : json_(json), progress_(json ? stderr : stdout, problems) {}
+
+  void Add(const std::string& line, const v1::TuneKernelsResponse& tuned) {
+    std::lock_guard lock(mutex_);
+    ++tuned_;
+    changed_ += tuned.us() < tuned.us_before();
+    log_gain_ += std::log(tuned.us_before() / tuned.us());
+    if (json_) {
+      absl::PrintF("%s\n", Json(line, tuned));
+      std::fflush(stdout);
+    }
+    last_ = Describe(tuned);
+  }
+  void End(const std::string& line, const absl::Status& status) {
+    std::string text = line;
+    {
+      std::lock_guard lock(mutex_);
+      if (status.ok()) {
+        absl::StrAppend(&text, ": ", last_);
+      } else {
+        ++failed_;
+        if (Ends(status)) ended_ = status;
+      }
+    }
+    if (!status.ok()) {
+      progress_.Note(absl::StrCat("failed: ", line, ": ", status.message()));
+    }
+    progress_.Step(text);
+  }
+
+  // Not OK once there is no use in asking on.
+  absl::Status ended() {
+    std::lock_guard lock(mutex_);
+    return ended_;
+  }
+
+  int Finish(size_t problems) {
+    std::lock_guard lock(mutex_);
+    progress_.Note(absl::StrFormat(
+        "%d problems: %d tuned, %d of them faster; %.3f times as fast in the "
+        "geometric mean; %d failed",
+        problems, tuned_, changed_,
+        tuned_ == 0 ? 1.0 : std::exp(log_gain_ / tuned_), failed_));
+    return failed_ == 0 ? kExitComplete : kExitIncomplete;
+  }
+
+ private:
+  // No other problem would fare better.
+  static bool Ends(const absl::Status& status) {
+    return absl::IsPermissionDenied(status) || absl::IsUnimplemented(status);
+  }
+
+  const bool json_;
+  Progress progress_;
+  std::mutex mutex_;
+  std::string last_ ABSL_GUARDED_BY(mutex_);
+  int tuned_ ABSL_GUARDED_BY(mutex_) = 0;
+  int changed_ ABSL_GUARDED_BY(mutex_) = 0;
+  int failed_ ABSL_GUARDED_BY(mutex_) = 0;
+  double log_gain_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+// One call per problem, so that one failure does not hide the others.
+absl::Status Tune(client::Client& client, const jit::Problem& problem,
+                  v1::TuneKernelsRequest request, Tally& tally) {
+  *request.add_problems() = convert::ToWire(problem);
+  return client.TuneKernels(request, [&](const v1::TuneKernelsResponse& tuned) {
+    tally.Add(jit::ProblemLine(problem), tuned);
+  });
+}
+
+absl::StatusOr<int> Run(const Flags& flags) {
+  const std::string server = flags.Get("server", cli::DefaultServer());
+  RETURN_IF_ERROR(cli::CheckServer(server));
+  RETURN_IF_ERROR(CheckProblemsGiven(flags));
+  ASSIGN_OR_RETURN(const absl::Duration wait,
+                   flags.GetDuration("wait", absl::Seconds(10)));
+  ASSIGN_OR_RETURN(const int64_t jobs, flags.GetInt("jobs", 4, 1, 64));
+  ASSIGN_OR_RETURN(const int64_t candidates,
+                   flags.GetInt("candidates", 16, 1, 64));
+  ASSIGN_OR_RETURN(const std::unique_ptr<client::Client> client,
+                   client::Client::Connect(server, {.connect_timeout = wait}));
+  ASSIGN_OR_RETURN(const std::vector<jit::DeviceProperties> devices,
+                   DevicesOf(*client));
+  ASSIGN_OR_RETURN(std::vector<jit::Problem> problems,
+                   ReadProblems(flags, devices));
+  // There is one way to multiply nothing.
+  std::erase_if(problems, [](const jit::Problem& problem) {
+    return !problem.reads_ab() || !problem.writes();
+  });
+  v1::TuneKernelsRequest request;
+  request.set_device(flags.Get("device", ""));
+  request.set_candidates(static_cast<int>(candidates));
+  request.set_new_generation(flags.Has("new_generation"));
+  Tally tally(static_cast<int>(problems.size()), flags.Has("json"));
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i; (i = next++) < problems.size() && tally.ended().ok();) {
+      tally.End(jit::ProblemLine(problems[i]),
+                Tune(*client, problems[i], request, tally));
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t useful = std::min<size_t>(jobs, problems.size());
+  while (threads.size() < useful) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  RETURN_IF_ERROR(tally.ended());
+  return tally.Finish(problems.size());
+}
+
+}  // namespace
+
+Command TuneCommand() {
+  return {
+      .name = "tune",
+      .operands = "[FILE]...",
+      .summary = "Let a running daemon time kernels and keep the fastest.",
+      .details = absl::StrCat(
+          kProblemFiles,
+          "The daemon needs --admin-calls and a GPU. What it finds out is kept "
+          "in its cache\ndirectory, which `export` carries to others.\n"),
+      .flags =
+          {{"server", "ADDRESS", cli::ServerHelp()},
+           {"device", "NAME", "such as cuda:0; default: all devices"},
+           {"wait", "TIME",
+            "Wait so long for the daemon to answer. Default: 10s."},
+           PresetFlag(),
+           {"candidates", "N",
+            "Kernels that are timed for each problem, 1 to 64. Default: 16."},
+           {"new_generation", "",
+            "Let results change in their last bits: also try other parts of k "
+            "to sum in than those that the problems have now."},
+           {"jobs", "N",
+            "Problems at a time, up to 64: kernels of one are compiled while "
+            "those of another are timed. Default: 4."},
+           {"json", "",
+            "Print a line of JSON for each problem and device; all else goes "
+            "to standard error."}},
+      .run = Run};
+}
+
+}  // namespace gemmd::warmup
