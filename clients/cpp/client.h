@@ -86,20 +86,32 @@ struct Destination {
   std::string tensor;
 };
 
-// One product: D = alpha * A B + beta * C, or problem.batch of them.
+// One product, or problem.batch of them: D = alpha * A B + beta * C, and what
+// problem.activation and problem.epilogue add.
 struct Product {
   v1::Problem problem;
   Operand a;
   Operand b;
   Operand c;  // Left out of the request when problem.beta is 0.
   Destination d;
+  // Values of problem.epilogue, f32, tight (or tensors of f32); left out of
+  // the request where it asks for none.
+  Operand bias;
+  Operand a_scale;
+  Operand b_scale;
+  Operand d_scale;
+  // Of what the activation is applied to, when problem.epilogue.auxiliary. The
+  // default is Result::auxiliary.
+  Destination auxiliary;
   std::string device;      // "": the daemon's choice.
   absl::Duration timeout;  // Zero: Options::timeout.
 };
 
 struct Result {
-  v1::Execution execution;  // Device, kernel, time of each phase.
-  std::string d;            // Bytes of D when Product::d is the default.
+  v1::Execution execution;    // Device, kernel, time of each phase.
+  std::string d;              // Bytes of D when Product::d is the default.
+  std::string auxiliary;      // Likewise.
+  std::optional<float> amax;  // When problem.epilogue.amax.
 };
 
 class Client {
@@ -109,7 +121,7 @@ class Client {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const std::string& target, Options options = {});
 
-  // INTERNAL when the daemon's D is not of the size that D has.
+  // INTERNAL when a result is not of the size that its buffer has.
   absl::StatusOr<Result> Matmul(const Product& product);
 
   // A tensor of zeros. RESOURCE_EXHAUSTED when memory or the quota is used up.

@@ -79,10 +79,14 @@ absl::StatusOr<SliceReader::Field> SliceReader::ReadField() {
       field.length = 0;
       return field;
     case kFixed64:
+      if (remaining_ < 8) return Malformed();
+      Skip(8);
+      return field;
     case kFixed32: {
-      const uint64_t width = (tag & 7) == kFixed64 ? 8 : 4;
-      if (width > remaining_) return Malformed();
-      Skip(width);
+      if (remaining_ < 4) return Malformed();
+      uint32_t value = 0;  // Little-endian, as this machine.
+      Read(absl::MakeSpan(reinterpret_cast<char*>(&value), sizeof value));
+      field.fixed32 = value;
       return field;
     }
     case kDelimited:

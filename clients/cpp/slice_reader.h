@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,13 @@ namespace gemmd::client {
 
 class SliceReader {
  public:
-  // A field and, for length-delimited ones, the bytes that follow it.
+  // A field: the value of one of 32 bits, or the bytes that follow one that is
+  // length-delimited.
   struct Field {
     int number = 0;
     bool delimited = false;
     uint64_t length = 0;
+    std::optional<uint32_t> fixed32;
   };
 
   // INTERNAL when gRPC cannot give the slices.
@@ -30,8 +33,8 @@ class SliceReader {
 
   bool done() const { return remaining_ == 0; }
 
-  // The next field. The value of one that is not length-delimited is skipped;
-  // that of one that is must then be read or skipped. INTERNAL when malformed.
+  // The next field. What follows one that is length-delimited must then be
+  // read or skipped; other values are behind. INTERNAL when malformed.
   absl::StatusOr<Field> ReadField();
   // Moves on by to.size() bytes, at most the length of the field just read.
   void Read(absl::Span<char> to);

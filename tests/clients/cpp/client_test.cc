@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -29,11 +30,15 @@ class FakeMatmul final : public v1::MatmulService::Service {
     }
     response->mutable_execution()->set_device("fake");
     if (!request->header().d().has_tensor()) response->set_d(result);
+    response->set_auxiliary(auxiliary);
+    if (amax) response->set_amax(*amax);
     return grpc::Status::OK;
   }
 
   v1::MatmulRequest last;
   std::string result;
+  std::string auxiliary;
+  std::optional<float> amax;
 };
 
 class FakeTensors final : public v1::TensorService::Service {
@@ -155,6 +160,67 @@ TEST_F(ClientTest, CIsLeftOutWhenBetaIsZero) {
   ASSERT_TRUE(client_->Matmul(product).ok());
   EXPECT_FALSE(matmul_.last.header().has_c());
   EXPECT_EQ(matmul_.last.c(), "");
+}
+
+TEST_F(ClientTest, ValuesOfTheEpilogueAreSentAsItAsksForThem) {
+  Product product = SmallProduct();
+  const std::string bias(8, 'v'), rows(12, 'r'), one(4, '1');
+  v1::Epilogue& epilogue = *product.problem.mutable_epilogue();
+  epilogue.set_bias(v1::EXTENT_ROW);
+  epilogue.set_b_scale(v1::EXTENT_COLUMN);
+  epilogue.set_d_scale(true);
+  product.bias = Operand::Bytes(bias);
+  product.a_scale = Operand::Bytes(bias);  // Nobody asks for it.
+  product.b_scale = Operand::Bytes(rows);
+  product.d_scale = Operand::Tensor("scale");
+  const auto result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const v1::MatmulRequest& sent = matmul_.last;
+  EXPECT_EQ(sent.bias(), bias);
+  EXPECT_TRUE(sent.header().bias().has_inline_());
+  EXPECT_EQ(sent.a_scale(), "");
+  EXPECT_FALSE(sent.header().has_a_scale());
+  EXPECT_EQ(sent.b_scale(), rows);
+  EXPECT_EQ(sent.d_scale(), "");
+  EXPECT_EQ(sent.header().d_scale().tensor(), "scale");
+  EXPECT_FALSE(sent.header().has_auxiliary());
+  EXPECT_EQ(sent.a(), a_);
+  EXPECT_EQ(sent.b(), b_);
+}
+
+TEST_F(ClientTest, SecondResultsComeBack) {
+  Product product = SmallProduct();
+  product.problem.set_d_order(v1::ORDER_COLUMN_MAJOR);
+  product.problem.mutable_epilogue()->set_auxiliary(true);
+  product.problem.mutable_epilogue()->set_amax(true);
+  matmul_.result = "result";
+  matmul_.auxiliary = "before";
+  matmul_.amax = 2.5f;
+  auto result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->d, "result");
+  EXPECT_EQ(result->auxiliary, "before");
+  EXPECT_EQ(result->amax, 2.5f);
+  EXPECT_EQ(matmul_.last.header().auxiliary().inline_().order(),
+            v1::ORDER_COLUMN_MAJOR);
+
+  std::string buffer(6, '\0');
+  product.auxiliary = Destination::Bytes(absl::MakeSpan(&buffer[0], 6));
+  result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(buffer, "before");
+  EXPECT_EQ(result->d, "result");
+  for (const char* wrong : {"short", ""}) {
+    matmul_.auxiliary = wrong;
+    const absl::Status status = client_->Matmul(product).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(status.message(), HasSubstr("auxiliary"));
+  }
+  product.problem.clear_epilogue();  // Nothing more is expected then.
+  matmul_.amax.reset();
+  result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->amax, std::nullopt);
 }
 
 TEST_F(ClientTest, ResultFillsTheCallersBuffer) {

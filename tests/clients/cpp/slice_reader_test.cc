@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/base/casts.h"
 #include "gemmd/v1/matmul.pb.h"
 
 namespace gemmd::client {
@@ -60,6 +61,20 @@ TEST(SliceReaderTest, SkipsOtherWireTypes) {
   const auto field = reader->ReadField();
   ASSERT_TRUE(field.ok());
   EXPECT_EQ(reader->Read(field->length), "x");
+  EXPECT_TRUE(reader->done());
+}
+
+TEST(SliceReaderTest, ReadsFloats) {
+  v1::MatmulResponse response;
+  response.set_amax(-0.375f);
+  const auto bytes = response.SerializeAsString();
+  auto reader = SliceReader::Create(Cut(bytes, 2));
+  ASSERT_TRUE(reader.ok());
+  const auto field = reader->ReadField();
+  ASSERT_TRUE(field.ok());
+  EXPECT_EQ(field->number, 4);
+  ASSERT_TRUE(field->fixed32.has_value());
+  EXPECT_EQ(absl::bit_cast<float>(*field->fixed32), -0.375f);
   EXPECT_TRUE(reader->done());
 }
 
