@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "jit/base/status.h"
+#include "jit/problem/epilogue_choices.h"
 
 namespace gemmd::jit {
 namespace {
@@ -138,16 +139,14 @@ constexpr Option kOptions[] = {
      nullptr},
     {"bias",
      [](absl::string_view text, Problem& problem) {
-       return Choose<Extent>("bias", text, {Extent::kRow, Extent::kColumn},
-                             problem.epilogue.bias);
+       return Choose<Extent>("bias", text, kBiasExtents, problem.epilogue.bias);
      },
      [](const Problem& problem) {
        return Unless(problem.epilogue.bias, Extent::kNone);
      }},
     {"a_scale",
      [](absl::string_view text, Problem& problem) {
-       using enum Extent;
-       return Choose<Extent>("a_scale", text, {kTensor, kRow, kBlock},
+       return Choose<Extent>("a_scale", text, kAScaleExtents,
                              problem.epilogue.a_scale);
      },
      [](const Problem& problem) {
@@ -155,8 +154,7 @@ constexpr Option kOptions[] = {
      }},
     {"b_scale",
      [](absl::string_view text, Problem& problem) {
-       using enum Extent;
-       return Choose<Extent>("b_scale", text, {kTensor, kColumn, kBlock},
+       return Choose<Extent>("b_scale", text, kBScaleExtents,
                              problem.epilogue.b_scale);
      },
      [](const Problem& problem) {
@@ -164,9 +162,7 @@ constexpr Option kOptions[] = {
      }},
     {"act",
      [](absl::string_view text, Problem& problem) {
-       using enum Activation;
-       return Choose<Activation>("act", text,
-                                 {kNone, kRelu, kGeluErf, kGeluTanh, kSilu},
+       return Choose<Activation>("act", text, kActivations,
                                  problem.epilogue.activation);
      },
      [](const Problem& problem) {
@@ -205,6 +201,16 @@ absl::Status WrongColumn(absl::string_view column, absl::string_view value,
                          absl::string_view allowed) {
   return absl::InvalidArgumentError(
       absl::StrCat(column, " is '", value, "'; allowed: ", allowed));
+}
+
+std::string AllowedValues(absl::string_view name) {
+  // No option has an empty value, and what is wrong with one says the rest.
+  constexpr absl::string_view kBefore = "allowed: ";
+  Problem scratch;
+  const absl::Status wrong =
+      ParseProblemOption(absl::StrCat(name, "="), scratch);
+  const absl::string_view text = wrong.message();
+  return std::string(text.substr(text.find(kBefore) + kBefore.size()));
 }
 
 absl::Status ParseProblemOption(absl::string_view text, Problem& problem) {

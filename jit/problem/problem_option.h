@@ -15,6 +15,9 @@ namespace gemmd::jit {
 // its value and what is allowed.
 absl::Status ParseProblemOption(absl::string_view text, Problem& problem);
 
+// What stands behind "name=" of such an option: "default, tf32, fast".
+std::string AllowedValues(absl::string_view name);
+
 // The options in which `problem` differs from the default of its arithmetic,
 // each after a blank. The arithmetic itself is not among them.
 std::string ProblemOptions(const Problem& problem);

@@ -1,12 +1,14 @@
 // Validate: whether a problem is one that can be asked.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "jit/base/status.h"
+#include "jit/problem/epilogue_choices.h"
 #include "jit/problem/problem.h"
 
 namespace gemmd::jit {
@@ -117,12 +119,12 @@ absl::Status ValidateOutputs(const Problem& problem) {
 absl::Status ValidateExtents(const Problem& problem) {
   using enum Extent;
   const Epilogue& epilogue = problem.epilogue;
-  RETURN_IF_ERROR(OneOf<Extent>(kInvalid, "epilogue.bias", epilogue.bias,
-                                {kNone, kRow, kColumn}));
+  RETURN_IF_ERROR(
+      OneOf<Extent>(kInvalid, "epilogue.bias", epilogue.bias, kBiasExtents));
   RETURN_IF_ERROR(OneOf<Extent>(kInvalid, "epilogue.a_scale", epilogue.a_scale,
-                                {kNone, kTensor, kRow, kBlock}));
+                                kAScaleExtents));
   RETURN_IF_ERROR(OneOf<Extent>(kInvalid, "epilogue.b_scale", epilogue.b_scale,
-                                {kNone, kTensor, kColumn, kBlock}));
+                                kBScaleExtents));
   const bool a = epilogue.a_scale == kBlock;
   const bool b = epilogue.b_scale == kBlock;
   if (a != b) {
@@ -150,9 +152,24 @@ absl::Status ValidateIntegerResult(const Problem& problem) {
                     "0 or 1 with d_type s32");
     }
   }
-  if (problem.epilogue == Epilogue()) return absl::OkStatus();
-  return Refuse(kUnserved, "epilogue", "given",
-                "none with d_type s32; any with d_type f32, f16, bf16, s8, u8");
+  const Epilogue& epilogue = problem.epilogue;
+  const auto word = [](bool asked) { return asked ? "true" : "false"; };
+  const std::pair<absl::string_view, absl::string_view> steps[] = {
+      {"epilogue.bias", Name(epilogue.bias)},
+      {"epilogue.a_scale", Name(epilogue.a_scale)},
+      {"epilogue.b_scale", Name(epilogue.b_scale)},
+      {"epilogue.d_scale", word(epilogue.d_scale)},
+      {"activation", Name(epilogue.activation)},
+      {"epilogue.auxiliary", word(epilogue.writes_auxiliary)},
+      {"epilogue.amax", word(epilogue.measures_amax)}};
+  for (const auto& [field, value] : steps) {
+    if (value == "none" || value == "false") continue;
+    return Refuse(kUnserved, field, value,
+                  absl::StrCat(value == "true" ? "false" : "none",
+                               " with d_type s32; the nearest d_type that "
+                               "goes with it: f32"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

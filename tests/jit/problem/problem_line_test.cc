@@ -86,6 +86,19 @@ TEST(ProblemLineTest, OptionsAndNamesSayTheSameArithmetic) {
             "act is 'tanh'; allowed: none, relu, gelu, gelu_tanh, silu");
 }
 
+TEST(ProblemLineTest, WhatAnOptionMayBeIsTold) {
+  EXPECT_EQ(AllowedValues("bias"), "none, row, column");
+  EXPECT_EQ(AllowedValues("acc"), "f32, f16, s32");
+  for (const char* option : {"bias", "a_scale", "b_scale", "act", "op"}) {
+    for (const auto value :
+         absl::StrSplit(AllowedValues(option), absl::ByString(", "))) {
+      Problem problem;
+      EXPECT_TRUE(
+          ParseProblemOption(absl::StrCat(option, "=", value), problem).ok());
+    }
+  }
+}
+
 TEST(ProblemLineTest, NamesWhatIsWrong) {
   for (const auto& [line, word] :
        std::vector<std::pair<std::string, std::string>>{

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "jit/problem/problem.h"
 
 namespace gemmd::jit {
@@ -118,10 +120,30 @@ TEST(Validate, AnS32ResultHasNoStepsInF32) {
   ExpectError(problem, kInvalid, "problem.alpha is 0.5; allowed: 0 or 1");
   problem = Valid(DataType::kS8);
   problem.epilogue.activation = Activation::kRelu;
-  ExpectError(problem, kUnserved, "any with d_type f32, f16, bf16, s8, u8");
+  ExpectError(problem, kUnserved,
+              "problem.activation is relu; served: none with d_type s32; the "
+              "nearest d_type that goes with it: f32");
   problem.d_type = DataType::kS8;
   problem.alpha = 0.5f;
   EXPECT_TRUE(Validate(problem).ok());
+}
+
+TEST(Validate, TheStepThatIsRefusedIsNamed) {
+  const std::pair<const char*, Epilogue> steps[] = {
+      {"epilogue.bias is row", {.bias = Extent::kRow}},
+      {"epilogue.a_scale is tensor", {.a_scale = Extent::kTensor}},
+      {"epilogue.b_scale is column", {.b_scale = Extent::kColumn}},
+      {"epilogue.d_scale is true", {.d_scale = true}},
+      {"activation is silu", {.activation = Activation::kSilu}},
+      {"epilogue.auxiliary is true", {.writes_auxiliary = true}},
+      {"epilogue.amax is true", {.measures_amax = true}}};
+  for (const auto& [text, epilogue] : steps) {
+    Problem problem = Valid(DataType::kU8);
+    problem.epilogue = epilogue;
+    ExpectError(problem, kUnserved, absl::StrCat("problem.", text));
+    problem.d_type = DataType::kF32;
+    EXPECT_TRUE(Validate(problem).ok()) << text;
+  }
 }
 
 TEST(Validate, ScalesBelongToTheirSide) {
