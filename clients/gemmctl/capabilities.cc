@@ -10,13 +10,19 @@
 namespace gemmd::gemmctl {
 
 void AddCapabilities(cli::Command& program) {
-  cli::Command& command = program.Subcommand(
-      "capabilities", "types that this version multiplies, without a daemon");
+  cli::Command& command =
+      program.Subcommand("capabilities",
+                         "types that this version multiplies, and steps of "
+                         "the epilogue, without a daemon");
   const auto markdown = std::make_shared<bool>(false);
-  command.Switch("--markdown", *markdown, "Print the table of README.md.");
+  command.Switch("--markdown", *markdown, "Print the tables of README.md.");
   command.Run([markdown]() -> absl::StatusOr<int> {
-    absl::PrintF("%s", *markdown ? jit::CapabilitiesMarkdown()
-                                 : jit::CapabilitiesText());
+    if (*markdown) {
+      absl::PrintF("%s\n%s", jit::CapabilitiesMarkdown(),
+                   jit::EpilogueMarkdown());
+    } else {
+      absl::PrintF("%s", jit::CapabilitiesText());
+    }
     return cli::kExitOk;
   });
 }

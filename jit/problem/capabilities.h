@@ -7,10 +7,11 @@
 
 namespace gemmd::jit {
 
-// Markdown, as README.md has it.
+// Markdown, as README.md has it: the types, and the steps of the epilogue.
 std::string CapabilitiesMarkdown();
+std::string EpilogueMarkdown();
 
-// For a terminal; says of each row whether this build has kernels for it.
+// Both for a terminal; says of each type whether this build has kernels for it.
 std::string CapabilitiesText();
 
 }  // namespace gemmd::jit
