@@ -179,6 +179,7 @@ void DeclarePrepare(cli::Command& command, KernelOptions& options) {
   OrderOption(command, "--b-order ORDER", types.b_order, "row or column.");
   OrderOption(command, "--order ORDER", types.d_order, "Of D: row or column.");
   options.problem.Declare(command);
+  options.problem.DeclareEpilogue(command);
   command.Number("--beta X", options.beta, "Not 0: a kernel that reads C.");
   command.Text("--device NAME", options.device, "Default: every device.");
   DeclareJson(command, options);

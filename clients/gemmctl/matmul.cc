@@ -1,5 +1,7 @@
 // gemmctl matmul.
+#include <algorithm>
 #include <cstdio>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "clients/gemmctl/convert.h"
 #include "clients/gemmctl/operand.h"
 #include "clients/gemmctl/problem_options.h"
+#include "clients/gemmctl/values.h"
 #include "jit/base/status.h"
 #include "proto/convert/problem.h"
 
@@ -24,6 +27,8 @@ struct MatmulOptions {
   v1::Order order = v1::ORDER_ROW_MAJOR;
   double alpha = 1;
   double beta = 0;
+  ValueNames values;
+  std::string auxiliary, amax;
   ProblemOptions problem;
   std::string device;
   bool quiet = false;
@@ -35,13 +40,24 @@ absl::Status Check(const MatmulOptions& options) {
   if (options.beta != 0 && options.c.empty()) {
     return absl::InvalidArgumentError("--beta needs --c FILE");
   }
-  const int from_stdin =
-      (options.a == "-") + (options.b == "-") + (options.c == "-");
-  if (from_stdin > 1) {
+  const auto of_standard = [](std::initializer_list<std::string> names) {
+    return std::count(names.begin(), names.end(), "-");
+  };
+  const ValueNames& values = options.values;
+  if (of_standard({options.a, options.b, options.c, values.bias, values.a_scale,
+                   values.b_scale, values.d_scale}) > 1) {
     return absl::InvalidArgumentError(
-        "only one matrix can come from standard input");
+        "only one file can come from standard input");
+  }
+  if (of_standard({options.d, options.auxiliary, options.amax}) > 1) {
+    return absl::InvalidArgumentError(
+        "only one result can go to standard output");
   }
   return absl::OkStatus();
+}
+
+bool UsesStandardOutput(const MatmulOptions& options) {
+  return options.d == "-" || options.auxiliary == "-" || options.amax == "-";
 }
 
 // Trouble with a file, or what the daemon says of a tensor.
@@ -80,6 +96,24 @@ absl::StatusOr<std::vector<int64_t>> BatchOf(const MatmulOptions& options,
       options.a, a.shape(), options.b, b.shape()));
 }
 
+// Writes D where it is here, and the other results that were asked for.
+absl::Status Save(const MatmulOptions& options, Matrix shape,
+                  client::Result result) {
+  if (!TensorHandle(options.d)) {
+    shape.bytes = std::move(result.d);
+    RETURN_IF_ERROR(WriteNpy(options.d, shape));
+  }
+  if (!options.auxiliary.empty()) {
+    shape.bytes = std::move(result.auxiliary);
+    RETURN_IF_ERROR(WriteNpy(options.auxiliary, shape));
+  }
+  if (options.amax.empty()) return absl::OkStatus();
+  const float amax = result.amax.value_or(0);  // 0: of nothing.
+  Matrix one = {v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, 1, 1, {}, {}};
+  one.bytes.assign(reinterpret_cast<const char*>(&amax), sizeof amax);
+  return WriteNpy(options.amax, one);
+}
+
 // Without C. INVALID_ARGUMENT or UNIMPLEMENTED saying what is allowed.
 absl::StatusOr<jit::Problem> ProblemOf(const MatmulOptions& options,
                                        const Matrix& a, const Matrix& b) {
@@ -100,6 +134,8 @@ absl::StatusOr<jit::Problem> ProblemOf(const MatmulOptions& options,
   problem.k = a.columns;
   problem.alpha = static_cast<float>(options.alpha);
   problem.beta = static_cast<float>(options.beta);
+  problem.epilogue.writes_auxiliary = !options.auxiliary.empty();
+  problem.epilogue.measures_amax = !options.amax.empty();
   return problem;
 }
 
@@ -128,6 +164,8 @@ int Run(client::Client& client, const MatmulOptions& options) {
               {},
               batch};
   problem.batch = d.count();
+  GEMMCTL_ASSIGN(const Values values, ReadValues(options.values, problem),
+                 FailLoad);
   client::Product product;
   NamedMatrix c;
   if (options.beta != 0) {
@@ -152,22 +190,24 @@ int Run(client::Client& client, const MatmulOptions& options) {
   product.problem = convert::ToWire(problem);
   product.a = a.operand(a.matrix.count() != d.count());
   product.b = b.operand(b.matrix.count() != d.count());
+  product.bias = client::Operand::Bytes(values.bias.bytes);
+  product.a_scale = client::Operand::Bytes(values.a_scale.bytes);
+  product.b_scale = client::Operand::Bytes(values.b_scale.bytes);
+  product.d_scale = client::Operand::Bytes(values.d_scale.bytes);
   product.device = options.device;
-  const auto handle = TensorHandle(options.d);
-  if (handle) product.d = client::Destination::Tensor(*handle);
-
-  GEMMCTL_ASSIGN(client::Result result, client.Matmul(product), Fail);
-  if (!handle) {
-    d.bytes = std::move(result.d);
-    if (absl::Status written = WriteNpy(options.d, d); !written.ok()) {
-      return FailFile(written);
-    }
+  if (const auto handle = TensorHandle(options.d)) {
+    product.d = client::Destination::Tensor(*handle);
   }
-  // Where D is on stdout, nothing else is.
+  GEMMCTL_ASSIGN(client::Result result, client.Matmul(product), Fail);
+  const v1::Execution execution = result.execution;
+  if (absl::Status saved = Save(options, d, std::move(result)); !saved.ok()) {
+    return FailFile(saved);
+  }
+  // Where a result is on stdout, nothing else is.
   if (options.json) {
-    PrintJson(result.execution, options.d == "-" ? stderr : stdout);
+    PrintJson(execution, UsesStandardOutput(options) ? stderr : stdout);
   } else if (!options.quiet) {
-    PrintExecution(d, result.execution);
+    PrintExecution(d, execution);
   }
   return cli::kExitOk;
 }
@@ -175,8 +215,8 @@ int Run(client::Client& client, const MatmulOptions& options) {
 }  // namespace
 
 void AddMatmul(cli::Command& program) {
-  cli::Command& command =
-      program.Subcommand("matmul", "D = alpha * A B + beta * C");
+  cli::Command& command = program.Subcommand(
+      "matmul", "D = alpha * A B + beta * C, bias, activation");
   const auto o = std::make_shared<MatmulOptions>();
   command.Text("A", o->a, "A matrix: FILE.npy, - or tensor:HANDLE.");
   command.Text("B", o->b, "Likewise.");
@@ -198,6 +238,18 @@ void AddMatmul(cli::Command& program) {
   command.Number("--beta X", o->beta, "The factor of C.");
   command.Text("--c C", o->c, "Required when beta is not 0.");
   o->problem.Declare(command);
+  command.Text("--bias FILE", o->values.bias,
+               "Added to columns, (n,), or rows, (m, 1).");
+  command.Text("--a-scale X", o->values.a_scale,
+               "Factors of A: a number, or a FILE of (m,), or of blocks.");
+  command.Text("--b-scale X", o->values.b_scale,
+               "Of B: a number, or a FILE of (n,), or of blocks.");
+  command.Text("--d-scale,--out-scale X", o->values.d_scale,
+               "Factor of D before it is rounded.");
+  command.Text("--aux,--pre-activation FILE", o->auxiliary,
+               "Where what the activation is applied to goes.");
+  command.Text("--amax FILE", o->amax,
+               "Where the greatest magnitude before --d-scale goes.");
   command.Text("--device NAME", o->device,
                "Such as cuda:0. Default: the daemon's choice.");
   command.Switch("--quiet", o->quiet, "Print nothing about the execution.");
@@ -210,7 +262,11 @@ void AddMatmul(cli::Command& program) {
       "Dimensions before the last\ntwo are a batch; one matrix may serve all "
       "of the other's. C is of D's type or f4.\n\"-\" is standard input or "
       "output. In numpy, np.load(D).view(ml_dtypes.bfloat16)\nreads results "
-      "that are stored as V2 (bf16) or V1 (e4m3, e5m2).");
+      "that are stored as V2 (bf16) or V1 (e4m3, e5m2).\n\n"
+      "x = a_scale * b_scale * alpha * A B + beta * C + bias    (--aux)\n"
+      "D = d_scale * act(x)    (--amax: greatest |act(x)|)\n\n"
+      "The values are f4 files; blocks are 1 x 128 of A, (m, k/128), and 128 x "
+      "128 of B,\n(k/128, n/128), both or neither.");
   RunWithClient(command,
                 [o](client::Client& client) { return Run(client, *o); });
 }

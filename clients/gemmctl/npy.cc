@@ -150,7 +150,9 @@ std::string FileTypeOf(v1::DataType type) {
   return "";
 }
 
-absl::Status ParseShape(absl::string_view header, Matrix& matrix) {
+// `dimensions`: the least number that it may have; the others are ones.
+absl::Status ParseShape(absl::string_view header, size_t dimensions,
+                        Matrix& matrix) {
   ASSIGN_OR_RETURN(absl::string_view value, Value(header, "shape"));
   const size_t end = value.find(')');
   if (!absl::ConsumePrefix(&value, "(") || end == absl::string_view::npos) {
@@ -167,10 +169,11 @@ absl::Status ParseShape(absl::string_view header, Matrix& matrix) {
     }
     numbers.push_back(number);
   }
-  if (numbers.size() < 2) {
+  if (numbers.size() < dimensions) {
     return absl::InvalidArgumentError(absl::StrCat(
         "its shape is (", inside, "); a matrix has two dimensions"));
   }
+  while (numbers.size() < 2) numbers.insert(numbers.begin(), 1);
   matrix.columns = numbers.back();
   numbers.pop_back();
   matrix.rows = numbers.back();
@@ -219,12 +222,13 @@ int64_t Elements(const Matrix& matrix) {
   return elements;
 }
 
-absl::StatusOr<Matrix> Parse(std::string file, v1::DataType named) {
+absl::StatusOr<Matrix> Parse(std::string file, v1::DataType named,
+                             size_t dimensions) {
   absl::string_view header;
   ASSIGN_OR_RETURN(const size_t data, FindData(file, header));
   Matrix matrix;
   ASSIGN_OR_RETURN(matrix.type, ParseType(header, named));
-  RETURN_IF_ERROR(ParseShape(header, matrix));
+  RETURN_IF_ERROR(ParseShape(header, dimensions, matrix));
   ASSIGN_OR_RETURN(const absl::string_view order,
                    Value(header, "fortran_order"));
   if (absl::StartsWith(order, "True")) {
@@ -248,6 +252,16 @@ absl::StatusOr<Matrix> Parse(std::string file, v1::DataType named) {
   return matrix;
 }
 
+absl::StatusOr<Matrix> Read(const std::string& path, v1::DataType named,
+                            size_t dimensions) {
+  ASSIGN_OR_RETURN(std::string file, ReadFile(path));
+  absl::StatusOr<Matrix> matrix = Parse(std::move(file), named, dimensions);
+  if (matrix.ok()) return matrix;
+  return absl::Status(matrix.status().code(),
+                      absl::StrCat(path == kStandard ? "standard input" : path,
+                                   ": ", matrix.status().message()));
+}
+
 }  // namespace
 
 int64_t Matrix::count() const {
@@ -267,12 +281,15 @@ int64_t ElementBytes(v1::DataType type) {
 }
 
 absl::StatusOr<Matrix> ReadNpy(const std::string& path, v1::DataType named) {
-  ASSIGN_OR_RETURN(std::string file, ReadFile(path));
-  absl::StatusOr<Matrix> matrix = Parse(std::move(file), named);
-  if (matrix.ok()) return matrix;
-  return absl::Status(matrix.status().code(),
-                      absl::StrCat(path == kStandard ? "standard input" : path,
-                                   ": ", matrix.status().message()));
+  return Read(path, named, 2);
+}
+
+absl::StatusOr<Matrix> ReadNpyValues(const std::string& path) {
+  ASSIGN_OR_RETURN(Matrix values, Read(path, v1::DATA_TYPE_UNSPECIFIED, 0));
+  if (values.type == v1::DATA_TYPE_F32) return values;
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": its elements are ", Name(values.type),
+      "; values of an epilogue are f32. The nearest is x.astype(np.float32)"));
 }
 
 absl::Status WriteNpy(const std::string& path, const Matrix& matrix) {

@@ -41,6 +41,10 @@ int64_t ElementBytes(v1::DataType type);
 absl::StatusOr<Matrix> ReadNpy(const std::string& path,
                                v1::DataType named = v1::DATA_TYPE_UNSPECIFIED);
 
+// Values of an epilogue: likewise, but F32 alone. A file of one dimension holds
+// one row, a file of none one value.
+absl::StatusOr<Matrix> ReadNpyValues(const std::string& path);
+
 // Writes version 1, a batch in row-major order; an existing file is replaced,
 // and "-" is standard output, which must be no terminal.
 absl::Status WriteNpy(const std::string& path, const Matrix& matrix);

@@ -7,29 +7,44 @@
 
 namespace gemmd::gemmctl {
 
+void ProblemOptions::Add(cli::Command& command, const std::string& names,
+                         const std::string& option, const std::string& help) {
+  const std::string allowed = jit::AllowedValues(option);
+  command.Parsed(
+      names, "",
+      [this, option, allowed](const std::string& text) {
+        jit::Problem scratch;
+        words.push_back(absl::StrCat(option, "=", text));
+        // What is wrong with it is what is allowed.
+        return jit::ParseProblemOption(words.back(), scratch).ok()
+                   ? absl::OkStatus()
+                   : absl::InvalidArgumentError(allowed);
+      },
+      absl::StrCat(help, ": ", allowed, "."));
+}
+
 void ProblemOptions::Declare(cli::Command& command) {
-  const auto add = [&](const std::string& names, const std::string& option,
-                       const std::string& allowed, const std::string& help) {
-    command.Parsed(
-        names, "",
-        [this, option, allowed](const std::string& text) {
-          jit::Problem scratch;
-          words.push_back(absl::StrCat(option, "=", text));
-          // What is wrong with it is what is allowed.
-          return jit::ParseProblemOption(words.back(), scratch).ok()
-                     ? absl::OkStatus()
-                     : absl::InvalidArgumentError(allowed);
-        },
-        absl::StrCat(help, allowed, "."));
-  };
-  add("--precision NAME", "precision", "default, tf32, fast",
-      "Where speed may be bought with accuracy: ");
-  add("--acc,--accumulate TYPE", "acc", "f32, f16, s32", "Of sums: ");
-  add("--op,--bits NAME", "op", "and, xor", "How bits are multiplied: ");
+  Add(command, "--precision NAME", "precision",
+      "Where speed may be bought with accuracy");
+  Add(command, "--acc,--accumulate TYPE", "acc", "Of sums");
+  Add(command, "--op,--bits NAME", "op", "How bits are multiplied");
   command.Switch("--saturate", saturate,
                  "Sums of integers clamp at the ends of s32.");
   command.Switch("--invariant", invariant,
                  "A row of D depends on no other row of A, bit for bit.");
+  Add(command, "--act,--activation NAME", "act", "Applied after the bias");
+}
+
+void ProblemOptions::DeclareEpilogue(cli::Command& command) {
+  Add(command, "--bias OF", "bias", "Values are added to each");
+  Add(command, "--a-scale OF", "a_scale", "A value is a factor of each");
+  Add(command, "--b-scale OF", "b_scale", "Likewise");
+  command.Switch("--d-scale,--out-scale", epilogue.d_scale,
+                 "D has a factor before it is rounded.");
+  command.Switch("--aux,--pre-activation", epilogue.writes_auxiliary,
+                 "What the activation is applied to is a result too.");
+  command.Switch("--amax", epilogue.measures_amax,
+                 "So is the greatest magnitude.");
 }
 
 absl::StatusOr<jit::Problem> MakeProblem(const ProblemTypes& types,
@@ -49,6 +64,7 @@ absl::StatusOr<jit::Problem> MakeProblem(const ProblemTypes& types,
                    convert::ToOrder(types.b_order, "B's order"));
   ASSIGN_OR_RETURN(problem.d_order,
                    convert::ToOrder(types.d_order, "D's order"));
+  problem.epilogue = options.epilogue;
   for (const std::string& word : options.words) {
     RETURN_IF_ERROR(jit::ParseProblemOption(word, problem));
   }

@@ -17,9 +17,17 @@ struct ProblemOptions {
   std::vector<std::string> words;  // "precision=fast".
   bool saturate = false;
   bool invariant = false;
+  jit::Epilogue epilogue;  // As far as no word says it.
 
   // Adds the options; this object outlives the parse.
   void Declare(cli::Command& command);
+  // Those of an epilogue too, for problems without values.
+  void DeclareEpilogue(cli::Command& command);
+
+ private:
+  // An option whose value is that of the problem line's `option`.
+  void Add(cli::Command& command, const std::string& names,
+           const std::string& option, const std::string& help);
 };
 
 // What other options and the matrices say.

@@ -4,80 +4,19 @@ computed, against a daemon on the host device.
 GEMMD_BUILD names the build folder.
 """
 
-import os
-import pathlib
-import subprocess
-import tempfile
-import time
 import unittest
 
 import ml_dtypes
 import numpy as np
 
-BUILD = pathlib.Path(os.environ["GEMMD_BUILD"])
-OK, FAILED, USAGE = range(3)
+from gemmctl_case import FAILED, GemmctlCase, integers, wide
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 E5M2 = np.dtype(ml_dtypes.float8_e5m2)
 
 
-def integers(*shape, dtype=np.float32, low=-4, high=5):
-    generator = np.random.default_rng(7)
-    return generator.integers(low, high, shape).astype(dtype)
-
-
-def wide(array):
-    return array.astype(np.float64)
-
-
-class GemmctlTypesTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = folder.name
-        cls.address = f"unix:{cls.folder}/socket"
-        log = open(f"{cls.folder}/log", "w", encoding="utf-8")
-        cls.addClassCleanup(log.close)
-        daemon = subprocess.Popen(
-            [BUILD / "service/gemmd", "--device=host",
-             f"--listen={cls.address}", f"--cache-dir={BUILD}/test-cache"],
-            stderr=log)
-        cls.addClassCleanup(daemon.wait, 60)
-        cls.addClassCleanup(daemon.terminate)
-        end = time.monotonic() + 60
-        while not os.path.exists(f"{cls.folder}/socket"):
-            if daemon.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(pathlib.Path(
-                    f"{cls.folder}/log").read_text(encoding="utf-8"))
-            time.sleep(0.05)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def save(self, name, array):
-        np.save(self.path(name), array)
-        return self.path(name)
-
-    def run_gemmctl(self, *words, code=OK):
-        done = subprocess.run(
-            [BUILD / "clients/gemmctl/gemmctl", *words, "--server",
-             self.address], capture_output=True, timeout=120, check=False)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return (done.stdout if code == OK else done.stderr).decode()
-
-    def multiply(self, a, b, *flags):
-        self.run_gemmctl("matmul", self.save("a.npy", a),
-                         self.save("b.npy", b), "-o", self.path("d.npy"),
-                         *flags)
-        return np.load(self.path("d.npy"))
-
-    def refuse(self, a, b, *flags):
-        return self.run_gemmctl(
-            "matmul", self.save("a.npy", a), self.save("b.npy", b), "-o",
-            self.path("d.npy"), *flags, code=USAGE)
-
+class GemmctlTypesTest(GemmctlCase):
     def test_f32_is_multiplied_as_it_is(self):
         a = np.random.default_rng(1).random((5, 300), np.float32)
         b = np.random.default_rng(2).random((300, 3), np.float32)

@@ -1,0 +1,48 @@
+"""A daemon of the build tree on its host device, for tests of clients.
+
+GEMMD_BUILD names the build folder.
+"""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ.get("GEMMD_BUILD", "build/release"))
+_START_S = 60
+
+
+class HostDaemon:
+    """Listens on a Unix socket of its own: `target`. A context manager."""
+
+    def __init__(self, *flags):
+        self._flags = flags
+
+    def __enter__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        socket = f"{self._folder.name}/socket"
+        self.target = f"unix:{socket}"
+        self._log = open(f"{self._folder.name}/log", "w+", encoding="utf-8")
+        self._process = subprocess.Popen(
+            [BUILD / "service/gemmd", "--device=host",
+             f"--listen={self.target}", f"--cache-dir={BUILD}/test-cache",
+             *self._flags], stderr=self._log)
+        end = time.monotonic() + _START_S
+        while not os.path.exists(socket):
+            if self._process.poll() is not None or time.monotonic() > end:
+                self._log.seek(0)
+                said = self._log.read()
+                self.__exit__()
+                raise RuntimeError(f"the daemon does not listen: {said}")
+            time.sleep(0.05)
+        return self
+
+    def __exit__(self, *unused):
+        self._process.terminate()
+        try:
+            self._process.wait(60)
+        finally:
+            self._process.kill()
+            self._log.close()
+            self._folder.cleanup()
