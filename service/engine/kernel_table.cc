@@ -33,8 +33,9 @@ constexpr int64_t kFindsPerNote = 16;
 constexpr absl::Duration kRefusalLifetime = absl::Minutes(10);
 constexpr size_t kMaxRefusals = 1024;
 // Plans that are tried, in order of predicted time, before a request fails
-// because its kernels are refused.
-constexpr int kMaxCandidates = 4;
+// because its kernels are refused. What is refused for its registers is so
+// together with its neighbours, which are predicted to be as fast.
+constexpr int kMaxCandidates = 12;
 
 KernelSource FromCache(jit::CubinSource source) {
   switch (source) {

@@ -289,14 +289,14 @@ TEST_F(EngineTest, ACubinThatTheDeviceRefusesIsCompiledAgain) {
   cache_.Damage(true);
   EXPECT_EQ(Multiply(OnesTimesTwos()).status().code(),
             StatusCode::kFailedPrecondition);
-  // Each of four candidates was tried twice, not for ever.
-  EXPECT_EQ(cache_.quarantined(), 8);
+  // Each of twelve candidates was tried twice, not for ever.
+  EXPECT_EQ(cache_.quarantined(), 24);
   cache_.Damage(false);
   cache_.DamageNext();
   jit::Problem other = Problem();
   other.a_order = jit::Order::kColumnMajor;
   EXPECT_TRUE(Multiply(OnesTimesTwos(other)).ok());
-  EXPECT_EQ(cache_.quarantined(), 9);
+  EXPECT_EQ(cache_.quarantined(), 25);
 }
 
 TEST_F(EngineTest, KnowsItsDevicesByName) {

@@ -316,12 +316,20 @@ TEST_F(KernelTableTest, AKernelThatTheDeviceRefusesGivesWayToTheNextBest) {
   EXPECT_EQ(cache_.quarantined(), 2);  // It was tried twice, not for ever.
 }
 
-TEST_F(KernelTableTest, FourRefusalsAreTheRequestsAnswer) {
-  for (const std::string& name : BestKernels(Large(), 4)) cache_.Reject(name);
+TEST_F(KernelTableTest, NeighboursThatAreRefusedTogetherFailNoRequest) {
+  const std::vector<std::string> best = BestKernels(Large(), 8);
+  for (int i = 0; i < 7; ++i) cache_.Reject(best[i]);
+  const auto prepared = Prepare(Large());
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ((*prepared)->kernel->name, best[7]);
+}
+
+TEST_F(KernelTableTest, TwelveRefusalsAreTheRequestsAnswer) {
+  for (const std::string& name : BestKernels(Large(), 12)) cache_.Reject(name);
   EXPECT_EQ(Prepare(Large()).status().code(), StatusCode::kInternal);
-  EXPECT_EQ(cache_.gets(), 4);
+  EXPECT_EQ(cache_.gets(), 12);
   EXPECT_EQ(Prepare(Large()).status().code(), StatusCode::kInternal);
-  EXPECT_EQ(cache_.gets(), 4);
+  EXPECT_EQ(cache_.gets(), 12);
 }
 
 // Trouble of the moment is nothing to hold against a kernel.
