@@ -164,6 +164,9 @@ absl::StatusOr<Result> Decode(const grpc::ByteBuffer& response,
                        product.auxiliary, result.auxiliary});
   }
   RETURN_IF_ERROR(ReadFields(reader, absl::MakeSpan(outputs), result));
+  if (product.problem.epilogue().amax() && !result.amax) {
+    return absl::InternalError("the daemon sent no amax");
+  }
   for (const Output& output : outputs) {
     if (!output.came && output.to.tensor.empty() && !output.to.bytes.empty()) {
       return absl::InternalError(

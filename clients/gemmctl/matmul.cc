@@ -108,7 +108,7 @@ absl::Status Save(const MatmulOptions& options, Matrix shape,
     RETURN_IF_ERROR(WriteNpy(options.auxiliary, shape));
   }
   if (options.amax.empty()) return absl::OkStatus();
-  const float amax = result.amax.value_or(0);  // 0: of nothing.
+  const float amax = *result.amax;
   Matrix one = {v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, 1, 1, {}, {}};
   one.bytes.assign(reinterpret_cast<const char*>(&amax), sizeof amax);
   return WriteNpy(options.amax, one);

@@ -121,6 +121,7 @@ void Engine::Multiply(Product product, int device, RequestContext context,
   if (!product.problem.writes()) {
     ProductResult nothing;
     nothing.execution.device = served.title;
+    if (product.problem.epilogue.measures_amax) nothing.amax = 0;
     return done(std::move(nothing));
   }
   auto task = std::make_shared<ProductTask>(

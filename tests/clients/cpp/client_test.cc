@@ -216,6 +216,9 @@ TEST_F(ClientTest, SecondResultsComeBack) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     EXPECT_THAT(status.message(), HasSubstr("auxiliary"));
   }
+  matmul_.auxiliary = "before";
+  matmul_.amax.reset();
+  EXPECT_THAT(client_->Matmul(product).status().message(), HasSubstr("amax"));
   product.problem.clear_epilogue();  // Nothing more is expected then.
   matmul_.amax.reset();
   result = client_->Matmul(product);
