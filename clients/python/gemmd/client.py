@@ -117,12 +117,16 @@ class Client:
 
         The rest is computed in float32, in this order:
         a_scale, b_scale  Factors: a number, one a row of a (m,) or a column
-                   of b (n,), or by blocks of 128: (m, k/128), (k/128, n/128).
-        bias       Added after beta * c: (n,), or (m, 1).
+                   of b (n,), or by blocks of 128: (m, k/128) and (k/128,
+                   n/128), of float8 with sums that are promoted.
+        bias       Added after beta * c: one value a column, (n,), or a row,
+                   (m, 1); broadcast as numpy does.
         return_pre_activation  Returns what the activation is applied to, too.
         activation "relu", "gelu" (erf), "gelu_tanh" or "silu".
         return_amax  Returns the greatest magnitude so far, too.
         out_scale  Factor before the result is rounded to out_dtype.
+        These values are arrays, or Tensors of float32; a batch shares them. A
+        result of int32 has none of these steps.
 
         Returns `out`, else a new array; a tuple with the pre-activation and
         amax where they are asked for.

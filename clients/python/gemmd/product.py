@@ -1,12 +1,13 @@
 """Arguments of Client.matmul -> header and bytes of one MatmulRequest."""
 
+import math
 from typing import Any, NamedTuple, Optional, TypedDict, Union
 
 import numpy as np
 
 from . import api, arrays, support, wire
 from .bits import Bits
-from .epilogue import Epilogue
+from .epilogue import Epilogue, Result
 from .errors import InvalidArgument
 from .tensor import Resident
 
@@ -83,7 +84,8 @@ def _flat(array: Any, batch: tuple[int, ...]) -> Any:
     if all(side == 1 for side in array.shape[:-2]):
         return array.reshape(array.shape[-2:])
     shape = array.shape[-2:]
-    return np.broadcast_to(array, (*batch, *shape)).reshape(-1, *shape)
+    return np.broadcast_to(array, (*batch, *shape)).reshape(
+        math.prod(batch), *shape)
 
 
 def _order_of(out: Optional[Matrix], c: Optional[Matrix],
@@ -147,7 +149,7 @@ class Call:
         matrix = (a.shape[-2], b.shape[-1])
         # One leading dimension stands for all of them.
         self.shape: tuple[int, ...] = (
-            (int(np.prod(self._batch)), *matrix) if self._batch else matrix)
+            (math.prod(self._batch), *matrix) if self._batch else matrix)
         if c is not None:
             c = self._like_result(arrays.as_array(c, "c") if not isinstance(
                 c, Resident) else c, "c")
@@ -165,7 +167,10 @@ class Call:
             support.check_c(c.dtype, self.dtype)
         self.buffers: dict[str, Optional[memoryview]] = {}
         self._fill_header(a, b, c, alpha, beta, device)
-        self._epilogue = Epilogue(self.header, a.dtype, **epilogue)
+        self._epilogue = Epilogue(
+            self.header, a.dtype,
+            Result(self.dtype, self._drops_rows, self._drops_columns),
+            **epilogue)
         self.buffers.update(self._epilogue.buffers)
 
     def _like_result(self, value: Any, name: str) -> Any:
@@ -253,11 +258,8 @@ class Call:
         auxiliary = None
         if self._epilogue.returns_auxiliary:
             auxiliary = self._array(response.auxiliary)
-        amax = response.amax
-        if self._epilogue.returns_amax and amax is None:
-            amax = 0.0  # Of nothing.
         return Product(self.result(response.d), response.execution, auxiliary,
-                       amax)
+                       response.amax)
 
     def result(self, data: Optional[memoryview]) -> Any:
         """D, or what it was to go to, from the response's bytes of D."""

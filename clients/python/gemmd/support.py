@@ -85,6 +85,10 @@ def check_c(c: Any, dtype: Any) -> None:
             f"{', '.join(allowed)}")
 
 
+def _sums_in_f16(accumulate: Any) -> bool:
+    return accumulate is not None and _name(accumulate) == "float16"
+
+
 def accumulator(a: Any, asked: Any) -> str:
     """Wire name of the type of the sum."""
     if asked is None:
@@ -107,22 +111,61 @@ def accumulator(a: Any, asked: Any) -> str:
 
 def _choice(field: str, asked: Optional[str],
             allowed: dict[Optional[str], str],
-            a: Any) -> str:
+            a: Any, how: str = "") -> str:
     if asked not in allowed:
         raise InvalidArgument(
-            f"{field}: {asked!r} does not go with {_name(a)}; allowed: "
+            f"{field}: {asked!r} does not go with {_name(a)}{how}; allowed: "
             f"{', '.join(map(repr, allowed))}")
     return allowed[asked]
 
 
-def precision(a: Any, asked: Optional[str]) -> str:
+def precision(a: Any, asked: Optional[str], accumulate: Any) -> str:
     """Wire name of the precision."""
     allowed: dict[Optional[str], str] = {None: "PRECISION_UNSPECIFIED"}
     if _name(a) == "float32":
         allowed["tf32"] = "PRECISION_TF32"
-    if _name(a) == "float32" or _name(a) in _FP8:
+    in_f16 = _sums_in_f16(accumulate)
+    if _name(a) == "float32" or _name(a) in _FP8 and not in_f16:
         allowed["fast"] = "PRECISION_FAST"
-    return _choice("precision", asked, allowed, a)
+    return _choice("precision", asked, allowed, a,
+                   " summed in float16" if in_f16 else "")
+
+
+def check_saturate(a: Any, asked: bool) -> None:
+    if asked and _name(a) not in _INTEGERS:
+        raise InvalidArgument(
+            f"saturate: sums of {_name(a)} do not; allowed: False, and True "
+            f"with {', '.join(_INTEGERS)}")
+
+
+def check_steps(result: Any, alpha: float, beta: float,
+                **given: bool) -> None:
+    """A result of int32 is computed in integers: it has no other steps."""
+    if _name(result) != "int32":
+        return
+    nearest = "The nearest is out_dtype=np.float32"
+    for name, number in (("alpha", alpha), ("beta", beta)):
+        if number not in (0, 1):
+            raise InvalidArgument(
+                f"{name}: {number:g} does not go with a result of int32; "
+                f"allowed: 0, 1. {nearest}")
+    for name, is_given in given.items():
+        if is_given:
+            raise Unimplemented(f"{name}: a result of int32 is computed in "
+                                f"integers and has none. {nearest}")
+
+
+def check_block_scales(a: Any, accumulate: Any,
+                       precision: Optional[str]) -> None:
+    if _name(a) not in _FP8:
+        raise Unimplemented(
+            f"a_scale: by blocks does not go with {_name(a)}; served with "
+            f"{', '.join(_FP8)}. The nearest is one value a row")
+    if precision is not None or _sums_in_f16(accumulate):
+        name = "accumulate" if precision is None else "precision"
+        raise Unimplemented(
+            f"{name}: does not go with scales by blocks, which are factors of "
+            "sums of 128 in float32; leave it out")
 
 
 def activation(a: Any, asked: Optional[str]) -> str:

@@ -18,6 +18,9 @@ _PROGRAM = """
         a = np.ones((2, 3), np.float16)
         with client.tensor(a, label="a") as tensor:
             d = client.matmul(a.T, tensor, alpha=2.0, out_dtype=np.float32)
+            d, amax = client.matmul(a.T, tensor, bias=[1.0, 2.0],
+                                    activation="relu", a_scale=0.5,
+                                    return_amax=True)
             print(d, tensor.T @ a, tensor.shape[0] + tensor.nbytes)
         return client.attach("handle")
 """
@@ -42,11 +45,13 @@ class AnnotationsTest(unittest.TestCase):
             program = pathlib.Path(folder) / "program.py"
             program.write_text(textwrap.dedent(_PROGRAM))
             self.assertEqual(_mypy(program).returncode, 0)
-            wrong = _PROGRAM.replace("alpha=2.0", "alpha='two', gamma=1")
+            wrong = _PROGRAM.replace("alpha=2.0", "alpha='two', gamma=1"
+                                     ).replace('"relu"', "1")
             program.write_text(textwrap.dedent(wrong))
             said = _mypy(program).stdout
         self.assertIn('"alpha"', said)
         self.assertIn('"gamma"', said)
+        self.assertIn('"activation"', said)
 
 
 if __name__ == "__main__":

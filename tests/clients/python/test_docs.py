@@ -6,7 +6,7 @@ import pathlib
 import re
 import unittest
 
-from fake_daemon import FakeDaemon
+from host_daemon import HostDaemon
 
 _ROOT = pathlib.Path(__file__).resolve().parents[3]
 _ADDRESS = '"localhost:50051"'
@@ -22,7 +22,7 @@ class DocsTest(unittest.TestCase):
         examples = _examples(_ROOT / name)
         self.assertTrue(examples)
         scope = {"__name__": "example"}
-        with FakeDaemon() as daemon, contextlib.redirect_stdout(io.StringIO()):
+        with HostDaemon() as daemon, contextlib.redirect_stdout(io.StringIO()):
             for example in examples:
                 text = example.replace(_ADDRESS, repr(daemon.target))
                 exec(compile(text, name, "exec"), scope)
@@ -37,7 +37,7 @@ class DocsTest(unittest.TestCase):
         import gemmd
         example = re.search(r"((?:^    .*\n)+)", gemmd.__doc__, re.M)[1]
         lines = [line[4:] for line in example.splitlines()]
-        with FakeDaemon() as daemon:
+        with HostDaemon() as daemon:
             exec("\n".join(lines).replace(_ADDRESS, repr(daemon.target)), {})
 
 

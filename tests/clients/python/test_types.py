@@ -91,6 +91,10 @@ class TypesTest(unittest.TestCase):
             call(e4m3, e4m3.T, precision="tf32")
         with self.assertRaisesRegex(gemmd.Unimplemented, "accumulate: "):
             call(ones(3, 8), ones(8, 3), accumulate=np.float16)
+        with self.assertRaisesRegex(
+                gemmd.InvalidArgument, "precision: 'fast' does not go with "
+                "float8_e4m3fn summed in float16; allowed: None"):
+            call(e4m3, e4m3.T, accumulate=np.float16, precision="fast")
 
 
 class BatchTest(unittest.TestCase):
@@ -157,10 +161,11 @@ class EpilogueTest(unittest.TestCase):
         for option, value, extent in (
                 ("bias", np.zeros(5), "COLUMN"),
                 ("bias", np.zeros((3, 1)), "ROW"),
+                ("bias", np.zeros((1, 5)), "COLUMN"),
                 ("a_scale", 2.0, "TENSOR"), ("a_scale", np.ones(3), "ROW"),
-                ("a_scale", np.ones((3, 3)), "BLOCK"),
+                ("a_scale", np.ones((3, 1)), "ROW"),
                 ("b_scale", np.ones(5), "COLUMN"),
-                ("b_scale", np.ones((3, 1)), "BLOCK")):
+                ("b_scale", np.ones((1, 1)), "TENSOR")):
             made, epilogue = self.epilogue(**{option: value})
             self.assertEqual(getattr(epilogue, option),
                              number("Extent", f"EXTENT_{extent}"), option)
@@ -169,6 +174,83 @@ class EpilogueTest(unittest.TestCase):
                 gemmd.InvalidArgument, r"a_scale: has shape \(4,\); allowed: "
                 r"a number, \(3,\), or \(3, 3\)"):
             self.epilogue(a_scale=np.ones(4))
+
+    def test_scales_are_by_block_together(self):
+        a, b = np.ones((3, 3)), np.ones((3, 1))
+        _, epilogue = self.epilogue(a_scale=a, b_scale=b)
+        block = number("Extent", "EXTENT_BLOCK")
+        self.assertEqual((epilogue.a_scale, epilogue.b_scale), (block, block))
+        for given, missing in (({"a_scale": a}, "b_scale"),
+                               ({"b_scale": b, "a_scale": 2.0}, "a_scale")):
+            with self.assertRaisesRegex(
+                    gemmd.InvalidArgument, f"{missing}: has to be by blocks"):
+                self.epilogue(**given)
+        with self.assertRaisesRegex(gemmd.Unimplemented, "precision: "):
+            self.epilogue(a_scale=a, b_scale=b, precision="fast")
+        with self.assertRaisesRegex(gemmd.Unimplemented, "accumulate: "):
+            self.epilogue(a_scale=a, b_scale=b, accumulate=np.float16)
+        with self.assertRaisesRegex(gemmd.Unimplemented,
+                                    "a_scale: .* does not go with bfloat16"):
+            call(ones(3, 300), ones(300, 5), a_scale=a, b_scale=b)
+
+    def test_one_line_of_blocks_is_told_by_the_other_scale(self):
+        a, b = ones(3, 128, dtype=E4M3), ones(128, 300, dtype=E4M3)
+        for b_scale, extent in ((np.ones((1, 3)), "BLOCK"), (2.0, "ROW")):
+            made = call(a, b, a_scale=np.ones((3, 1)), b_scale=b_scale)
+            self.assertEqual(made.header.problem.epilogue.a_scale,
+                             number("Extent", f"EXTENT_{extent}"))
+
+    def test_a_bias_is_broadcast_as_numpy_does(self):
+        for a, b, bias, extent, size in (
+                (ones(3, 8), ones(8), np.ones(3), "ROW", 3),
+                (ones(8), ones(8, 5), np.ones(5), "COLUMN", 5),
+                (ones(8), ones(8), np.float32(2), "COLUMN", 1),
+                (ones(3, 8), ones(8, 5), 7.0, "COLUMN", 5),
+                (ones(2, 3, 8), ones(8, 5), np.ones((1, 3, 1)), "ROW", 3),
+                (ones(2, 3, 8), ones(8), np.ones(3), "ROW", 3),
+                (ones(0, 8), ones(8, 5), np.ones((0, 1)), "ROW", 0)):
+            made = call(a, b, bias=bias)
+            self.assertEqual(made.header.problem.epilogue.bias,
+                             number("Extent", f"EXTENT_{extent}"))
+            sent = np.frombuffer(made.buffers["bias"], np.float32)
+            np.testing.assert_array_equal(
+                sent, np.broadcast_to(np.ravel(bias), size))
+        for a, b, bias, allowed in (
+                (ones(3, 8), ones(8, 5), np.ones(3), r"\(5,\) or \(3, 1\)"),
+                (ones(3, 8), ones(8, 5), np.ones((3, 5)), "nearest .* is c"),
+                (ones(3, 8), ones(8), np.ones(8), r"\(3,\)"),
+                (ones(2, 3, 8), ones(8, 5), np.ones((2, 1, 5)), r"\(5,\)")):
+            with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                        "bias: .*" + allowed):
+                call(a, b, bias=bias)
+
+    def test_values_are_real_numbers(self):
+        for name, value in (("bias", "five"), ("bias", np.ones(5, complex)),
+                            ("a_scale", [[1], [1, 2]]),
+                            ("out_scale", np.ones(2))):
+            with self.assertRaisesRegex(gemmd.InvalidArgument, f"{name}: "):
+                self.epilogue(**{name: value})
+
+    def test_a_result_of_int32_has_no_steps(self):
+        a, b = ones(3, 8, dtype=np.int8), ones(8, 5, dtype=np.int8)
+        for options in ({"bias": 1}, {"a_scale": 2}, {"b_scale": 2},
+                        {"activation": "relu"}, {"out_scale": 2},
+                        {"return_pre_activation": True},
+                        {"return_amax": True}):
+            with self.assertRaisesRegex(
+                    gemmd.Unimplemented, f"{next(iter(options))}: .*nearest is"
+                    " out_dtype=np.float32"):
+                call(a, b, **options)
+            call(a, b, out_dtype=np.float32, **options)
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "alpha: 0.5 does"):
+            call(a, b, alpha=0.5)
+
+    def test_only_integers_saturate(self):
+        call(ones(3, 8, dtype=np.int8), ones(8, 5, dtype=np.int8),
+             saturate=True)
+        with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                    "saturate: .* bfloat16"):
+            call(ones(3, 8), ones(8, 5), saturate=True)
 
     def test_the_rest_is_by_name(self):
         made, epilogue = self.epilogue(
