@@ -37,7 +37,8 @@ class ShellExamplesTest(unittest.TestCase):
         (self.folder / "deploy").symlink_to(_ROOT / "deploy")
         for name, shape, dtype in (
                 ("a", (5, 7), "f4"), ("b", (7, 3), "f4"), ("x", (5, 7), "f2"),
-                ("w", (7, 3), "f2"), ("weights", (7, 3), "f4")):
+                ("w", (7, 3), "f2"), ("weights", (7, 3), "f4"),
+                ("bias", (3,), "f4")):
             np.save(self.folder / f"{name}.npy", np.ones(shape, dtype))
         self.address = f"unix:{self.folder}/socket"
         path = f"{_BUILD}/clients/gemmctl:{_BUILD}/clients/warmup"
