@@ -1,34 +1,31 @@
-// The kernels that derive forms, run on the host thread by thread with
-// host_ptx in place of templates/ptx: what they write, that they write nothing
-// else, and that they read nothing else.
+// The kernels that derive forms: what they write, that they write nothing else,
+// and that they read nothing else.
+#include "templates/common/prepare.h"
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
+#include <map>
+#include <memory>
 #include <random>
-#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "jit/plan/form.h"
+#include "jit/source/instance.h"
 #include "service/host/numbers.h"
+#include "tests/emulator/host_source.h"
+#include "tests/emulator/machine/global_memory.h"
+#include "tests/emulator/machine/grid.h"
+#include "tests/emulator/module.h"
 
-namespace gemmd {
-struct Config {
-  static constexpr int kBits = 8;
-};
-}  // namespace gemmd
-
-#define gemmd_kernel gemmd_transpose_kernel
-#include "kernels/prepare/transpose.cu"
-#undef gemmd_kernel
-#define gemmd_kernel gemmd_split_kernel
-#include "kernels/prepare/split.cu"
-#undef gemmd_kernel
-
-namespace gemmd {
+namespace gemmd::emulator {
 namespace {
 
 using jit::DataType;
@@ -36,32 +33,14 @@ using jit::Form;
 using jit::MatrixLayout;
 using jit::Order;
 
-constexpr unsigned char kCanary = 0xc5;
-constexpr size_t kMargin = 256;
-
-// Memory as a device has it: aligned, with sentinels on both sides.
-class Memory {
+class Memory : public GlobalBlock {
  public:
-  explicit Memory(int64_t bytes)
-      : words_((static_cast<size_t>(bytes) + 2 * kMargin) / 16 + 1),
-        bytes_(static_cast<size_t>(bytes)) {
-    std::memset(words_.data(), kCanary, 16 * words_.size());
+  explicit Memory(int64_t bytes) : GlobalBlock(static_cast<size_t>(bytes)) {
+    std::memset(GlobalBlock::data(), 0xc5, size());
   }
-  unsigned char* data() {
-    return reinterpret_cast<unsigned char*>(words_.data()) + kMargin;
+  unsigned char* data() const {
+    return reinterpret_cast<unsigned char*>(GlobalBlock::data());
   }
-  size_t size() const { return bytes_; }
-  bool IsIntactAround() {
-    const unsigned char* begin = data() - kMargin;
-    for (size_t i = 0; i < kMargin; ++i) {
-      if (begin[i] != kCanary || data()[bytes_ + i] != kCanary) return false;
-    }
-    return true;
-  }
-
- private:
-  std::vector<ptx::Word> words_;
-  size_t bytes_;
 };
 
 void Randomize(Memory& memory, unsigned seed) {
@@ -71,33 +50,43 @@ void Randomize(Memory& memory, unsigned seed) {
   }
 }
 
-// Runs the kernel of `form` as the device would, by `grid` CTAs.
+// The kernel that makes `form` of elements of so many bits, compiled once.
+const Module* KernelOf(Form form, DataType type) {
+  static std::map<std::pair<Form, int>, std::unique_ptr<Module>> modules;
+  auto& module = modules[{form, jit::BitsOf(type)}];
+  if (module != nullptr) return module.get();
+  const auto source = HostPrepareSource(form, type);
+  if (!source.ok()) return nullptr;
+  auto compiled =
+      Module::Compile(absl::StrCat("prepare_", jit::Name(type)), *source);
+  if (compiled.ok()) module = *std::move(compiled);
+  return module.get();
+}
+
+// Runs the kernel of `form` by `grid` CTAs.
 void Derive(const MatrixLayout& stored, Form form, int grid, Memory& from,
             Memory& to) {
+  const Module* module = KernelOf(form, stored.type);
+  ASSERT_NE(module, nullptr);
+  const auto kernel = module->Kernel<PrepareArguments>(jit::kKernelSymbol);
   PrepareArguments arguments = jit::PrepareLaunchOf(stored, form).arguments;
   arguments.from = from.data();
   arguments.to = to.data();
-  ptx::readable_begin = reinterpret_cast<const char*>(from.data());
-  ptx::readable_end = ptx::readable_begin + from.size();
-  ptx::wild_reads = 0;
-  ptx::cta_count = static_cast<uint32>(grid);
-  for (int cta = 0; cta < grid; ++cta) {
-    ptx::cta_index = static_cast<uint32>(cta);
-    for (int thread = 0; thread < kPrepareThreads; ++thread) {
-      ptx::thread_index = static_cast<uint32>(thread);
-      if (form == Form::kSplit) {
-        gemmd_split_kernel(arguments);
-      } else if (BitsOf(stored.type) == 1) {
-        Transpose<1>(arguments);
-      } else if (BitsOf(stored.type) == 32) {
-        Transpose<32>(arguments);
-      } else {
-        gemmd_transpose_kernel(arguments);
-      }
-    }
-  }
-  EXPECT_EQ(ptx::wild_reads, 0) << "reads outside of its operand";
-  EXPECT_TRUE(to.IsIntactAround()) << "writes outside of its result";
+  Reports reports;
+  from.Lock();
+  to.Lock();
+  RunGrid(
+      {.ctas = grid,
+       .threads = kPrepareThreads,
+       .dependencies =
+           [&] {
+             from.Unlock();
+             to.Unlock();
+           }},
+      [&] { kernel(arguments); }, reports);
+  from.Unlock();
+  to.Unlock();
+  EXPECT_THAT(reports.texts(), testing::IsEmpty());
 }
 
 // Bits [bits * element, bits * (element + 1)) of a line.
@@ -315,4 +304,4 @@ TEST(SplitKernel, SubnormalsAreAsExactAsBf16Is) {
 }
 
 }  // namespace
-}  // namespace gemmd
+}  // namespace gemmd::emulator
