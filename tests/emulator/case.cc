@@ -38,6 +38,8 @@ absl::Status ParseWord(absl::string_view word, Case& c) {
     c.config.schedule = jit::Schedule::kPingPong;
   } else if (word == "swap") {
     c.exchanged = true;
+  } else if (word == "inplace") {
+    c.in_place = true;
   } else if (is("co")) {
     c.config.consumers = number;
   } else if (is("sms")) {

@@ -5,7 +5,7 @@
 //
 // CONFIG is the tile, then, with their defaults: co1, co2 or pp (co2), stages
 // s3, groups in flight g1, split1 (k in so many parts), sms2 (CTAs at once),
-// swap (X is B). Plain data.
+// swap (X is B), inplace (D is written where C is). Plain data.
 #ifndef GEMMD_TESTS_EMULATOR_CASE_H_
 #define GEMMD_TESTS_EMULATOR_CASE_H_
 
@@ -26,6 +26,7 @@ struct Case {
   int splits = 1;
   int multiprocessors = 2;
   bool exchanged = false;
+  bool in_place = false;
 
   // How a problem runs, by the product's own arithmetic.
   jit::Plan PlanFor(const jit::Problem& problem) const;

@@ -205,6 +205,12 @@ absl::StatusOr<std::vector<std::string>> RunProduct(const Case& c,
   Reports reports;
   const jit::Plan plan = c.PlanFor(problem);
   Operands operands(problem, plan, seed);
+  if (c.in_place) {
+    if (problem.c() != problem.d()) {
+      return absl::InvalidArgumentError("C does not lie as D does");
+    }
+    std::memcpy(operands.d.data(), operands.c.data(), operands.d.size());
+  }
   ASSIGN_OR_RETURN(const auto a,
                    Derive(problem.a(), plan.a_form, kernels.a_form.get(),
                           operands.a, seed, reports));
@@ -215,18 +221,19 @@ absl::StatusOr<std::vector<std::string>> RunProduct(const Case& c,
   std::memset(partials.data(), 0x5b, partials.size());
   GlobalBlock line_bits(static_cast<size_t>(plan.line_bits_bytes));
   std::memset(line_bits.data(), 0x5b, line_bits.size());
-  const gpu::LaunchMemory memory = {.a = Address(a ? *a : operands.a),
-                                    .b = Address(b ? *b : operands.b),
-                                    .c = Address(operands.c),
-                                    .d = Address(operands.d),
-                                    .partials = Address(partials),
-                                    .bias = Address(operands.bias),
-                                    .a_scale = Address(operands.a_scale),
-                                    .b_scale = Address(operands.b_scale),
-                                    .d_scale = Address(operands.d_scale),
-                                    .auxiliary = Address(operands.auxiliary),
-                                    .amax = Address(operands.amax),
-                                    .line_bits = Address(line_bits)};
+  const gpu::LaunchMemory memory = {
+      .a = Address(a ? *a : operands.a),
+      .b = Address(b ? *b : operands.b),
+      .c = Address(c.in_place ? operands.d : operands.c),
+      .d = Address(operands.d),
+      .partials = Address(partials),
+      .bias = Address(operands.bias),
+      .a_scale = Address(operands.a_scale),
+      .b_scale = Address(operands.b_scale),
+      .d_scale = Address(operands.d_scale),
+      .auxiliary = Address(operands.auxiliary),
+      .amax = Address(operands.amax),
+      .line_bits = Address(line_bits)};
   ASSIGN_OR_RETURN(const gpu::PreparedLaunch launch,
                    gpu::PrepareLaunch(Driver(), problem, plan, {}, memory));
   std::vector<GlobalBlock*> blocks = operands.blocks();
