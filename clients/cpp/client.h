@@ -124,6 +124,12 @@ class Client {
   // INTERNAL when a result is not of the size that its buffer has.
   absl::StatusOr<Result> Matmul(const Product& product);
 
+  // All in one call, each of its own sizes. Errors name "groups[i]". The time
+  // limit is this one (zero: Options::timeout) and not that of any product.
+  absl::StatusOr<std::vector<Result>> MatmulGrouped(
+      absl::Span<const Product> products,
+      absl::Duration timeout = absl::ZeroDuration());
+
   // A tensor of zeros. RESOURCE_EXHAUSTED when memory or the quota is used up.
   absl::StatusOr<v1::TensorInfo> CreateTensor(
       const v1::CreateTensorRequest& request);

@@ -18,6 +18,7 @@ namespace gemmd::client {
 namespace {
 
 constexpr char kMethod[] = "/gemmd.v1.MatmulService/Matmul";
+constexpr char kGroupedMethod[] = "/gemmd.v1.MatmulService/MatmulGrouped";
 
 // An input that the request asks for.
 struct Input {
@@ -79,7 +80,8 @@ void SetDestination(const Destination& to, v1::Order order,
   layout.set_leading_dimension(to.leading_dimension);
 }
 
-grpc::ByteBuffer Encode(const Product& product, Loan& loan) {
+// The fields of a MatmulRequest.
+std::vector<grpc::Slice> Encode(const Product& product, Loan& loan) {
   const v1::Problem& problem = product.problem;
   v1::MatmulHeader header;
   *header.mutable_problem() = problem;
@@ -100,7 +102,7 @@ grpc::ByteBuffer Encode(const Product& product, Loan& loan) {
   const std::string head = header.SerializeAsString();
   slices[0] =
       FieldPrefix(v1::MatmulRequest::kHeaderFieldNumber, head.size()) + head;
-  return grpc::ByteBuffer(slices.data(), slices.size());
+  return slices;
 }
 
 // A result that may come, and what becomes of it.
@@ -128,10 +130,11 @@ absl::Status Take(uint64_t length, SliceReader& reader, Output& output) {
   return absl::OkStatus();
 }
 
-absl::Status ReadFields(SliceReader& reader, absl::Span<Output> outputs,
-                        Result& result) {
+// Of a message after which `rest` bytes are left.
+absl::Status ReadFields(SliceReader& reader, uint64_t rest,
+                        absl::Span<Output> outputs, Result& result) {
   using Response = v1::MatmulResponse;
-  while (!reader.done()) {
+  while (reader.remaining() > rest) {
     ASSIGN_OR_RETURN(const SliceReader::Field field, reader.ReadField());
     const auto output = absl::c_find_if(outputs, [&](const Output& one) {
       return field.delimited && one.field == field.number;
@@ -152,18 +155,18 @@ absl::Status ReadFields(SliceReader& reader, absl::Span<Output> outputs,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Result> Decode(const grpc::ByteBuffer& response,
+// A MatmulResponse after which `rest` bytes are left.
+absl::StatusOr<Result> Decode(SliceReader& reader, uint64_t rest,
                               const Product& product) {
   using Response = v1::MatmulResponse;
   Result result;
-  ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(response));
   std::vector<Output> outputs = {
       {Response::kDFieldNumber, "D", product.d, result.d}};
   if (product.problem.epilogue().auxiliary()) {
     outputs.push_back({Response::kAuxiliaryFieldNumber, "the auxiliary result",
                        product.auxiliary, result.auxiliary});
   }
-  RETURN_IF_ERROR(ReadFields(reader, absl::MakeSpan(outputs), result));
+  RETURN_IF_ERROR(ReadFields(reader, rest, absl::MakeSpan(outputs), result));
   if (product.problem.epilogue().amax() && !result.amax) {
     return absl::InternalError("the daemon sent no amax");
   }
@@ -176,18 +179,63 @@ absl::StatusOr<Result> Decode(const grpc::ByteBuffer& response,
   return result;
 }
 
+absl::StatusOr<std::vector<Result>> DecodeGroups(
+    SliceReader& reader, absl::Span<const Product> products) {
+  std::vector<Result> results;
+  while (!reader.done()) {
+    ASSIGN_OR_RETURN(const SliceReader::Field field, reader.ReadField());
+    if (!field.delimited ||
+        field.number != v1::MatmulGroupedResponse::kGroupsFieldNumber) {
+      reader.Skip(field.length);
+      continue;
+    }
+    if (results.size() == products.size()) break;
+    ASSIGN_OR_RETURN(Result result,
+                     Decode(reader, reader.remaining() - field.length,
+                            products[results.size()]));
+    results.push_back(std::move(result));
+  }
+  if (reader.done() && results.size() == products.size()) return results;
+  return absl::InternalError(absl::StrCat("the daemon did not answer for ",
+                                          products.size(), " groups"));
+}
+
 }  // namespace
 
 absl::StatusOr<Result> Client::Matmul(const Product& product) {
   Loan loan;  // Outlives the context, whose end lets the transport go.
   grpc::ClientContext context;
   Prepare(context, product.timeout);
-  grpc::ByteBuffer request = Encode(product, loan);
+  const std::vector<grpc::Slice> slices = Encode(product, loan);
+  grpc::ByteBuffer request(slices.data(), slices.size());
   Announce(context, request.Length());
-  absl::StatusOr<grpc::ByteBuffer> response =
-      CallRaw(channel_, kMethod, context, request);
-  if (!response.ok()) return response.status();
-  return Decode(*response, product);
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer response,
+                   CallRaw(channel_, kMethod, context, request));
+  ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(response));
+  return Decode(reader, 0, product);
+}
+
+absl::StatusOr<std::vector<Result>> Client::MatmulGrouped(
+    absl::Span<const Product> products, absl::Duration timeout) {
+  Loan loan;  // As above.
+  grpc::ClientContext context;
+  Prepare(context, timeout);
+  std::vector<grpc::Slice> slices;
+  for (const Product& product : products) {
+    std::vector<grpc::Slice> group = Encode(product, loan);
+    uint64_t length = 0;
+    for (const grpc::Slice& slice : group) length += slice.size();
+    slices.emplace_back(
+        FieldPrefix(v1::MatmulGroupedRequest::kGroupsFieldNumber, length));
+    for (grpc::Slice& slice : group) slices.push_back(std::move(slice));
+  }
+  grpc::ByteBuffer request(slices.data(), slices.size());
+  slices.clear();  // The call alone keeps what was lent.
+  Announce(context, request.Length());
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer response,
+                   CallRaw(channel_, kGroupedMethod, context, request));
+  ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(response));
+  return DecodeGroups(reader, products);
 }
 
 }  // namespace gemmd::client

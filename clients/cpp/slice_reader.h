@@ -32,6 +32,8 @@ class SliceReader {
   static absl::StatusOr<SliceReader> Create(const grpc::ByteBuffer& message);
 
   bool done() const { return remaining_ == 0; }
+  // Bytes until the end.
+  uint64_t remaining() const { return remaining_; }
 
   // The next field. What follows one that is length-delimited must then be
   // read or skipped; other values are behind. INTERNAL when malformed.

@@ -15,6 +15,7 @@ using Handlers = absl::flat_hash_map<absl::string_view, Handler>;
 const Handlers& AllHandlers() {
   static const auto& handlers = *new Handlers({
       {"/gemmd.v1.MatmulService/Matmul", Matmul},
+      {"/gemmd.v1.MatmulService/MatmulGrouped", MatmulGrouped},
       {"/gemmd.v1.MatmulService/MatmulStream", MatmulStream},
       {"/gemmd.v1.TensorService/CreateTensor",
        Unary<v1::CreateTensorRequest, v1::TensorInfo, CreateTensor>},

@@ -1,10 +1,9 @@
 #include <utility>
-#include <vector>
 
-#include "service/rpc/convert.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/handler.h"
 #include "service/rpc/matmul_request.h"
+#include "service/rpc/matmul_response.h"
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
@@ -35,25 +34,7 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
   absl::StatusOr<engine::ProductResult> result = co_await multiply;
   if (!result.ok()) co_return result.status();
 
-  WireWriter writer;
-  writer.AddMessage(v1::MatmulResponse::kExecutionFieldNumber,
-                    ToWire(result->execution));
-  const auto add = [&](uint32_t number,
-                       std::unique_ptr<device::HostBuffer> buffer) {
-    if (buffer == nullptr) return;
-    std::vector<grpc::Slice> slices;
-    slices.push_back(Wrap(std::move(buffer)));
-    runtime.counters.sent_bytes += slices.front().size();
-    writer.AddBytes(number, std::move(slices));
-  };
-  add(v1::MatmulResponse::kDFieldNumber, std::move(result->d));
-  add(v1::MatmulResponse::kAuxiliaryFieldNumber, std::move(result->auxiliary));
-  if (result->amax) {
-    v1::MatmulResponse rest;
-    rest.set_amax(*result->amax);
-    writer.AddFields(rest);
-  }
-  call.Respond(std::move(writer).Finish());
+  call.Respond(ToMatmulResponse(*std::move(result), runtime.counters).Finish());
   co_return absl::OkStatus();
 }
 

@@ -27,8 +27,8 @@ absl::Status Malformed(absl::string_view what) {
 absl::StatusOr<bool> WireReader::Next() {
   value_.clear();
   if (remaining_ == 0) return false;
-  if (++fields_ > kMaxFields) {
-    return Malformed(absl::StrCat("more than ", kMaxFields, " fields"));
+  if (++fields_ > max_fields_) {
+    return Malformed(absl::StrCat("more than ", max_fields_, " fields"));
   }
   ASSIGN_OR_RETURN(const uint64_t tag, ReadVarint());
   if (tag >> 32 != 0 || tag >> 3 == 0) return Malformed("bad field number");

@@ -19,8 +19,9 @@ class WireReader {
   static constexpr int kMaxFields = 64;
 
   // The pieces, and what they point to, outlive the reader.
-  explicit WireReader(absl::Span<const Piece> pieces)
-      : pieces_(pieces), remaining_(SizeOf(pieces)) {
+  explicit WireReader(absl::Span<const Piece> pieces,
+                      int max_fields = kMaxFields)
+      : pieces_(pieces), remaining_(SizeOf(pieces)), max_fields_(max_fields) {
     SkipEmpty();
   }
 
@@ -44,6 +45,7 @@ class WireReader {
   absl::Span<const Piece> pieces_;
   size_t position_ = 0;  // In the first piece.
   uint64_t remaining_;
+  const int max_fields_;
   int fields_ = 0;
   uint32_t number_ = 0;
   bool length_delimited_ = false;

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
@@ -11,6 +11,7 @@ import grpc.aio
 from . import arrays, errors, product, rpcs
 from .client import (CHANNEL_OPTIONS, READY_POLL_S, check_timeout,
                      default_target)
+from .grouped import Groups
 from .product import Product
 from .tensor import Resident, check_filled, filled
 
@@ -120,6 +121,15 @@ class AsyncClient:
         """As Client.matmul."""
         product = await self.product(a, b, timeout=timeout, **options)
         return product.value()
+
+    async def matmul_grouped(self, a: Iterable[Any], b: Iterable[Any], *,
+                             timeout: Optional[float] = None,
+                             **options: "Unpack[product.Options]"
+                             ) -> list[Any]:
+        """As Client.matmul_grouped."""
+        groups = Groups(a, b, **options)
+        return groups.values(await self._run(rpcs.matmul_grouped(
+            (call.header, call.buffers) for call in groups.calls), timeout))
 
     async def product(self, a: Any, b: Any, *,
                       timeout: Optional[float] = None,

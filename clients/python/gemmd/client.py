@@ -2,12 +2,13 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import grpc
 
 from . import arrays, errors, product, rpcs
+from .grouped import Groups
 from .product import Product
 from .tensor import Tensor
 
@@ -132,6 +133,20 @@ class Client:
         amax where they are asked for.
         """
         return self.product(a, b, timeout=timeout, **options).value()
+
+    def matmul_grouped(self, a: Iterable[Any], b: Iterable[Any], *,
+                       timeout: Optional[float] = None,
+                       **options: "Unpack[product.Options]") -> list[Any]:
+        """matmul(a[i], b[i]) for every i, in one call: matrices of any sizes,
+        also empty ones, such as the experts of a mixture and their tokens.
+
+        c, out, bias, a_scale, b_scale and out_scale are sequences, too, of one
+        value a group; the other options are those of all groups. At most 256
+        of them. Returns a list of what matmul returns.
+        """
+        groups = Groups(a, b, **options)
+        return groups.values(self._run(rpcs.matmul_grouped(
+            (call.header, call.buffers) for call in groups.calls), timeout))
 
     def product(self, a: Any, b: Any, *, timeout: Optional[float] = None,
                 **options: "Unpack[product.Options]") -> Product:

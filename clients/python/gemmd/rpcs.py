@@ -3,7 +3,7 @@
 Client and AsyncClient run the same calls.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, Optional, TypeVar, Union
 
 import numpy as np
@@ -38,6 +38,14 @@ def matmul(header: Any,
     request = wire.matmul_request(header, **operands)
     return Rpc("/gemmd.v1.MatmulService/Matmul", request,
                wire.parse_matmul_response, message_bytes=len(request))
+
+
+def matmul_grouped(
+        groups: Iterable[tuple[Any, wire.Operands]]
+) -> Rpc[list[wire.Response]]:
+    request = wire.grouped_request(groups)
+    return Rpc("/gemmd.v1.MatmulService/MatmulGrouped", request,
+               wire.parse_grouped_response, message_bytes=len(request))
 
 
 def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,

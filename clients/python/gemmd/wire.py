@@ -6,7 +6,7 @@ the way back they are viewed in place. Everything else uses api.py's classes.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional, Union
 
 from . import api
@@ -83,14 +83,30 @@ OPERANDS = {"a": 2, "b": 3, "c": 4, "bias": 5, "a_scale": 6, "b_scale": 7,
             "d_scale": 8}
 
 
-def matmul_request(header: Any, **operands: Optional[Buffer]) -> bytes:
-    """MatmulRequest of a MatmulHeader and buffers of bytes (or None), by the
-    names of the request's fields."""
+Operands = Mapping[str, Optional[Buffer]]
+
+
+def _request_parts(header: Any, operands: Operands) -> list[Buffer]:
     head = header.SerializeToString()
     parts: list[Buffer] = [field(1, len(head)), head]
     for name, operand in operands.items():
         if operand is not None:
             parts += [field(OPERANDS[name], len(operand)), operand]
+    return parts
+
+
+def matmul_request(header: Any, **operands: Optional[Buffer]) -> bytes:
+    """MatmulRequest of a MatmulHeader and buffers of bytes (or None), by the
+    names of the request's fields."""
+    return b"".join(_request_parts(header, operands))
+
+
+def grouped_request(groups: Iterable[tuple[Any, Operands]]) -> bytes:
+    """MatmulGroupedRequest of headers and operands, as above."""
+    parts: list[Buffer] = []
+    for header, operands in groups:
+        group = _request_parts(header, operands)
+        parts += [field(1, sum(map(len, group))), *group]
     return b"".join(parts)
 
 
@@ -102,7 +118,7 @@ class Response(NamedTuple):
     amax: Optional[float] = None
 
 
-def parse_matmul_response(data: bytes) -> Response:
+def parse_matmul_response(data: Buffer) -> Response:
     """The Response in a serialised MatmulResponse."""
     execution, amax = api.Execution(), None
     views: dict[int, memoryview] = {}
@@ -114,6 +130,12 @@ def parse_matmul_response(data: bytes) -> Response:
         else:
             views[number] = view
     return Response(execution, views.get(2), views.get(3), amax)
+
+
+def parse_grouped_response(data: bytes) -> list[Response]:
+    """The Responses in a serialised MatmulGroupedResponse."""
+    return [parse_matmul_response(view) for number, view in fields(data)
+            if number == 1]
 
 
 def upload_requests(handle: str, layout: Any, data: Buffer,

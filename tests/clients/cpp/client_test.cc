@@ -11,7 +11,9 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 namespace gemmd::client {
 namespace {
 
@@ -35,6 +37,23 @@ class FakeMatmul final : public v1::MatmulService::Service {
     return grpc::Status::OK;
   }
 
+  // Each D tells its place and m.
+  grpc::Status MatmulGrouped(grpc::ServerContext*,
+                             const v1::MatmulGroupedRequest* request,
+                             v1::MatmulGroupedResponse* response) override {
+    last_groups = *request;
+    for (int i = 0; i < request->groups_size() - missing; ++i) {
+      const v1::MatmulRequest& group = request->groups(i);
+      v1::MatmulResponse& one = *response->add_groups();
+      one.mutable_execution()->set_device("fake");
+      one.set_d(absl::StrCat("D", i, ":", group.header().problem().m()));
+      if (group.header().problem().epilogue().amax()) one.set_amax(i);
+    }
+    return grpc::Status::OK;
+  }
+
+  v1::MatmulGroupedRequest last_groups;
+  int missing = 0;
   v1::MatmulRequest last;
   std::string result;
   std::string auxiliary;
@@ -152,6 +171,35 @@ TEST_F(ClientTest, AnOperandSaysHowABatchLies) {
   EXPECT_FALSE(header.a().inline_().has_batch_stride());
   EXPECT_TRUE(header.b().inline_().has_batch_stride());
   EXPECT_EQ(header.b().inline_().batch_stride(), 0);
+}
+
+TEST_F(ClientTest, GroupsTravelInOneCall) {
+  std::vector<Product> products(5, SmallProduct());
+  for (int i = 0; i < 5; ++i) products[i].problem.set_m(10 * i);
+  products[0].a.bytes = {};
+  products[2].problem.mutable_epilogue()->set_amax(true);
+  std::string buffer(5, '\0');
+  products[4].d = Destination::Bytes(absl::MakeSpan(&buffer[0], 5));
+  const auto results = client_->MatmulGrouped(products);
+  ASSERT_TRUE(results.ok()) << results.status();
+  ASSERT_EQ(results->size(), 5u);
+  EXPECT_EQ((*results)[0].d, "D0:0");
+  EXPECT_EQ((*results)[3].d, "D3:30");
+  EXPECT_EQ((*results)[2].amax, 2.0f);
+  EXPECT_EQ((*results)[3].amax, std::nullopt);
+  EXPECT_EQ((*results)[1].execution.device(), "fake");
+  EXPECT_EQ(buffer, "D4:40");
+  EXPECT_EQ(matmul_.last_groups.groups(0).a(), "");
+  EXPECT_EQ(matmul_.last_groups.groups(1).a(), a_);
+  EXPECT_EQ(matmul_.last_groups.groups(4).b(), b_);
+
+  EXPECT_TRUE(client_->MatmulGrouped({})->empty());
+  for (int missing : {1, 5, -1}) {
+    matmul_.missing = std::max(missing, 0);
+    if (missing < 0) products.pop_back();
+    const auto few = client_->MatmulGrouped(products);
+    EXPECT_EQ(few.ok(), missing < 0) << few.status();
+  }
 }
 
 TEST_F(ClientTest, CIsLeftOutWhenBetaIsZero) {

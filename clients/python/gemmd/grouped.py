@@ -1,0 +1,56 @@
+"""Arguments of Client.matmul_grouped -> the products of one request."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import product, wire
+from .errors import Error, InvalidArgument
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# Options with one value a group; the others are those of all groups.
+_OF_GROUPS = ("c", "out", "bias", "a_scale", "b_scale", "out_scale")
+
+
+def _sequence(values: Any, name: str, count: int) -> Sequence[Any]:
+    try:
+        sequence = list(values)
+    except TypeError:
+        sequence = None
+    if sequence is None or len(sequence) != count:
+        has = "is no sequence" if sequence is None else (
+            f"has {len(sequence)} values")
+        raise InvalidArgument(f"{name}: {has}; allowed: one for each of the "
+                              f"{count} groups")
+    return sequence
+
+
+class Groups:
+    """Products, checked: `calls` are to be sent."""
+
+    def __init__(self, a: Iterable[Any], b: Iterable[Any],
+                 **options: "Unpack[product.Options]") -> None:
+        lefts = list(a)
+        given: dict[str, Any] = {"b": b}
+        shared: dict[str, Any] = {}
+        for name, value in options.items():
+            if name not in _OF_GROUPS:
+                shared[name] = value
+            elif value is not None:
+                given[name] = value
+        given = {name: _sequence(values, name, len(lefts))
+                 for name, values in given.items()}
+        self.calls: list[product.Call] = []
+        for i, left in enumerate(lefts):
+            own = {name: values[i] for name, values in given.items()}
+            try:
+                self.calls.append(product.Call(left, own.pop("b"), **own,
+                                               **shared))
+            except Error as error:
+                raise type(error)(f"groups[{i}]: {error.message}") from None
+
+    def values(self, responses: list[wire.Response]) -> list[Any]:
+        """What matmul returns for each."""
+        return [call.product(response).value()
+                for call, response in zip(self.calls, responses)]

@@ -1,0 +1,89 @@
+#include "service/rpc/gather.h"
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "service/rpc/groups.h"
+
+namespace gemmd::rpc {
+namespace {
+
+class Gather : public std::enable_shared_from_this<Gather> {
+ public:
+  Gather(engine::Engine& engine, std::vector<MatmulRequest> requests,
+         engine::RequestContext context, engine::Done<ProductResults> done)
+      : engine_(engine),
+        context_(std::move(context)),
+        requests_(std::move(requests)),
+        results_(requests_.size()),
+        done_(std::move(done)) {}
+
+  // Begins what may begin. Whoever ends a product calls it again; it is one
+  // loop and not a recursion, because a product may end while it begins.
+  void Run() {
+    std::unique_lock lock(mutex_);
+    if (begins_) return;
+    begins_ = true;
+    while (status_.ok() && next_ < requests_.size() &&
+           running_ < kGroupsAtOnce) {
+      const size_t i = next_++;
+      ++running_;
+      lock.unlock();
+      engine_.Multiply(std::move(requests_[i].product), requests_[i].device,
+                       context_,
+                       [self = shared_from_this(),
+                        i](absl::StatusOr<engine::ProductResult> result) {
+                         self->Land(i, std::move(result));
+                       });
+      lock.lock();
+    }
+    begins_ = false;
+    if (running_ > 0 || ended_) return;
+    ended_ = true;
+    lock.unlock();
+    if (!status_.ok()) return done_(status_);
+    done_(std::move(results_));
+  }
+
+ private:
+  void Land(size_t i, absl::StatusOr<engine::ProductResult> result) {
+    {
+      std::lock_guard lock(mutex_);
+      --running_;
+      if (result.ok()) {
+        results_[i] = *std::move(result);
+      } else if (status_.ok()) {
+        status_ = OfGroup(i, result.status());
+      }
+    }
+    Run();
+  }
+
+  engine::Engine& engine_;
+  const engine::RequestContext context_;
+  // Of each only the product that is begun is touched.
+  std::vector<MatmulRequest> requests_;
+
+  std::mutex mutex_;
+  size_t next_ ABSL_GUARDED_BY(mutex_) = 0;  // The first that has not begun.
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // Begun and not ended.
+  bool begins_ ABSL_GUARDED_BY(mutex_) = false;  // Somebody is in Run's loop.
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  ProductResults results_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // The first error.
+  engine::Done<ProductResults> done_;
+};
+
+}  // namespace
+
+void MultiplyAll(engine::Engine& engine, std::vector<MatmulRequest> requests,
+                 engine::RequestContext context,
+                 engine::Done<ProductResults> done) {
+  std::make_shared<Gather>(engine, std::move(requests), std::move(context),
+                           std::move(done))
+      ->Run();
+}
+
+}  // namespace gemmd::rpc

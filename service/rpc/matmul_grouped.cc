@@ -1,0 +1,63 @@
+#include <utility>
+#include <vector>
+
+#include "service/rpc/engine_call.h"
+#include "service/rpc/gather.h"
+#include "service/rpc/groups.h"
+#include "service/rpc/handler.h"
+#include "service/rpc/matmul_response.h"
+#include "service/rpc/methods.h"
+
+namespace gemmd::rpc {
+namespace {
+
+void AddGroup(WireWriter group, WireWriter& writer) {
+  std::vector<grpc::Slice> slices;
+  const grpc::ByteBuffer bytes = std::move(group).Finish();
+  if (bytes.Dump(&slices).ok()) {
+    writer.AddBytes(v1::MatmulGroupedResponse::kGroupsFieldNumber,
+                    std::move(slices));
+  }
+}
+
+Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
+  auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
+  if (!message.ok()) co_return message.status();
+  if (!message->has_value()) {
+    co_return absl::InvalidArgumentError("the request message is missing");
+  }
+  int64_t result_bytes = 0;
+  CO_ASSIGN_OR_RETURN(std::vector<MatmulRequest> groups,
+                      ToGroups((*message)->pieces(), runtime, result_bytes));
+  for (const MatmulRequest& group : groups) {
+    runtime.counters.received_bytes += group.operand_bytes;
+  }
+  // Room for the answer comes before the work.
+  absl::Status room = co_await call.TakeResponse(HeldBytes(result_bytes));
+  if (!room.ok()) co_return room;
+
+  auto multiply = CallEngine<ProductResults>(
+      call.loop(), [&](engine::Done<ProductResults> done) {
+        MultiplyAll(runtime.engine, std::move(groups), call.request_context(),
+                    std::move(done));
+      });
+  absl::StatusOr<ProductResults> results = co_await multiply;
+  if (!results.ok()) co_return results.status();
+  WireWriter writer;
+  for (engine::ProductResult& result : *results) {
+    AddGroup(ToMatmulResponse(std::move(result), runtime.counters), writer);
+  }
+  call.Respond(std::move(writer).Finish());
+  co_return absl::OkStatus();
+}
+
+}  // namespace
+
+Async<absl::Status> MatmulGrouped(Runtime& runtime, Call& call) {
+  absl::Status status = co_await Multiply(runtime, call);
+  ++runtime.counters.requests;
+  if (!status.ok()) ++runtime.counters.failed;
+  co_return status;
+}
+
+}  // namespace gemmd::rpc

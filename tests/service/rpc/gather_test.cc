@@ -1,0 +1,107 @@
+// The products of one call on an engine whose products wait at a gate.
+#include "service/rpc/gather.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "tests/service/gate.h"
+#include "tests/service/test_engine.h"
+
+namespace gemmd::rpc {
+namespace {
+
+using testing::Answer;
+using testing::Gate;
+using testing::TestEngine;
+
+class GatherTest : public ::testing::Test {
+ protected:
+  GatherTest() {
+    EXPECT_TRUE(engine_.Multiply(TestEngine::Zeros()).Wait().ok());
+  }
+  ~GatherTest() override { gate_.Open(); }
+
+  Answer<ProductResults> Run(std::vector<MatmulRequest> requests) {
+    Answer<ProductResults> answer;
+    MultiplyAll(*engine_, std::move(requests), {}, answer.done());
+    return answer;
+  }
+
+  static MatmulRequest Group(int64_t m = 2) {
+    return {.product = TestEngine::Zeros(m)};
+  }
+  static std::vector<MatmulRequest> Groups(int count) {
+    std::vector<MatmulRequest> groups;
+    for (int i = 0; i < count; ++i) groups.push_back(Group());
+    return groups;
+  }
+
+  Gate gate_;
+  int64_t bad_rows_ = -1;  // A product of so many fails.
+  std::shared_ptr<testing::Hooks> hooks_ = [this] {
+    auto hooks = std::make_shared<testing::Hooks>();
+    hooks->multiply = [this](const jit::Problem& problem, const auto&) {
+      gate_.Pass();
+      return problem.m == bad_rows_ ? absl::DataLossError("bad rows")
+                                    : absl::OkStatus();
+    };
+    return hooks;
+  }();
+  TestEngine engine_{{.executor = {.lanes = 16}}, {hooks_}};
+};
+
+TEST_F(GatherTest, AFewRunAtATimeAndAllAreAnswered) {
+  const int before = gate_.arrived();
+  gate_.Close();
+  auto answer = Run(Groups(20));
+  ASSERT_TRUE(gate_.WaitForArrivals(before + kGroupsAtOnce));
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(gate_.arrived(), before + kGroupsAtOnce);
+  EXPECT_FALSE(answer.there());
+  gate_.Open();
+  const auto results = answer.Wait();
+  ASSERT_TRUE(results.ok()) << results.status();
+  ASSERT_EQ(results->size(), 20u);
+  for (const engine::ProductResult& result : *results) {
+    EXPECT_NE(result.d, nullptr);
+  }
+  EXPECT_EQ(gate_.arrived(), before + 20);
+}
+
+TEST_F(GatherTest, ResultsStandInTheOrderOfTheGroups) {
+  std::vector<MatmulRequest> groups;
+  for (int64_t m = 0; m < 30; ++m) groups.push_back(Group(m));
+  const auto results = Run(std::move(groups)).Wait();
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ((*results)[0].d, nullptr);  // Of no rows.
+  for (size_t m = 1; m < 30; ++m) {
+    EXPECT_EQ((*results)[m].d->bytes().size(), m * 3 * sizeof(float));
+  }
+}
+
+TEST_F(GatherTest, TheFirstErrorNamesItsGroupAndBeginsNothingMore) {
+  bad_rows_ = 5;
+  const int before = gate_.arrived();
+  std::vector<MatmulRequest> groups = Groups(100);
+  groups[3] = Group(5);
+  const absl::Status status = Run(std::move(groups)).Wait().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(absl::StartsWith(status.message(), "groups[3]: ")) << status;
+  EXPECT_LT(gate_.arrived() - before, 100);
+}
+
+TEST_F(GatherTest, ProductsThatEndWhileTheyBeginTakeNoStack) {
+  std::vector<MatmulRequest> groups;
+  for (int i = 0; i < 200000; ++i) groups.push_back(Group(0));
+  const auto results = Run(std::move(groups)).Wait();
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ(results->size(), 200000u);
+  EXPECT_TRUE(Run({}).Wait()->empty());
+}
+
+}  // namespace
+}  // namespace gemmd::rpc
