@@ -1,0 +1,27 @@
+"""README.md's figures of types are those of the evidence."""
+
+import pathlib
+import sys
+import unittest
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(_ROOT / "tests/gpu"))
+
+import figures  # noqa: E402
+
+
+class FiguresTest(unittest.TestCase):
+    def test_readme_has_those_of_the_evidence(self):
+        text = (_ROOT / "README.md").read_text()
+        self.assertEqual(text, figures.written(text),
+                         "run tests/gpu/figures.py --write")
+
+    def test_every_type_that_was_timed_is_a_row(self):
+        rows = figures.table().splitlines()[2:]
+        self.assertGreater(len({row.split()[1] for row in rows}), 5)
+        for row in rows:
+            self.assertEqual(row.count("|"), 7)
+
+
+if __name__ == "__main__":
+    unittest.main()
