@@ -49,6 +49,9 @@ class Bench:
             self._target, self._device,
             requests.Product(self.form, a, b, output, **more))
 
+    def groups(self, products):
+        return requests.multiply_groups(self._target, self._device, products)
+
     def multiply(self, a, b, output, **more):
         return self.answer(a, b, output, **more).d
 

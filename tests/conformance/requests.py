@@ -18,6 +18,8 @@ _EXTENTS = api.enum("Extent")
 _ACTIVATIONS = api.enum("Activation")
 _REQUEST = api.message("MatmulRequest")
 _RESPONSE = api.message("MatmulResponse")
+_GROUPED_REQUEST = api.message("MatmulGroupedRequest")
+_GROUPED_RESPONSE = api.message("MatmulGroupedResponse")
 
 
 class Refused(Exception):
@@ -198,20 +200,20 @@ def request(product, device):
 
 
 @functools.cache
-def _stub(target):
+def _stub(target, method, response):
     channel = grpc.insecure_channel(target, options=(
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1)))
     return channel.unary_unary(
-        "/gemmd.v1.MatmulService/Matmul",
-        request_serializer=_REQUEST.SerializeToString,
-        response_deserializer=_RESPONSE.FromString)
+        f"/gemmd.v1.MatmulService/{method}",
+        request_serializer=lambda made: made.SerializeToString(),
+        response_deserializer=response.FromString)
 
 
-def send(target, made):
+def send(target, made, method="Matmul", response=_RESPONSE):
     """The MatmulResponse; Refused when the daemon says no."""
     try:
-        return _stub(target)(made, timeout=_TIMEOUT_S)
+        return _stub(target, method, response)(made, timeout=_TIMEOUT_S)
     except grpc.RpcError as error:
         raise Refused(error.code().name, error.details()) from None
 
@@ -231,7 +233,21 @@ def multiply(target, device, product, in_place="") -> Answer:
     if in_place:
         made.c = b""
         made.header.c.tensor = made.header.d.tensor = in_place
-    response = send(target, made)
+    return _answer(product, made, send(target, made), in_place)
+
+
+def multiply_groups(target, device, products) -> list[Answer]:
+    """All of them in one call; ValueError likewise."""
+    made = [request(product, device) for product in products]
+    response = send(target, _GROUPED_REQUEST(groups=made), "MatmulGrouped",
+                    _GROUPED_RESPONSE)
+    if len(response.groups) != len(made):
+        raise ValueError(f"{len(response.groups)} answers for {len(made)} "
+                         "groups")
+    return [_answer(*group) for group in zip(products, made, response.groups)]
+
+
+def _answer(product, made, response, in_place=""):
     shape = (made.header.problem.m, made.header.problem.n)
     if product.batch is not None:
         shape = (product.batch, *shape)

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import gemmd
 
-from . import (bits, form_grid, form_probes, forms, grid, probes, processes,
-               refusals, requests, residency, results, semantics, shapes,
-               tensor_core)
+from . import (bits, form_grid, form_probes, forms, grid, groups, probes,
+               processes, refusals, requests, residency, results, semantics,
+               shapes, tensor_core)
 
-assert semantics and residency  # Imported for the probes they register.
+assert semantics and residency and groups  # Imported for the probes they register.
 
 
 class Options(NamedTuple):
