@@ -30,7 +30,7 @@ mkdir -p "$output" || exit 2
 output=$(realpath "$output")
 shapes=${GEMMD_TUNE_SHAPES:-40}
 seed=${GEMMD_TUNE_SEED:-7}
-parts=${GEMMD_TUNE_PARTS:-kept free}
+read -ra parts <<< "${GEMMD_TUNE_PARTS:-kept free}"
 
 work=$(mktemp -d)
 daemon=
@@ -79,13 +79,12 @@ start_daemon() {
   target=$(head -n 1 "$work/port")
 }
 
-# The sample, also of other types.
 list=$work/problems
 "${ours[@]}" "$bundle/bin/gemm_bench" --sample "$shapes" --seed "$seed" --list \
   > "$list" || exit 1
 
 export PYTHONPATH=$bundle/python PYTHONDONTWRITEBYTECODE=1
-for part in $parts; do
+for part in "${parts[@]}"; do
   rm -rf "$cache/tuning"
   note "$part: tuning $(wc -l < "$list") products"
   share=0
@@ -113,6 +112,6 @@ for part in $parts; do
   tail -n 12 "$output/$part.txt"
 done
 note "summary"
-python3 "$bundle/summarize_tuning.py" "$output" $parts || failed "summary"
+python3 "$bundle/summarize_tuning.py" "$output" "${parts[@]}" || failed "summary"
 ((failures == 0)) && note "all done: $output"
 exit $((failures > 0))
