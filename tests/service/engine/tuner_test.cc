@@ -104,6 +104,8 @@ TEST_F(TunerTest, TheFastestPlanServesFromTheNextRequestOn) {
   EXPECT_EQ(outcome->record.nanoseconds, 80000);
   EXPECT_GT(outcome->record.predicted_nanoseconds, 0);
   EXPECT_EQ(Record(Square()), outcome->record);
+  EXPECT_EQ((*engine_)->kernels(0).Find(Square()), nullptr)
+      << "requests still run with the old plan";
   EXPECT_EQ(Serve(Square()).kernel, NameOf(plans[5]));
 }
 
@@ -331,6 +333,7 @@ TEST_F(BackgroundTest, NothingIsTimedWhileRequestsWait) {
   Request(Square(), 20);
   absl::SleepFor(absl::Milliseconds(200));
   EXPECT_EQ(samples_, 0);
+  EXPECT_EQ((*engine_)->waiting(), 1) << "a slice waits beside a request";
   gate.Open();
   EXPECT_TRUE(Eventually([&] { return Record(Square()).has_value(); }));
   for (auto& answer : answers) EXPECT_TRUE(answer.Wait().ok());
