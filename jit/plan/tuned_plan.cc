@@ -67,6 +67,12 @@ std::vector<Plan> PlansInstead(const Problem& problem,
   return plans;
 }
 
+bool SameLaunch(const Plan& a, const Plan& b) {
+  return a.family == b.family && a.config == b.config &&
+         a.exchanged == b.exchanged && a.splits == b.splits &&
+         a.raster_group == b.raster_group;
+}
+
 TuningRecord RecordOf(const Plan& plan, const Problem& problem) {
   return {.problem_class = ProblemClass(problem),
           .kernel = KernelName(plan.family, plan.config),

@@ -31,6 +31,9 @@ std::vector<Plan> PlansInstead(const Problem& problem,
                                const DeviceProperties& device, int splits,
                                int count);
 
+// Whether both run a problem in the same way.
+bool SameLaunch(const Plan& a, const Plan& b);
+
 // What a record says of `plan`; the rest of it is the caller's to fill in.
 TuningRecord RecordOf(const Plan& plan, const Problem& problem);
 

@@ -9,9 +9,10 @@
 namespace gemmd::engine {
 namespace {
 
-// While one problem is timed, the kernels of the next ones are compiled.
+// While one problem is timed, the kernels of the next one are compiled. Of one
+// device:
 constexpr int kJobs = 4;
-constexpr int kBackgroundJobs = 2;  // Of one device.
+constexpr int kBackgroundJobs = 2;
 // Who is asked waits so long for a device that does nothing else.
 constexpr absl::Duration kPatience = absl::Milliseconds(20);
 constexpr absl::Duration kPoll = absl::Milliseconds(1);
@@ -31,7 +32,7 @@ Tuner::Tuner(Options options,
       tensors_(tensors),
       preparer_(preparer),
       table_(table),
-      jobs_(kJobs) {
+      jobs_(kJobs * static_cast<int>(devices.size())) {
   for (size_t i = 0; i < devices.size(); ++i) {
     benches_.push_back(std::make_unique<Bench>());
   }

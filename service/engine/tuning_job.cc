@@ -62,12 +62,6 @@ class Batch {
   size_t left_ ABSL_GUARDED_BY(mutex_);
 };
 
-bool SameLaunch(const jit::Plan& a, const jit::Plan& b) {
-  return a.family == b.family && a.config == b.config &&
-         a.exchanged == b.exchanged && a.splits == b.splits &&
-         a.raster_group == b.raster_group;
-}
-
 }  // namespace
 
 struct TuningJob::Field {
@@ -107,7 +101,7 @@ std::vector<jit::Plan> TuningJob::PlansToTime(
            : jit::RankPlansOfSplits(order_.problem, device, incumbent.splits,
                                     order_.candidates)) {
     if (static_cast<int>(plans.size()) == order_.candidates) break;
-    if (!SameLaunch(plan, incumbent)) plans.push_back(std::move(plan));
+    if (!jit::SameLaunch(plan, incumbent)) plans.push_back(std::move(plan));
   }
   return plans;
 }

@@ -15,12 +15,6 @@
 namespace gemmd::bench {
 namespace {
 
-bool SameLaunch(const jit::Plan& a, const jit::Plan& b) {
-  return a.family == b.family && a.config == b.config &&
-         a.exchanged == b.exchanged && a.splits == b.splits &&
-         a.raster_group == b.raster_group;
-}
-
 // Adds the plan that a daemon would use for its records, unless it is the
 // first one.
 absl::Status AddTuned(const jit::TuningTable& tuning,
@@ -31,7 +25,9 @@ absl::Status AddTuned(const jit::TuningTable& tuning,
   const auto record = tuning.Find(problem, device.product);
   if (!record) return absl::OkStatus();
   const auto plan = jit::TunedPlan(*record, problem, device.properties);
-  if (!plan || SameLaunch(*plan, choices.front().plan)) return absl::OkStatus();
+  if (!plan || jit::SameLaunch(*plan, choices.front().plan)) {
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(Choice choice, ChoiceOf(problem, *plan, templates));
   choices.push_back(std::move(choice));
   return absl::OkStatus();

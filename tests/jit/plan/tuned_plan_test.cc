@@ -19,11 +19,7 @@ const char* const kProblems[] = {
 };
 
 void ExpectSamePlan(const Plan& plan, const Plan& other) {
-  EXPECT_EQ(plan.family, other.family);
-  EXPECT_EQ(plan.config, other.config);
-  EXPECT_EQ(plan.exchanged, other.exchanged);
-  EXPECT_EQ(plan.splits, other.splits);
-  EXPECT_EQ(plan.raster_group, other.raster_group);
+  EXPECT_TRUE(SameLaunch(plan, other));
   EXPECT_EQ(plan.grid, other.grid);
   EXPECT_EQ(plan.partials_bytes, other.partials_bytes);
   EXPECT_EQ(plan.predicted_us, other.predicted_us);
