@@ -36,6 +36,10 @@ class Timing {
   // one behind the other, for a millisecond or two, or one of long ones. Waits
   // for them. The first call of each contender may take longer than others.
   virtual absl::StatusOr<double> Sample(size_t i) = 0;
+
+  // Whether both contenders give the same D, bit for bit: of a large one, in
+  // its first bytes.
+  virtual absl::StatusOr<bool> GiveSameBits(size_t i, size_t j) = 0;
 };
 
 }  // namespace gemmd::device

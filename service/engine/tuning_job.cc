@@ -207,6 +207,25 @@ absl::StatusOr<double> TuningJob::Sample(const std::shared_ptr<Field>& field,
   }
 }
 
+absl::Status TuningJob::CheckBits(const std::shared_ptr<Field>& field,
+                                  size_t winner) {
+  const auto& contenders = field->contenders;
+  if (winner == 0 ||
+      contenders[winner].plan.splits != contenders[0].plan.splits) {
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(Check());
+  const auto same = std::make_shared<bool>(false);
+  RETURN_IF_ERROR(place_.on_lane([field, winner, same]() -> absl::Status {
+    ASSIGN_OR_RETURN(*same, field->timing->GiveSameBits(0, winner));
+    return absl::OkStatus();
+  }));
+  if (*same) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      field->kernels[winner]->name, " gives other bits than ",
+      field->kernels[0]->name, " for ", jit::DebugString(order_.problem)));
+}
+
 absl::Status TuningJob::Apply(const jit::Plan& winner, TuningOutcome& outcome) {
   KernelTable& table = *place_.served.kernels;
   jit::TuningRecord& record = outcome.record;
@@ -241,6 +260,7 @@ absl::StatusOr<TuningOutcome> TuningJob::Run() {
       ASSIGN_OR_RETURN(const double us, Sample(field, *next));
       contest.Add(us);
     }
+    RETURN_IF_ERROR(CheckBits(field, contest.result().winner));
   }
   const Contest::Result result = contest.result();
   outcome.us_before = result.incumbent_us;

@@ -5,7 +5,7 @@
 // The same request keeps its bits. They depend on the parts of k that a plan
 // sums in and on nothing else of it (jit/plan/tuning_record.h), so only plans
 // with the parts that the problem has now take part, unless a new generation
-// is asked for.
+// is asked for. That a winner's bits are the same is checked, too.
 #ifndef GEMMD_SERVICE_ENGINE_TUNING_JOB_H_
 #define GEMMD_SERVICE_ENGINE_TUNING_JOB_H_
 
@@ -89,6 +89,9 @@ class TuningJob {
   absl::StatusOr<std::shared_ptr<Field>> Gather(TuningOutcome& outcome);
   absl::Status Prepare(const std::shared_ptr<Field>& field);
   absl::StatusOr<double> Sample(const std::shared_ptr<Field>& field, size_t i);
+  // INTERNAL when the winner, which sums in the same parts of k as the present
+  // plan, does not give its bits.
+  absl::Status CheckBits(const std::shared_ptr<Field>& field, size_t winner);
   absl::Status Apply(const jit::Plan& winner, TuningOutcome& outcome);
 
   const TuningPlace& place_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/gpu/cuda_lane.h"
+#include "service/gpu/status.h"
 
 namespace gemmd::gpu {
 namespace {
@@ -16,6 +17,9 @@ constexpr int kMaxLaunches = 1500;
 // Products that take longer need no replay to warm up.
 constexpr double kLongMs = 2;
 constexpr int kProbes = 3;
+// Of D that are compared.
+constexpr int64_t kComparedBytes = 64 << 20;
+constexpr unsigned char kPoison = 0xff;
 
 }  // namespace
 
@@ -52,15 +56,16 @@ absl::StatusOr<std::unique_ptr<CudaTiming>> CudaTiming::Create(
           layout, std::min(affordable, layout.CopiesBeyond(device.cache_bytes)),
           device.memory, device.pinned, stream));
   return std::unique_ptr<CudaTiming>(
-      new CudaTiming(device.context, std::move(stream), std::move(scratch),
+      new CudaTiming(device, std::move(stream), std::move(scratch),
                      std::move(begin), std::move(end), problem, contenders));
 }
 
-CudaTiming::CudaTiming(const Context& context, std::shared_ptr<Stream> stream,
+CudaTiming::CudaTiming(const Device& device, std::shared_ptr<Stream> stream,
                        Scratch scratch, Event begin, Event end,
                        const jit::Problem& problem,
                        absl::Span<const device::Contender> contenders)
-    : context_(context),
+    : context_(device.context),
+      pinned_(device.pinned),
       stream_(std::move(stream)),
       scratch_(std::move(scratch)),
       begin_(std::move(begin)),
@@ -139,6 +144,33 @@ absl::StatusOr<double> CudaTiming::Sample(size_t i) {
   if (replay.warms_up) RETURN_IF_ERROR(launch());
   ASSIGN_OR_RETURN(const double ms, Time(launch));
   return 1000 * ms / replay.launches;
+}
+
+absl::StatusOr<std::string> CudaTiming::ResultOf(
+    const device::Contender& contender) {
+  const DriverTable& driver = context_.driver();
+  const CUdeviceptr d = scratch_[0].d;
+  const int64_t all = problem_.d().device_bytes();
+  const int64_t bytes = std::min(all, kComparedBytes);
+  // What is not written shows.
+  RETURN_IF_CUDA_ERROR(
+      driver,
+      cuMemsetD8Async(d, kPoison, static_cast<size_t>(all), stream_->get()));
+  ASSIGN_OR_RETURN(const PreparedLaunch launch, LaunchOf(contender, 0));
+  RETURN_IF_ERROR(Enqueue(launch, *stream_));
+  ASSIGN_OR_RETURN(const PinnedBuffer result, pinned_.Allocate(bytes));
+  RETURN_IF_CUDA_ERROR(
+      driver, cuMemcpyDtoHAsync(result.bytes().data(), d,
+                                static_cast<size_t>(bytes), stream_->get()));
+  RETURN_IF_ERROR(stream_->Synchronize());
+  return std::string(result.bytes().data(), static_cast<size_t>(bytes));
+}
+
+absl::StatusOr<bool> CudaTiming::GiveSameBits(size_t i, size_t j) {
+  RETURN_IF_ERROR(context_.MakeCurrent());
+  ASSIGN_OR_RETURN(const std::string first, ResultOf(contenders_[i]));
+  ASSIGN_OR_RETURN(const std::string second, ResultOf(contenders_[j]));
+  return first == second;
 }
 
 }  // namespace gemmd::gpu

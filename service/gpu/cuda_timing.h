@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,7 @@ class CudaTiming final : public device::Timing {
   ~CudaTiming() override;
 
   absl::StatusOr<double> Sample(size_t i) override;
+  absl::StatusOr<bool> GiveSameBits(size_t i, size_t j) override;
 
  private:
   // What is replayed to sample a contender.
@@ -49,7 +51,7 @@ class CudaTiming final : public device::Timing {
     Graph graph;
   };
 
-  CudaTiming(const Context& context, std::shared_ptr<Stream> stream,
+  CudaTiming(const Device& device, std::shared_ptr<Stream> stream,
              Scratch scratch, Event begin, Event end,
              const jit::Problem& problem,
              absl::Span<const device::Contender> contenders);
@@ -57,10 +59,13 @@ class CudaTiming final : public device::Timing {
   absl::StatusOr<Replay> Capture(const device::Contender& contender) const;
   absl::StatusOr<PreparedLaunch> LaunchOf(const device::Contender& contender,
                                           int64_t copy) const;
+  // Bytes of D, the same for equal results.
+  absl::StatusOr<std::string> ResultOf(const device::Contender& contender);
   // Milliseconds on the device.
   absl::StatusOr<double> Time(const std::function<absl::Status()>& work) const;
 
   const Context& context_;
+  PinnedPool& pinned_;
   const std::shared_ptr<Stream> stream_;
   const Scratch scratch_;
   const Event begin_;

@@ -26,6 +26,7 @@ struct Hooks {
   std::function<absl::Status()> load;
   // Microseconds that a product takes; null: the device times no kernels.
   PlanTime time;
+  PlanPair same_bits;  // Null: all plans.
   device::TimingMemory timing_memory;
 };
 
@@ -62,7 +63,8 @@ class FakeDevice final : public device::Device {
   absl::StatusOr<std::unique_ptr<device::Timing>> CreateTiming(
       const jit::Problem&, absl::Span<const device::Contender> contenders,
       int64_t) override {
-    return std::make_unique<FakeTiming>(contenders, hooks_->time);
+    return std::make_unique<FakeTiming>(contenders, hooks_->time,
+                                        hooks_->same_bits);
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "jit/plan/planner.h"
 #include "jit/plan/tuned_plan.h"
 #include "jit/problem/problem_line.h"
@@ -159,6 +160,21 @@ TEST_F(TunerTest, ThePartsOfKStayUnlessANewGenerationIsAskedFor) {
   EXPECT_EQ(outcome->record.splits, other->splits);
   EXPECT_EQ(outcome->record.generation, 1);
   EXPECT_EQ(Serve(LongSum()).splits, other->splits);
+}
+
+TEST_F(TunerTest, AWinnerWithOtherBitsIsNotUsed) {
+  const auto plans = jit::RankPlans(Square(), {}, 16);
+  hooks_->same_bits = [&](const jit::Plan& present, const jit::Plan& winner) {
+    EXPECT_EQ(NameOf(present), NameOf(plans[0]));
+    return NameOf(winner) != NameOf(plans[5]);
+  };
+  Start();
+  Takes(plans[5], 80);
+  const auto outcome = Tune({.problem = Square()});
+  EXPECT_EQ(outcome.status().code(), StatusCode::kInternal);
+  EXPECT_TRUE(absl::StrContains(outcome.status().message(), "other bits"));
+  EXPECT_FALSE(Record(Square()));
+  EXPECT_EQ(Serve(Square()).kernel, NameOf(plans[0]));
 }
 
 TEST_F(TunerTest, AKernelThatCannotBeHadIsPassedOver) {

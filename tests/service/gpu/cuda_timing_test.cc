@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -117,7 +118,7 @@ TEST_F(CudaTimingTest, LaunchesTakeTurnsOnTheCopies) {
   EXPECT_GT(copies, 4);
   const std::set<uint64_t> different(inputs.begin(), inputs.end());
   EXPECT_EQ(different.size(), copies);
-  for (size_t i = 0; i + copies <= inputs.size(); ++i) {
+  for (size_t i = 0; i + copies <= inputs.size(); i += copies) {
     const std::set<uint64_t> turn(
         inputs.begin() + static_cast<int64_t>(i),
         inputs.begin() + static_cast<int64_t>(i + copies));
@@ -137,6 +138,23 @@ TEST_F(CudaTimingTest, KeepsToTheMemoryThatItIsGiven) {
       device_->CreateTiming(problem_, contenders_, memory.least_bytes);
   ASSERT_TRUE(least.ok()) << least.status();
   EXPECT_NEAR((*least)->Sample(0).value(), 20, 0.01);
+}
+
+TEST_F(CudaTimingTest, TellsWhetherTwoContendersGiveTheSameBits) {
+  Contend("bf16 TN 256 256 256", {20, 20, 20});
+  const auto timing = Create();
+  ASSERT_TRUE(timing.ok()) << timing.status();
+  const int64_t bytes = problem_.d().device_bytes();
+  // The first two write the same; the third one leaves out the last element.
+  fake_.run_kernel = [&](const FakeDriver::Launch& launch) {
+    char* const d = reinterpret_cast<char*>(
+        fake_.MapOf(launch.argument<Arguments>().d.bytes).pointer);
+    const bool whole = launch.function != multiply_[2];
+    std::memset(d, 1, static_cast<size_t>(bytes - (whole ? 0 : 2)));
+  };
+  EXPECT_TRUE((*timing)->GiveSameBits(0, 1).value());
+  EXPECT_FALSE((*timing)->GiveSameBits(0, 2).value());
+  EXPECT_FALSE((*timing)->GiveSameBits(2, 1).value());
 }
 
 TEST_F(CudaTimingTest, GivesEverythingBack) {
