@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "service/host/elements.h"
+#include "service/host/numbers.h"
 
 namespace gemmd::host {
 namespace {
@@ -53,7 +54,9 @@ float Activate(Activation activation, float value) {
 // NaN is greater than every number.
 void Raise(float& greatest, float value) {
   const float magnitude = std::abs(value);
-  if (std::isnan(magnitude) || magnitude > greatest) greatest = magnitude;
+  if (std::isnan(magnitude) || magnitude > greatest) {
+    greatest = WithNanOfGpu(magnitude);
+  }
 }
 
 }  // namespace

@@ -62,8 +62,6 @@ class Draw(NamedTuple):
     product: requests.Product
     # In the tensor that is C, which has D's type and layout.
     in_place: bool
-    # Whether every bit of the result is known; why not, if not.
-    unknown: str
 
 
 def _pick(generator, values):
@@ -254,15 +252,6 @@ class _Maker:
                                  amax=family_.amax, **made)
 
 
-def _unknown(form, kind):
-    if form.a in forms.FP8 and form.sums == "f16":
-        return "sums of FP8 in F16"
-    if kind in ("overflow", "ties") or (kind == "subnormal" and form.precision
-                                        and form.a == "f32"):
-        return f"{kind} {form.name}"
-    return ""
-
-
 def draw(seed, families, index) -> Draw:
     """Product number `index`."""
     own = family(seed, index % families)
@@ -291,7 +280,7 @@ def draw(seed, families, index) -> Draw:
     batch = "" if maker.batch is None else f" batch={maker.batch}"
     name = (f"random {seed}:{index} {form.name} {own.layout}{own.order} "
             f"{own.output} {m}x{n}x{k}{batch} {maker.kind}")
-    return Draw(name, product, in_place, _unknown(form, maker.kind))
+    return Draw(name, product, in_place)
 
 
 def of_family(families, number, count) -> list[int]:

@@ -93,15 +93,11 @@ def _put_special(generator, values):
     return values
 
 
-def _place_ties(generator, made, wanted):
-    """Some, or none, which may go either way."""
-    low = np.uint32(0x1fff)
+def _place_ties(generator, made):
     bits = made.view(np.uint32)
-    if not wanted:
-        return (bits | ((bits & low) == 0x1000)).view(np.float32)
     tie = generator.random(made.shape) < 0.3
-    return np.where(tie, bits & ~low | np.uint32(0x1000), bits).view(
-        np.float32)
+    return np.where(tie, bits & ~np.uint32(0x1fff) | np.uint32(0x1000),
+                    bits).view(np.float32)
 
 
 def values(generator, name, kind, size):
@@ -115,6 +111,6 @@ def values(generator, name, kind, size):
     if kind == "subnormal":
         return _subnormal(generator, name, size)
     made = forms.round_to(_floats(generator, kind, name, size), name)
-    if name == "f32":
-        made = _place_ties(generator, made, kind == "ties")
+    if kind == "ties":
+        made = _place_ties(generator, made)
     return _put_special(generator, made) if kind == "special" else made

@@ -14,8 +14,7 @@ import gemmd
 import numpy as np
 from gemmd import api
 
-from . import (draws, processes, requests, results, specification,
-               tensor_core)
+from . import draws, processes, requests, results, specification
 
 _HOPPER = api.enum("SumArithmetic")["SUM_ARITHMETIC_HOPPER"]
 # Rows and columns that the specification is asked for.
@@ -44,7 +43,6 @@ class Outcome(NamedTuple):
     splits: int = 0
     # What D was compared with, and what was left out and why.
     notes: tuple = ()
-    aside: str = ""  # Of bits that nobody promises, what was wrong.
 
 
 def _canonical(values):
@@ -96,7 +94,7 @@ def _sample(generator, size):
     return np.unique(np.append(some, size - 1))
 
 
-def _by_specification(draw, answer, seed, unit=None):
+def _by_specification(draw, answer, seed):
     """As _compare, of a part of one matrix."""
     product = draw.product
     generator = np.random.default_rng(seed)
@@ -114,7 +112,7 @@ def _by_specification(draw, answer, seed, unit=None):
             return None
         return (array if array.ndim == 2 else array[number])[part]
     due = specification.elements(product, number, rows, columns,
-                                 max(answer.splits, 1), unit)
+                                 max(answer.splits, 1))
     return _compare(product, answer._replace(d=cut(answer.d), auxiliary=cut(
         answer.auxiliary)), due.d, due.auxiliary)
 
@@ -132,17 +130,12 @@ def _multiply(client, device, draw):
 def _judge(draw, answer, other, seed):
     """An Outcome; `other` is the reference's Answer, or None."""
     product, notes, wrong = draw.product, [], []
-    known = answer.arithmetic == _HOPPER and specification.knows(product)
     if not answer.d.size:
         notes.append("empty")
-    elif known:
+    elif answer.arithmetic == _HOPPER:
         notes.append("compared with the specification")
         wrong.append(("the specification",
                       *_by_specification(draw, answer, seed)))
-    for name, unit in tensor_core.candidates(product.form).items():
-        if answer.d.size and answer.arithmetic == _HOPPER and not (
-                _by_specification(draw, answer, seed, unit)[0]):
-            notes.append(f"{product.form.name}: as if {name}")
     if other is not None:
         if other.arithmetic != answer.arithmetic:
             notes.append("reference of another arithmetic")
@@ -158,11 +151,6 @@ def _judge(draw, answer, other, seed):
     if detail:
         detail += (f"; by {answer.kernel}, {answer.splits} parts of k, "
                    f"{draws.label(product)}")
-    if draw.unknown:  # Neither passed nor failed.
-        notes.append(f"{draw.unknown}: " + (
-            "other bits" if detail else "same bits" if wrong else "not compared"))
-        return Outcome(results.Result(draw.name), answer.kernel,
-                       answer.splits, tuple(notes), detail)
     return Outcome(results.Result(draw.name, detail=detail), answer.kernel,
                    answer.splits, tuple(notes))
 
@@ -216,8 +204,7 @@ def summary(outcomes):
     for outcome in outcomes:
         for note in outcome.notes:
             if "other" in note and len(differing[note]) < _SHOWN:
-                differing[note].append(
-                    f"{outcome.result.case} {outcome.aside}".strip())
+                differing[note].append(outcome.result.case)
     return {
         "products": len(outcomes),
         "passed": sum(not outcome.result.detail for outcome in outcomes),

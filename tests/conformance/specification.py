@@ -33,11 +33,6 @@ class Elements(NamedTuple):
     auxiliary: Optional[np.ndarray]
 
 
-def knows(product):
-    """Whether sums are known to the last bit."""
-    return product.form.sums == "s32" or tensor_core.knows(product.form)
-
-
 def exact(product):
     """Whether D's bits are promised, given those of the sums."""
     return product.epilogue.activation not in _BOUNDS
@@ -144,9 +139,8 @@ def _matrix(array, number):
     return array if array is None or array.ndim == 2 else array[number]
 
 
-def elements(product, number, rows, columns, splits, unit=None) -> Elements:
-    """Of matrix `number`, by a plan with so many parts of k. `unit`: one of
-    tensor_core.candidates."""
+def elements(product, number, rows, columns, splits) -> Elements:
+    """Of matrix `number`, by a plan with so many parts of k."""
     form, epilogue = product.form, product.epilogue
     a = _matrix(product.a, number)[rows]
     b = _matrix(product.b, number)[:, columns]
@@ -165,7 +159,7 @@ def elements(product, number, rows, columns, splits, unit=None) -> Elements:
             return Elements(_wrap(total), None)
     elif reads:
         sums = tensor_core.sums(form, a, b, splits,
-                                _factors(product, rows, columns), unit)
+                                _factors(product, rows, columns))
     else:
         sums = np.zeros((len(rows), len(columns)))
     with np.errstate(all="ignore"):

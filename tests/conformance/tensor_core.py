@@ -37,17 +37,13 @@ _UNITS = {
     "f32": _Unit(16, 25, 23),
     "tf32": _Unit(8, 25, 23),
     "tf32-fast": _Unit(8, 25, 23),
-    **{f"{pair}{suffix}": _Unit(32, 13, 13, promotes=promotes)
+    **{f"{pair}{suffix}": unit
        for pair in ("e4m3", "e4m3-e5m2", "e5m2-e4m3", "e5m2")
-       for suffix, promotes in (("", True), ("-fast", False))},
+       for suffix, unit in (
+           ("", _Unit(32, 13, 13, promotes=True)),
+           ("-fast", _Unit(32, 13, 13)),
+           ("-f16", _Unit(32, 13, None, to_f16=True)))},
 }
-# What the sums of fp8 in f16 may be, which nobody has confirmed.
-_CANDIDATES = {
-    f"{kept} bits kept{', truncated to ' + str(result) if result else ''}"
-    f"{', rounded to f16' if to_f16 else ''}": _Unit(32, kept, result, to_f16)
-    for kept, result, to_f16 in (
-        (13, None, True), (13, 13, True), (13, 10, False), (25, None, True),
-        (25, 10, False), (48, None, True))}
 # Exponent of the smallest normal number.
 _LEAST = {"bf16": -126, "f16": -14, "f32": -126, "e4m3": -6, "e5m2": -14}
 # Sums are not aligned below this, which is near the last bit of f32.
@@ -59,11 +55,6 @@ _TERMS = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1), (0, 0))
 
 def knows(form):
     return form.name in _UNITS
-
-
-def candidates(form):
-    """Arithmetics by name, where none is known but some are thought of."""
-    return _CANDIDATES if form.a in forms.FP8 and form.sums == "f16" else {}
 
 
 def _exponents(values, least):
@@ -160,11 +151,11 @@ def _part(form, unit, a, b, stages, factors):
     return promoted if unit.promotes else sums.astype(np.float32)
 
 
-def sums(form, a, b, parts=1, factors=None, unit=None):
+def sums(form, a, b, parts=1, factors=None):
     """What a kernel that splits k into `parts` takes to D, as float64: values
     of float32. `factors`, of a stage of 128 k: what its sums are multiplied
-    by, an array of float32 of the result's shape. `unit`: a candidate."""
-    unit = unit or _UNITS[form.name]
+    by, an array of float32 of the result's shape."""
+    unit = _UNITS[form.name]
     with np.errstate(all="ignore"):
         a, b = _factors(form, a, b, 4 * unit.step)
         total = np.zeros((a.shape[0], b.shape[1]), np.float32)

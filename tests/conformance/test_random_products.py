@@ -85,9 +85,8 @@ def _work(product):
 
 @functools.cache
 def _small():
-    return [draw for draw in _drawn(2 * _FAMILIES) if not draw.unknown
-            and _work(draw.product) < 400_000
-            and specification.knows(draw.product)]
+    return [draw for draw in _drawn(2 * _FAMILIES)
+            if _work(draw.product) < 400_000]
 
 
 class DrawsTest(unittest.TestCase):
@@ -187,21 +186,12 @@ class ComparisonTest(unittest.TestCase):
         a, b = (generator.standard_normal(size).astype(forms.BF16)
                 for size in ((5, 300), (300, 7)))
         draw = draws.Draw("split", requests.Product(forms.FORMS["bf16"], a, b,
-                                                    "f32"), False, "")
+                                                    "f32"), False)
         self.assertEqual(_judge(draw, "split").result.detail, "")
         self.assertIn("reference with another split",
                       _judge(draw, "split", "").notes)
         self.assertNotEqual(_judge(draw, "split in silence").result.detail,
                             "")
-
-    def test_what_nobody_promises_is_counted_and_does_not_fail(self):
-        draw = next(draw for draw in _drawn(600)
-                    if draw.unknown.startswith("overflow"))
-        for fault, note in (("", "same bits"), ("is off by a bit",
-                                                "other bits")):
-            outcome = _judge(draw, fault)
-            self.assertEqual(outcome.result.detail, "")
-            self.assertIn(f"{draw.unknown}: {note}", outcome.notes)
 
 
 class MultiplyAddTest(unittest.TestCase):

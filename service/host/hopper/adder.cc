@@ -1,5 +1,7 @@
 #include "service/host/hopper/adder.h"
 
+#include <algorithm>
+
 #include "jit/base/status.h"
 #include "jit/problem/arithmetic.h"
 
@@ -11,12 +13,9 @@ std::optional<Adder> AdderOf(const jit::Instruction& instruction) {
   const int products = jit::KOf(instruction);
   const bool f16_sums = instruction.accumulator == DataType::kF16;
   if (instruction.accumulator == DataType::kS32) return std::nullopt;
-  if (jit::IsFp8(instruction.x)) {
-    if (f16_sums) return std::nullopt;
-    return Adder{products, 13, Adder::Sum::kF32, 13};
-  }
-  return Adder{products, 25, f16_sums ? Adder::Sum::kF16 : Adder::Sum::kF32,
-               f16_sums ? 10 : 23};
+  const int kept_bits = jit::IsFp8(instruction.x) ? 13 : 25;
+  if (f16_sums) return Adder{products, kept_bits, Adder::Sum::kF16, 10};
+  return Adder{products, kept_bits, Adder::Sum::kF32, std::min(kept_bits, 23)};
 }
 
 int LeastExponent(DataType type) {

