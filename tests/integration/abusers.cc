@@ -184,23 +184,22 @@ void StormResets(const std::string& address, const std::atomic<bool>& stop) {
 void FloodFrames(const std::string& address, const std::atomic<bool>& stop) {
   constexpr uint8_t kEmptyData = 0, kHeaders = 1, kPriority = 2, kPing = 6,
                     kWindow = 8, kContinuation = 9;
-  constexpr size_t kBytes = 256 << 10;
+  // A header with a name of one letter and a value of megabytes begins.
+  const std::string begun = RawHttp2::FrameOf(
+      kHeaders, 0, 3, std::string("\0\1a\x7f\xff\xff\xff\x1f", 8));
   const std::string floods[] = {
-      Repeated(RawHttp2::FrameOf(kWindow, 0, 0, std::string("\0\0\0\1", 4)),
-               kBytes),
-      Repeated(RawHttp2::FrameOf(kEmptyData, 0, 1, ""), kBytes),
-      Repeated(RawHttp2::FrameOf(kPriority, 0, 1, std::string(5, '\1')),
-               kBytes),
-      Repeated(RawHttp2::FrameOf(kPing, 0, 0, "12345678"), kBytes),
-      // A name of one letter, whose value would be of megabytes.
-      RawHttp2::FrameOf(kHeaders, 0, 3,
-                        std::string("\0\1a\x7f\xff\xff\xff\x7f", 8)) +
-          Repeated(RawHttp2::FrameOf(kContinuation, 0, 3, "y"), kBytes),
+      RawHttp2::FrameOf(kContinuation, 0, 3, "y"),
+      RawHttp2::FrameOf(kWindow, 0, 0, std::string("\0\0\0\1", 4)),
+      RawHttp2::FrameOf(kEmptyData, 0, 1, ""),
+      RawHttp2::FrameOf(kPriority, 0, 1, std::string(5, '\1')),
+      RawHttp2::FrameOf(kPing, 0, 0, "12345678"),
   };
   while (!stop) {
-    for (const std::string& flood : floods) {
+    for (const std::string& frame : floods) {
+      const std::string flood = Repeated(frame, 64 << 10);
       RawHttp2 client(address);
       client.Open(kMatmul);
+      if (&frame == floods) client.Write(begun);
       for (int i = 0; !stop && client.alive() && i < 100; ++i) {
         client.Write(flood);
       }
