@@ -20,6 +20,18 @@ constexpr int64_t kLeastBytesPerSecond = 1 << 20;
 // For a call that was ended to come to its end by itself.
 constexpr absl::Duration kEndingTime = absl::Seconds(1);
 
+// InfiniteFuture when there is none. gRPC's own conversion overflows where the
+// system's clock does: a deadline of centuries had passed long ago.
+absl::Time DeadlineOf(const grpc::GenericServerContext& context) {
+  const gpr_timespec deadline =
+      gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_REALTIME);
+  if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_REALTIME)) == 0) {
+    return absl::InfiniteFuture();
+  }
+  return absl::FromUnixSeconds(deadline.tv_sec) +
+         absl::Nanoseconds(deadline.tv_nsec);
+}
+
 }  // namespace
 
 Call::Call(EventLoop& loop, std::string id, const Runtime& runtime)
@@ -159,10 +171,7 @@ void Call::Respond(grpc::ByteBuffer message) {
 engine::RequestContext Call::request_context() const {
   engine::RequestContext context;
   if (connection_ != nullptr) context.identity = connection_->identity();
-  const auto deadline = context_.deadline();
-  if (deadline != std::chrono::system_clock::time_point::max()) {
-    context.deadline = absl::FromChrono(deadline);
-  }
+  context.deadline = DeadlineOf(context_);
   context.cancelled = cancelled_;
   return context;
 }
@@ -231,7 +240,7 @@ void Call::Sweep() {
     if (!told && loop_.now() - ended_at_ > kEndingTime) context_.TryCancel();
     return;
   }
-  if (context_.deadline() == std::chrono::system_clock::time_point::max() &&
+  if (DeadlineOf(context_) == absl::InfiniteFuture() &&
       loop_.now() - opened_ > runtime_.limits.max_call_time) {
     return End(absl::DeadlineExceededError(
         absl::StrCat("the call had no deadline and took longer than ",

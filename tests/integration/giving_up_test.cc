@@ -92,5 +92,25 @@ TEST_F(GivingUpTest, TheDaemonLearnsThatAClientHasGone) {
   EXPECT_EQ(Statistics().failed(), 1);
 }
 
+// In a clock of nanoseconds it would have passed long ago.
+TEST(DeadlineTest, OneOfCenturiesHasNotPassed) {
+  DaemonProcess daemon({"--device=host", "--nvrtc=" GEMMD_TEST_NVRTC});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  const std::string request = OnesTimesTwos(2, 2, 2).SerializeAsString();
+  for (const char* timeout : {"1H", "2700000H", "99999999H"}) {
+    testing::RawHttp2 client(daemon.address());
+    const uint32_t stream =
+        client.Open("/gemmd.v1.MatmulService/Matmul", timeout);
+    client.SendPrefix(stream, static_cast<uint32_t>(request.size()));
+    client.Send(stream, request, true);
+    EXPECT_TRUE(Eventually([&] {
+      client.Read(absl::Milliseconds(10));
+      return client.ended() == 1;
+    })) << timeout;
+    EXPECT_FALSE(absl::StrContains(daemon.Log(), "DEADLINE_EXCEEDED"))
+        << timeout;
+  }
+}
+
 }  // namespace
 }  // namespace gemmd
