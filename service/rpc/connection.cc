@@ -23,12 +23,19 @@ constexpr int64_t kStepBytes = 1 << 20;
 // What may still arrive before the calls that read have been ended.
 constexpr int64_t kGraceBytes = 8 << 20;
 
-// Frames that bring nothing are work that flow control does not slow down: a
-// client may send so many for a call and for what moves, and a thousand a
-// second besides.
-constexpr int64_t kIdleFramesOfCall = 16;
-constexpr int64_t kIdleFrameBytes = 1024;
-constexpr int64_t kIdleFrameNs = 1'000'000;
+// Frames that bring nothing are work that flow control does not slow down.
+constexpr Allowance::Earnings kIdleFrames = {
+    .most = Connection::kMostIdleFrames,
+    .per_call = 16,
+    .bytes = 1024,
+    .ns = 1'000'000};
+// Of a ping beyond those that gRPC permits it makes an error of kilobytes, and
+// goes on with the next. Clients that measure their line ping for what they
+// are sent.
+constexpr Allowance::Earnings kPings = {.most = Connection::kMostPings,
+                                        .per_call = 4,
+                                        .bytes = 256,
+                                        .ns = 100'000'000};
 
 int64_t NowNs() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
@@ -47,7 +54,8 @@ Connection::Connection(int64_t id, Socket socket, Budget& requests,
       all_calls_(all_calls),
       on_overrun_(std::move(overrun)),
       last_change_ns_(NowNs()),
-      looked_ns_(last_change_ns_) {
+      idle_frames_(kIdleFrames, {.ns = last_change_ns_}),
+      pings_(kPings, {.ns = last_change_ns_}) {
   std::lock_guard lock(mutex_);
   Recount();
 }
@@ -134,19 +142,12 @@ void Connection::Overrun() {
 }
 
 bool Connection::Afford(const FrameCounter::Frames& frames) {
-  if (frames.calls == 0 && frames.idle == 0) return true;
+  begun_ += frames.calls;
+  if (frames.idle == 0) return true;
   const int64_t now_ns = NowNs();
-  const int64_t moved = received() + sent();
-  const int64_t earned = (now_ns - looked_ns_) / kIdleFrameNs +
-                         (moved - looked_bytes_) / kIdleFrameBytes;
-  if (earned > 0) {  // Parts of one are earned on.
-    looked_ns_ = now_ns;
-    looked_bytes_ = moved;
-  }
-  idle_frames_ += earned + frames.calls * kIdleFramesOfCall - frames.idle;
-  if (idle_frames_ < 0) return false;
-  idle_frames_ = std::min(idle_frames_, kMostIdleFrames);
-  return true;
+  return idle_frames_.Spend(frames.idle,
+                            {begun_, received() + sent(), now_ns}) &&
+         pings_.Spend(frames.pings, {begun_, sent(), now_ns});
 }
 
 void Connection::Look(absl::Span<const char> bytes) {

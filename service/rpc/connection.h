@@ -16,6 +16,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "jit/base/file.h"
+#include "service/rpc/allowance.h"
 #include "service/rpc/budget.h"
 #include "service/rpc/call_count.h"
 #include "service/rpc/frame_counter.h"
@@ -72,8 +73,9 @@ class Connection final : public Traffic {
   // Ends the connection, with all its calls.
   void Cut();
 
-  // Frames that bring nothing and may come at once.
+  // Frames that bring nothing and may come at once, and of these, pings.
   static constexpr int64_t kMostIdleFrames = 10'000;
+  static constexpr int64_t kMostPings = 32;
   void Look(absl::Span<const char> bytes) override;
 
  private:
@@ -106,9 +108,9 @@ class Connection final : public Traffic {
   // Of the thread that reads.
   FrameCounter frames_;
   int64_t emptied_ = 0;  // How often no call waited when it last looked.
-  int64_t idle_frames_ = kMostIdleFrames;  // That may still come.
-  int64_t looked_ns_;
-  int64_t looked_bytes_ = 0;
+  int64_t begun_ = 0;    // Calls.
+  Allowance idle_frames_;
+  Allowance pings_;
 
   std::mutex mutex_;
   int64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -6,7 +6,8 @@
 namespace gemmd::rpc {
 namespace {
 
-enum Type : uint8_t { kData = 0, kHeaders = 1, kContinuation = 9 };
+enum Type : uint8_t { kData = 0, kHeaders = 1, kPing = 6, kContinuation = 9 };
+constexpr uint8_t kAck = 1;
 
 // gRPC takes 8 KiB of headers, in frames of up to 16 KiB.
 constexpr int64_t kMaxHeadersBytes = 64 << 10;
@@ -51,6 +52,7 @@ void FrameCounter::EndHeader(Frames& frames) {
     ++frames.calls;
   } else if (type != kContinuation && (type != kData || skip_bytes_ == 0)) {
     ++frames.idle;  // Trailers too.
+    frames.pings += type == kPing && (header_[4] & kAck) == 0;
   }
 }
 

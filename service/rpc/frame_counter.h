@@ -21,6 +21,7 @@ class FrameCounter {
     // That bring neither a call nor bytes: settings, pings, windows,
     // priorities, resets, empty data, and whatever is unknown.
     int64_t idle = 0;
+    int64_t pings = 0;  // Of these, pings that want an answer.
   };
   // The frames of `bytes`, which follow those of the last time.
   Frames Count(absl::Span<const char> bytes);

@@ -118,11 +118,32 @@ TEST_F(ConnectionTest, OneThatBeginsTooManyCallsIsNotListenedTo) {
 // Work that flow control does not slow down.
 TEST_F(ConnectionTest, OneThatSendsNothingButFramesIsNotListenedTo) {
   connection_->Look(absl::string_view("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
-  const char ping[] = {0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
-  for (int i = 0; i < Connection::kMostIdleFrames; ++i) connection_->Look(ping);
+  const char settings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
+  for (int i = 0; i < Connection::kMostIdleFrames; ++i) {
+    connection_->Look(settings);
+  }
   EXPECT_FALSE(connection_->deaf());
   // A thousand a second are allowed, and this takes less than a minute.
   for (int i = 0; i < 60'000 && !connection_->deaf(); ++i) {
+    connection_->Look(settings);
+  }
+  EXPECT_TRUE(connection_->deaf());
+}
+
+// Each beyond what gRPC permits costs kilobytes there.
+TEST_F(ConnectionTest, OneThatPingsAndPingsIsNotListenedTo) {
+  connection_->Look(absl::string_view("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+  const char ping[] = {0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
+  for (int i = 0; i < Connection::kMostPings; ++i) connection_->Look(ping);
+  EXPECT_FALSE(connection_->deaf());
+  // Who is sent something may measure how fast it comes.
+  for (int i = 0; i < 1000; ++i) {
+    connection_->Sent(16 << 10);
+    connection_->Look(ping);
+  }
+  EXPECT_FALSE(connection_->deaf());
+  // Ten a second are allowed, and this takes less than a minute.
+  for (int i = 0; i < 700 && !connection_->deaf(); ++i) {
     connection_->Look(ping);
   }
   EXPECT_TRUE(connection_->deaf());

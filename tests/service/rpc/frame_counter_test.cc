@@ -74,6 +74,10 @@ TEST(FrameCounterTest, WhatBringsNeitherCallNorBytesIsIdle) {
     EXPECT_EQ(counter.Count(Frame(type, 1, "12345678")).idle, 1) << int{type};
   }
   EXPECT_EQ(counter.Count(Frame(kHeaders, 1, "trailer")).idle, 1);
+  std::string ping = Frame(6, 0, "12345678");
+  EXPECT_EQ(counter.Count(ping).pings, 1);
+  ping[4] = 1;  // An answer.
+  EXPECT_EQ(counter.Count(ping).pings, 0);
 }
 
 TEST(FrameCounterTest, HeadersEnd) {
