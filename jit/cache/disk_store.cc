@@ -162,7 +162,9 @@ absl::Time DiskStore::ChangedAt() const {
     return absl::InfinitePast();
   }
   const absl::Time changed = absl::TimeFromTimespec(facts.st_mtim);
-  return absl::Now() - changed < kTick ? absl::InfiniteFuture() : changed;
+  // Changed in a time to come, before the clock was set back, is long ago.
+  const absl::Duration age = absl::AbsDuration(absl::Now() - changed);
+  return age < kTick ? absl::InfiniteFuture() : changed;
 }
 
 int64_t DiskStore::BytesUsed() const {

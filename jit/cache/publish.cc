@@ -13,6 +13,7 @@
 #include "jit/base/file.h"
 #include "jit/base/folder.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_deadline.h"
 #include "jit/cache/key_lock.h"
 
 namespace gemmd::jit {
@@ -33,12 +34,12 @@ std::string TemporaryName(const std::string& name) {
 absl::StatusOr<UniqueFd> LockDirectory(const std::string& directory) {
   ASSIGN_OR_RETURN(UniqueFd file, OpenOwnFile(directory, "lock"));
   if (!IsLocalFileSystem(directory)) return file;
-  const absl::Time end = absl::Now() + kLockTimeout;
+  const SteadyDeadline end(absl::Now() + kLockTimeout);
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
       return ErrnoStatus(errno, "lock the cache");
     }
-    if (absl::Now() >= end) {
+    if (end.passed()) {
       return absl::UnavailableError("another process holds the cache's lock");
     }
     absl::SleepFor(kLockPoll);

@@ -1,0 +1,72 @@
+#include "jit/base/steady_deadline.h"
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "jit/cache/key_lock.h"
+#include "tests/jit/fake_compiler.h"
+
+namespace {
+
+// Added to the time of day, which the program asks for here: what the
+// executable defines comes before the C library's.
+std::atomic<int64_t> step_s = 0;
+
+}  // namespace
+
+extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  const int result = static_cast<int>(syscall(SYS_clock_gettime, clock, time));
+  if (clock == CLOCK_REALTIME) time->tv_sec += step_s;
+  return result;
+}
+
+namespace gemmd::jit {
+namespace {
+
+TEST(SteadyDeadlineTest, AStepOfTheTimeOfDayDoesNotMoveIt) {
+  for (const int64_t step : {-3600, 3600}) {
+    const SteadyDeadline soon(absl::Now() + absl::Milliseconds(20));
+    const SteadyDeadline late(absl::Now() + absl::Minutes(10));
+    step_s = step;
+    absl::SleepFor(absl::Milliseconds(30));
+    EXPECT_TRUE(soon.passed()) << step;
+    EXPECT_FALSE(late.passed()) << step;
+    step_s = 0;
+  }
+}
+
+TEST(SteadyDeadlineTest, MayBeInThePastOrNever) {
+  EXPECT_TRUE(SteadyDeadline(absl::InfinitePast()).passed());
+  EXPECT_FALSE(SteadyDeadline(absl::InfiniteFuture()).passed());
+}
+
+// Set back by an hour, it would wait for an hour.
+TEST(SteadyDeadlineTest, AKeyThatAnotherHoldsIsNotWaitedForLonger) {
+  const TemporaryDirectory directory;
+  const std::string key = FakeKernel("a").key;
+  const KeyLock holder(directory.path(), key, absl::InfiniteFuture());
+  ASSERT_TRUE(holder.held());
+  std::atomic<bool> give_up = false;
+  std::atomic<bool> over = false;
+  const absl::Time deadline = absl::Now() + absl::Milliseconds(300);
+  std::thread waiter([&] {
+    const KeyLock lock(directory.path(), key, deadline, &give_up);
+    over = true;
+  });
+  absl::SleepFor(absl::Milliseconds(100));
+  step_s = -3600;
+  for (int i = 0; i < 1000 && !over; ++i)
+    absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_TRUE(over);
+  give_up = true;
+  waiter.join();
+  step_s = 0;
+}
+
+}  // namespace
+}  // namespace gemmd::jit
