@@ -150,13 +150,16 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
 
 double PredictMicroseconds(const Plan& plan, const DeviceProperties& device) {
   const CostTerms terms = CostTermsOf(plan, device);
+  float units[kCostUnits];
+  std::ranges::copy(kCostBias, units);
+  for (size_t term = 0; term < kCostTerms; ++term) {
+    for (int unit = 0; unit < kCostUnits; ++unit) {
+      units[unit] += kCostWeights[term][unit] * terms[term];
+    }
+  }
   float sum = kCostOutputBias;
   for (int unit = 0; unit < kCostUnits; ++unit) {
-    float value = kCostBias[unit];
-    for (int term = 0; term < kCostTerms; ++term) {
-      value += kCostWeights[unit][term] * terms[static_cast<size_t>(term)];
-    }
-    sum += kCostOutput[unit] * std::max(value, 0.0f);
+    sum += kCostOutput[unit] * std::max(units[unit], 0.0f);
   }
   return (kStartUs + plan.predicted_cycles / kCyclesPerUs) * std::exp(sum);
 }

@@ -1,6 +1,6 @@
 // What the cost model leaves unexplained, learnt from measurements: how the
 // terms of a plan interact (waves, requests for the same lines, bytes in
-// flight) is no simple sum. A small network sees the terms and predicts by how
+// flight) is no simple sum. A committee of small networks sees the terms and predicts by how
 // much the model errs. Its weights are in cost_weights.h, written by
 // tests/bench/fit/fit.py, which reports what they are worth on problems that
 // they were not fitted to. Pure functions, thread-safe.

@@ -128,6 +128,7 @@ struct Plan {
   TensorMapSpec x, y, c, d;    // c only when StagesC(family, config).
   int splits = 1;              // 0 for an empty product.
   int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
+  int reduce_lane_bits = 0;    // 2^bits of its lanes make the same elements.
   int64_t partials_bytes = 0;  // Workspace; 0 when unused.
   // Of a family that counts bits: the CTAs that do, and workspace for an s32
   // of every line of X, then of Y.

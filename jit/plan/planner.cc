@@ -19,7 +19,7 @@ constexpr int kMaxSumRegistersWithSteps = 128;
 constexpr int kMaxSumRegistersWithManySteps = 96;
 constexpr int kMaxSumRegistersWithOutputs = 64;
 // A part of k shorter than this many stages is not worth its reduction.
-constexpr int64_t kMinStagesPerPart = 8;
+constexpr int64_t kMinStagesPerPart = 4;
 // Plans whose predicted time is corrected.
 constexpr size_t kShortlist = 64;
 constexpr int64_t kMaxPartialsBytes = int64_t{256} << 20;
@@ -177,22 +177,29 @@ void Consider(Plan plan, const DeviceProperties& device,
   candidates.push_back(plan);
 }
 
-// Splits k so that one wave of CTAs has work for all SMs.
-void ConsiderSplit(Plan plan, const DeviceProperties& device,
+// Splits k into at most `parts` equal parts.
+void ConsiderParts(Plan plan, int64_t stages, int64_t parts,
+                   const DeviceProperties& device,
                    std::vector<Plan>& candidates) {
-  const int64_t stages = DivideUp(DepthBytes(plan), kSwizzleBytes) *
-                         (plan.a_form == Form::kSplit ? kSplitPasses : 1);
-  const int64_t wanted = std::min(device.multiprocessors / Tiles(plan),
-                                  stages / kMinStagesPerPart);
-  if (wanted < 2) return;
-  // Equal parts.
-  plan.splits = static_cast<int>(DivideUp(stages, DivideUp(stages, wanted)));
+  plan.splits = static_cast<int>(DivideUp(stages, DivideUp(stages, parts)));
   if (4 * plan.rows * plan.columns * plan.batch * plan.splits >
       kMaxPartialsBytes) {
     return;
   }
   plan.config.split_k = true;
   Consider(plan, device, candidates);
+}
+
+// Splits k so that one wave of CTAs has work for all SMs, or for half of them
+// and less to add up.
+void ConsiderSplits(const Plan& plan, const DeviceProperties& device,
+                    std::vector<Plan>& candidates) {
+  const int64_t stages = DivideUp(DepthBytes(plan), kSwizzleBytes) *
+                         (plan.a_form == Form::kSplit ? kSplitPasses : 1);
+  const int64_t most = std::min(device.multiprocessors / Tiles(plan),
+                                stages / kMinStagesPerPart);
+  if (most >= 2) ConsiderParts(plan, stages, most, device, candidates);
+  if (most >= 4) ConsiderParts(plan, stages, most / 2, device, candidates);
 }
 
 // Only the reduction of such a cubin runs: any config will do.
@@ -235,7 +242,7 @@ std::vector<Plan> Candidates(const Problem& problem,
         plan.config.split_k = NeedsReduction(plan.family);
         Consider(plan, device, candidates);
         if (splits && shape.schedule == Schedule::kCooperative) {
-          ConsiderSplit(plan, device, candidates);
+          ConsiderSplits(plan, device, candidates);
         }
       }
     }

@@ -72,6 +72,7 @@ ReduceArguments MakeReduceArguments(const jit::Problem& problem,
               static_cast<int>(jit::DivideUp(d.width(), kReduceElements))),
           .matrices = static_cast<int>(plan.batch),
           .splits = plan.splits,
+          .lane_bits = plan.reduce_lane_bits,
           .epilogue = MakeEpilogue(problem, plan, memory)};
 }
 

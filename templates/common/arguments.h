@@ -90,10 +90,12 @@ struct ReduceArguments {
   Divisor quads;             // Of four elements, in a line.
   int matrices;
   int splits;
+  int lane_bits;  // 2^lane_bits lanes add up the same elements.
   EpilogueArguments epilogue;
 };
 
-inline constexpr int kReduceElements = 4;   // Of a thread at a time.
+inline constexpr int kReduceElements = 4;   // Of a group of lanes at a time.
+inline constexpr int kReduceLaneBits = 5;   // At most: a warp.
 inline constexpr int kReduceThreads = 256;  // Per CTA; any grid will do.
 
 // Lines of bits, and where the number of set bits of each is written. Sizes in

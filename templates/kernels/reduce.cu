@@ -1,8 +1,11 @@
 // Ends a split product: adds the partial products in ascending order, so that
 // the same request gives the same bits, and takes the sums to D through the
-// config's steps. Without parts it makes D of an empty product. Each thread
-// makes four neighbouring elements of a line; what it writes beyond the line's
-// end is padding. Grid-stride.
+// config's steps. Without parts it makes D of an empty product. A group of
+// lanes makes four neighbouring elements of a line: each lane loads another
+// part, so that few elements of many parts do not wait for one after the other;
+// one lane writes. What is written beyond the line's end is padding.
+// Grid-stride; short, because most of these grids are over before their code is
+// in the caches.
 #include "common/arguments.h"
 #include "common/types.h"
 #include "epilogue/exclusive_or.h"
@@ -65,47 +68,83 @@ class Reduction {
   explicit Reduction(const ReduceArguments& arguments) : a_(arguments) {}
 
   void Run(int first, int step) {
-    const QuadPlace stride = PlaceOf(a_, step);
-    for (QuadPlace place = PlaceOf(a_, first); place.matrix < a_.matrices;
-         place = gemmd::Add(a_, place, stride)) {
-      Make(place.matrix, place.line, int64{place.quad} * kReduceElements);
+    const QuadPlace stride = PlaceOf(a_, step >> a_.lane_bits);
+    QuadPlace place = PlaceOf(a_, first >> a_.lane_bits);
+    const int lane = first & (lanes() - 1);
+    // A warp stays together: its first lane has its first place.
+    while (ptx::Broadcast(place.matrix < a_.matrices)) {
+      const bool inside = place.matrix < a_.matrices;
+      const Quad<Sum> sum = SumAt(place, lane, inside ? a_.splits : 0);
+      if (inside && lane == 0) Make(place, sum);
+      place = gemmd::Add(a_, place, stride);
     }
     before_.Finish(a_.epilogue);
     after_.Finish(a_.epilogue);
   }
 
  private:
-  Quad<Sum> SumAt(int64 matrix, int64 line, int64 column) const {
+  int lanes() const { return 1 << a_.lane_bits; }
+
+  // The sum of all parts, in every lane of the group; `last` of them exist.
+  Quad<Sum> SumAt(const QuadPlace& place, int lane, int last) const {
     const int64 lines = a_.lines.value;
-    const Sum* partial =
+    const int64 stride = lines * a_.partials_pitch;  // From part to part.
+    const Sum* partials =
         static_cast<const Sum*>(a_.partials) +
-        (matrix * a_.splits * lines + line) * a_.partials_pitch + column;
+        (int64{place.matrix} * a_.splits * lines + place.line) *
+            a_.partials_pitch +
+        int64{place.quad} * kReduceElements;
+    const auto load = [&](int part) {
+      return *reinterpret_cast<const Quad<Sum>*>(partials + part * stride);
+    };
     Quad<Sum> sum = {};
+    if (a_.lane_bits == 0) {
 #pragma unroll 4
-    for (int split = 0; split < a_.splits; ++split) {
-      const auto part = *reinterpret_cast<const Quad<Sum>*>(
-          partial + split * lines * a_.partials_pitch);
+      for (int part = 0; part < last; ++part) Add(sum, load(part));
+      return sum;
+    }
+    // What is beyond the last part is +0, which changes no sum: they begin with
+    // +0 and thus never are -0.
+    Quad<Sum> next = lane < last ? load(lane) : Quad<Sum>{};
+#pragma unroll 1
+    for (int first = 0; first < a_.splits; first += lanes()) {
+      const Quad<Sum> part = next;
+      const int following = first + lanes() + lane;
+      next = following < last ? load(following) : Quad<Sum>{};
+#pragma unroll 1
+      for (int from = 0; from < lanes(); ++from) {
+        Quad<Sum> other;
 #pragma unroll
-      for (int j = 0; j < kReduceElements; ++j)
-        sum.at[j] = Plus(sum.at[j], part.at[j]);
+        for (int j = 0; j < kReduceElements; ++j) {
+          other.at[j] = ptx::OfGroup(part.at[j], from, a_.lane_bits);
+        }
+        Add(sum, other);
+      }
     }
     return sum;
   }
 
-  void Make(int64 matrix, int64 line, int64 column) {
-    const Quad<Sum> sum = SumAt(matrix, line, column);
+  static void Add(Quad<Sum>& sum, const Quad<Sum>& part) {
+#pragma unroll
+    for (int j = 0; j < kReduceElements; ++j) {
+      sum.at[j] = Plus(sum.at[j], part.at[j]);
+    }
+  }
+
+  void Make(const QuadPlace& place, const Quad<Sum>& sum) {
+    const int64 column = int64{place.quad} * kReduceElements;
     Quad<Output> auxiliary, d;
 #pragma unroll
     for (int j = 0; j < kReduceElements; ++j) {
       const int along = static_cast<int>(column) + j;
-      const int across = static_cast<int>(line);
+      const int across = static_cast<int>(place.line);
       const bool normal = Config::kStore == Store::kNormal;
-      const Place place = {normal ? across : along, normal ? along : across,
-                           static_cast<int>(matrix)};
-      Element<Value> element = {static_cast<Value>(sum.at[j]), Value(0), place};
+      const Place at = {normal ? across : along, normal ? along : across,
+                        place.matrix};
+      Element<Value> element = {static_cast<Value>(sum.at[j]), Value(0), at};
       if constexpr (Config::kExclusiveOr) {
         element.value =
-            static_cast<Value>(ExclusiveOr(a_.epilogue, sum.at[j], place));
+            static_cast<Value>(ExclusiveOr(a_.epilogue, sum.at[j], at));
       }
       before_.Apply(a_.epilogue, element);
       if constexpr (Config::kAuxiliary) {
@@ -114,7 +153,8 @@ class Reduction {
       after_.Apply(a_.epilogue, element);
       d.at[j] = ptx::Narrow<Output>(element.value);
     }
-    const int64 at = (matrix * a_.lines.value + line) * a_.pitch + column;
+    const int64 at =
+        (int64{place.matrix} * a_.lines.value + place.line) * a_.pitch + column;
     if constexpr (Config::kAuxiliary) Put(a_.auxiliary, at, auxiliary);
     Put(a_.d, at, d);
   }

@@ -3,7 +3,6 @@
 
 namespace gemmd::ptx {
 
-inline float Erfc(float x) { return erfcf(x); }
 inline float Exp(float x) { return expf(x); }
 // a * b + c, rounded once.
 inline float MultiplyAdd(float a, float b, float c) { return fmaf(a, b, c); }

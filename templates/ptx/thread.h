@@ -15,6 +15,13 @@ inline uint32 Broadcast(uint32 value) {
   return __shfl_sync(0xffffffff, value, 0);
 }
 
+// The value of the lane numbered `from` of the executing lane's group: 2^bits
+// neighbours of a converged warp.
+template <typename T>
+inline T OfGroup(T value, int from, int bits) {
+  return __shfl_sync(0xffffffff, value, from, 1 << bits);
+}
+
 // The same value, of which the compiler knows nothing: what is computed from it
 // is computed after this.
 inline int Opaque(int value) {

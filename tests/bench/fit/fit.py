@@ -5,9 +5,9 @@
   fit.py --import BENCH.json[.gz] > MEASUREMENTS.csv     what gemm_bench wrote
 
 A line of measurements: problem, microseconds, predicted cycles, and the terms
-of the plan (jit/plan/cost_correction.h). The network predicts the logarithm of
-measured over predicted time from the terms; plans near a problem's best weigh
-most. On standard error: how much slower than the fastest plan timed the chosen
+of the plan (jit/plan/cost_correction.h). A committee of small networks predicts
+the logarithm of measured over predicted time from the terms, each member
+begun elsewhere; plans near a problem's best weigh most. On standard error: how much slower than the fastest plan timed the chosen
 one is, by the model alone and corrected, on problems that were left out of the
 fit (ten folds by problem). Needs numpy.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 # As in jit/plan/cost_correction.cc.
 START_US, CYCLES_PER_US = 2, 1750
-UNITS, EPOCHS, BATCH, DECAY, RATE = 16, 260, 256, 1e-3, 4e-3
+MEMBERS, UNITS, EPOCHS, BATCH, DECAY, RATE = 4, 16, 160, 256, 1e-3, 4e-3
 
 HEADER = """\
 // Written by tests/bench/fit/fit.py; do not edit.
@@ -35,7 +35,7 @@ inline constexpr int kCostUnits = {units};
 inline constexpr float kCostOutputBias = {output_bias};
 inline constexpr float kCostOutput[kCostUnits] = {{{output}}};
 inline constexpr float kCostBias[kCostUnits] = {{{bias}}};
-inline constexpr float kCostWeights[kCostUnits][{terms}] = {{
+inline constexpr float kCostWeights[{terms}][kCostUnits] = {{
 {weights}}};
 // clang-format on
 
@@ -130,17 +130,37 @@ class Network:
         x = (terms - self.mean) / self.scale
         return np.maximum(x @ self.p[0] + self.p[1], 0) @ self.p[2] + self.p[3]
 
+    def raw(self):
+        """Weights for terms as they are: of terms, of units, two biases."""
+        return (self.p[0] / self.scale[:, None],
+                self.p[1] - (self.mean / self.scale) @ self.p[0],
+                self.p[2], float(self.p[3]))
+
+
+class Committee:
+    """The mean of its members, which is one wider network."""
+
+    def __init__(self, data, rows, seed):
+        self.members = [Network(data, rows, MEMBERS * seed + i)
+                        for i in range(MEMBERS)]
+
+    def predict(self, terms):
+        return np.mean([m.predict(terms) for m in self.members], axis=0)
+
     def source(self):
-        weights = (self.p[0] / self.scale[:, None]).T
-        bias = self.p[1] - (self.mean / self.scale) @ self.p[0]
+        weights, bias, output, output_bias = zip(*(m.raw()
+                                                   for m in self.members))
+        weights = np.concatenate(weights, axis=1)
 
         def text(values):
             return ", ".join(f"{v:.6g}f" if "." in f"{v:.6g}" or
                              "e" in f"{v:.6g}" else f"{v:.6g}.0f"
                              for v in values)
         return HEADER.format(
-            units=UNITS, terms=weights.shape[1], output=text(self.p[2]),
-            output_bias=text([float(self.p[3])]), bias=text(bias),
+            units=weights.shape[1], terms=len(weights),
+            output=text(np.concatenate(output) / MEMBERS),
+            output_bias=text([np.mean(output_bias)]),
+            bias=text(np.concatenate(bias)),
             weights="".join(f"    {{{text(row)}}},\n" for row in weights))
 
 
@@ -162,14 +182,14 @@ def main():
     predicted = np.zeros(len(data.us))
     for fold in range(10):
         left_out = folds[data.problem] == fold
-        network = Network(data, ~left_out, seed=fold)
+        network = Committee(data, ~left_out, seed=fold)
         predicted[left_out] = (data.base[left_out]
                                + network.predict(data.terms[left_out]))
     report("corrected, left out", data.regret(predicted, everything))
     error = predicted - np.log(data.us)
     print(f"error of left-out times: {np.sqrt(np.mean(error ** 2)):.3f}",
           file=sys.stderr)
-    network = Network(data, np.full(len(data.us), True), seed=0)
+    network = Committee(data, np.full(len(data.us), True), seed=0)
     fitted = data.base + network.predict(data.terms)
     report("corrected, fitted", data.regret(fitted, everything))
     print(network.source())

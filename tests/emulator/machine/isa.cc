@@ -57,13 +57,14 @@ uint32_t Shuffle(uint32_t value, int lane) {
   Cta& cta = Here();
   struct Mine {
     uint32_t value;
+    size_t from;
     uint32_t result;
-  } mine = {value, 0};
+  } mine = {value, static_cast<size_t>(lane), 0};
   cta.warp().Together(
-      "shfl.sync", cta.lane(), &mine, [lane](const Warp::Lanes& lanes) {
+      "shfl.sync", cta.lane(), &mine, [](const Warp::Lanes& lanes) {
         for (void* each : lanes) {
-          static_cast<Mine*>(each)->result =
-              static_cast<const Mine*>(lanes[static_cast<size_t>(lane)])->value;
+          auto& reader = *static_cast<Mine*>(each);
+          reader.result = static_cast<const Mine*>(lanes[reader.from])->value;
         }
       });
   return mine.result;

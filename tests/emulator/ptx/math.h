@@ -5,7 +5,6 @@
 
 namespace gemmd::ptx {
 
-inline float Erfc(float x) { return std::erfc(x); }
 inline float Exp(float x) { return std::exp(x); }
 inline float MultiplyAdd(float a, float b, float c) {
   return std::fma(a, b, c);

@@ -2,6 +2,8 @@
 // kernels use outside of ptx/.
 #pragma once
 
+#include <bit>
+
 #include "common/types.h"
 #include "tests/emulator/machine/isa.h"
 
@@ -17,6 +19,13 @@ inline uint32 CtaCount() { return emulator::isa::CtaCount(); }
 
 inline uint32 Broadcast(uint32 value) {
   return emulator::isa::Shuffle(value, 0);
+}
+
+template <typename T>
+inline T OfGroup(T value, int from, int bits) {
+  const int lane = static_cast<int>(emulator::isa::ThreadIndex()) % 32;
+  return std::bit_cast<T>(emulator::isa::Shuffle(
+      std::bit_cast<uint32>(value), (lane >> bits << bits) + from));
 }
 
 inline int Opaque(int value) { return value; }
