@@ -218,6 +218,10 @@ absl::Status Checker::CompareWithReference(const jit::Problem& problem,
   if (jit::IsFp8(problem.a_type) || problem.a_type == jit::DataType::kF32) {
     walk = size * std::max(0x1p-6, 4 * UnitRoundoff(problem.d_type));
   }
+  // Each of k / 16 sums is rounded to f16 at the size of the walk itself.
+  if (problem.accumulator == jit::DataType::kF16) {
+    walk = static_cast<double>(problem.k) * 0x1p-12;
+  }
   if (problem.accumulator == jit::DataType::kS32) {
     walk = RoundingOf(problem.d_type).absolute * 2;
   }

@@ -42,6 +42,9 @@ inline constexpr int kCompute32FFastTf32 = 77;
 inline constexpr int kDescTransA = 3;
 inline constexpr int kDescTransB = 4;
 inline constexpr int kDescFastAccumulation = 25;
+// cublasLtMatrixLayoutAttribute_t
+inline constexpr int kLayoutBatch = 5;               // ..._BATCH_COUNT
+inline constexpr int kLayoutBatchStride = 6;         // ..._STRIDED_BATCH_OFFSET
 inline constexpr int kPreferenceWorkspaceBytes = 1;  // ..._PREF_MAX_WORKSPACE
 
 // cublasLtMatmulAlgo_t
@@ -69,6 +72,8 @@ struct Api {
   Status (*MatrixLayoutCreate)(MatrixLayout*, int type, uint64_t rows,
                                uint64_t columns, int64_t leading_dimension);
   Status (*MatrixLayoutDestroy)(MatrixLayout);
+  Status (*MatrixLayoutSetAttribute)(MatrixLayout, int attribute,
+                                     const void* value, size_t bytes);
   Status (*PreferenceCreate)(Preference*);
   Status (*PreferenceDestroy)(Preference);
   Status (*PreferenceSetAttribute)(Preference, int attribute, const void* value,

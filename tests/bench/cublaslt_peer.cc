@@ -119,6 +119,8 @@ absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open(
       Resolve(library, "cublasLtMatrixLayoutCreate", api.MatrixLayoutCreate));
   RETURN_IF_ERROR(
       Resolve(library, "cublasLtMatrixLayoutDestroy", api.MatrixLayoutDestroy));
+  RETURN_IF_ERROR(Resolve(library, "cublasLtMatrixLayoutSetAttribute",
+                          api.MatrixLayoutSetAttribute));
   RETURN_IF_ERROR(
       Resolve(library, "cublasLtMatmulPreferenceCreate", api.PreferenceCreate));
   RETURN_IF_ERROR(Resolve(library, "cublasLtMatmulPreferenceDestroy",
@@ -192,13 +194,24 @@ absl::Status LtProduct::Describe() {
                                          &y_operation, sizeof(y_operation)),
               "cublasLtMatmulDescSetAttribute"));
 
-  const auto describe = [&api](const jit::MatrixLayout& layout,
-                               lt::MatrixLayout& out) -> absl::Status {
+  const auto batch = static_cast<int32_t>(problem_.batch);
+  const auto describe = [&api, batch](const jit::MatrixLayout& layout,
+                                      lt::MatrixLayout& out) -> absl::Status {
     ASSIGN_OR_RETURN(const lt::DataType type, LtType(layout.type));
-    return Checked(api.MatrixLayoutCreate(
-                       &out, type, static_cast<uint64_t>(layout.width()),
-                       static_cast<uint64_t>(layout.lines()), layout.width()),
-                   "cublasLtMatrixLayoutCreate");
+    RETURN_IF_ERROR(Checked(
+        api.MatrixLayoutCreate(
+            &out, type, static_cast<uint64_t>(layout.width()),
+            static_cast<uint64_t>(layout.matrix_lines()), layout.width()),
+        "cublasLtMatrixLayoutCreate"));
+    if (batch == 1) return absl::OkStatus();
+    const int64_t stride =
+        layout.count == 1 ? 0 : layout.width() * layout.matrix_lines();
+    RETURN_IF_ERROR(Checked(api.MatrixLayoutSetAttribute(out, lt::kLayoutBatch,
+                                                         &batch, sizeof(batch)),
+                            "cublasLtMatrixLayoutSetAttribute"));
+    return Checked(api.MatrixLayoutSetAttribute(out, lt::kLayoutBatchStride,
+                                                &stride, sizeof(stride)),
+                   "cublasLtMatrixLayoutSetAttribute");
   };
   RETURN_IF_ERROR(describe(x, a_));
   RETURN_IF_ERROR(describe(y, b_));

@@ -14,7 +14,8 @@ namespace gemmd::bench {
 namespace {
 
 double Tflops(const jit::Problem& problem, double us) {
-  const double flops = 2.0 * static_cast<double>(problem.m) *
+  const double flops = 2.0 * static_cast<double>(problem.batch) *
+                       static_cast<double>(problem.m) *
                        static_cast<double>(problem.n) *
                        static_cast<double>(problem.k);
   return us > 0 ? flops / us / 1e6 : 0;
