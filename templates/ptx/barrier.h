@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/types.h"
+#include "ptx/delay.h"
 
 namespace gemmd::ptx {
 
@@ -13,12 +14,14 @@ inline void InitBarrier(uint32 barrier, uint32 arrivals) {
 }
 
 inline void Arrive(uint32 barrier) {
+  Delay();
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier)
                : "memory");
 }
 
 // Arrives and announces bytes that asynchronous copies will deliver.
 inline void ArriveExpecting(uint32 barrier, uint32 bytes) {
+  Delay();
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
       "r"(bytes)
@@ -27,6 +30,7 @@ inline void ArriveExpecting(uint32 barrier, uint32 bytes) {
 
 // Returns when the phase of the given parity has completed.
 inline void Wait(uint32 barrier, uint32 parity) {
+  Delay();
   asm volatile(
       "{\n"
       ".reg .pred done;\n"
@@ -36,6 +40,7 @@ inline void Wait(uint32 barrier, uint32 parity) {
       "}" ::"r"(barrier),
       "r"(parity)
       : "memory");
+  Delay();
 }
 
 }  // namespace gemmd::ptx

@@ -2,10 +2,13 @@
 // the grid before it. Both do nothing in an ordinary launch.
 #pragma once
 
+#include "ptx/delay.h"
+
 namespace gemmd::ptx {
 
 // Lets the next grid of the stream start its prologue.
 inline void LaunchDependents() {
+  Delay();
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
@@ -13,6 +16,7 @@ inline void LaunchDependents() {
 // visible. Before it, nothing of theirs may be touched.
 inline void WaitForDependencies() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
+  Delay();
 }
 
 }  // namespace gemmd::ptx

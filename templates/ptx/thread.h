@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/types.h"
+#include "ptx/delay.h"
 
 namespace gemmd::ptx {
 
@@ -50,6 +51,7 @@ inline void SyncWarp() { __syncwarp(); }
 // 15; 0 is SyncCta's).
 template <int kBarrier, int kThreads>
 inline void SyncThreads() {
+  Delay();
   asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/arguments.h"
 #include "common/types.h"
+#include "ptx/delay.h"
 
 namespace gemmd::ptx {
 
@@ -16,6 +17,7 @@ inline void PrefetchTensorMap(const TensorMap* map) {
 // Box at (x, y) of matrix z to shared memory; its bytes complete on `barrier`.
 inline void LoadBox(uint32 to, const TensorMap* map, int x, int y, int z,
                     uint32 barrier) {
+  Delay();
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile"
       ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
@@ -26,6 +28,7 @@ inline void LoadBox(uint32 to, const TensorMap* map, int x, int y, int z,
 // Box from shared memory to (x, y) of matrix z, part of the current store
 // group.
 inline void StoreBox(const TensorMap* map, int x, int y, int z, uint32 from) {
+  Delay();
   asm volatile(
       "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
       "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
@@ -40,6 +43,7 @@ inline void CommitStores() {
 
 // Waits until this thread's store groups have read their shared memory.
 inline void WaitStoresRead() {
+  Delay();
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 

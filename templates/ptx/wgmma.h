@@ -15,6 +15,7 @@
 #pragma once
 
 #include "common/types.h"
+#include "ptx/delay.h"
 
 namespace gemmd::ptx {
 
@@ -22,6 +23,7 @@ struct Wgmma;
 
 // Orders register and shared-memory accesses before the next wgmma.
 inline void WgmmaFence() {
+  Delay();
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
@@ -34,6 +36,7 @@ inline void WgmmaCommit() {
 template <int kPending>
 inline void WgmmaWait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+  Delay();
 }
 
 }  // namespace gemmd::ptx

@@ -48,6 +48,7 @@ rm -rf "$output/lib"
 cp "$root"/clients/python/gemmd/*.py "$build/python/gemmd/api.binpb" \
   "$output/python/gemmd/"
 cp -r "$root/tests/conformance" "$output/tests/"
+cp -r "$root/templates" "$output/"
 find "$output" -name __pycache__ -prune -exec rm -rf {} +
 cp "$root"/tests/bench/shapes/{core,types}.txt "$root/deploy/product.py" \
   "$output/shapes/"

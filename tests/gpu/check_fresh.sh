@@ -23,6 +23,9 @@ for summary in current:
     random = summary.get("random")
     if random and random["failed"]:
         sys.exit(f"GPU random products on {summary['device']}: {random}")
+    for name, counts in summary.get("delays", {}).items():
+        if counts["failed"]:
+            sys.exit(f"GPU {name} on {summary['device']}: {counts}")
     if not summary["bench"]:
         sys.exit(f"GPU evidence on {summary['device']} has no benchmark")
     print(f"GPU evidence of {summary['date']} on {summary['device']} is "

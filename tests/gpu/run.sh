@@ -12,9 +12,12 @@
 # Writes conformance.json, random.json, bench.json, latency.json, summary.json
 # and logs.
 #
-#   GEMMD_STEPS    which of "conformance random bench latency" to run; default:
-#                  all. random: products at random, bit for bit against the host
-#                  device, which stands for this GPU, and the specification
+#   GEMMD_STEPS    which of "conformance random delays bench latency" to run;
+#                  default: all but delays. random: products at random, bit for
+#                  bit against the host device, which stands for this GPU, and
+#                  the specification; delays: some of them on kernels that are
+#                  delayed at random (templates/ptx/delay.h)
+#   GEMMD_DELAY_SEEDS  of those delays; default: 1 2
 #   GEMMD_RANDOM   how many of them; default: 10000
 #   GEMMD_SEED     of them; default: 1
 #   GEMMD_CACHE    kernel cache to start from; default: an empty one
@@ -92,7 +95,7 @@ start() {
   address=$(head -n 1 "$work/$name.port")
 }
 start_daemon() {
-  start gemmd --device="${device%%:*}" --lanes=4 || return 1
+  start gemmd --device="${device%%:*}" --lanes=4 "$@" || return 1
   daemon=$started target=$address
 }
 
@@ -118,29 +121,51 @@ if [[ $steps == *" conformance "* ]]; then
     --json "$output/conformance.json" || failed "conformance"
   "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
 fi
-if [[ $steps == *" random "* ]]; then
-  note "random products"
+# against_reference NAME FLAG...: random products on `target` and on a host
+# device beside it; writes NAME.json.
+against_reference() {
+  local name=$1 model good=0
+  shift
   # The GPU whose plans the host has, and with them parts of k.
   model=$(nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null |
     grep -oiE 'h[12]00' | head -n 1 | tr 'A-Z' 'a-z')
-  if start reference --device=host --host-model="${model:-h100}" --lanes=8; then
-    reference=$started
-    python3 -m conformance --target "$target" --device "$device" \
-      --reference "$address" --random "${GEMMD_RANDOM:-10000}" \
-      --seed "${GEMMD_SEED:-1}" --jobs "$cores" \
-      --json "$output/random.json" || failed "random products"
-    kill -TERM "$reference"
-    wait "$reference" || failed "the reference ended with code $?"
-    reference=
-  else
+  start reference --device=host --host-model="${model:-h100}" --lanes=8 ||
+    return 1
+  reference=$started
+  python3 -m conformance --target "$target" --device "$device" \
+    --reference "$address" --seed "${GEMMD_SEED:-1}" --jobs "$cores" \
+    --json "$output/$name.json" "$@" || good=1
+  kill -TERM "$reference"
+  wait "$reference" || good=1
+  reference=
+  rm -f "$output/reference.log" "$work/reference.port"
+  return $good
+}
+if [[ $steps == *" random "* ]]; then
+  note "random products"
+  against_reference random --random "${GEMMD_RANDOM:-10000}" ||
     failed "random products"
-  fi
-  rm -f "$output/reference.log"
 fi
 if [[ $daemon ]]; then
   kill -TERM "$daemon"
   wait "$daemon" || failed "the daemon ended with code $?"
   daemon=
+fi
+if [[ $steps == *" delays "* ]]; then
+  for seed in ${GEMMD_DELAY_SEEDS:-1 2}; do
+    note "random products on kernels delayed by seed $seed"
+    rm -rf "$work/templates" "$work/gemmd.port"
+    cp -r "$bundle/templates" "$work/templates"
+    sed -i "s/^#pragma once/&\n#define GEMMD_DELAY_SEED ${seed}u/" \
+      "$work/templates/ptx/delay.h"
+    start_daemon --template-dir="$work/templates" || exit 1
+    # Those families' kernels without delays are in the cache.
+    against_reference "delays-$seed" --random 600 --families 120 ||
+      failed "delays by seed $seed"
+    kill -TERM "$daemon"
+    wait "$daemon" || failed "the daemon ended with code $?"
+    daemon=
+  done
 fi
 if [[ $steps == *" bench "* ]]; then
   note "benchmark"

@@ -3,7 +3,7 @@
 
   summarize.py FOLDER DIGEST STEP...
 
-Steps: conformance, random, bench, latency. What the other steps gave stays when the
+Steps: conformance, random, delays, bench, latency. What the other steps gave stays when the
 earlier summary is of the same digest.
 """
 
@@ -45,6 +45,11 @@ def main():
         summary["random"] = {key: random[key] for key in (
             "seed", "products", "passed", "failed", "kernels", "split",
             "notes")}
+    if "delays" in sys.argv[3:]:
+        summary["delays"] = {
+            path.stem: {key: _load(path)[key] for key in (
+                "products", "passed", "failed", "kernels")}
+            for path in sorted(folder.glob("delays-*.json"))}
     if bench:
         summary["device"] = bench["device"]
         summary["driver"] = bench["driver"]
