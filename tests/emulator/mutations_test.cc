@@ -171,7 +171,7 @@ constexpr Mutation kMutations[] = {
      "return arguments_.part_stages;", "return arguments_.part_stages - 1;",
      kTransposed, "as if k from 192 to 200 were left out"},
     {"a_part_of_k_is_forgotten", "kernels/reduce.cu",
-     "split < a_.splits; ++split", "split + 1 < a_.splits; ++split", kSplit,
+     "part < last; ++part", "part + 1 < last; ++part", kSplit,
      "as if part 1 of 2 of k were left out"},
     {"the_last_tile_is_forgotten", "scheduler/work.h",
      "index_ >= arguments_.units", "index_ >= arguments_.units - 1", kPingPong,
