@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The figures of types that README.md has, from the evidence of one device.
+"""The figures of a GPU that README.md has, from the evidence of one device.
 
   figures.py [--write]
 
-Prints the table; --write puts it into README.md, between the comments that
-name this program. A test fails when the two differ.
+Prints the tables; --write puts them into README.md, each between the comments
+that name this program and the table. A test fails when the two differ.
 """
 
 import json
+import math
 import pathlib
 import re
 import sys
@@ -15,10 +16,10 @@ import sys
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _DEVICE = "h200"
 _README = _ROOT / "README.md"
-_MARKED = re.compile(r"(<!-- tests/gpu/figures\.py -->\n).*?(<!-- end -->\n)",
-                     re.S)
-# These have a table of shapes of their own.
-_ELSEWHERE = ("bf16", "f16")
+_MARKED = re.compile(
+    r"(<!-- tests/gpu/figures\.py (\w+) -->\n).*?(<!-- end -->\n)", re.S)
+# The types of the core set.
+_CORE = ("bf16", "f16")
 
 
 def _number(value, form):
@@ -30,29 +31,99 @@ def _digits(value):
     return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def table():
-    summary = json.loads((_ROOT / "tests/gpu/evidence" / _DEVICE /
-                          "summary.json").read_text())
-    lines = [
-        "| problem | us | TFLOP/s | to the best of 8 | resident "
-        "| of the ceiling |",
-        "|---|---|---|---|---|---|"]
-    for problem, row in summary["bench"].items():
-        if problem.split()[0] in _ELSEWHERE:
-            continue
-        cells = (problem, _digits(row["us"]), _digits(row["ours_tflops"]),
-                 _number(row.get("ratio"), ".3f"),
-                 _number(row.get("resident_ratio"), ".3f"),
-                 _number(row.get("ceiling_fraction"), ".2f"))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+def _evidence():
+    return json.loads((_ROOT / "tests/gpu/evidence" / _DEVICE /
+                       "summary.json").read_text())
+
+
+def _table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in lines)
+
+
+def _core(bench):
+    """One matrix product each, of the types of the core set."""
+    return {problem: row for problem, row in bench.items()
+            if problem.split()[0] in _CORE
+            and problem.split()[2].count("x") == 2}
+
+
+def _spread(name, ratios, firsts):
+    def mean(values):
+        return math.exp(sum(map(math.log, values)) / len(values))
+    return [f"the core set, {len(ratios)} {name}", f"{mean(ratios):.3f}",
+            "-" if firsts is None else f"{mean(firsts):.3f}",
+            f"{min(ratios):.3f}"]
+
+
+def _sets(summary):
+    core = _core(summary["bench"]).values()
+    odd = [row for row in core if row.get("resident_ratio")]
+    regular = [row for row in core if not row.get("resident_ratio")]
+    return _table(
+        ["shapes", "to the best of 8", "to the first", "worst"],
+        [_spread("regular", [row["ratio"] for row in regular],
+                 [row["first_ratio"] for row in regular]),
+         _spread("odd, packing counted", [row["ratio"] for row in odd],
+                 [row["first_ratio"] for row in odd]),
+         _spread("odd, resident", [row["resident_ratio"] for row in odd],
+                 None)])
+
+
+def _shapes(summary):
+    return _table(
+        ["problem", "us", "TFLOP/s", "to the best of 8", "to the first",
+         "of the ceiling"],
+        [[problem, _digits(row["us"]), _digits(row["ours_tflops"]),
+          f"{row['ratio']:.3f}", f"{row['first_ratio']:.3f}",
+          _number(row.get("ceiling_fraction"), ".2f")]
+         for problem, row in _core(summary["bench"]).items()])
+
+
+def _types(summary):
+    core = _core(summary["bench"])
+    return _table(
+        ["problem", "us", "TFLOP/s", "to the best of 8", "resident",
+         "of the ceiling"],
+        [[problem, _digits(row["us"]), _digits(row["ours_tflops"]),
+          _number(row.get("ratio"), ".3f"),
+          _number(row.get("resident_ratio"), ".3f"),
+          _number(row.get("ceiling_fraction"), ".2f")]
+         for problem, row in summary["bench"].items() if problem not in core])
+
+
+def _daemon(summary):
+    latency, checks = summary["latency"], summary["conformance"]
+    product, empty = latency["resident_product"], latency["statistics_call"]
+    compiles = [each["compile_ms"] for each in latency["cold_compiles"]]
+    return _table(["through the daemon", ""], [
+        ["round trip of a resident 1024x1024x1024 product, loopback TCP",
+         f"{product['p50_us']:.0f} us median, {product['p99_us']:.0f} us p99"],
+        ["round trip of a call that does nothing (statistics)",
+         f"{empty['p50_us']:.0f} us median"],
+        ["cold compile of one kernel, NVRTC's cache off",
+         f"{min(compiles)} to {max(compiles)} ms"],
+        ["checks of the conformance suite",
+         f"{checks['passed']} passed, {checks['failed']} failed"],
+        ["products at random, bit for bit",
+         f"{summary['random']['passed']} the same, "
+         f"{summary['random']['failed']} others"]])
+
+
+_TABLES = {"sets": _sets, "shapes": _shapes, "types": _types,
+           "daemon": _daemon}
+
+
+def table(name):
+    return _TABLES[name](_evidence())
 
 
 def written(text):
-    """`text` with the table where it belongs."""
-    made, count = _MARKED.subn(rf"\1{table()}\2", text)
-    if count != 1:
-        sys.exit(f"{_README} has {count} places for the table; one is needed")
+    """`text` with the tables where they belong."""
+    made, count = _MARKED.subn(lambda at: at[1] + table(at[2]) + at[3], text)
+    if count != len(_TABLES):
+        sys.exit(f"{_README} has {count} places for tables; "
+                 f"{len(_TABLES)} are needed")
     return made
 
 
@@ -62,7 +133,7 @@ def main():
     elif sys.argv[1:]:
         sys.exit(__doc__)
     else:
-        print(table(), end="")
+        print("\n".join(map(table, _TABLES)), end="")
 
 
 if __name__ == "__main__":
