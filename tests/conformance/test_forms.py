@@ -6,9 +6,11 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from conformance import (form_fills, form_grid, form_probes, forms, requests,
-                         results, tensor_core)
+from conformance import (form_fills, form_grid, form_probes, forms, groups,
+                         requests, results, tensor_core)
 from conformance.shapes import Shape
+
+assert groups  # Imported for the probe that it registers.
 
 
 def _scales(values, by_row):
@@ -96,8 +98,21 @@ def _multiply(fault):
     return multiply
 
 
+def _multiply_groups(fault):
+    multiply = _multiply(fault)
+
+    def multiply_groups(target, device, products):
+        before = [None, *products]
+        return [multiply(target, device, product._replace(b=other.b)
+                         if fault == "weights of another" and other
+                         and other.b.shape == product.b.shape else product)
+                for other, product in zip(before, products)]
+    return multiply_groups
+
+
 def run_probe(name, form, fault=""):
-    with mock.patch.object(requests, "multiply", _multiply(fault)):
+    with mock.patch.multiple(requests, multiply=_multiply(fault),
+                             multiply_groups=_multiply_groups(fault)):
         bench = form_probes.Bench("", "cuda:0", form, name, "ci")
         return list(form_probes.PROBES[name][0](bench))
 
@@ -118,6 +133,7 @@ FAULTS = {
     "no bias": ("steps_of_the_epilogue", "s8"),
     "amax of D": ("steps_of_the_epilogue", "bf16"),
     "first of batch": ("batches", "f16"),
+    "weights of another": ("groups", "bf16"),
     "swapped blocks": (None, "e4m3-fast"),
 }
 
