@@ -8,12 +8,15 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+
 namespace gemmd::client {
 namespace {
 
@@ -23,7 +26,8 @@ class FakeMatmul final : public v1::MatmulService::Service {
  public:
   grpc::Status Matmul(grpc::ServerContext*, const v1::MatmulRequest* request,
                       v1::MatmulResponse* response) override {
-    last = *request;
+    std::lock_guard lock(mutex_);
+    last_ = *request;
     if (request->header().device() == "slow") {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
     }
@@ -31,9 +35,9 @@ class FakeMatmul final : public v1::MatmulService::Service {
       return {grpc::INVALID_ARGUMENT, "device is unknown"};
     }
     response->mutable_execution()->set_device("fake");
-    if (!request->header().d().has_tensor()) response->set_d(result);
-    response->set_auxiliary(auxiliary);
-    if (amax) response->set_amax(*amax);
+    if (!request->header().d().has_tensor()) response->set_d(result_);
+    response->set_auxiliary(auxiliary_);
+    if (amax_) response->set_amax(*amax_);
     return grpc::Status::OK;
   }
 
@@ -41,8 +45,9 @@ class FakeMatmul final : public v1::MatmulService::Service {
   grpc::Status MatmulGrouped(grpc::ServerContext*,
                              const v1::MatmulGroupedRequest* request,
                              v1::MatmulGroupedResponse* response) override {
-    last_groups = *request;
-    for (int i = 0; i < request->groups_size() - missing; ++i) {
+    std::lock_guard lock(mutex_);
+    last_groups_ = *request;
+    for (int i = 0; i < request->groups_size() - missing_; ++i) {
       const v1::MatmulRequest& group = request->groups(i);
       v1::MatmulResponse& one = *response->add_groups();
       one.mutable_execution()->set_device("fake");
@@ -52,12 +57,36 @@ class FakeMatmul final : public v1::MatmulService::Service {
     return grpc::Status::OK;
   }
 
-  v1::MatmulGroupedRequest last_groups;
-  int missing = 0;
-  v1::MatmulRequest last;
-  std::string result;
-  std::string auxiliary;
-  std::optional<float> amax;
+  v1::MatmulRequest last() {
+    std::lock_guard lock(mutex_);
+    return last_;
+  }
+  v1::MatmulGroupedRequest last_groups() {
+    std::lock_guard lock(mutex_);
+    return last_groups_;
+  }
+  void LeaveOut(int groups) {
+    std::lock_guard lock(mutex_);
+    missing_ = groups;
+  }
+  void Answer(const std::string& result, const std::string& auxiliary = "",
+              std::optional<float> amax = {}) {
+    std::lock_guard lock(mutex_);
+    result_ = result;
+    auxiliary_ = auxiliary;
+    amax_ = amax;
+  }
+
+ private:
+  // Nobody is at both ends at a time, but only a lock shows that to a
+  // sanitizer: the way through gRPC does not.
+  std::mutex mutex_;
+  v1::MatmulRequest last_ ABSL_GUARDED_BY(mutex_);
+  v1::MatmulGroupedRequest last_groups_ ABSL_GUARDED_BY(mutex_);
+  int missing_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string result_ ABSL_GUARDED_BY(mutex_);
+  std::string auxiliary_ ABSL_GUARDED_BY(mutex_);
+  std::optional<float> amax_ ABSL_GUARDED_BY(mutex_);
 };
 
 class FakeTensors final : public v1::TensorService::Service {
@@ -76,10 +105,11 @@ class FakeTensors final : public v1::TensorService::Service {
     if (!reader->Read(&message) || message.header().handle() != "handle") {
       return {grpc::NOT_FOUND, "no such tensor"};
     }
-    bytes.clear();
+    std::lock_guard lock(mutex_);
+    bytes_.clear();
     while (reader->Read(&message)) {
-      bytes += message.data();
-      largest = std::max(largest, message.data().size());
+      bytes_ += message.data();
+      largest_ = std::max(largest_, message.data().size());
     }
     return grpc::Status::OK;
   }
@@ -87,9 +117,10 @@ class FakeTensors final : public v1::TensorService::Service {
       grpc::ServerContext*, const v1::DownloadTensorRequest* request,
       grpc::ServerWriter<v1::DownloadTensorResponse>* writer) override {
     if (request->handle() != "handle") return {grpc::NOT_FOUND, "no such"};
-    for (size_t i = 0; i < bytes.size(); i += 1000000) {
+    std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < bytes_.size(); i += 1000000) {
       v1::DownloadTensorResponse message;
-      message.set_data(bytes.substr(i, 1000000));
+      message.set_data(bytes_.substr(i, 1000000));
       writer->Write(message);
     }
     return grpc::Status::OK;
@@ -100,8 +131,23 @@ class FakeTensors final : public v1::TensorService::Service {
     return {grpc::NOT_FOUND, "already gone"};
   }
 
-  std::string bytes;
-  size_t largest = 0;
+  std::string bytes() {
+    std::lock_guard lock(mutex_);
+    return bytes_;
+  }
+  size_t largest() {
+    std::lock_guard lock(mutex_);
+    return largest_;
+  }
+  void Hold(const std::string& bytes) {
+    std::lock_guard lock(mutex_);
+    bytes_ = bytes;
+  }
+
+ private:
+  std::mutex mutex_;  // As above.
+  std::string bytes_ ABSL_GUARDED_BY(mutex_);
+  size_t largest_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 class ClientTest : public testing::Test {
@@ -145,16 +191,16 @@ TEST_F(ClientTest, RequestHoldsHeaderAndOperands) {
   Product product = SmallProduct();
   product.problem.set_beta(2);
   product.c = Operand::Tensor("c-handle");
-  matmul_.result = "result";
+  matmul_.Answer("result");
   const auto result = client_->Matmul(product);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->d, "result");
   EXPECT_EQ(result->execution.device(), "fake");
-  EXPECT_EQ(matmul_.last.a(), a_);
-  EXPECT_EQ(matmul_.last.b(), b_);
-  EXPECT_EQ(matmul_.last.header().problem().n(), 3);
-  EXPECT_EQ(matmul_.last.header().b().inline_().leading_dimension(), 5);
-  EXPECT_EQ(matmul_.last.header().c().tensor(), "c-handle");
+  EXPECT_EQ(matmul_.last().a(), a_);
+  EXPECT_EQ(matmul_.last().b(), b_);
+  EXPECT_EQ(matmul_.last().header().problem().n(), 3);
+  EXPECT_EQ(matmul_.last().header().b().inline_().leading_dimension(), 5);
+  EXPECT_EQ(matmul_.last().header().c().tensor(), "c-handle");
 }
 
 TEST_F(ClientTest, AnOperandSaysHowABatchLies) {
@@ -165,7 +211,7 @@ TEST_F(ClientTest, AnOperandSaysHowABatchLies) {
   product.problem.set_accumulator(v1::ACCUMULATOR_F16);
   product.b.batch_stride = 0;
   ASSERT_TRUE(client_->Matmul(product).ok());
-  const v1::MatmulHeader& header = matmul_.last.header();
+  const v1::MatmulHeader header = matmul_.last().header();
   EXPECT_EQ(header.problem().SerializeAsString(),
             product.problem.SerializeAsString());
   EXPECT_FALSE(header.a().inline_().has_batch_stride());
@@ -189,13 +235,13 @@ TEST_F(ClientTest, GroupsTravelInOneCall) {
   EXPECT_EQ((*results)[3].amax, std::nullopt);
   EXPECT_EQ((*results)[1].execution.device(), "fake");
   EXPECT_EQ(buffer, "D4:40");
-  EXPECT_EQ(matmul_.last_groups.groups(0).a(), "");
-  EXPECT_EQ(matmul_.last_groups.groups(1).a(), a_);
-  EXPECT_EQ(matmul_.last_groups.groups(4).b(), b_);
+  EXPECT_EQ(matmul_.last_groups().groups(0).a(), "");
+  EXPECT_EQ(matmul_.last_groups().groups(1).a(), a_);
+  EXPECT_EQ(matmul_.last_groups().groups(4).b(), b_);
 
   EXPECT_TRUE(client_->MatmulGrouped({})->empty());
   for (int missing : {1, 5, -1}) {
-    matmul_.missing = std::max(missing, 0);
+    matmul_.LeaveOut(std::max(missing, 0));
     if (missing < 0) products.pop_back();
     const auto few = client_->MatmulGrouped(products);
     EXPECT_EQ(few.ok(), missing < 0) << few.status();
@@ -206,8 +252,8 @@ TEST_F(ClientTest, CIsLeftOutWhenBetaIsZero) {
   Product product = SmallProduct();
   product.c = Operand::Bytes(a_);
   ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_FALSE(matmul_.last.header().has_c());
-  EXPECT_EQ(matmul_.last.c(), "");
+  EXPECT_FALSE(matmul_.last().header().has_c());
+  EXPECT_EQ(matmul_.last().c(), "");
 }
 
 TEST_F(ClientTest, ValuesOfTheEpilogueAreSentAsItAsksForThem) {
@@ -223,7 +269,7 @@ TEST_F(ClientTest, ValuesOfTheEpilogueAreSentAsItAsksForThem) {
   product.d_scale = Operand::Tensor("scale");
   const auto result = client_->Matmul(product);
   ASSERT_TRUE(result.ok()) << result.status();
-  const v1::MatmulRequest& sent = matmul_.last;
+  const v1::MatmulRequest sent = matmul_.last();
   EXPECT_EQ(sent.bias(), bias);
   EXPECT_TRUE(sent.header().bias().has_inline_());
   EXPECT_EQ(sent.a_scale(), "");
@@ -241,15 +287,13 @@ TEST_F(ClientTest, SecondResultsComeBack) {
   product.problem.set_d_order(v1::ORDER_COLUMN_MAJOR);
   product.problem.mutable_epilogue()->set_auxiliary(true);
   product.problem.mutable_epilogue()->set_amax(true);
-  matmul_.result = "result";
-  matmul_.auxiliary = "before";
-  matmul_.amax = 2.5f;
+  matmul_.Answer("result", "before", 2.5f);
   auto result = client_->Matmul(product);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->d, "result");
   EXPECT_EQ(result->auxiliary, "before");
   EXPECT_EQ(result->amax, 2.5f);
-  EXPECT_EQ(matmul_.last.header().auxiliary().inline_().order(),
+  EXPECT_EQ(matmul_.last().header().auxiliary().inline_().order(),
             v1::ORDER_COLUMN_MAJOR);
 
   std::string buffer(6, '\0');
@@ -259,16 +303,14 @@ TEST_F(ClientTest, SecondResultsComeBack) {
   EXPECT_EQ(buffer, "before");
   EXPECT_EQ(result->d, "result");
   for (const char* wrong : {"short", ""}) {
-    matmul_.auxiliary = wrong;
+    matmul_.Answer("result", wrong, 2.5f);
     const absl::Status status = client_->Matmul(product).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     EXPECT_THAT(status.message(), HasSubstr("auxiliary"));
   }
-  matmul_.auxiliary = "before";
-  matmul_.amax.reset();
+  matmul_.Answer("result", "before");
   EXPECT_THAT(client_->Matmul(product).status().message(), HasSubstr("amax"));
   product.problem.clear_epilogue();  // Nothing more is expected then.
-  matmul_.amax.reset();
   result = client_->Matmul(product);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->amax, std::nullopt);
@@ -276,12 +318,13 @@ TEST_F(ClientTest, SecondResultsComeBack) {
 
 TEST_F(ClientTest, ResultFillsTheCallersBuffer) {
   Product product = SmallProduct();
-  matmul_.result = std::string(10 << 20, 'r');
-  std::string d(matmul_.result.size(), '\0');
+  const std::string answer(10 << 20, 'r');
+  matmul_.Answer(answer);
+  std::string d(answer.size(), '\0');
   product.d = Destination::Bytes(absl::MakeSpan(d.data(), d.size()));
   const auto result = client_->Matmul(product);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(d, matmul_.result);
+  EXPECT_EQ(d, answer);
   EXPECT_TRUE(result->d.empty());
 }
 
@@ -290,7 +333,7 @@ TEST_F(ClientTest, ResultOfAnotherSizeIsAnError) {
   std::string d(12, '\0');
   product.d = Destination::Bytes(absl::MakeSpan(d.data(), d.size()));
   for (const char* wrong : {"short", "far too long", ""}) {
-    matmul_.result = std::string(wrong) + (wrong[0] == 'f' ? "!" : "");
+    matmul_.Answer(std::string(wrong) + (wrong[0] == 'f' ? "!" : ""));
     EXPECT_EQ(client_->Matmul(product).status().code(),
               absl::StatusCode::kInternal);
   }
@@ -323,8 +366,8 @@ TEST_F(ClientTest, TensorsTravelInChunks) {
   std::string bytes(5 << 20, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
   EXPECT_EQ(client_->UploadTensor("handle", {}, bytes), absl::OkStatus());
-  EXPECT_EQ(tensors_.bytes, bytes);
-  EXPECT_EQ(tensors_.largest, size_t{2} << 20);
+  EXPECT_EQ(tensors_.bytes(), bytes);
+  EXPECT_EQ(tensors_.largest(), size_t{2} << 20);
   std::string back(bytes.size(), '\0');
   EXPECT_EQ(client_->DownloadTensor("handle", {},
                                     absl::MakeSpan(back.data(), back.size())),
@@ -335,7 +378,7 @@ TEST_F(ClientTest, TensorsTravelInChunks) {
 TEST_F(ClientTest, BadTransfersSayWhy) {
   EXPECT_EQ(client_->UploadTensor("other", {}, std::string(9 << 20, 'x')),
             absl::NotFoundError("no such tensor"));
-  tensors_.bytes = "12345678";
+  tensors_.Hold("12345678");
   std::string back(4, '\0');
   EXPECT_THAT(client_
                   ->DownloadTensor("handle", {},
