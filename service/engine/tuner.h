@@ -34,8 +34,8 @@ class Tuner {
  public:
   struct Options {
     // Most of a device's time that tuning in the background takes, of 100; 0:
-    // none of it.
-    int share_percent = 10;
+    // none of it, the default until a GPU has shown what live requests lose.
+    int share_percent = 0;
     // Of one shape before it is hot.
     int64_t least_finds = 32;
     // Between two looks at what is hot.
