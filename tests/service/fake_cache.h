@@ -47,6 +47,8 @@ class FakeCache : public jit::KernelCache {
   absl::StatusOr<jit::CacheResult> Lookup(
       const jit::Instance& instance) override {
     std::lock_guard lock(mutex_);
+    ++lookups_;
+    changed_.notify_all();
     for (const auto& [key, kernel] : kernels_) {
       if (kernel->name == instance.name) {
         return jit::CacheResult{kernel, jit::CubinSource::kMemory};
@@ -109,6 +111,14 @@ class FakeCache : public jit::KernelCache {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return gets_ >= count; });
   }
+  void WaitForLookups(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return lookups_ >= count; });
+  }
+  int lookups() {
+    std::lock_guard lock(mutex_);
+    return lookups_;
+  }
   int gets() {
     std::lock_guard lock(mutex_);
     return gets_;
@@ -149,6 +159,7 @@ class FakeCache : public jit::KernelCache {
   std::set<std::string> rejected_;
   absl::Status error_;
   int gets_ = 0;
+  int lookups_ = 0;
   int quarantined_ = 0;
   bool held_ = false;
   bool gave_up_ = false;
