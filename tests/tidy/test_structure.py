@@ -29,8 +29,11 @@ ARROWS = {
     "service/host": {"service/device", "jit"},
     "service/gpu": {"service/device", "jit", "templates/common"},
     "service/log": {"jit/base"},
+    "service/identity": {"jit/base"},
+    "service/tls": {"jit/base"},
     "service/engine": {"service/device", "jit"},
-    "service/rpc": {"service/engine", "service/device", "service/log",
+    "service/rpc": {"service/engine", "service/identity", "service/tls",
+                    "service/device", "service/log",
                     "proto/convert", "jit"},
     "service/daemon": {"service/rpc", "service/engine", "service/device",
                        "service/host", "service/gpu", "service/log", "jit",
@@ -43,7 +46,8 @@ ARROWS = {
     "clients/warmup": {"clients/cpp", "clients/cli", "proto/convert", "jit"},
 }
 # Headers that only these rooms may include.
-GRPC_ROOMS = ("service/rpc", "clients/cpp", "clients/gemmctl", "clients/warmup")
+GRPC_ROOMS = ("service/rpc", "service/identity", "clients/cpp",
+              "clients/gemmctl", "clients/warmup")
 
 
 def tracked(*patterns):

@@ -1,0 +1,138 @@
+#include "service/identity/gate.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "jit/base/file.h"
+#include "jit/base/status.h"
+
+namespace gemmd::identity {
+namespace {
+
+constexpr int64_t kMaxFileBytes = 16 << 20;
+constexpr size_t kLeastTokenBytes = 16;
+constexpr size_t kMostTokenBytes = 1024;
+
+absl::Status Of(absl::string_view option, const absl::Status& status) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": ", status.message()));
+}
+
+// The token of "Bearer TOKEN". UNAUTHENTICATED repeats nothing of it.
+absl::StatusOr<absl::string_view> TokenOf(
+    absl::Span<const absl::string_view> authorization) {
+  constexpr absl::string_view kScheme = "Bearer ";
+  const absl::string_view value = authorization.front();
+  const bool bearer =
+      authorization.size() == 1 && absl::StartsWithIgnoreCase(value, kScheme);
+  const absl::string_view token = bearer ? value.substr(kScheme.size()) : "";
+  bool visible = true;
+  for (const char c : token) {
+    visible = visible && absl::ascii_isgraph(static_cast<unsigned char>(c));
+  }
+  if (!visible || token.size() < kLeastTokenBytes ||
+      token.size() > kMostTokenBytes) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "the metadata authorization is malformed; allowed: once, \"Bearer \" "
+        "and a token of ",
+        kLeastTokenBytes, " to ", kMostTokenBytes, " visible characters"));
+  }
+  return token;
+}
+
+absl::StatusOr<PrincipalPointer> OrNone(PrincipalPointer principal,
+                                        absl::string_view what) {
+  if (principal != nullptr) return principal;
+  return absl::UnauthenticatedError(
+      absl::StrCat(what, " stands for no principal of this daemon"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(Files files) {
+  auto gate = std::unique_ptr<Gate>(new Gate(std::move(files)));
+  ASSIGN_OR_RETURN(gate->tried_, gate->Read());
+  RETURN_IF_ERROR(gate->Load(gate->tried_));
+  return gate;
+}
+
+absl::StatusOr<Gate::Content> Gate::Read() const {
+  Content content;
+  const auto read = [](absl::string_view option, const std::string& path,
+                       std::string& to) -> absl::Status {
+    if (path.empty()) return absl::OkStatus();
+    absl::StatusOr<std::string> text = jit::ReadFile(path, kMaxFileBytes);
+    if (!text.ok()) return Of(option, text.status());
+    to = *std::move(text);
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(read("--policy-file", files_.policy, content.policy));
+  RETURN_IF_ERROR(
+      read("--token-digest-file", files_.token_digests, content.token_digests));
+  return content;
+}
+
+absl::Status Gate::Load(const Content& content) {
+  absl::StatusOr<Policy> policy = Policy::Parse(content.policy);
+  if (!policy.ok()) return Of("--policy-file", policy.status());
+  absl::StatusOr<TokenTable> tokens = TokenTable::Parse(content.token_digests);
+  if (!tokens.ok()) return Of("--token-digest-file", tokens.status());
+  auto known =
+      std::make_shared<const Known>(*std::move(policy), *std::move(tokens));
+  std::lock_guard lock(mutex_);
+  known_ = std::move(known);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Gate::Reload() {
+  absl::StatusOr<Content> content = Read();
+  if (!content.ok()) {
+    // Told once, as if it were a content of its own.
+    Content missing = {.policy = std::string(content.status().message()),
+                       .token_digests = {}};
+    if (std::exchange(tried_, missing) == missing) return false;
+    return content.status();
+  }
+  if (*content == tried_) return false;
+  tried_ = *std::move(content);
+  RETURN_IF_ERROR(Load(tried_));
+  return true;
+}
+
+std::shared_ptr<const Gate::Known> Gate::known() const {
+  std::lock_guard lock(mutex_);
+  return known_;
+}
+
+std::shared_ptr<const Policy> Gate::policy() const {
+  std::shared_ptr<const Known> all = known();
+  return {all, &all->policy};
+}
+
+absl::StatusOr<PrincipalPointer> Gate::Identify(const Credentials& credentials,
+                                                absl::Time now) const {
+  const std::shared_ptr<const Known> all = known();
+  if (!credentials.authorization.empty()) {
+    ASSIGN_OR_RETURN(const absl::string_view token,
+                     TokenOf(credentials.authorization));
+    ASSIGN_OR_RETURN(const std::string name, all->tokens.Check(token, now));
+    // A principal that was taken out of the policy takes its tokens along.
+    return OrNone(all->policy.Named(name), "the token");
+  }
+  if (!credentials.certificate_names.empty()) {
+    return OrNone(all->policy.OfCertificate(credentials.certificate_names),
+                  "the client certificate");
+  }
+  if (credentials.user.has_value()) {
+    return OrNone(all->policy.OfUser(*credentials.user),
+                  "the user of this connection");
+  }
+  return absl::UnauthenticatedError(
+      "credentials are missing; allowed: a token in the metadata "
+      "authorization (\"Bearer TOKEN\"), a client certificate over TLS, or a "
+      "Unix socket");
+}
+
+}  // namespace gemmd::identity

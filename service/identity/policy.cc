@@ -1,0 +1,183 @@
+#include "service/identity/policy.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <pwd.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gemmd/v1/policy.pb.h"
+#include "jit/base/printable.h"
+#include "jit/base/status.h"
+
+namespace gemmd::identity {
+namespace {
+
+constexpr int kMaxPrincipals = 10'000;
+constexpr size_t kMaxNameBytes = 64;
+constexpr int kMaxWeight = 1000;
+
+absl::Status Wrong(absl::string_view where, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
+}
+
+bool IsPrincipalName(absl::string_view name) {
+  if (name.empty() || name.size() > kMaxNameBytes) return false;
+  for (const char c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) &&
+        !absl::StrContains("_.-@", c)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<Access> ToRole(const std::string& name) {
+  for (const Access role :
+       {Access::kCompute, Access::kTensors, Access::kKernels, Access::kAdmin}) {
+    if (name == RoleName(role)) return role;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", jit::PrintableLines(name),
+                   "\" is no role; allowed: compute, tensors, kernels, admin"));
+}
+
+absl::StatusOr<uid_t> ToUser(const std::string& name) {
+  uid_t number = 0;
+  if (absl::SimpleAtoi(name, &number)) return number;
+  std::vector<char> text(16 << 10);
+  passwd entry = {};
+  passwd* found = nullptr;
+  if (getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 ||
+      found == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("this machine has no user \"", jit::PrintableLines(name),
+                     "\"; allowed: names and numbers of users"));
+  }
+  return found->pw_uid;
+}
+
+absl::Status CheckCertificateName(absl::string_view name) {
+  for (const absl::string_view kind : {"URI:", "DNS:", "email:", "CN:"}) {
+    if (absl::StartsWith(name, kind) && name.size() > kind.size()) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("certificates: \"", jit::PrintableLines(name),
+                   "\" is none; allowed: URI:, DNS:, email: or CN: and what "
+                   "follows it in the certificate"));
+}
+
+absl::Status CheckLimit(absl::string_view field, int64_t value) {
+  if (value >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", value, "; allowed: from 0"));
+}
+
+absl::StatusOr<Principal> ToPrincipal(const v1::Principal& wire) {
+  Principal principal;
+  principal.name = wire.name();
+  for (const std::string& name : wire.roles()) {
+    ASSIGN_OR_RETURN(const Access role, ToRole(name));
+    principal.roles |= 1u << static_cast<int>(role);
+  }
+  if (wire.weight() < 0 || wire.weight() > kMaxWeight) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "weight is ", wire.weight(), "; allowed: 0 to ", kMaxWeight));
+  }
+  if (wire.weight() > 0) principal.weight = wire.weight();
+  RETURN_IF_ERROR(CheckLimit("max_tensor_bytes", wire.max_tensor_bytes()));
+  RETURN_IF_ERROR(CheckLimit("max_tensors", wire.max_tensors()));
+  RETURN_IF_ERROR(CheckLimit("max_calls", wire.max_calls()));
+  principal.max_tensor_bytes = wire.max_tensor_bytes();
+  principal.max_tensors = wire.max_tensors();
+  principal.max_calls = wire.max_calls();
+  return principal;
+}
+
+// False when `key` stands for another principal already.
+template <typename Map, typename Key>
+bool Put(Map& map, const Key& key, const PrincipalPointer& principal) {
+  const auto [at, created] = map.try_emplace(key, principal);
+  return created || at->second == principal;
+}
+
+}  // namespace
+
+absl::StatusOr<Policy> Policy::Parse(absl::string_view json) {
+  v1::Policy wire;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(
+      {json.data(), json.size()}, &wire);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it is no JSON of gemmd.v1.Policy: ",
+                     jit::PrintableLines(std::string(parsed.message()))));
+  }
+  if (wire.principals_size() > kMaxPrincipals) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it has ", wire.principals_size(),
+                     " principals; allowed: 0 to ", kMaxPrincipals));
+  }
+  Policy policy;
+  for (int i = 0; i < wire.principals_size(); ++i) {
+    const v1::Principal& one = wire.principals(i);
+    const std::string where = absl::StrCat("principals[", i, "]");
+    if (!IsPrincipalName(one.name())) {
+      return Wrong(where,
+                   absl::StrCat("the name has to be 1 to ", kMaxNameBytes,
+                                " letters, digits and \"_.-@\""));
+    }
+    absl::StatusOr<Principal> made = ToPrincipal(one);
+    if (!made.ok()) return Wrong(where, made.status().message());
+    const auto principal = std::make_shared<const Principal>(*std::move(made));
+    if (!policy.by_name_.try_emplace(one.name(), principal).second) {
+      return Wrong(where, absl::StrCat(one.name(), " is there already"));
+    }
+    for (const std::string& name : one.unix_users()) {
+      const absl::StatusOr<uid_t> user = ToUser(name);
+      if (!user.ok()) return Wrong(where, user.status().message());
+      if (!Put(policy.by_user_, *user, principal)) {
+        return Wrong(where, absl::StrCat("the user ", *user,
+                                         " is another principal already"));
+      }
+    }
+    for (const std::string& name : one.certificates()) {
+      const absl::Status valid = CheckCertificateName(name);
+      if (!valid.ok()) return Wrong(where, valid.message());
+      if (!Put(policy.by_certificate_, name, principal)) {
+        return Wrong(where, absl::StrCat("the certificate ", name,
+                                         " is another principal already"));
+      }
+    }
+  }
+  return policy;
+}
+
+PrincipalPointer Policy::Named(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+PrincipalPointer Policy::OfUser(uid_t user) const {
+  const auto found = by_user_.find(user);
+  return found == by_user_.end() ? nullptr : found->second;
+}
+
+PrincipalPointer Policy::OfCertificate(
+    absl::Span<const std::string> names) const {
+  PrincipalPointer one;
+  for (const std::string& name : names) {
+    const auto found = by_certificate_.find(name);
+    if (found == by_certificate_.end()) continue;
+    if (one != nullptr && one != found->second) return nullptr;
+    one = found->second;
+  }
+  return one;
+}
+
+}  // namespace gemmd::identity

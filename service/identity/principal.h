@@ -1,0 +1,42 @@
+// Who calls, once that is known, and what he may do. Immutable.
+#ifndef GEMMD_SERVICE_IDENTITY_PRINCIPAL_H_
+#define GEMMD_SERVICE_IDENTITY_PRINCIPAL_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace gemmd::identity {
+
+// What a method asks of who calls it.
+enum class Access {
+  kOpen,          // Nothing: anybody.
+  kAnyPrincipal,  // To be known, whatever his roles.
+  kCompute,       // The role of that name; these are bits of Principal::roles.
+  kTensors,
+  kKernels,
+  kAdmin,
+};
+
+// "compute" of kCompute; only of roles.
+const char* RoleName(Access role);
+
+struct Principal {
+  std::string name;
+  uint32_t roles = 0;  // Bits 1 << Access.
+  int weight = 1;
+  int64_t max_tensor_bytes = 0;  // As proto/gemmd/v1/policy.proto says.
+  int64_t max_tensors = 0;
+  int64_t max_calls = 0;
+
+  bool Has(Access role) const {
+    return (roles >> static_cast<int>(role) & 1) != 0;
+  }
+  // PERMISSION_DENIED says which role is missing, and which there are.
+  absl::Status Check(Access needed) const;
+};
+
+}  // namespace gemmd::identity
+
+#endif  // GEMMD_SERVICE_IDENTITY_PRINCIPAL_H_

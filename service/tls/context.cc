@@ -1,0 +1,130 @@
+#include "service/tls/context.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+
+#include "absl/strings/str_cat.h"
+#include "jit/base/status.h"
+
+namespace gemmd::tls {
+namespace {
+
+// Of encrypted bytes, read from the socket at a time.
+constexpr size_t kReadBufferBytes = 64 << 10;
+
+absl::Status Wrong(absl::string_view what) {
+  ERR_clear_error();
+  return absl::InvalidArgumentError(what);
+}
+
+UniqueBio BytesOf(const std::string& pem) {
+  return UniqueBio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+}
+
+// Of an encrypted key: there is nobody to ask.
+int NoPassword(char*, int, int, void*) { return 0; }
+
+UniqueX509 NextCertificate(BIO* bytes) {
+  return UniqueX509(PEM_read_bio_X509(bytes, nullptr, NoPassword, nullptr));
+}
+
+absl::Status UseCertificates(SSL_CTX* context, const std::string& pem) {
+  const UniqueBio bytes = BytesOf(pem);
+  const UniqueX509 own = NextCertificate(bytes.get());
+  if (own == nullptr)
+    return Wrong("the file of certificates holds none in PEM");
+  if (SSL_CTX_use_certificate(context, own.get()) != 1) {
+    return Wrong("the certificate is too weak or of an unknown kind");
+  }
+  while (UniqueX509 next = NextCertificate(bytes.get())) {
+    if (SSL_CTX_add1_chain_cert(context, next.get()) != 1) {
+      return Wrong("an intermediate certificate is not to be used");
+    }
+  }
+  ERR_clear_error();  // The end of the file is one.
+  return absl::OkStatus();
+}
+
+absl::Status UseKey(SSL_CTX* context, const std::string& pem) {
+  const UniqueKey key(PEM_read_bio_PrivateKey(BytesOf(pem).get(), nullptr,
+                                              NoPassword, nullptr));
+  if (key == nullptr) {
+    return Wrong("the file of the key holds none in PEM, or an encrypted one");
+  }
+  if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 ||
+      SSL_CTX_check_private_key(context) != 1) {
+    return Wrong("the key is not that of the certificate");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueStore> StoreOf(const std::string& pem) {
+  UniqueStore store(X509_STORE_new());
+  CHECK(store != nullptr);
+  const UniqueBio bytes = BytesOf(pem);
+  int count = 0;
+  while (const UniqueX509 next = NextCertificate(bytes.get())) {
+    if (X509_STORE_add_cert(store.get(), next.get()) != 1) {
+      return Wrong("an authority of clients is not to be used");
+    }
+    ++count;
+  }
+  ERR_clear_error();
+  if (count == 0) {
+    return Wrong(
+        "the file of clients' authorities holds no certificate in PEM");
+  }
+  return store;
+}
+
+// Clients are asked for h2; who does not speak it is no client.
+int SelectHttp2(SSL*, const unsigned char** out, unsigned char* out_size,
+                const unsigned char* in, unsigned int in_size, void*) {
+  static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+  unsigned char* selected = nullptr;
+  if (SSL_select_next_proto(&selected, out_size, kHttp2, sizeof kHttp2, in,
+                            in_size) != OPENSSL_NPN_NEGOTIATED) {
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+  }
+  *out = selected;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+// A certificate is judged when a call is made with it, so that its end, and
+// that of its authority, count at once: here it is only taken.
+int TakeAnyCertificate(X509_STORE_CTX*, void*) { return 1; }
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Context>> Context::Create(const Pem& pem) {
+  auto made = std::shared_ptr<Context>(new Context);
+  made->context_.reset(SSL_CTX_new(TLS_server_method()));
+  SSL_CTX* const context = made->context_.get();
+  CHECK(context != nullptr);
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
+                                   SSL_OP_NO_COMPRESSION |
+                                   SSL_OP_IGNORE_UNEXPECTED_EOF |
+                                   SSL_OP_CIPHER_SERVER_PREFERENCE);
+  // Of TLS 1.2, what has forward secrecy and is authenticated encryption; as
+  // HTTP/2 wants it.
+  CHECK(SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1);
+  SSL_CTX_set_num_tickets(context, 0);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_default_read_buffer_len(context, kReadBufferBytes);
+  SSL_CTX_set_alpn_select_cb(context, SelectHttp2, nullptr);
+  RETURN_IF_ERROR(UseCertificates(context, pem.certificates));
+  RETURN_IF_ERROR(UseKey(context, pem.key));
+  if (!pem.client_authorities.empty()) {
+    ASSIGN_OR_RETURN(made->store_, StoreOf(pem.client_authorities));
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    SSL_CTX_set_cert_verify_callback(context, TakeAnyCertificate, nullptr);
+  }
+  return made;
+}
+
+}  // namespace gemmd::tls

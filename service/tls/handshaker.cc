@@ -1,0 +1,138 @@
+#include "service/tls/handshaker.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "jit/base/status.h"
+
+namespace gemmd::tls {
+namespace {
+
+// Few at a time, so that what is new and what is late is not forgotten.
+constexpr int kEvents = 16;
+
+void Control(int epoll, int operation, int fd, uint32_t events) {
+  epoll_event event = {.events = events, .data = {.fd = fd}};
+  CHECK(epoll_ctl(epoll, operation, fd, &event) == 0);
+}
+
+}  // namespace
+
+Handshaker::Handshaker(Options options)
+    : options_(std::move(options)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  CHECK(epoll_.ok() && wake_.ok());
+  Control(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), EPOLLIN);
+  thread_ = std::thread(&Handshaker::Serve, this);
+}
+
+Handshaker::~Handshaker() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  Wake();
+  thread_.join();
+}
+
+void Handshaker::Add(jit::UniqueFd fd, std::shared_ptr<const Context> context) {
+  auto session = std::make_unique<Session>(std::move(context), fd.get());
+  {
+    std::lock_guard lock(mutex_);
+    new_.push_back({std::move(fd), std::move(session), absl::Now()});
+  }
+  Wake();
+}
+
+void Handshaker::Wake() {
+  const uint64_t one = 1;
+  CHECK(write(wake_.get(), &one, sizeof one) == sizeof one || errno == EAGAIN);
+}
+
+void Handshaker::Serve() {
+  while (true) {
+    epoll_event events[kEvents];
+    const int count = epoll_wait(epoll_.get(), events, kEvents, FailLate());
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_) return;
+    }
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.fd != wake_.get()) Step(events[i].data.fd);
+    }
+    TakeNew();
+  }
+}
+
+void Handshaker::TakeNew() {
+  uint64_t wakes;
+  while (read(wake_.get(), &wakes, sizeof wakes) > 0) {
+  }
+  std::list<Pending> added;
+  {
+    std::lock_guard lock(mutex_);
+    added.swap(new_);
+  }
+  while (!added.empty()) {
+    const Place place = added.begin();
+    const int fd = place->fd.get();
+    pending_.splice(pending_.end(), added, place);
+    by_fd_[fd] = place;
+    Control(epoll_.get(), EPOLL_CTL_ADD, fd, EPOLLIN);
+    if (static_cast<int64_t>(pending_.size()) > options_.max_pending) {
+      Fail(pending_.begin(), "too many handshakes are under way");
+    }
+  }
+}
+
+void Handshaker::Step(int fd) {
+  const auto found = by_fd_.find(fd);
+  if (found == by_fd_.end()) return;
+  const Place place = found->second;
+  switch (place->session->Handshake()) {
+    case Session::Progress::kWantsRead:
+      return Control(epoll_.get(), EPOLL_CTL_MOD, fd, EPOLLIN);
+    case Session::Progress::kWantsWrite:
+      return Control(epoll_.get(), EPOLL_CTL_MOD, fd, EPOLLOUT);
+    case Session::Progress::kFailed:
+      return Fail(place, place->session->failure());
+    case Session::Progress::kDone:
+      break;
+  }
+  Control(epoll_.get(), EPOLL_CTL_DEL, fd, 0);
+  by_fd_.erase(found);
+  Pending done = std::move(*place);
+  pending_.erase(place);
+  options_.done(std::move(done.fd), std::move(done.session));
+}
+
+void Handshaker::Fail(Place place, const std::string& why) {
+  const int fd = place->fd.get();
+  options_.failed(fd, why);
+  Control(epoll_.get(), EPOLL_CTL_DEL, fd, 0);
+  by_fd_.erase(fd);
+  pending_.erase(place);
+}
+
+int Handshaker::FailLate() {
+  while (!pending_.empty()) {
+    const absl::Duration left =
+        pending_.front().since + options_.timeout - absl::Now();
+    if (left > absl::ZeroDuration()) {
+      return static_cast<int>(
+                 absl::ToInt64Milliseconds(std::min(left, absl::Seconds(60)))) +
+             1;
+    }
+    Fail(pending_.begin(), "the handshake took too long");
+  }
+  return -1;
+}
+
+}  // namespace gemmd::tls

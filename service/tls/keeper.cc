@@ -1,0 +1,75 @@
+#include "service/tls/keeper.h"
+
+#include "absl/strings/str_cat.h"
+#include "jit/base/file.h"
+#include "jit/base/status.h"
+
+namespace gemmd::tls {
+namespace {
+
+constexpr int64_t kMaxFileBytes = 4 << 20;
+
+absl::Status Read(absl::string_view option, const std::string& path,
+                  std::string& to) {
+  absl::StatusOr<std::string> text = jit::ReadFile(path, kMaxFileBytes);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, ": ", text.status().message()));
+  }
+  to = *std::move(text);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Keeper>> Keeper::Open(Files files) {
+  auto keeper = std::unique_ptr<Keeper>(new Keeper(std::move(files)));
+  ASSIGN_OR_RETURN(keeper->tried_, keeper->Read());
+  RETURN_IF_ERROR(keeper->Load(keeper->tried_));
+  return keeper;
+}
+
+absl::StatusOr<Pem> Keeper::Read() const {
+  Pem pem;
+  RETURN_IF_ERROR(tls::Read("--tls-certificate-file", files_.certificate,
+                            pem.certificates));
+  RETURN_IF_ERROR(tls::Read("--tls-key-file", files_.key, pem.key));
+  if (!files_.client_ca.empty()) {
+    RETURN_IF_ERROR(tls::Read("--tls-client-ca-file", files_.client_ca,
+                              pem.client_authorities));
+    // An empty file must not make client certificates go unasked.
+    if (pem.client_authorities.empty()) {
+      return absl::InvalidArgumentError("--tls-client-ca-file: it is empty");
+    }
+  }
+  return pem;
+}
+
+absl::Status Keeper::Load(const Pem& pem) {
+  ASSIGN_OR_RETURN(auto context, Context::Create(pem));
+  std::lock_guard lock(mutex_);
+  context_ = std::move(context);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Keeper::Reload() {
+  absl::StatusOr<Pem> pem = Read();
+  if (!pem.ok()) {
+    // Told once, as if it were a content of its own.
+    Pem missing;
+    missing.key = std::string(pem.status().message());
+    if (std::exchange(tried_, missing) == missing) return false;
+    return pem.status();
+  }
+  if (*pem == tried_) return false;
+  tried_ = *std::move(pem);
+  RETURN_IF_ERROR(Load(tried_));
+  return true;
+}
+
+std::shared_ptr<const Context> Keeper::context() const {
+  std::lock_guard lock(mutex_);
+  return context_;
+}
+
+}  // namespace gemmd::tls

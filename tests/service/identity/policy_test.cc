@@ -1,0 +1,110 @@
+// Who the policy file makes whom, and what is wrong with one that is refused.
+#include "service/identity/policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace gemmd::identity {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<Policy> Of(const std::string& principals) {
+  return Policy::Parse(absl::StrCat("{\"principals\": [", principals, "]}"));
+}
+
+TEST(PolicyTest, GivesRolesWeightsAndLimits) {
+  const auto policy = Of(R"({"name": "alice", "roles": ["compute", "tensors"],
+                             "weight": 3, "max_tensor_bytes": 100,
+                             "max_tensors": 10, "max_calls": 5},
+                            {"name": "bob"})");
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  const PrincipalPointer alice = policy->Named("alice");
+  ASSERT_NE(alice, nullptr);
+  EXPECT_TRUE(alice->Check(Access::kCompute).ok());
+  EXPECT_TRUE(alice->Check(Access::kTensors).ok());
+  EXPECT_TRUE(alice->Check(Access::kAnyPrincipal).ok());
+  EXPECT_EQ(alice->Check(Access::kAdmin),
+            absl::PermissionDeniedError("the method needs the role admin; this "
+                                        "principal has: compute, tensors"));
+  EXPECT_EQ(alice->weight, 3);
+  EXPECT_EQ(alice->max_tensor_bytes, 100);
+  EXPECT_EQ(alice->max_tensors, 10);
+  EXPECT_EQ(alice->max_calls, 5);
+  const PrincipalPointer bob = policy->Named("bob");
+  EXPECT_EQ(bob->weight, 1);
+  EXPECT_THAT(bob->Check(Access::kKernels).message(), HasSubstr("has: none"));
+  EXPECT_EQ(policy->Named("carol"), nullptr);
+}
+
+TEST(PolicyTest, AdminImpliesNothing) {
+  const PrincipalPointer admin =
+      Of(R"({"name": "ops", "roles": ["admin"]})")->Named("ops");
+  EXPECT_TRUE(admin->Check(Access::kAdmin).ok());
+  EXPECT_FALSE(admin->Check(Access::kCompute).ok());
+  EXPECT_FALSE(admin->Check(Access::kKernels).ok());
+}
+
+TEST(PolicyTest, KnowsUsersByNameAndNumber) {
+  const auto policy = Of(R"({"name": "a", "unix_users": ["root", "1234"]},
+                            {"name": "b", "unix_users": ["77"]})");
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  EXPECT_EQ(policy->OfUser(0)->name, "a");
+  EXPECT_EQ(policy->OfUser(1234)->name, "a");
+  EXPECT_EQ(policy->OfUser(77)->name, "b");
+  EXPECT_EQ(policy->OfUser(78), nullptr);
+}
+
+TEST(PolicyTest, KnowsCertificatesByAnyOfTheirNames) {
+  const auto policy = Of(R"({"name": "a", "certificates": ["CN:w", "DNS:x"]},
+                            {"name": "b", "certificates": ["URI:spiffe://b"]})");
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  const auto of = [&](std::vector<std::string> names) {
+    return policy->OfCertificate(names);
+  };
+  EXPECT_EQ(of({"CN:z", "DNS:x"})->name, "a");
+  EXPECT_EQ(of({"CN:w", "DNS:x"})->name, "a");
+  EXPECT_EQ(of({"URI:spiffe://b"})->name, "b");
+  EXPECT_EQ(of({"DNS:w"}), nullptr) << "a name is not of another kind";
+  EXPECT_EQ(of({"CN:w", "URI:spiffe://b"}), nullptr) << "it is of two";
+}
+
+TEST(PolicyTest, SaysWhatIsWrong) {
+  const auto error = [](const std::string& principals) {
+    const auto policy = Of(principals);
+    EXPECT_TRUE(absl::IsInvalidArgument(policy.status())) << principals;
+    return std::string(policy.status().message());
+  };
+  EXPECT_THAT(error("{"), HasSubstr("no JSON of gemmd.v1.Policy"));
+  EXPECT_THAT(error(R"({"name": "a", "role": ["admin"]})"), HasSubstr("role"));
+  EXPECT_THAT(error(R"({"name": "a", "weight": "heavy"})"), HasSubstr("heavy"));
+  EXPECT_EQ(error(R"({"roles": ["compute"]})"),
+            "principals[0]: the name has to be 1 to 64 letters, digits and "
+            "\"_.-@\"");
+  EXPECT_THAT(error(R"({"name": "a b"})"), HasSubstr("the name has to be"));
+  EXPECT_EQ(error(R"({"name": "a"}, {"name": "a"})"),
+            "principals[1]: a is there already");
+  EXPECT_EQ(error(R"({"name": "a", "roles": ["Compute"]})"),
+            "principals[0]: \"Compute\" is no role; allowed: compute, tensors, "
+            "kernels, admin");
+  EXPECT_EQ(error(R"({"name": "a", "weight": 1001})"),
+            "principals[0]: weight is 1001; allowed: 0 to 1000");
+  EXPECT_EQ(error(R"({"name": "a", "max_calls": -1})"),
+            "principals[0]: max_calls is -1; allowed: from 0");
+  EXPECT_THAT(error(R"({"name": "a", "unix_users": ["no one of that name"]})"),
+              HasSubstr("this machine has no user"));
+  EXPECT_EQ(error(R"({"name": "a", "unix_users": ["1"]},
+                     {"name": "b", "unix_users": ["1"]})"),
+            "principals[1]: the user 1 is another principal already");
+  EXPECT_THAT(error(R"({"name": "a", "certificates": ["worker"]})"),
+              HasSubstr("allowed: URI:, DNS:, email: or CN:"));
+  EXPECT_EQ(error(R"({"name": "a", "certificates": ["CN:w"]},
+                     {"name": "b", "certificates": ["CN:w"]})"),
+            "principals[1]: the certificate CN:w is another principal already");
+}
+
+}  // namespace
+}  // namespace gemmd::identity

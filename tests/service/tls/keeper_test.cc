@@ -1,0 +1,90 @@
+// Files of TLS: what goes together, what is wrong, what is replaced.
+#include "service/tls/keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/service/tls/certificates.h"
+
+namespace gemmd::tls {
+namespace {
+
+using testing::Certificate;
+using ::testing::HasSubstr;
+
+class KeeperTest : public ::testing::Test {
+ protected:
+  KeeperTest() {
+    char path[] = "/tmp/gemmd_test_XXXXXX";
+    folder_ = mkdtemp(path);
+    files_ = {.certificate = folder_ + "/cert",
+              .key = folder_ + "/key",
+              .client_ca = {}};
+    Write(files_.certificate, one_.Pem());
+    Write(files_.key, one_.KeyPem());
+  }
+  ~KeeperTest() override { std::filesystem::remove_all(folder_); }
+
+  static void Write(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+  }
+  std::string Error() const {
+    const auto keeper = Keeper::Open(files_);
+    EXPECT_TRUE(absl::IsInvalidArgument(keeper.status()));
+    const std::string text(keeper.status().message());
+    EXPECT_THAT(text, ::testing::Not(HasSubstr(folder_)));
+    EXPECT_THAT(text, ::testing::Not(HasSubstr("secret")));
+    return text;
+  }
+
+  const Certificate one_{{.name = "one"}};
+  const Certificate other_{{.name = "other"}};
+  std::string folder_;
+  Files files_;
+};
+
+TEST_F(KeeperTest, TakesNewFilesOnceTheyGoTogether) {
+  const auto keeper = Keeper::Open(files_);
+  ASSERT_TRUE(keeper.ok()) << keeper.status();
+  const auto before = (*keeper)->context();
+  EXPECT_FALSE(*(*keeper)->Reload());
+  Write(files_.certificate, other_.Pem());
+  EXPECT_EQ((*keeper)->Reload().status().message(),
+            "the key is not that of the certificate");
+  EXPECT_FALSE(*(*keeper)->Reload()) << "told once";
+  EXPECT_EQ((*keeper)->context(), before);
+  Write(files_.key, other_.KeyPem());
+  EXPECT_TRUE(*(*keeper)->Reload());
+  EXPECT_NE((*keeper)->context(), before);
+}
+
+TEST_F(KeeperTest, SaysWhatIsWrong) {
+  Write(files_.certificate, "secret");
+  EXPECT_EQ(Error(), "the file of certificates holds none in PEM");
+  Write(files_.certificate, one_.Pem());
+  Write(files_.key, "secret");
+  EXPECT_THAT(Error(), HasSubstr("the file of the key holds none"));
+  std::filesystem::remove(files_.key);
+  EXPECT_THAT(Error(), HasSubstr("--tls-key-file"));
+  Write(files_.key, one_.KeyPem());
+  Write(files_.client_ca = folder_ + "/ca", "secret");
+  EXPECT_THAT(Error(), HasSubstr("authorities holds no certificate"));
+  Write(files_.client_ca, "");
+  EXPECT_EQ(Error(), "--tls-client-ca-file: it is empty");
+}
+
+TEST_F(KeeperTest, AnEmptiedAuthorityAsksNobodyLess) {
+  Write(files_.client_ca = folder_ + "/ca", other_.Pem());
+  const auto keeper = Keeper::Open(files_).value();
+  ASSERT_NE(keeper->context()->client_authorities(), nullptr);
+  Write(files_.client_ca, "");
+  EXPECT_FALSE(keeper->Reload().ok());
+  EXPECT_NE(keeper->context()->client_authorities(), nullptr);
+}
+
+}  // namespace
+}  // namespace gemmd::tls
