@@ -35,8 +35,24 @@ void DeclareNetwork(cli::Command& c, Options& o) {
          "port), [::1]:50051, unix:/path.");
   c.Switch("--allow-plaintext-nonloopback",
            o.server.allow_plaintext_nonloopback,
-           "Listen also on addresses that other machines can reach, without "
-           "encryption and without authentication.");
+           "Listen without TLS also on addresses that other machines can "
+           "reach.");
+  c.Text("--tls-certificate-file FILE", o.server.tls.certificate,
+         "The daemon's certificate and those between it and an authority, in "
+         "PEM: TCP addresses speak TLS alone. Looked at again every second, as "
+         "the next two are.");
+  c.Text("--tls-key-file FILE", o.server.tls.key, "Its key, in PEM.");
+  c.Text("--tls-client-ca-file FILE", o.server.tls.client_ca,
+         "Authorities, in PEM, whose certificates clients may show to say who "
+         "they are. Needs --policy-file.");
+  c.Text("--policy-file FILE", o.server.identity.policy,
+         "Who may do what, as JSON of proto/gemmd/v1/policy.proto. With it, "
+         "every call but those for health has to prove who makes it. Looked at "
+         "again every second.");
+  c.Text("--token-digest-file FILE", o.server.identity.token_digests,
+         "Lines of a principal, the SHA-256 of a token of his, and when that "
+         "ends: who sends the token is the principal. Looked at again every "
+         "second.");
   c.Text("--port-file FILE", o.port_file,
          "File to which the bound addresses are written, one a line, once the "
          "daemon serves.");
@@ -233,7 +249,28 @@ absl::Status Check(const Options& options) {
   for (const std::string& preset : options.presets) {
     RETURN_IF_ERROR(warmup::Weights(preset).status());
   }
+  const tls::Files& tls = options.server.tls;
+  if (tls.certificate.empty() != tls.key.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-certificate-file and --tls-key-file go together");
+  }
+  if (!tls.client_ca.empty() && tls.certificate.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-client-ca-file needs --tls-certificate-file");
+  }
+  const bool identified = !options.server.identity.policy.empty();
+  if (!identified && (!tls.client_ca.empty() ||
+                      !options.server.identity.token_digests.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        tls.client_ca.empty() ? "--token-digest-file" : "--tls-client-ca-file",
+        " needs --policy-file, which says what principals may do"));
+  }
   const rpc::Limits& limits = options.server.limits;
+  if (identified && limits.admin_calls) {
+    return absl::InvalidArgumentError(
+        "--admin-calls is for everybody; with --policy-file, give the role "
+        "admin to those who are to have it");
+  }
   if (limits.max_in_flight_bytes < limits.max_message_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--max-inflight-bytes is ",

@@ -115,6 +115,15 @@ int64_t Engine::waiting() const {
   return sum;
 }
 
+int64_t Engine::waiting_of(const std::string& identity) const {
+  int64_t sum = preparer_->waiting_of(identity);
+  for (const auto& served : devices_) {
+    sum += served->products->waiting_of(identity) +
+           served->transfers->waiting_of(identity);
+  }
+  return sum;
+}
+
 void Engine::Multiply(Product product, int device, RequestContext context,
                       Done<ProductResult> done) {
   ServedDevice& served = *devices_[device];
@@ -172,7 +181,9 @@ void Engine::CreateTensor(TensorSpec spec, RequestContext context,
                                .device = reservation->device,
                                .ttl = spec.ttl,
                                .owner = context.identity,
-                               .lifetime = spec.lifetime};
+                               .exclusive = context.is_principal,
+                               .lifetime = spec.lifetime,
+                               .connection = context.connection};
   auto task = std::make_shared<CreateTask>(
       served, *tensors_, spec.layout, std::move(identity),
       std::move(reservation->quota), std::move(context), std::move(done));

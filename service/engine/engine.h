@@ -92,6 +92,7 @@ class Engine {
 
   // Requests that wait: for a kernel, for tensors, or for their turn.
   int64_t waiting() const;
+  int64_t waiting_of(const std::string& identity) const;
 
   // `product` is valid; unless it owns the bytes of its inputs, they live until
   // `done`.

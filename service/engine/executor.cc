@@ -71,7 +71,7 @@ void Executor::Enqueue(std::shared_ptr<LaneTask> task) {
     stopping = stopping_;
     if (!stopping) {
       const LaneTask& pushed = *task;
-      queue_.Push(pushed.context().identity, pushed.cost(), std::move(task));
+      queue_.Push(pushed.context().identity, pushed.charge(), std::move(task));
     }
   }
   if (stopping) {

@@ -57,6 +57,9 @@ class Executor {
   void Sweep();
 
   int64_t waiting() const { return places_.taken(); }
+  int64_t waiting_of(const std::string& identity) const {
+    return places_.taken_by(identity);
+  }
   // Whether a lane has nothing to do, nor will soon.
   bool HasIdleLane() const;
   // Tasks that run, and those begun since the start.

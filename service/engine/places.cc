@@ -106,6 +106,14 @@ int64_t Places::taken() const {
   return taken_;
 }
 
+int64_t Places::taken_by(const std::string& identity) const {
+  std::lock_guard lock(mutex_);
+  const auto line = lines_.find(identity);
+  return line == lines_.end()
+             ? 0
+             : static_cast<int64_t>(line->second.waiters.size());
+}
+
 int64_t Places::cost() const {
   std::lock_guard lock(mutex_);
   return cost_;

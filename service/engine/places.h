@@ -68,6 +68,7 @@ class Places {
   void GiveUpAll(const absl::Status& why);
 
   int64_t taken() const;
+  int64_t taken_by(const std::string& identity) const;
   // Of all who wait here.
   int64_t cost() const;
 

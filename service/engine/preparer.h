@@ -65,6 +65,9 @@ class Preparer {
   // To be called often: gives up whom nobody waits for any more.
   void Sweep();
   int64_t waiting() const { return places_.taken(); }
+  int64_t waiting_of(const std::string& identity) const {
+    return places_.taken_by(identity);
+  }
 
  private:
   struct Request {

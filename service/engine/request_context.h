@@ -14,9 +14,15 @@
 namespace gemmd::engine {
 
 struct RequestContext {
-  // Who asks: the connection that the request came by. Equal identities share
-  // and own together; it means nothing else, and no client is shown it.
+  // Who asks: a principal, or where nobody says who he is, the connection.
+  // Equal identities share and own together; no other client is shown it.
   std::string identity;
+  // What a principal owns is used by nobody else, whoever knows its handle.
+  bool is_principal = false;
+  // Of turns, an identity of weight 2 gets twice those of one of weight 1.
+  int weight = 1;
+  // What the request came by: some tensors live no longer than that.
+  std::string connection;
   absl::Time deadline = absl::InfiniteFuture();
   // Set when the client has gone; null when that cannot happen.
   std::shared_ptr<const std::atomic<bool>> cancelled;

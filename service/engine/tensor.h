@@ -62,8 +62,10 @@ class Tensor {
     std::string label;
     int device = 0;  // Index in the engine.
     absl::Duration ttl;
-    std::string owner;  // Identity of who created it.
+    std::string owner;       // Identity of who created it.
+    bool exclusive = false;  // Nobody but the owner uses it.
     Lifetime lifetime = Lifetime::kTtl;
+    std::string connection;  // That it was created by.
   };
   // Elements on the device, and what they count for. The quota is given back
   // after the memory.
@@ -89,6 +91,9 @@ class Tensor {
         last_use_(Clock::now()) {}
 
   const Identity& identity() const { return identity_; }
+  bool MayBeUsedBy(const std::string& asker) const {
+    return !identity_.exclusive || identity_.owner == asker;
+  }
   const jit::MatrixLayout& layout() const { return layout_; }
 
   // Uploads that were finished.

@@ -57,7 +57,7 @@ TensorStore::TensorStore(Options options,
 
 absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes,
                                                const std::string& identity) {
-  const QuotaHold::Counter share = ShareOf(device, identity);
+  const Share share = ShareOf(device, identity);
   auto hold = Take(device, bytes, share);
   if (!hold.ok()) {
     for (const auto& tensor : List()) {
@@ -66,41 +66,51 @@ absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes,
     hold = Take(device, bytes, share);
   }
   // Who has enough himself presses nobody.
-  const bool modest =
-      share == nullptr || *share + bytes <= quotas_[device].max_bytes_of_one;
+  const bool modest = share.used_bytes == nullptr ||
+                      *share.used_bytes + bytes <= share.max_bytes;
   if (!hold.ok() && modest) refused_ = Clock::now();
   return hold;
 }
 
 absl::StatusOr<QuotaHold> TensorStore::ReserveSpare(int device, int64_t bytes) {
-  return Take(device, bytes, nullptr);
+  return Take(device, bytes, Share());
 }
 
 absl::StatusOr<QuotaHold> TensorStore::Take(int device, int64_t bytes,
-                                            QuotaHold::Counter share) {
+                                            const Share& share) {
   const Quota& quota = quotas_[device];
-  if (share != nullptr) {
-    const int64_t used = AddWithin(*share, bytes, quota.max_bytes_of_one);
+  if (share.used_bytes != nullptr) {
+    const int64_t used = AddWithin(*share.used_bytes, bytes, share.max_bytes);
     if (used >= 0) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "a tensor of ", bytes, " bytes does not fit: this connection has ",
-          used, " bytes of tensors; the limit of one is ",
-          quota.max_bytes_of_one));
+          "a tensor of ", bytes, " bytes does not fit: this client has ", used,
+          " bytes of tensors; the limit of one is ", share.max_bytes));
     }
   }
   const int64_t used = AddWithin(*quota.used_bytes, bytes, quota.max_bytes);
   if (used >= 0) {
-    if (share != nullptr) *share -= bytes;
+    if (share.used_bytes != nullptr) *share.used_bytes -= bytes;
     return absl::ResourceExhaustedError(absl::StrCat(
-        "a tensor of ", bytes, " bytes does not fit: ", used,
-        " bytes of tensors are resident; the limit is ", quota.max_bytes));
+        "a tensor of ", bytes,
+        " bytes does not fit beside those of all clients; the limit is ",
+        quota.max_bytes));
   }
-  return QuotaHold(quota.used_bytes, std::move(share), bytes);
+  return QuotaHold(quota.used_bytes, share.used_bytes, bytes);
 }
 
-QuotaHold::Counter TensorStore::ShareOf(int device,
+TensorStore::Grant TensorStore::GrantOf(const std::string& identity) const {
+  const auto found = grants_.find(identity);
+  return found == grants_.end() ? Grant() : found->second;
+}
+
+void TensorStore::SetGrants(absl::flat_hash_map<std::string, Grant> grants) {
+  std::lock_guard lock(mutex_);
+  grants_ = std::move(grants);
+}
+
+TensorStore::Share TensorStore::ShareOf(int device,
                                         const std::string& identity) {
-  if (identity.empty()) return nullptr;
+  if (identity.empty()) return Share();
   std::lock_guard lock(mutex_);
   if (owned_.size() >= prune_at_) {
     absl::erase_if(owned_, [](const auto& entry) {
@@ -115,7 +125,8 @@ QuotaHold::Counter TensorStore::ShareOf(int device,
   owned.used_bytes.resize(quotas_.size());
   QuotaHold::Counter& share = owned.used_bytes[device];
   if (share == nullptr) share = std::make_shared<std::atomic<int64_t>>(0);
-  return share;
+  const int64_t granted = GrantOf(identity).max_bytes;
+  return {share, granted > 0 ? granted : quotas_[device].max_bytes_of_one};
 }
 
 bool TensorStore::contended() const {
@@ -142,10 +153,11 @@ absl::Status TensorStore::Insert(std::shared_ptr<Tensor> tensor) {
                      max_tensors_));
   }
   const std::string& owner = tensor->identity().owner;
-  const int64_t share = PartOfOne(max_tensors_);
+  const int64_t granted = GrantOf(owner).max_tensors;
+  const int64_t share = granted > 0 ? granted : PartOfOne(max_tensors_);
   if (!owner.empty() && owned_[owner].tensors >= share) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("this connection has created ", owned_[owner].tensors,
+        absl::StrCat("this client has created ", owned_[owner].tensors,
                      " tensors; the limit of one is ", share));
   }
   ++owned_[owner].tensors;
@@ -154,19 +166,24 @@ absl::Status TensorStore::Insert(std::shared_ptr<Tensor> tensor) {
 }
 
 absl::StatusOr<std::shared_ptr<Tensor>> TensorStore::Find(
-    const std::string& handle) {
+    const std::string& handle, const std::string& asker) {
   std::lock_guard lock(mutex_);
   const auto found = tensors_.find(handle);
-  if (found == tensors_.end()) return UnknownTensor(handle);
+  if (found == tensors_.end() || !found->second->MayBeUsedBy(asker)) {
+    return UnknownTensor(handle);
+  }
   found->second->Touch();
   return found->second;
 }
 
-absl::Status TensorStore::Delete(const std::string& handle) {
+absl::Status TensorStore::Delete(const std::string& handle,
+                                 const std::string& asker) {
   std::shared_ptr<Tensor> dropped;  // Freed after the lock.
   std::lock_guard lock(mutex_);
   const auto found = tensors_.find(handle);
-  if (found == tensors_.end()) return UnknownTensor(handle);
+  if (found == tensors_.end() || !found->second->MayBeUsedBy(asker)) {
+    return UnknownTensor(handle);
+  }
   dropped = std::move(found->second);
   Uncount(dropped->identity().owner);
   tensors_.erase(found);
@@ -194,10 +211,10 @@ void TensorStore::Expire() {
   });
 }
 
-void TensorStore::Disconnect(const std::string& owner) {
+void TensorStore::Disconnect(const std::string& connection) {
   DropIf([&](const std::shared_ptr<Tensor>& tensor) {
     return tensor->identity().lifetime == Lifetime::kConnection &&
-           tensor->identity().owner == owner;
+           tensor->identity().connection == connection;
   });
 }
 
@@ -230,10 +247,8 @@ int64_t TensorStore::max_bytes() const {
   return sum;
 }
 
-int64_t TensorStore::free_bytes(int device, const std::string& identity) const {
-  const Quota& quota = quotas_[device];
-  const int64_t free = quota.max_bytes - *quota.used_bytes;
-  if (identity.empty()) return free;
+int64_t TensorStore::own_free_bytes(int device,
+                                    const std::string& identity) const {
   std::lock_guard lock(mutex_);
   const auto owned = owned_.find(identity);
   const bool known = owned != owned_.end() &&
@@ -241,7 +256,26 @@ int64_t TensorStore::free_bytes(int device, const std::string& identity) const {
   const QuotaHold::Counter share =
       known ? owned->second.used_bytes[device] : nullptr;
   const int64_t used = share == nullptr ? 0 : share->load();
-  return std::min(free, quota.max_bytes_of_one - used);
+  const int64_t granted = GrantOf(identity).max_bytes;
+  return (granted > 0 ? granted : quotas_[device].max_bytes_of_one) - used;
+}
+
+int64_t TensorStore::free_bytes(int device, const std::string& identity) const {
+  const Quota& quota = quotas_[device];
+  const int64_t free = quota.max_bytes - *quota.used_bytes;
+  if (identity.empty()) return free;
+  return std::min(free, own_free_bytes(device, identity));
+}
+
+TensorStore::Use TensorStore::UseOf(const std::string& owner) const {
+  std::lock_guard lock(mutex_);
+  const auto owned = owned_.find(owner);
+  if (owned == owned_.end()) return Use();
+  Use use = {.tensors = owned->second.tensors};
+  for (const QuotaHold::Counter& bytes : owned->second.used_bytes) {
+    if (bytes != nullptr) use.bytes += *bytes;
+  }
+  return use;
 }
 
 int64_t TensorStore::count() const {

@@ -32,6 +32,12 @@ class TensorStore {
     int64_t max_tensors = 65536;
   };
 
+  // What one identity may have instead; 0: the limits of everybody.
+  struct Grant {
+    int64_t max_bytes = 0;  // Of each device.
+    int64_t max_tensors = 0;
+  };
+
   // `memory_bytes` of each device.
   TensorStore(Options options, const std::vector<int64_t>& memory_bytes);
 
@@ -46,13 +52,17 @@ class TensorStore {
   static std::string NewHandle();
 
   absl::Status Insert(std::shared_ptr<Tensor> tensor);
-  // NOT_FOUND. The tensor counts as used.
-  absl::StatusOr<std::shared_ptr<Tensor>> Find(const std::string& handle);
-  absl::Status Delete(const std::string& handle);
+  // NOT_FOUND, also for what `asker` may not use. The tensor counts as used.
+  absl::StatusOr<std::shared_ptr<Tensor>> Find(const std::string& handle,
+                                               const std::string& asker = "");
+  absl::Status Delete(const std::string& handle, const std::string& asker = "");
   // Drops tensors that have been idle for their time to live.
   void Expire();
-  // Drops those of `owner` that live no longer than its connection.
-  void Disconnect(const std::string& owner);
+  // Drops those that live no longer than `connection`.
+  void Disconnect(const std::string& connection);
+
+  // From now on these are granted, by identity, and no others.
+  void SetGrants(absl::flat_hash_map<std::string, Grant> grants);
 
   std::vector<std::shared_ptr<Tensor>> List() const;
   // Those that `owner` created.
@@ -62,7 +72,16 @@ class TensorStore {
   int64_t max_bytes() const;
   // What is left of the quota of a device for `identity`.
   int64_t free_bytes(int device, const std::string& identity = "") const;
+  // The same as if it had the device for itself.
+  int64_t own_free_bytes(int device, const std::string& identity) const;
   int64_t count() const;
+  // Of what `owner` created: tensors, and bytes of all devices together with
+  // those of uploads.
+  struct Use {
+    int64_t tensors = 0;
+    int64_t bytes = 0;
+  };
+  Use UseOf(const std::string& owner) const;
   // Whether somebody has just been refused for want of room: who holds some
   // without using it is to hurry.
   bool contended() const;
@@ -74,15 +93,20 @@ class TensorStore {
     int64_t max_bytes_of_one;
     QuotaHold::Counter used_bytes;
   };
+  struct Share {
+    QuotaHold::Counter used_bytes;  // Null: of nobody in particular.
+    int64_t max_bytes = 0;
+  };
   struct Owned {
     int64_t tensors = 0;
     std::vector<QuotaHold::Counter> used_bytes;  // By device.
   };
 
-  // What `identity` uses of `device`; null for nobody in particular.
-  QuotaHold::Counter ShareOf(int device, const std::string& identity);
-  absl::StatusOr<QuotaHold> Take(int device, int64_t bytes,
-                                 QuotaHold::Counter share);
+  // What `identity` uses of `device`, and may use.
+  Share ShareOf(int device, const std::string& identity);
+  Grant GrantOf(const std::string& identity) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<QuotaHold> Take(int device, int64_t bytes, const Share& share);
   // After a tensor of `owner` has been dropped.
   void Uncount(const std::string& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -98,6 +122,7 @@ class TensorStore {
       ABSL_GUARDED_BY(mutex_);
   // By identity; those that have come to own nothing are removed in time.
   absl::flat_hash_map<std::string, Owned> owned_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Grant> grants_ ABSL_GUARDED_BY(mutex_);
   size_t prune_at_ ABSL_GUARDED_BY(mutex_) = 64;
   std::atomic<Clock::time_point> refused_ =
       Clock::now() - std::chrono::hours(1);

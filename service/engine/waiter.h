@@ -31,6 +31,8 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
   // Predicted cycles of the device: what the request is charged with. Set
   // before the waiter takes a place.
   int64_t cost() const { return cost_; }
+  // What its identity is charged with: less, the more weight that has.
+  int64_t charge() const { return cost_ / context_.weight; }
   void set_cost(int64_t cost) { cost_ = cost; }
 
   // Why there is no use in going on: nobody waits for the answer any more, or

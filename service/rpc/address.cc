@@ -36,7 +36,7 @@ absl::Status CheckLocal(const std::string& address) {
       "listen address ", address,
       " can be reached from other machines and would carry plaintext; "
       "allowed: loopback or unix: addresses, or any with "
-      "--allow-plaintext-nonloopback"));
+      "--tls-certificate-file or --allow-plaintext-nonloopback"));
 }
 
 std::string WithPort(const std::string& address, int port) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -34,14 +35,15 @@ absl::Time DeadlineOf(const grpc::GenericServerContext& context) {
 
 }  // namespace
 
-Call::Call(EventLoop& loop, std::string id, const Runtime& runtime)
+Call::Call(EventLoop& loop, std::string id, Runtime& runtime)
     : loop_(loop),
       id_(std::move(id)),
       runtime_(runtime),
       cancelled_(std::make_shared<std::atomic<bool>>(false)),
       done_(*this),
       finished_(*this),
-      stream_(&context_) {
+      stream_(&context_),
+      counters_(&runtime.counters) {
   context_.AsyncNotifyWhenDone(static_cast<Event*>(&done_));
 }
 
@@ -49,6 +51,7 @@ Call::~Call() {
   if (connection_ == nullptr) return;
   ReturnRequest(request_bytes_);
   ReturnResponse(response_bytes_);
+  if (tenant_ != nullptr) --tenant_->calls;
   connection_->CloseCall();
   loop_.Remove(place_);
 }
@@ -58,6 +61,37 @@ int64_t Call::Open(std::shared_ptr<Connection> connection) {
   opened_ = loop_.now();
   place_ = loop_.Add(*this);
   return connection_->OpenCall();
+}
+
+absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
+  std::vector<absl::string_view> authorization;
+  const auto [first, last] =
+      context_.client_metadata().equal_range("authorization");
+  for (auto at = first; at != last; ++at) {
+    authorization.emplace_back(at->second.data(), at->second.size());
+  }
+  const absl::Time now = absl::Now();
+  identity::Credentials credentials = {.authorization = authorization,
+                                       .certificate_names = {},
+                                       .user = connection_->user()};
+  tls::PeerCertificate* const certificate = connection_->certificate();
+  if (certificate != nullptr && authorization.empty()) {
+    RETURN_IF_ERROR(certificate->Check(runtime.tls->context(), now));
+    credentials.certificate_names = certificate->names();
+    if (certificate->names().empty()) {
+      return absl::UnauthenticatedError("the client certificate has no name");
+    }
+  }
+  ASSIGN_OR_RETURN(principal_, gate.Identify(credentials, now));
+  tenant_ = runtime.TenantOf(principal_->name);
+  counters_ = &tenant_->counters;
+  const int64_t most = principal_->max_calls;
+  if (++tenant_->calls > most && most > 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the principal has ", most,
+                     " calls, its limit (max_calls). Try again later."));
+  }
+  return absl::OkStatus();
 }
 
 Async<absl::Status> Call::Take(Budget& budget, Budget::Account& account,
@@ -79,13 +113,12 @@ Async<absl::Status> Call::Take(Budget& budget, Budget::Account& account,
 }
 
 Async<absl::Status> Call::TakeRequest(int64_t bytes) {
-  return Take(connection_->requests(), connection_->request_account(), bytes,
+  return Take(connection_->requests(), request_account(), bytes,
               request_bytes_);
 }
 
 bool Call::TryTakeRequest(int64_t bytes) {
-  if (bytes > 0 &&
-      !connection_->requests().TryTake(connection_->request_account(), bytes)) {
+  if (bytes > 0 && !connection_->requests().TryTake(request_account(), bytes)) {
     return false;
   }
   request_bytes_ += bytes;
@@ -95,27 +128,26 @@ bool Call::TryTakeRequest(int64_t bytes) {
 void Call::ReturnRequest(int64_t bytes) {
   if (bytes == 0) return;
   request_bytes_ -= bytes;
-  connection_->requests().Return(connection_->request_account(), bytes);
+  connection_->requests().Return(request_account(), bytes);
 }
 
 void Call::HoldRequests(int64_t bytes) {
   if (bytes > request_bytes_) {
-    connection_->requests().Take(connection_->request_account(),
-                                 bytes - request_bytes_);
+    connection_->requests().Take(request_account(), bytes - request_bytes_);
     request_bytes_ = bytes;
   }
   ReturnRequest(request_bytes_ - bytes);
 }
 
 Async<absl::Status> Call::TakeResponse(int64_t bytes) {
-  return Take(connection_->responses(), connection_->response_account(), bytes,
+  return Take(connection_->responses(), response_account(), bytes,
               response_bytes_);
 }
 
 void Call::ReturnResponse(int64_t bytes) {
   if (bytes == 0) return;
   response_bytes_ -= bytes;
-  connection_->responses().Return(connection_->response_account(), bytes);
+  connection_->responses().Return(response_account(), bytes);
 }
 
 int64_t Call::AnnouncedBytes() const {
@@ -143,7 +175,7 @@ Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
   // A message that was not announced is there all the same.
   const int64_t held = HeldBytes(size);
   if (held > taken) {
-    connection_->requests().Take(connection_->request_account(), held - taken);
+    connection_->requests().Take(request_account(), held - taken);
     request_bytes_ += held - taken;
   }
   connection_->EndRead(limit, taken, size);
@@ -161,8 +193,7 @@ void Call::Respond(grpc::ByteBuffer message) {
   // An answer that nobody had to wait for is there already.
   const int64_t held = HeldBytes(static_cast<int64_t>(message.Length()));
   if (held > response_bytes_) {
-    connection_->responses().Take(connection_->response_account(),
-                                  held - response_bytes_);
+    connection_->responses().Take(response_account(), held - response_bytes_);
     response_bytes_ = held;
   }
   response_ = std::move(message);
@@ -170,7 +201,15 @@ void Call::Respond(grpc::ByteBuffer message) {
 
 engine::RequestContext Call::request_context() const {
   engine::RequestContext context;
-  if (connection_ != nullptr) context.identity = connection_->identity();
+  if (connection_ != nullptr) {
+    context.connection = connection_->identity();
+    context.identity = context.connection;
+  }
+  if (principal_ != nullptr) {
+    context.identity = principal_->name;
+    context.is_principal = true;
+    context.weight = principal_->weight;
+  }
   context.deadline = DeadlineOf(context_);
   context.cancelled = cancelled_;
   return context;

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "service/engine/request_context.h"
+#include "service/identity/gate.h"
 #include "service/rpc/async.h"
 #include "service/rpc/budget.h"
 #include "service/rpc/connection.h"
@@ -37,7 +38,7 @@ inline int64_t HeldBytes(int64_t size) {
 
 class Call final : public Sweepable {
  public:
-  Call(EventLoop& loop, std::string id, const Runtime& runtime);
+  Call(EventLoop& loop, std::string id, Runtime& runtime);
   Call(const Call&) = delete;
   ~Call();
 
@@ -51,6 +52,19 @@ class Call final : public Sweepable {
   // After Accept: the call counts for its connection. Returns how many calls
   // that has with it.
   int64_t Open(std::shared_ptr<Connection> connection);
+
+  // Who calls, as far as the connection and the metadata prove it, by `gate`.
+  // From then on what the call holds and does counts for the principal.
+  // UNAUTHENTICATED; RESOURCE_EXHAUSTED when it has too many calls.
+  absl::Status Identify(const identity::Gate& gate, Runtime& runtime);
+  // Null: nobody in particular.
+  const identity::Principal* principal() const { return principal_.get(); }
+  // Whether it may do what touches others.
+  bool may_administer() const {
+    return principal_ == nullptr ? runtime_.limits.admin_calls
+                                 : principal_->Has(identity::Access::kAdmin);
+  }
+  Counters& counters() { return *counters_; }
 
   // Waits until `bytes` of a message that has not been read may be held; so a
   // client that sends before there is room is held up and not refused. They
@@ -209,6 +223,14 @@ class Call final : public Sweepable {
     bool ok_ = false;
   };
 
+  Budget::Account& request_account() {
+    return tenant_ == nullptr ? connection_->request_account()
+                              : tenant_->requests;
+  }
+  Budget::Account& response_account() {
+    return tenant_ == nullptr ? connection_->response_account()
+                              : tenant_->responses;
+  }
   // Bytes moved on the connection in the direction that the call waits for.
   int64_t moved_bytes() const;
   void Enter(State state);
@@ -237,6 +259,9 @@ class Call final : public Sweepable {
   std::optional<grpc::ByteBuffer> response_;
 
   std::shared_ptr<Connection> connection_;
+  identity::PrincipalPointer principal_;  // May be null,
+  std::shared_ptr<Tenant> tenant_;        // as this then is.
+  Counters* counters_;
   EventLoop::Place place_;
   absl::Time opened_;
   absl::Status ended_;

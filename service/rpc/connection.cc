@@ -46,8 +46,10 @@ int64_t NowNs() {
 Connection::Connection(int64_t id, Socket socket, Budget& requests,
                        Budget& responses, CallCount& all_calls,
                        std::function<void()> overrun)
-    : identity_(absl::StrCat("connection-", id)),
+    : Traffic(std::move(socket.tls)),
+      identity_(absl::StrCat("connection-", id)),
       peer_(std::move(socket.peer)),
+      user_(socket.user),
       fd_(std::move(socket.fd)),
       requests_(requests),
       responses_(responses),

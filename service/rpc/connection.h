@@ -8,10 +8,14 @@
 #ifndef GEMMD_SERVICE_RPC_CONNECTION_H_
 #define GEMMD_SERVICE_RPC_CONNECTION_H_
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -21,6 +25,7 @@
 #include "service/rpc/call_count.h"
 #include "service/rpc/frame_counter.h"
 #include "service/rpc/traffic.h"
+#include "service/tls/peer_certificate.h"
 
 namespace gemmd::rpc {
 
@@ -33,6 +38,8 @@ class Connection final : public Traffic {
   struct Socket {
     jit::UniqueFd fd;  // Of the socket that gRPC uses under another number.
     std::string peer;  // "ipv4:127.0.0.1:4242", "unix:7".
+    std::optional<uid_t> user;          // At the other end of a Unix socket.
+    std::unique_ptr<tls::Session> tls;  // Null: plaintext.
   };
 
   // Both budgets and the count outlive the connection. `overrun` is called, on
@@ -45,6 +52,11 @@ class Connection final : public Traffic {
   // Tells it from all others of the daemon's life.
   const std::string& identity() const { return identity_; }
   const std::string& peer() const { return peer_; }
+  std::optional<uid_t> user() const { return user_; }
+  // Null when the client has shown none.
+  tls::PeerCertificate* certificate() const {
+    return tls() == nullptr ? nullptr : tls()->peer();
+  }
   int fd() const { return fd_.get(); }
   Budget& requests() { return requests_; }
   Budget& responses() { return responses_; }
@@ -91,7 +103,8 @@ class Connection final : public Traffic {
 
   const std::string identity_;
   const std::string peer_;
-  const jit::UniqueFd fd_;
+  const std::optional<uid_t> user_;
+  const jit::UniqueFd fd_;  // TLS, of the base, needs it no more at its end.
   Budget& requests_;
   Budget& responses_;
   CallCount& all_calls_;

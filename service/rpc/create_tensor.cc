@@ -79,8 +79,8 @@ Async<absl::StatusOr<v1::TensorInfo>> CreateTensor(
   absl::StatusOr<std::shared_ptr<engine::Tensor>> tensor = co_await create;
   if (!tensor.ok()) co_return tensor.status();
   // Nobody knows the handle then.
-  call.IfUndelivered([&runtime, handle = (*tensor)->identity().handle] {
-    runtime.engine.tensors().Delete(handle).IgnoreError();
+  call.IfUndelivered([&runtime, tensor = (*tensor)->identity()] {
+    runtime.engine.tensors().Delete(tensor.handle, tensor.owner).IgnoreError();
   });
   co_return ToWire(**tensor, runtime.engine);
 }

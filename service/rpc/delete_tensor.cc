@@ -3,8 +3,9 @@
 namespace gemmd::rpc {
 
 Async<absl::StatusOr<v1::DeleteTensorResponse>> DeleteTensor(
-    Runtime& runtime, Call&, const v1::DeleteTensorRequest& request) {
-  CO_RETURN_IF_ERROR(runtime.engine.tensors().Delete(request.handle()));
+    Runtime& runtime, Call& call, const v1::DeleteTensorRequest& request) {
+  CO_RETURN_IF_ERROR(runtime.engine.tensors().Delete(
+      request.handle(), call.request_context().identity));
   co_return v1::DeleteTensorResponse();
 }
 

@@ -4,9 +4,10 @@
 namespace gemmd::rpc {
 
 Async<absl::StatusOr<v1::TensorInfo>> DescribeTensor(
-    Runtime& runtime, Call&, const v1::DescribeTensorRequest& request) {
+    Runtime& runtime, Call& call, const v1::DescribeTensorRequest& request) {
   CO_ASSIGN_OR_RETURN(const auto tensor,
-                      runtime.engine.tensors().Find(request.handle()));
+                      runtime.engine.tensors().Find(
+                          request.handle(), call.request_context().identity));
   co_return ToWire(*tensor, runtime.engine);
 }
 

@@ -24,7 +24,7 @@ struct Download {
   int64_t chunk_bytes = 0;
 };
 
-absl::StatusOr<Download> ToDownload(Runtime& runtime,
+absl::StatusOr<Download> ToDownload(Runtime& runtime, const Call& call,
                                     const v1::DownloadTensorRequest& request) {
   Download download;
   if (request.chunk_bytes() < 0 || request.chunk_bytes() > kMaxChunkBytes) {
@@ -35,7 +35,8 @@ absl::StatusOr<Download> ToDownload(Runtime& runtime,
   download.chunk_bytes =
       request.chunk_bytes() == 0 ? kDefaultChunkBytes : request.chunk_bytes();
   ASSIGN_OR_RETURN(download.tensor,
-                   runtime.engine.tensors().Find(request.handle()));
+                   runtime.engine.tensors().Find(
+                       request.handle(), call.request_context().identity));
   ASSIGN_OR_RETURN(
       download.wire,
       ToWireLayout(request.layout(), download.tensor->layout(), "layout"));
@@ -90,7 +91,8 @@ Async<absl::Status> DownloadTensor(Runtime& runtime, Call& call) {
   v1::DownloadTensorRequest request;
   absl::Status status = co_await ReadRequest(call, request);
   if (!status.ok()) co_return status;
-  CO_ASSIGN_OR_RETURN(const Download download, ToDownload(runtime, request));
+  CO_ASSIGN_OR_RETURN(const Download download,
+                      ToDownload(runtime, call, request));
   const jit::MatrixLayout& layout = download.tensor->layout();
   const int64_t pitch_bytes = download.wire.pitch_bytes;
   const int64_t width_bytes = layout.width_bytes();
@@ -133,7 +135,7 @@ Async<absl::Status> DownloadTensor(Runtime& runtime, Call& call) {
       if (!status.ok()) co_return status;
     }
     call.ReturnResponse(bytes);
-    runtime.counters.sent_bytes += bytes;
+    call.counters().sent_bytes += bytes;
     first_byte += lines.bytes;
     if (lines.bytes == 0 || first_byte == width_bytes) {
       line += lines.count;

@@ -9,7 +9,7 @@ namespace gemmd::rpc {
 
 Async<absl::StatusOr<v1::EvictKernelResponse>> EvictKernel(
     Runtime& runtime, Call& call, const v1::EvictKernelRequest& request) {
-  if (!runtime.limits.admin_calls) {
+  if (!call.may_administer()) {
     co_return absl::PermissionDeniedError(
         "kernels serve all clients; a daemon lets clients evict them when it "
         "is started with --admin-calls");

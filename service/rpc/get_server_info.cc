@@ -29,7 +29,13 @@ Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
     out.set_description(description.product);
     out.set_multiprocessors(description.properties.multiprocessors);
     out.set_memory_bytes(description.memory_bytes);
-    out.set_free_bytes(device.FreeBytes());
+    // What is free tells what others hold.
+    if (call.may_administer() || call.principal() == nullptr) {
+      out.set_free_bytes(device.FreeBytes());
+    } else {
+      out.set_free_bytes(runtime.engine.tensors().own_free_bytes(
+          i, call.request_context().identity));
+    }
     out.set_driver(description.driver);
   }
   info.set_compiler(*compiler);

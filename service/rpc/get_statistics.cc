@@ -13,23 +13,16 @@ void ToWire(const jit::TierStatistics& tier, v1::TierStatistics& to) {
   to.set_load_us(tier.load_us);
 }
 
-}  // namespace
+void AddOwn(Runtime& runtime, Call& call, v1::Statistics& out) {
+  const std::string identity = call.request_context().identity;
+  const auto use = runtime.engine.tensors().UseOf(identity);
+  out.set_queued(runtime.engine.waiting_of(identity));
+  out.set_tensors(use.tensors);
+  out.set_tensor_bytes(use.bytes);
+}
 
-Async<absl::StatusOr<v1::Statistics>> GetStatistics(
-    Runtime& runtime, Call&, const v1::GetStatisticsRequest&) {
-  engine::Engine& engine = runtime.engine;
-  v1::Statistics out;
-  out.set_uptime_s(absl::ToInt64Seconds(absl::Now() - runtime.started));
-  out.set_requests(runtime.counters.requests);
-  out.set_failed(runtime.counters.failed);
-  out.set_queued(engine.waiting());
-  out.set_tensors(engine.tensors().count());
-  out.set_tensor_bytes(engine.tensors().bytes());
-  out.set_received_bytes(runtime.counters.received_bytes);
-  out.set_sent_bytes(runtime.counters.sent_bytes);
-
+void AddAll(const engine::Engine& engine, v1::CacheStatistics& to) {
   const jit::CacheStatistics cache = engine.cache().statistics();
-  v1::CacheStatistics& to = *out.mutable_cache();
   int64_t loaded_hits = 0;
   for (int i = 0; i < engine.device_count(); ++i) {
     loaded_hits += engine.kernels(i).hits();
@@ -45,12 +38,39 @@ Async<absl::StatusOr<v1::Statistics>> GetStatistics(
   for (const jit::TierStatistics& tier : cache.tiers) {
     ToWire(tier, *to.add_tiers());
   }
+}
+
+void AddAll(const engine::Engine& engine, v1::TuningStatistics& to) {
   const engine::Tuner::Progress tuning = engine.tuner().progress();
-  v1::TuningStatistics& tuned = *out.mutable_tuning();
-  tuned.set_records(tuning.records);
-  tuned.set_tuned(tuning.tuned);
-  tuned.set_failed(tuning.failed);
-  tuned.set_background_us(absl::ToInt64Microseconds(tuning.device_time));
+  to.set_records(tuning.records);
+  to.set_tuned(tuning.tuned);
+  to.set_failed(tuning.failed);
+  to.set_background_us(absl::ToInt64Microseconds(tuning.device_time));
+}
+
+}  // namespace
+
+Async<absl::StatusOr<v1::Statistics>> GetStatistics(
+    Runtime& runtime, Call& call, const v1::GetStatisticsRequest&) {
+  engine::Engine& engine = runtime.engine;
+  // Who has to say who he is sees what is his.
+  const bool own = call.principal() != nullptr && !call.may_administer();
+  const Counters& counters = own ? call.counters() : runtime.counters;
+  v1::Statistics out;
+  out.set_uptime_s(absl::ToInt64Seconds(absl::Now() - runtime.started));
+  out.set_requests(counters.requests);
+  out.set_failed(counters.failed);
+  out.set_received_bytes(counters.received_bytes);
+  out.set_sent_bytes(counters.sent_bytes);
+  if (own) {
+    AddOwn(runtime, call, out);
+    co_return out;
+  }
+  out.set_queued(engine.waiting());
+  out.set_tensors(engine.tensors().count());
+  out.set_tensor_bytes(engine.tensors().bytes());
+  AddAll(engine, *out.mutable_cache());
+  AddAll(engine, *out.mutable_tuning());
   co_return out;
 }
 

@@ -33,7 +33,7 @@ absl::Status OfGroup(size_t i, const absl::Status& error) {
 }
 
 absl::StatusOr<std::vector<MatmulRequest>> ToGroups(
-    absl::Span<const Piece> pieces, Runtime& runtime, int64_t& result_bytes) {
+    absl::Span<const Piece> pieces, const Asker& asker, int64_t& result_bytes) {
   ASSIGN_OR_RETURN(const std::vector<Pieces> groups, ReadGroups(pieces));
   std::vector<MatmulRequest> requests;
   requests.reserve(groups.size());
@@ -48,15 +48,15 @@ absl::StatusOr<std::vector<MatmulRequest>> ToGroups(
                        kMaxGroupHeaderBytes, " bytes in all"));
     }
     absl::StatusOr<MatmulRequest> request =
-        ToMatmulRequest(*std::move(fields), runtime);
+        ToMatmulRequest(*std::move(fields), asker);
     if (!request.ok()) return OfGroup(i, request.status());
     result_bytes += request->result_bytes + kMoreOfAnAnswer;
-    if (result_bytes > runtime.limits.max_message_bytes) {
-      return OfGroup(
-          i, absl::ResourceExhaustedError(absl::StrCat(
-                 "results until here have ", result_bytes,
-                 " bytes; a response is limited to ",
-                 runtime.limits.max_message_bytes, ". Let d be a tensor.")));
+    if (result_bytes > asker.runtime.limits.max_message_bytes) {
+      return OfGroup(i, absl::ResourceExhaustedError(absl::StrCat(
+                            "results until here have ", result_bytes,
+                            " bytes; a response is limited to ",
+                            asker.runtime.limits.max_message_bytes,
+                            ". Let d be a tensor.")));
     }
     requests.push_back(*std::move(request));
   }

@@ -22,7 +22,7 @@ absl::Status OfGroup(size_t i, const absl::Status& error);
 // Points into the pieces, as ReadMatmulFields does. Sums up the bytes of
 // results in `result_bytes`; RESOURCE_EXHAUSTED when no message holds them.
 absl::StatusOr<std::vector<MatmulRequest>> ToGroups(
-    absl::Span<const Piece> pieces, Runtime& runtime, int64_t& result_bytes);
+    absl::Span<const Piece> pieces, const Asker& asker, int64_t& result_bytes);
 
 }  // namespace gemmd::rpc
 

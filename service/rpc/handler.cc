@@ -10,59 +10,76 @@
 namespace gemmd::rpc {
 namespace {
 
-using Handlers = absl::flat_hash_map<absl::string_view, Handler>;
+using identity::Access;
+using Methods = absl::flat_hash_map<absl::string_view, Method>;
 
-const Handlers& AllHandlers() {
-  static const auto& handlers = *new Handlers({
-      {"/gemmd.v1.MatmulService/Matmul", Matmul},
-      {"/gemmd.v1.MatmulService/MatmulGrouped", MatmulGrouped},
-      {"/gemmd.v1.MatmulService/MatmulStream", MatmulStream},
+const Methods& AllMethods() {
+  static const auto& methods = *new Methods({
+      {"/gemmd.v1.MatmulService/Matmul", {Matmul, Access::kCompute}},
+      {"/gemmd.v1.MatmulService/MatmulGrouped",
+       {MatmulGrouped, Access::kCompute}},
+      {"/gemmd.v1.MatmulService/MatmulStream",
+       {MatmulStream, Access::kCompute}},
       {"/gemmd.v1.TensorService/CreateTensor",
-       Unary<v1::CreateTensorRequest, v1::TensorInfo, CreateTensor>},
-      {"/gemmd.v1.TensorService/UploadTensor", UploadTensor},
-      {"/gemmd.v1.TensorService/DownloadTensor", DownloadTensor},
+       {Unary<v1::CreateTensorRequest, v1::TensorInfo, CreateTensor>,
+        Access::kTensors}},
+      {"/gemmd.v1.TensorService/UploadTensor",
+       {UploadTensor, Access::kTensors}},
+      {"/gemmd.v1.TensorService/DownloadTensor",
+       {DownloadTensor, Access::kTensors}},
       {"/gemmd.v1.TensorService/DescribeTensor",
-       Unary<v1::DescribeTensorRequest, v1::TensorInfo, DescribeTensor>},
+       {Unary<v1::DescribeTensorRequest, v1::TensorInfo, DescribeTensor>,
+        Access::kTensors}},
       {"/gemmd.v1.TensorService/ListTensors",
-       Unary<v1::ListTensorsRequest, v1::ListTensorsResponse, ListTensors>},
+       {Unary<v1::ListTensorsRequest, v1::ListTensorsResponse, ListTensors>,
+        Access::kTensors}},
       {"/gemmd.v1.TensorService/DeleteTensor",
-       Unary<v1::DeleteTensorRequest, v1::DeleteTensorResponse, DeleteTensor>},
+       {Unary<v1::DeleteTensorRequest, v1::DeleteTensorResponse, DeleteTensor>,
+        Access::kTensors}},
       {"/gemmd.v1.KernelService/PrepareKernels",
-       Unary<v1::PrepareKernelsRequest, v1::PrepareKernelsResponse,
-             PrepareKernels>},
+       {Unary<v1::PrepareKernelsRequest, v1::PrepareKernelsResponse,
+              PrepareKernels>,
+        Access::kKernels}},
       {"/gemmd.v1.KernelService/ListKernels",
-       Unary<v1::ListKernelsRequest, v1::ListKernelsResponse, ListKernels>},
+       {Unary<v1::ListKernelsRequest, v1::ListKernelsResponse, ListKernels>,
+        Access::kKernels}},
       {"/gemmd.v1.KernelService/DescribeKernel",
-       Unary<v1::DescribeKernelRequest, v1::KernelDescription, DescribeKernel>},
+       {Unary<v1::DescribeKernelRequest, v1::KernelDescription, DescribeKernel>,
+        Access::kKernels}},
       {"/gemmd.v1.KernelService/EvictKernel",
-       Unary<v1::EvictKernelRequest, v1::EvictKernelResponse, EvictKernel>},
-      {"/gemmd.v1.KernelService/TuneKernels", TuneKernels},
+       {Unary<v1::EvictKernelRequest, v1::EvictKernelResponse, EvictKernel>,
+        Access::kAdmin}},
+      {"/gemmd.v1.KernelService/TuneKernels", {TuneKernels, Access::kAdmin}},
       {"/gemmd.v1.ServerService/GetServerInfo",
-       Unary<v1::GetServerInfoRequest, v1::ServerInfo, GetServerInfo>},
+       {Unary<v1::GetServerInfoRequest, v1::ServerInfo, GetServerInfo>,
+        Access::kAnyPrincipal}},
       {"/gemmd.v1.ServerService/GetStatistics",
-       Unary<v1::GetStatisticsRequest, v1::Statistics, GetStatistics>},
+       {Unary<v1::GetStatisticsRequest, v1::Statistics, GetStatistics>,
+        Access::kAnyPrincipal}},
       {"/grpc.health.v1.Health/Check",
-       Unary<grpc::health::v1::HealthCheckRequest,
-             grpc::health::v1::HealthCheckResponse, CheckHealth>},
-      {"/grpc.health.v1.Health/Watch", WatchHealth},
-      {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Reflect},
+       {Unary<grpc::health::v1::HealthCheckRequest,
+              grpc::health::v1::HealthCheckResponse, CheckHealth>,
+        Access::kOpen}},
+      {"/grpc.health.v1.Health/Watch", {WatchHealth, Access::kOpen}},
+      {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+       {Reflect, Access::kAnyPrincipal}},
       {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-       Reflect},
+       {Reflect, Access::kAnyPrincipal}},
   });
-  return handlers;
+  return methods;
 }
 
 }  // namespace
 
-Handler FindHandler(absl::string_view method) {
-  const auto found = AllHandlers().find(method);
-  return found == AllHandlers().end() ? nullptr : found->second;
+const Method* FindMethod(absl::string_view name) {
+  const auto found = AllMethods().find(name);
+  return found == AllMethods().end() ? nullptr : &found->second;
 }
 
 std::vector<std::string> ServiceNames() {
   std::set<std::string> names;
-  for (const auto& [method, handler] : AllHandlers()) {
-    names.emplace(method.substr(1, method.rfind('/') - 1));
+  for (const auto& [name, method] : AllMethods()) {
+    names.emplace(name.substr(1, name.rfind('/') - 1));
   }
   return std::vector<std::string>(names.begin(), names.end());
 }

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "service/identity/principal.h"
 #include "service/rpc/async.h"
 #include "service/rpc/call.h"
 #include "service/rpc/message.h"
@@ -20,8 +21,13 @@ namespace gemmd::rpc {
 
 using Handler = Async<absl::Status> (*)(Runtime& runtime, Call& call);
 
-// The handler of "/gemmd.v1.MatmulService/Matmul"; null when there is none.
-Handler FindHandler(absl::string_view method);
+struct Method {
+  Handler handler;
+  identity::Access access;
+};
+
+// "/gemmd.v1.MatmulService/Matmul" and all others; null when there is none.
+const Method* FindMethod(absl::string_view name);
 
 // "gemmd.v1.MatmulService" and all others, sorted.
 std::vector<std::string> ServiceNames();

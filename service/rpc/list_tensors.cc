@@ -9,7 +9,7 @@ Async<absl::StatusOr<v1::ListTensorsResponse>> ListTensors(
   engine::TensorStore& tensors = runtime.engine.tensors();
   // A handle is all that it takes to use a tensor.
   for (const auto& tensor :
-       runtime.limits.admin_calls
+       call.may_administer()
            ? tensors.List()
            : tensors.ListOf(call.request_context().identity)) {
     *response.add_tensors() = ToWire(*tensor, runtime.engine);

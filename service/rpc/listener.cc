@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -29,6 +30,8 @@ namespace {
 // How long nothing is accepted after it failed.
 constexpr int kPauseMs = 100;
 constexpr int kLagPauseMs = 10;
+// Under way at a time.
+constexpr int kMaxHandshakes = 256;
 // gRPC is waited for so long to let an ended connection go.
 constexpr absl::Duration kLongestLag = absl::Seconds(5);
 
@@ -43,7 +46,24 @@ ino_t SocketOf(int fd) {
   return fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
 
+// At the other end of a Unix socket, as it was when that was connected.
+std::optional<ucred> UserOf(int fd) {
+  sockaddr_storage own = {};
+  socklen_t size = sizeof own;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
+      own.ss_family != AF_UNIX) {
+    return std::nullopt;
+  }
+  ucred user = {};
+  size = sizeof user;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size) != 0) {
+    return std::nullopt;
+  }
+  return user;
+}
+
 std::string PeerOf(int fd) {
+  if (const auto user = UserOf(fd)) return absl::StrCat("unix:pid=", user->pid);
   sockaddr_storage peer = {};
   socklen_t size = sizeof peer;
   char text[INET6_ADDRSTRLEN] = "";
@@ -60,10 +80,7 @@ std::string PeerOf(int fd) {
     inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
     return absl::StrCat("ipv6:[", text, "]:", ntohs(v6.sin6_port));
   }
-  ucred user = {};
-  size = sizeof user;
-  getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size);
-  return absl::StrCat("unix:pid=", user.pid);
+  return "unknown";
 }
 
 int DescriptorLimit() {
@@ -109,12 +126,29 @@ Listener::Listener(std::vector<ListeningSocket> sockets, Options options,
   for (const ListeningSocket& socket : sockets_) {
     addresses_.push_back(socket.address());
   }
+  if (options_.tls == nullptr) return;
+  handshaker_ = std::make_unique<tls::Handshaker>(tls::Handshaker::Options{
+      .max_pending = std::min(kMaxHandshakes, DescriptorLimit() / 8),
+      .done =
+          [this](jit::UniqueFd fd, std::unique_ptr<tls::Session> tls) {
+            {
+              std::lock_guard lock(mutex_);
+              shaken_.push_back({std::move(fd), std::move(tls)});
+            }
+            Wake();
+          },
+      .failed =
+          [](int fd, const std::string& why) {
+            log::Write(log::Level::kInfo, "handshake_failed",
+                       {{"peer", PeerOf(fd)}, {"reason", why}});
+          }});
 }
 
 Listener::~Listener() {
   stopping_ = true;
   Wake();
   if (thread_.joinable()) thread_.join();
+  handshaker_.reset();
   std::vector<int> left;
   {
     std::lock_guard lock(mutex_);
@@ -172,6 +206,7 @@ void Listener::Serve() {
         uint64_t wakes;
         while (read(wake_.get(), &wakes, sizeof wakes) > 0) {
         }
+        AddShaken();
       }
     }
     if (overrun_.exchange(false)) options_.overrun();
@@ -194,7 +229,12 @@ void Listener::Accept(int listening_fd) {
   }
   jit::UniqueFd fd(
       accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (fd.ok()) return Add(std::move(fd));
+  if (fd.ok()) {
+    if (handshaker_ == nullptr || UserOf(fd.get()).has_value()) {
+      return Add(std::move(fd), nullptr);
+    }
+    return handshaker_->Add(std::move(fd), options_.tls());
+  }
   switch (errno) {
     case EMFILE:
     case ENFILE:
@@ -212,7 +252,17 @@ void Listener::Accept(int listening_fd) {
   }
 }
 
-void Listener::Add(jit::UniqueFd fd) {
+void Listener::AddShaken() {
+  std::vector<Shaken> shaken;
+  {
+    std::lock_guard lock(mutex_);
+    shaken.swap(shaken_);
+  }
+  if (!accepting_) return;
+  for (Shaken& one : shaken) Add(std::move(one.fd), std::move(one.tls));
+}
+
+void Listener::Add(jit::UniqueFd fd, std::unique_ptr<tls::Session> tls) {
   // Two descriptors a connection, and some for everything else.
   const int descriptors = DescriptorLimit();
   const int64_t most = std::min<int64_t>(options_.max_connections,
@@ -239,10 +289,13 @@ void Listener::Add(jit::UniqueFd fd) {
   }
   next_fd_ = grpc_fd;
   const int own_fd = fd.get();
+  Connection::Socket socket;
+  socket.peer = PeerOf(own_fd);
+  if (const auto user = UserOf(own_fd)) socket.user = user->uid;
+  socket.fd = std::move(fd);
+  socket.tls = std::move(tls);
   auto connection = std::make_shared<Connection>(
-      next_id_++,
-      Connection::Socket{.fd = std::move(fd), .peer = PeerOf(own_fd)},
-      requests_, responses_, calls_, [this] {
+      next_id_++, std::move(socket), requests_, responses_, calls_, [this] {
         overrun_ = true;
         Wake();
       });

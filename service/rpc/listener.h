@@ -23,6 +23,8 @@
 #include "service/rpc/budget.h"
 #include "service/rpc/connection.h"
 #include "service/rpc/listening_socket.h"
+#include "service/tls/context.h"
+#include "service/tls/handshaker.h"
 
 namespace gemmd::rpc {
 
@@ -34,6 +36,8 @@ class Listener {
     std::function<void(int fd)> serve;
     // A connection has ended; null: nobody asks.
     std::function<void(const std::string& identity)> ended;
+    // What TCP connections shake hands by; null: plaintext.
+    std::function<std::shared_ptr<const tls::Context>()> tls;
     // Calls of a connection must be ended; on the listener's thread.
     std::function<void()> overrun;
   };
@@ -63,7 +67,9 @@ class Listener {
 
   void Serve();
   void Accept(int listening_fd);
-  void Add(jit::UniqueFd fd);
+  // `tls` is null for plaintext.
+  void Add(jit::UniqueFd fd, std::unique_ptr<tls::Session> tls);
+  void AddShaken();
   void Remove(int grpc_fd);
   // Ends the connection that has been without calls for longest.
   bool MakeRoom();
@@ -94,11 +100,19 @@ class Listener {
   };
   std::vector<Ended> ended_;  // Of the thread.
 
+  struct Shaken {
+    jit::UniqueFd fd;
+    std::unique_ptr<tls::Session> tls;
+  };
+
   std::mutex mutex_;
+  // Those that have shaken hands since the thread last looked.
+  std::vector<Shaken> shaken_ ABSL_GUARDED_BY(mutex_);
   // By the number under which gRPC has the socket.
   absl::flat_hash_map<int, std::shared_ptr<Connection>> connections_
       ABSL_GUARDED_BY(mutex_);
 
+  std::unique_ptr<tls::Handshaker> handshaker_;  // Null: plaintext.
   std::thread thread_;
 };
 

@@ -18,9 +18,11 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
 
   CO_ASSIGN_OR_RETURN(MatmulFields fields,
                       ReadMatmulFields((*message)->pieces()));
-  CO_ASSIGN_OR_RETURN(MatmulRequest request,
-                      ToMatmulRequest(std::move(fields), runtime));
-  runtime.counters.received_bytes += request.operand_bytes;
+  CO_ASSIGN_OR_RETURN(
+      MatmulRequest request,
+      ToMatmulRequest(std::move(fields),
+                      Asker(runtime, call.request_context().identity)));
+  call.counters().received_bytes += request.operand_bytes;
   // Room for the answer comes before the work.
   absl::Status room =
       co_await call.TakeResponse(HeldBytes(request.result_bytes));
@@ -34,7 +36,7 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
   absl::StatusOr<engine::ProductResult> result = co_await multiply;
   if (!result.ok()) co_return result.status();
 
-  call.Respond(ToMatmulResponse(*std::move(result), runtime.counters).Finish());
+  call.Respond(ToMatmulResponse(*std::move(result), call.counters()).Finish());
   co_return absl::OkStatus();
 }
 
@@ -42,8 +44,8 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
 
 Async<absl::Status> Matmul(Runtime& runtime, Call& call) {
   absl::Status status = co_await Multiply(runtime, call);
-  ++runtime.counters.requests;
-  if (!status.ok()) ++runtime.counters.failed;
+  ++call.counters().requests;
+  if (!status.ok()) ++call.counters().failed;
   co_return status;
 }
 

@@ -27,10 +27,12 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
     co_return absl::InvalidArgumentError("the request message is missing");
   }
   int64_t result_bytes = 0;
-  CO_ASSIGN_OR_RETURN(std::vector<MatmulRequest> groups,
-                      ToGroups((*message)->pieces(), runtime, result_bytes));
+  CO_ASSIGN_OR_RETURN(
+      std::vector<MatmulRequest> groups,
+      ToGroups((*message)->pieces(),
+               Asker(runtime, call.request_context().identity), result_bytes));
   for (const MatmulRequest& group : groups) {
-    runtime.counters.received_bytes += group.operand_bytes;
+    call.counters().received_bytes += group.operand_bytes;
   }
   // Room for the answer comes before the work.
   absl::Status room = co_await call.TakeResponse(HeldBytes(result_bytes));
@@ -45,7 +47,7 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
   if (!results.ok()) co_return results.status();
   WireWriter writer;
   for (engine::ProductResult& result : *results) {
-    AddGroup(ToMatmulResponse(std::move(result), runtime.counters), writer);
+    AddGroup(ToMatmulResponse(std::move(result), call.counters()), writer);
   }
   call.Respond(std::move(writer).Finish());
   co_return absl::OkStatus();
@@ -55,8 +57,8 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
 
 Async<absl::Status> MatmulGrouped(Runtime& runtime, Call& call) {
   absl::Status status = co_await Multiply(runtime, call);
-  ++runtime.counters.requests;
-  if (!status.ok()) ++runtime.counters.failed;
+  ++call.counters().requests;
+  if (!status.ok()) ++call.counters().failed;
   co_return status;
 }
 

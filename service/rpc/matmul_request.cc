@@ -18,9 +18,9 @@ constexpr int64_t kMaxHeaderBytes = 64 << 10;
 
 // The tensor that `field` names, when it fits the problem.
 absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(
-    Runtime& runtime, const std::string& handle,
+    const Asker& asker, const std::string& handle,
     const jit::MatrixLayout& wanted, absl::string_view field) {
-  auto tensor = runtime.engine.tensors().Find(handle);
+  auto tensor = asker.runtime.engine.tensors().Find(handle, asker.identity);
   if (!tensor.ok()) {
     return absl::Status(
         tensor.status().code(),
@@ -43,7 +43,7 @@ jit::MatrixLayout Transposed(jit::MatrixLayout layout) {
   return layout;
 }
 
-absl::StatusOr<engine::Input> ToInput(Runtime& runtime,
+absl::StatusOr<engine::Input> ToInput(const Asker& asker,
                                       const v1::Source& source, Pieces pieces,
                                       const jit::MatrixLayout& layout,
                                       absl::string_view field) {
@@ -57,7 +57,7 @@ absl::StatusOr<engine::Input> ToInput(Runtime& runtime,
     const jit::MatrixLayout stored =
         source.transposed() ? Transposed(layout) : layout;
     ASSIGN_OR_RETURN(input.tensor,
-                     FindTensor(runtime, source.tensor(), stored, field));
+                     FindTensor(asker, source.tensor(), stored, field));
     return input;
   }
   if (source.transposed()) {
@@ -83,7 +83,7 @@ struct Output {
   int64_t bytes = 0;  // Of what is returned.
 };
 
-absl::StatusOr<Output> ToOutput(Runtime& runtime,
+absl::StatusOr<Output> ToOutput(const Asker& asker,
                                 const v1::Destination& destination,
                                 const engine::Product& product,
                                 absl::string_view field) {
@@ -99,7 +99,7 @@ absl::StatusOr<Output> ToOutput(Runtime& runtime,
     return output;
   }
   ASSIGN_OR_RETURN(output.tensor,
-                   FindTensor(runtime, destination.tensor(), layout, field));
+                   FindTensor(asker, destination.tensor(), layout, field));
   for (const engine::Input* input :
        {&product.a, &product.b, &product.bias, &product.a_scale,
         &product.b_scale, &product.d_scale}) {
@@ -113,19 +113,19 @@ absl::StatusOr<Output> ToOutput(Runtime& runtime,
 }
 
 // Where D and the auxiliary result go.
-absl::Status SetOutputs(Runtime& runtime, const v1::MatmulHeader& header,
+absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
                         MatmulRequest& request) {
   engine::Product& product = request.product;
-  ASSIGN_OR_RETURN(Output d, ToOutput(runtime, header.d(), product, "d"));
+  ASSIGN_OR_RETURN(Output d, ToOutput(asker, header.d(), product, "d"));
   Output auxiliary;
   if (product.problem.epilogue.writes_auxiliary) {
-    ASSIGN_OR_RETURN(
-        auxiliary, ToOutput(runtime, header.auxiliary(), product, "auxiliary"));
+    ASSIGN_OR_RETURN(auxiliary,
+                     ToOutput(asker, header.auxiliary(), product, "auxiliary"));
     if (auxiliary.tensor != nullptr) {
       return absl::UnimplementedError("auxiliary is a tensor; served: inline");
     }
   }
-  const int64_t limit = runtime.limits.max_message_bytes;
+  const int64_t limit = asker.runtime.limits.max_message_bytes;
   // The execution record takes a few hundred bytes beside them.
   if (d.bytes > limit - kMaxHeaderBytes ||
       auxiliary.bytes > limit - kMaxHeaderBytes - d.bytes) {
@@ -165,27 +165,28 @@ Pieces* FieldOf(int number, MatmulFields& fields) {
 }
 
 // Whether one matrix is given for all products of a batch.
-bool IsBroadcast(Runtime& runtime, const v1::Source& source, int64_t batch) {
+bool IsBroadcast(const Asker& asker, const v1::Source& source, int64_t batch) {
   if (batch == 1) return false;
   if (!source.has_tensor()) {
     return source.inline_().has_batch_stride() &&
            source.inline_().batch_stride() == 0;
   }
   // A handle that is unknown is refused where its field is named.
-  const auto tensor = runtime.engine.tensors().Find(source.tensor());
+  const auto tensor =
+      asker.runtime.engine.tensors().Find(source.tensor(), asker.identity);
   return tensor.ok() && (*tensor)->layout().count == 1;
 }
 
 // The values of the epilogue, as far as they are read.
-absl::Status SetEpilogue(Runtime& runtime, const v1::MatmulHeader& header,
+absl::Status SetEpilogue(const Asker& asker, const v1::MatmulHeader& header,
                          MatmulFields& fields, engine::Product& product) {
   const jit::Problem& problem = product.problem;
   const auto set = [&](const v1::Source& source, Pieces& pieces,
                        const jit::MatrixLayout& layout, absl::string_view field,
                        engine::Input& to) -> absl::Status {
     if (layout.empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(
-        to, ToInput(runtime, source, std::move(pieces), layout, field));
+    ASSIGN_OR_RETURN(to,
+                     ToInput(asker, source, std::move(pieces), layout, field));
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(
@@ -258,7 +259,7 @@ absl::StatusOr<MatmulFields> ReadMatmulFields(absl::Span<const Piece> pieces) {
 }
 
 absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
-                                              Runtime& runtime) {
+                                              const Asker& asker) {
   MatmulRequest request;
   engine::Product& product = request.product;
   const v1::MatmulHeader& header = fields.header;
@@ -267,26 +268,26 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
   }
   ASSIGN_OR_RETURN(product.problem, ToProblem(header.problem()));
   jit::Problem& problem = product.problem;
-  problem.a_broadcast = IsBroadcast(runtime, header.a(), problem.batch);
-  problem.b_broadcast = IsBroadcast(runtime, header.b(), problem.batch);
+  problem.a_broadcast = IsBroadcast(asker, header.a(), problem.batch);
+  problem.b_broadcast = IsBroadcast(asker, header.b(), problem.batch);
   request.operand_bytes = SizeOf(fields.a) + SizeOf(fields.b) +
                           SizeOf(fields.c) + SizeOf(fields.bias) +
                           SizeOf(fields.a_scale) + SizeOf(fields.b_scale) +
                           SizeOf(fields.d_scale);
   if (problem.reads_ab()) {
-    ASSIGN_OR_RETURN(product.a, ToInput(runtime, header.a(),
-                                        std::move(fields.a), problem.a(), "a"));
-    ASSIGN_OR_RETURN(product.b, ToInput(runtime, header.b(),
-                                        std::move(fields.b), problem.b(), "b"));
+    ASSIGN_OR_RETURN(product.a, ToInput(asker, header.a(), std::move(fields.a),
+                                        problem.a(), "a"));
+    ASSIGN_OR_RETURN(product.b, ToInput(asker, header.b(), std::move(fields.b),
+                                        problem.b(), "b"));
   }
   if (problem.reads_c()) {
-    ASSIGN_OR_RETURN(product.c, ToInput(runtime, header.c(),
-                                        std::move(fields.c), problem.c(), "c"));
+    ASSIGN_OR_RETURN(product.c, ToInput(asker, header.c(), std::move(fields.c),
+                                        problem.c(), "c"));
   }
-  RETURN_IF_ERROR(SetEpilogue(runtime, header, fields, product));
-  RETURN_IF_ERROR(SetOutputs(runtime, header, request));
+  RETURN_IF_ERROR(SetEpilogue(asker, header, fields, product));
+  RETURN_IF_ERROR(SetOutputs(asker, header, request));
   ASSIGN_OR_RETURN(request.device,
-                   ChooseDevice(runtime, header.device(), product));
+                   ChooseDevice(asker.runtime, header.device(), product));
   return request;
 }
 

@@ -36,10 +36,16 @@ struct MatmulRequest {
   int64_t result_bytes = 0;  // Of D, when it is returned.
 };
 
+// Whose request it is: he uses what is his.
+struct Asker {
+  Runtime& runtime;
+  std::string identity;
+};
+
 // Looks up tensors and the device. Nothing is allocated before every length
 // has been found right.
 absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
-                                              Runtime& runtime);
+                                              const Asker& asker);
 
 }  // namespace gemmd::rpc
 

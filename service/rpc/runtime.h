@@ -5,16 +5,22 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/engine/engine.h"
+#include "service/identity/gate.h"
 #include "service/rpc/budget.h"
 #include "service/rpc/call_count.h"
 #include "service/rpc/health_state.h"
 #include "service/rpc/limits.h"
+#include "service/tls/keeper.h"
 
 namespace gemmd::rpc {
 
@@ -29,11 +35,46 @@ struct ServerFacts {
   std::vector<std::string> missing;  // Abilities, one sentence each.
 };
 
+// One that counts in another one too, where it has that.
+class Counter {
+ public:
+  explicit Counter(Counter* all = nullptr) : all_(all) {}
+
+  void operator+=(int64_t count) {
+    value_.fetch_add(count, std::memory_order_relaxed);
+    if (all_ != nullptr) *all_ += count;
+  }
+  void operator++() { *this += 1; }
+  operator int64_t() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  Counter* const all_;
+  std::atomic<int64_t> value_ = 0;
+};
+
 struct Counters {
-  std::atomic<int64_t> requests = 0;  // Finished matmul requests.
-  std::atomic<int64_t> failed = 0;
-  std::atomic<int64_t> received_bytes = 0;
-  std::atomic<int64_t> sent_bytes = 0;
+  Counters() = default;
+  // Of one of those whose counts are in `all`.
+  explicit Counters(Counters& all)
+      : requests(&all.requests),
+        failed(&all.failed),
+        received_bytes(&all.received_bytes),
+        sent_bytes(&all.sent_bytes) {}
+
+  Counter requests;  // Finished matmul requests.
+  Counter failed;
+  Counter received_bytes;
+  Counter sent_bytes;
+};
+
+// What one principal holds and has done, by all of its connections.
+struct Tenant {
+  explicit Tenant(Counters& all) : counters(all) {}
+
+  Budget::Account requests;
+  Budget::Account responses;
+  std::atomic<int64_t> calls = 0;
+  Counters counters;
 };
 
 // Calls that clients may have begun, admitted or not, are so many times those
@@ -54,6 +95,14 @@ struct Runtime {
                .connection = kLawless * limits.max_calls_per_connection,
                .connection_least = kLeastCallsPerConnection}) {}
 
+  // For good: principals are as many as the policy ever named.
+  std::shared_ptr<Tenant> TenantOf(const std::string& principal) {
+    std::lock_guard lock(tenants_mutex);
+    auto& tenant = tenants[principal];
+    if (tenant == nullptr) tenant = std::make_shared<Tenant>(counters);
+    return tenant;
+  }
+
   // Whether calls are many enough for silent ones to be in the way.
   bool crowded() const { return calls.begun() > limits.max_calls / 2; }
 
@@ -67,6 +116,12 @@ struct Runtime {
   std::atomic<int64_t> places = 0;  // Of calls that were admitted.
   Counters counters;
   Health health;
+  std::unique_ptr<tls::Keeper> tls;  // Null: plaintext.
+  // Null: nobody has to say who he is.
+  std::unique_ptr<identity::Gate> gate;
+  std::mutex tenants_mutex;
+  absl::flat_hash_map<std::string, std::shared_ptr<Tenant>> tenants
+      ABSL_GUARDED_BY(tenants_mutex);
 };
 
 }  // namespace gemmd::rpc

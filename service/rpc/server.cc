@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "jit/base/status.h"
+#include "service/engine/periodic.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"
 #include "service/rpc/handler.h"
@@ -24,6 +25,8 @@ namespace {
 
 // gRPC holds message sizes in an int.
 constexpr int64_t kMaxReceiveBytes = std::numeric_limits<int>::max();
+// How late it may be noticed that a file has changed.
+constexpr absl::Duration kReloadInterval = absl::Seconds(1);
 // For the last answers to reach their clients.
 constexpr absl::Duration kDeliveryTime = absl::Milliseconds(200);
 // For clients to close connections that are told to end.
@@ -34,13 +37,15 @@ void LogFailure(const Call& call, const absl::Status& status,
   // A client that leaves is no trouble of ours.
   const auto level =
       absl::IsCancelled(status) ? log::Level::kInfo : log::Level::kWarning;
-  log::Write(level, "request_failed",
-             {{"id", call.id()},
-              {"method", call.method()},
-              {"peer", call.peer()},
-              {"code", absl::StatusCodeToString(status.code())},
-              {"us", absl::ToInt64Microseconds(duration)},
-              {"message", status.message()}});
+  log::Write(
+      level, "request_failed",
+      {{"id", call.id()},
+       {"method", call.method()},
+       {"peer", call.peer()},
+       {"principal", call.principal() == nullptr ? "" : call.principal()->name},
+       {"code", absl::StatusCodeToString(status.code())},
+       {"us", absl::ToInt64Microseconds(duration)},
+       {"message", status.message()}});
 }
 
 // gRPC wants milliseconds in an int, and its largest for never.
@@ -103,6 +108,15 @@ class Server::Impl {
 
  private:
   absl::Status Bind();
+  // Plaintext stays on this machine, unless it is forced.
+  absl::Status CheckPlaintext() const;
+  // Takes in the files of TLS and of who may call, now and whenever they
+  // change.
+  absl::Status OpenFiles();
+  void ApplyPolicy();
+  void Reload();
+  // Whether who calls may call the method.
+  absl::Status Admit(Call& call, identity::Access access);
   void StartProbing();
   // Accepts one call, sees to the next one, and answers.
   Task Serve(Door& door);
@@ -127,10 +141,12 @@ class Server::Impl {
   bool probes_ended_ = true;
   std::vector<bool> works_;  // By device; of the monitor's thread.
   std::unique_ptr<HealthMonitor> monitor_;
+  std::unique_ptr<engine::Periodic> reload_;
 };
 
 absl::Status Server::Impl::Start() {
   CHECK(options_.limits.max_message_bytes <= kMaxReceiveBytes);
+  RETURN_IF_ERROR(OpenFiles());
   RETURN_IF_ERROR(Bind());
   StartProbing();
   for (auto& door : doors_) {
@@ -148,10 +164,10 @@ absl::Status Server::Impl::Start() {
 }
 
 absl::Status Server::Impl::Bind() {
-  if (!options_.allow_plaintext_nonloopback) {
-    for (const std::string& address : options_.listen) {
-      RETURN_IF_ERROR(CheckLocal(address));
-    }
+  RETURN_IF_ERROR(CheckPlaintext());
+  std::function<std::shared_ptr<const tls::Context>()> tls;
+  if (runtime_.tls != nullptr) {
+    tls = [this] { return runtime_.tls->context(); };
   }
   ASSIGN_OR_RETURN(
       listener_,
@@ -165,6 +181,7 @@ absl::Status Server::Impl::Bind() {
                             [this](const std::string& identity) {
                               runtime_.engine.tensors().Disconnect(identity);
                             },
+                        .tls = std::move(tls),
                         .overrun =
                             [this] {
                               for (auto& door : doors_) door->loop.SweepSoon();
@@ -182,6 +199,73 @@ absl::Status Server::Impl::Bind() {
   server_ = builder.BuildAndStart();
   CHECK(server_ != nullptr);
   return absl::OkStatus();
+}
+
+absl::Status Server::Impl::CheckPlaintext() const {
+  if (runtime_.tls != nullptr) return absl::OkStatus();
+  for (const std::string& address : options_.listen) {
+    const absl::Status local = CheckLocal(address);
+    if (local.ok()) continue;
+    if (!options_.allow_plaintext_nonloopback) return local;
+    log::Write(log::Level::kWarning, "plaintext",
+               {{"address", address},
+                {"message",
+                 "whoever is on the way can read and change everything, "
+                 "tokens included; --tls-certificate-file ends that"}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Server::Impl::OpenFiles() {
+  if (!options_.tls.certificate.empty()) {
+    ASSIGN_OR_RETURN(runtime_.tls, tls::Keeper::Open(options_.tls));
+  }
+  if (!options_.identity.policy.empty()) {
+    ASSIGN_OR_RETURN(runtime_.gate, identity::Gate::Open(options_.identity));
+    ApplyPolicy();
+  }
+  if (runtime_.tls == nullptr && runtime_.gate == nullptr) {
+    return absl::OkStatus();
+  }
+  reload_ =
+      std::make_unique<engine::Periodic>(kReloadInterval, [this] { Reload(); });
+  return absl::OkStatus();
+}
+
+void Server::Impl::ApplyPolicy() {
+  const auto policy = runtime_.gate->policy();
+  absl::flat_hash_map<std::string, engine::TensorStore::Grant> grants;
+  for (const auto& [name, principal] : policy->principals()) {
+    grants[name] = {.max_bytes = principal->max_tensor_bytes,
+                    .max_tensors = principal->max_tensors};
+  }
+  runtime_.engine.tensors().SetGrants(std::move(grants));
+  log::Write(log::Level::kInfo, "policy",
+             {{"principals", policy->principals().size()}});
+}
+
+void Server::Impl::Reload() {
+  const auto reload = [](auto& files, absl::string_view what) {
+    if (files == nullptr) return false;
+    const absl::StatusOr<bool> changed = files->Reload();
+    if (!changed.ok()) {
+      log::Write(log::Level::kError, "reload_refused",
+                 {{"what", what}, {"message", changed.status().message()}});
+      return false;
+    }
+    if (*changed) log::Write(log::Level::kInfo, "reloaded", {{"what", what}});
+    return *changed;
+  };
+  reload(runtime_.tls, "tls");
+  if (reload(runtime_.gate, "policy")) ApplyPolicy();
+}
+
+absl::Status Server::Impl::Admit(Call& call, identity::Access access) {
+  if (runtime_.gate == nullptr || access == identity::Access::kOpen) {
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(call.Identify(*runtime_.gate, runtime_));
+  return call.principal()->Check(access);
 }
 
 void Server::Impl::StartProbing() {
@@ -256,12 +340,16 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
   if (runtime_.health.shutting_down()) {
     co_return absl::UnavailableError("the daemon is shutting down");
   }
-  const Handler handler = FindHandler(call.method());
-  if (handler == nullptr) {
+  const Method* const method = FindMethod(call.method());
+  // Strangers are not told what there is.
+  CO_RETURN_IF_ERROR(Admit(call, method == nullptr
+                                     ? identity::Access::kAnyPrincipal
+                                     : method->access));
+  if (method == nullptr) {
     co_return absl::UnimplementedError(
         "unknown method; reflection lists those that there are");
   }
-  absl::Status status = co_await handler(runtime_, call);
+  absl::Status status = co_await method->handler(runtime_, call);
   co_return status;
 }
 
@@ -290,6 +378,7 @@ absl::Status Server::Impl::TakePlace(int64_t calls) {
 
 bool Server::Impl::Drain() {
   if (server_ == nullptr) return probes_ended_;
+  reload_.reset();
   probes_ended_ = monitor_->Stop();
   runtime_.health.SetServing(false);
   absl::SleepFor(options_.drain_grace);

@@ -11,7 +11,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/engine/engine.h"
+#include "service/identity/gate.h"
 #include "service/rpc/runtime.h"
+#include "service/tls/keeper.h"
 
 namespace gemmd::rpc {
 
@@ -22,6 +24,11 @@ class Server {
     std::vector<std::string> listen;
     // Plaintext on an address that other machines can reach.
     bool allow_plaintext_nonloopback = false;
+    // Of TCP addresses. Without a certificate they are plaintext; Unix sockets
+    // always are.
+    tls::Files tls;
+    // Who may call; without a policy, whoever can connect.
+    identity::Files identity;
     int loops = 2;  // Threads that poll the network.
     // While a drain waits for balancers to notice before it refuses calls.
     absl::Duration drain_grace = absl::Seconds(0);

@@ -44,6 +44,7 @@ class SlotUse {
 
 using ReceiveFunction = ssize_t (*)(int, msghdr*, int);
 using SendFunction = ssize_t (*)(int, const msghdr*, int);
+using ShutdownFunction = int (*)(int, int);
 
 // Whether the peer may go on; else nobody shall see what came.
 bool TakeIn(Traffic& traffic, const msghdr& message, int64_t bytes) {
@@ -58,6 +59,13 @@ bool TakeIn(Traffic& traffic, const msghdr& message, int64_t bytes) {
   if (traffic.deaf()) return false;
   traffic.Received(bytes);
   return true;
+}
+
+// What stands between gRPC and the socket; null: nothing. What the kernel says
+// of errors passes by it.
+tls::Session* SessionOf(const Traffic* traffic, int flags) {
+  if (traffic == nullptr || (flags & MSG_ERRQUEUE) != 0) return nullptr;
+  return traffic->tls();
 }
 
 template <typename Function>
@@ -96,7 +104,9 @@ extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
     errno = ECONNRESET;
     return -1;
   }
-  const ssize_t bytes = next(fd, message, flags);
+  const ssize_t bytes = SessionOf(traffic, flags) == nullptr
+                            ? next(fd, message, flags)
+                            : traffic->tls()->Receive(*message);
   if (traffic != nullptr && bytes > 0) {
     const int error = errno;
     const bool heard = TakeIn(*traffic, *message, bytes);
@@ -109,10 +119,21 @@ extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
 extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   using namespace gemmd::rpc;
   static const auto next = Next<SendFunction>("sendmsg");
-  const ssize_t bytes = next(fd, message, flags);
-  if (bytes > 0) {
-    const SlotUse use(fd);
-    if (use.traffic() != nullptr) use.traffic()->Sent(bytes);
-  }
+  const SlotUse use(fd);
+  Traffic* const traffic = use.traffic();
+  const ssize_t bytes = SessionOf(traffic, 0) == nullptr
+                            ? next(fd, message, flags)
+                            : traffic->tls()->Send(*message);
+  if (traffic != nullptr && bytes > 0) traffic->Sent(bytes);
   return bytes;
+}
+
+extern "C" int shutdown(int fd, int how) noexcept {
+  using namespace gemmd::rpc;
+  static const auto next = Next<ShutdownFunction>("shutdown");
+  const SlotUse use(fd);
+  if (gemmd::tls::Session* const session = SessionOf(use.traffic(), 0)) {
+    session->Close();
+  }
+  return next(fd, how);
 }

@@ -18,9 +18,9 @@ struct Tuning {
   int candidates = engine::TuningOrder::kDefaultCandidates;
 };
 
-absl::StatusOr<Tuning> ToTuning(Runtime& runtime,
+absl::StatusOr<Tuning> ToTuning(Runtime& runtime, const Call& call,
                                 const v1::TuneKernelsRequest& request) {
-  if (!runtime.limits.admin_calls) {
+  if (!call.may_administer()) {
     return absl::PermissionDeniedError(
         "kernels serve all clients; a daemon lets clients tune them when it is "
         "started with --admin-calls");
@@ -63,7 +63,7 @@ Async<absl::Status> TuneKernels(Runtime& runtime, Call& call) {
   v1::TuneKernelsRequest request;
   const absl::Status read = co_await ReadRequest(call, request);
   if (!read.ok()) co_return read;
-  CO_ASSIGN_OR_RETURN(const Tuning tuning, ToTuning(runtime, request));
+  CO_ASSIGN_OR_RETURN(const Tuning tuning, ToTuning(runtime, call, request));
   for (size_t i = 0; i < tuning.problems.size(); ++i) {
     for (const int device : tuning.devices) {
       auto tune = CallEngine<engine::TuningOutcome>(

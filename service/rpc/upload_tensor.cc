@@ -59,7 +59,8 @@ absl::StatusOr<Upload> ReadHeader(Runtime& runtime, Call& call,
   Upload upload;
   upload.handle = request.header().handle();
   ASSIGN_OR_RETURN(const auto tensor,
-                   runtime.engine.tensors().Find(upload.handle));
+                   runtime.engine.tensors().Find(
+                       upload.handle, call.request_context().identity));
   upload.layout = tensor->layout();
   ASSIGN_OR_RETURN(upload.wire, ToWireLayout(request.header().layout(),
                                              upload.layout, "header.layout"));
@@ -168,7 +169,7 @@ Async<absl::Status> Receive(Runtime& runtime, Call& call,
       }
       queue.Drop(part.bytes);
       at += part.bytes;
-      runtime.counters.received_bytes += part.bytes;
+      call.counters().received_bytes += part.bytes;
     }
     queue.Detach();
     call.HoldRequests(queue.held_bytes());
@@ -195,7 +196,8 @@ Async<absl::Status> UploadTensor(Runtime& runtime, Call& call) {
   absl::StatusOr<std::monostate> finished = co_await finish;
   if (!finished.ok()) co_return finished.status();
   CO_ASSIGN_OR_RETURN(const auto tensor,
-                      runtime.engine.tensors().Find(upload.handle));
+                      runtime.engine.tensors().Find(
+                          upload.handle, call.request_context().identity));
   call.Respond(Serialize(ToWire(*tensor, runtime.engine)));
   co_return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "tests/integration/test_server.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -92,6 +93,9 @@ TestServer::TestServer(Options options) {
   server.probe_timeout = options.probe_timeout;
   server.on_devices_lost = options.on_devices_lost;
   server.limits = options.limits;
+  server.identity = options.identity;
+  server.tls = options.tls;
+  signal(SIGPIPE, SIG_IGN);  // As the daemon does.
   server.facts.version = "test";
   server_ = rpc::Server::Start(std::move(server), *engine_).value();
   tcp_ = Connect(server_->addresses()[0]);

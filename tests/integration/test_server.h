@@ -34,6 +34,8 @@ class TestServer {
     PlanTime time;  // What kernels take; null: they are not timed.
     absl::Duration probe_timeout = absl::Seconds(10);
     std::function<void()> on_devices_lost;
+    identity::Files identity;
+    tls::Files tls;  // Of the address; the Unix socket is plaintext.
   };
 
   TestServer() : TestServer(Options()) {}

@@ -86,8 +86,8 @@ TEST_F(TensorStoreTest, QuotaIsGivenBackWhenTheLastUserIsDone) {
   const auto refused = store_.Reserve(0, 64);
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(refused.status().message(),
-            "a tensor of 64 bytes does not fit: 192 bytes of tensors are "
-            "resident; the limit is 200");
+            "a tensor of 64 bytes does not fit beside those of all clients; "
+            "the limit is 200");
   ASSERT_TRUE(store_.Insert(first).ok());
   ASSERT_TRUE(store_.Delete(first->identity().handle).ok());
   EXPECT_EQ(store_.bytes(), 192);  // A product may still use it.
@@ -164,8 +164,8 @@ TEST_F(TensorStoreTest, OneIdentityHoldsItsShareAtMost) {
   const auto more = store_.Reserve(0, 51, "me");
   EXPECT_EQ(more.status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(more.status().message(),
-            "a tensor of 51 bytes does not fit: this connection has 100 bytes "
-            "of tensors; the limit of one is 150");
+            "a tensor of 51 bytes does not fit: this client has 100 bytes of "
+            "tensors; the limit of one is 150");
   EXPECT_TRUE(store_.Reserve(1, 150, "me").ok());
   EXPECT_TRUE(store_.Reserve(0, 100, "you").ok());
   mine = absl::CancelledError();
@@ -173,8 +173,8 @@ TEST_F(TensorStoreTest, OneIdentityHoldsItsShareAtMost) {
   // What another holds is no share of mine that I could be refused for.
   const auto all = store_.Reserve(0, 200);
   EXPECT_EQ(store_.Reserve(0, 150, "me").status().message(),
-            "a tensor of 150 bytes does not fit: 200 bytes of tensors are "
-            "resident; the limit is 200");
+            "a tensor of 150 bytes does not fit beside those of all clients; "
+            "the limit is 200");
 }
 
 TEST_F(TensorStoreTest, OneIdentityCreatesItsPartOfTheNumber) {
@@ -191,7 +191,7 @@ TEST_F(TensorStoreTest, OneIdentityCreatesItsPartOfTheNumber) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(insert("me").ok());
   const absl::Status refused = insert("me");
   EXPECT_EQ(refused.message(),
-            "this connection has created 3 tensors; the limit of one is 3");
+            "this client has created 3 tensors; the limit of one is 3");
   EXPECT_TRUE(insert("you").ok());
   ASSERT_TRUE(store.Delete(store.ListOf("me")[0]->identity().handle).ok());
   EXPECT_TRUE(insert("me").ok());
@@ -213,6 +213,37 @@ TEST_F(TensorStoreTest, ManyIdentitiesLeaveNothingBehind) {
   EXPECT_EQ(store_.bytes(), 0);
 }
 
+TEST_F(TensorStoreTest, WhatIsExclusiveIsUnknownToOthers) {
+  const auto mine = Make({.owner = "me", .exclusive = true});
+  ASSERT_TRUE(store_.Insert(mine).ok());
+  const std::string handle = mine->identity().handle;
+  const std::string unknown =
+      "no tensor " + handle + ": never created, deleted, or expired";
+  EXPECT_EQ(store_.Find(handle, "you").status().message(), unknown);
+  EXPECT_EQ(store_.Find(handle).status().message(), unknown);
+  EXPECT_EQ(store_.Delete(handle, "you").message(), unknown);
+  EXPECT_EQ(store_.Find(handle, "me").value(), mine);
+  EXPECT_TRUE(store_.Delete(handle, "me").ok());
+}
+
+TEST_F(TensorStoreTest, OneIdentityIsGrantedMoreOrLess) {
+  store_.SetGrants({{"me", {.max_bytes = 20, .max_tensors = 1}}});
+  EXPECT_EQ(store_.free_bytes(0, "me"), 20);
+  EXPECT_FALSE(store_.Reserve(0, 21, "me").ok());
+  const auto mine = store_.Reserve(0, 20, "me");
+  EXPECT_TRUE(mine.ok());
+  EXPECT_EQ(store_.own_free_bytes(0, "me"), 0);
+  EXPECT_EQ(store_.UseOf("me").bytes, 20);
+  EXPECT_FALSE(store_.contended()) << "nobody else is in the way";
+  EXPECT_TRUE(store_.Reserve(0, 150, "you").ok()) << "as everybody";
+  ASSERT_TRUE(store_.Insert(Make({.owner = "me"})).ok());
+  EXPECT_EQ(store_.Insert(Make({.owner = "me"})).message(),
+            "this client has created 1 tensors; the limit of one is 1");
+  EXPECT_EQ(store_.UseOf("me").tensors, 1);
+  store_.SetGrants({});
+  EXPECT_EQ(store_.own_free_bytes(0, "me"), 130);
+}
+
 TEST_F(TensorStoreTest, ListsToACreatorWhatIsHis) {
   const auto mine = Make({.owner = "me"});
   const auto yours = Make({.owner = "you"});
@@ -224,13 +255,14 @@ TEST_F(TensorStoreTest, ListsToACreatorWhatIsHis) {
 }
 
 TEST_F(TensorStoreTest, WhatIsBoundToAConnectionEndsWithIt) {
-  const auto bound = Make({.owner = "me", .lifetime = Lifetime::kConnection});
+  const auto bound = Make(
+      {.owner = "me", .lifetime = Lifetime::kConnection, .connection = "here"});
   const auto kept = Make({.owner = "me"});
   ASSERT_TRUE(store_.Insert(bound).ok());
   ASSERT_TRUE(store_.Insert(kept).ok());
-  store_.Disconnect("you");
-  EXPECT_EQ(store_.count(), 2);
   store_.Disconnect("me");
+  EXPECT_EQ(store_.count(), 2);
+  store_.Disconnect("here");
   EXPECT_EQ(store_.List(), std::vector{kept});
 }
 
