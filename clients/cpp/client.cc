@@ -17,34 +17,49 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
   // ten seconds for a thread that polls on behalf of a large write.
   static const bool kept = (grpc_init(), true);
   (void)kept;
+  const bool tls = options.credentials != nullptr || options.security.tls();
+  if (options.credentials == nullptr) {
+    RETURN_IF_ERROR(CheckSecurity(options.security, target));
+    ASSIGN_OR_RETURN(options.credentials, CredentialsOf(options.security));
+  }
+  ASSIGN_OR_RETURN(auto authorization,
+                   Authorization::Open(options.security.token_file));
   grpc::ChannelArguments arguments;
+  if (!tls) {
+    // What is meant for this machine passes by no proxy.
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY,
+                     options.security.token_file.empty() ? 1 : 0);
+  }
   // The daemon's own limit decides, not gRPC's default of 4 MiB.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
-  std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
-      target,
-      options.credentials ? options.credentials
-                          : grpc::InsecureChannelCredentials(),
-      arguments);
+  std::shared_ptr<grpc::Channel> channel =
+      grpc::CreateCustomChannel(target, options.credentials, arguments);
   const absl::Time deadline = absl::Now() + options.connect_timeout;
   if (!channel->WaitForConnected(absl::ToChronoTime(deadline))) {
     return absl::UnavailableError(
         absl::StrCat("no daemon answers at ", target, " within ",
                      absl::FormatDuration(options.connect_timeout)));
   }
-  return std::unique_ptr<Client>(
-      new Client(std::move(channel), std::move(options)));
+  return std::unique_ptr<Client>(new Client(
+      std::move(channel), std::move(options), std::move(authorization)));
 }
 
-Client::Client(std::shared_ptr<grpc::Channel> channel, Options options)
+Client::Client(std::shared_ptr<grpc::Channel> channel, Options options,
+               std::unique_ptr<Authorization> authorization)
     : channel_(std::move(channel)),
       options_(std::move(options)),
+      authorization_(std::move(authorization)),
       tensors_(v1::TensorService::NewStub(channel_)),
       kernels_(v1::KernelService::NewStub(channel_)),
       server_(v1::ServerService::NewStub(channel_)) {}
 
 void Client::Prepare(grpc::ClientContext& context,
                      absl::Duration timeout) const {
+  const std::string authorization = authorization_->Get();
+  if (!authorization.empty()) {
+    context.AddMetadata("authorization", authorization);
+  }
   if (timeout == absl::ZeroDuration()) timeout = options_.timeout;
   if (timeout == absl::InfiniteDuration()) return;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));

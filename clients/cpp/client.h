@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "clients/cpp/security.h"
 #include "gemmd/v1/kernels.grpc.pb.h"
 #include "gemmd/v1/matmul.grpc.pb.h"
 #include "gemmd/v1/server.grpc.pb.h"
@@ -36,8 +37,10 @@
 namespace gemmd::client {
 
 struct Options {
-  // Insecure when null.
+  // In place of those of `security`, unless it is null.
   std::shared_ptr<grpc::ChannelCredentials> credentials;
+  // Security::Default() is what the environment says; this is plaintext.
+  Security security;
   // How long Connect waits for the daemon.
   absl::Duration connect_timeout = absl::Seconds(10);
   // Default time limit of every call, its compile included.
@@ -117,7 +120,7 @@ struct Result {
 class Client {
  public:
   // `target` is "host:port" or "unix:/path". UNAVAILABLE when no daemon
-  // answers within options.connect_timeout.
+  // answers within options.connect_timeout. INVALID_ARGUMENT as CheckSecurity.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const std::string& target, Options options = {});
 
@@ -161,13 +164,16 @@ class Client {
   absl::Status CheckHealth();
 
  private:
-  Client(std::shared_ptr<grpc::Channel> channel, Options options);
+  Client(std::shared_ptr<grpc::Channel> channel, Options options,
+         std::unique_ptr<Authorization> authorization);
 
-  // Sets the deadline of a call; zero means Options::timeout.
+  // Says who calls, and sets the deadline of a call; zero means
+  // Options::timeout.
   void Prepare(grpc::ClientContext& context, absl::Duration timeout) const;
 
   const std::shared_ptr<grpc::Channel> channel_;
   const Options options_;
+  const std::unique_ptr<Authorization> authorization_;
   const std::unique_ptr<v1::TensorService::Stub> tensors_;
   const std::unique_ptr<v1::KernelService::Stub> kernels_;
   const std::unique_ptr<v1::ServerService::Stub> server_;

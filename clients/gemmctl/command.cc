@@ -16,6 +16,7 @@ namespace {
 
 struct Connection {
   std::string server;
+  client::Security security;  // What flags say.
   absl::Duration timeout = absl::ZeroDuration();
   absl::Duration wait = absl::Seconds(10);
 };
@@ -24,6 +25,12 @@ absl::StatusOr<int> Connect(const Connection& connection,
                             const std::function<int(client::Client&)>& body) {
   RETURN_IF_ERROR(cli::CheckServer(connection.server));
   client::Options options;
+  ASSIGN_OR_RETURN(options.security, client::Security::Default());
+  for (const client::SecurityOption& option : client::SecurityOptions()) {
+    const std::string& given = connection.security.*option.file;
+    if (!given.empty()) options.security.*option.file = given;
+  }
+  RETURN_IF_ERROR(client::CheckSecurity(options.security, connection.server));
   options.connect_timeout = connection.wait;
   if (connection.timeout > absl::ZeroDuration()) {
     options.timeout = connection.timeout;
@@ -42,6 +49,12 @@ void RunWithClient(cli::Command& command,
   constexpr absl::Duration kDay = absl::Hours(24);
   command.Heading("Connection");
   command.Server(connection->server);
+  for (const client::SecurityOption& option : client::SecurityOptions()) {
+    command.Text(
+        absl::StrCat("--", option.name, " FILE"),
+        connection->security.*option.file,
+        absl::StrCat(option.help, " Default: $", option.environment, "."));
+  }
   command.Duration("--timeout TIME", connection->timeout, absl::Seconds(1),
                    {absl::ZeroDuration(), kDay},
                    "Time limit of every call; 0: none.");

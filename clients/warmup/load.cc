@@ -12,9 +12,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "clients/cli/address.h"
 #include "clients/cpp/client.h"
 #include "clients/warmup/command.h"
+#include "clients/warmup/connect.h"
 #include "clients/warmup/daemon_devices.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
@@ -84,14 +84,11 @@ absl::StatusOr<std::vector<v1::Execution>> Prepare(client::Client& client,
 }
 
 absl::StatusOr<int> Run(const Flags& flags) {
-  const std::string server = flags.Get("server", cli::DefaultServer());
-  RETURN_IF_ERROR(cli::CheckServer(server));
+  ASSIGN_OR_RETURN(const Connection to, ConnectionOf(flags));
   RETURN_IF_ERROR(CheckProblemsGiven(flags));
-  ASSIGN_OR_RETURN(const absl::Duration wait,
-                   flags.GetDuration("wait", absl::Seconds(10)));
   ASSIGN_OR_RETURN(const int64_t jobs, flags.GetInt("jobs", 8, 1, 256));
   ASSIGN_OR_RETURN(const std::unique_ptr<client::Client> client,
-                   client::Client::Connect(server, {.connect_timeout = wait}));
+                   client::Client::Connect(to.server, to.options));
   ASSIGN_OR_RETURN(const std::vector<jit::DeviceProperties> devices,
                    DevicesOf(*client));
   ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
@@ -121,14 +118,12 @@ Command LoadCommand() {
           .summary = "Compile and load kernels on a running daemon.",
           .details = absl::StrCat(kProblemFiles,
                                   "Returns when all kernels are loaded.\n"),
-          .flags = {{"server", "ADDRESS", cli::ServerHelp()},
-                    {"device", "NAME", "such as cuda:0; default: all devices"},
-                    {"wait", "TIME",
-                     "Wait so long for the daemon to answer. Default: 10s."},
-                    PresetFlag(),
-                    {"jobs", "N",
-                     "Problems at a time, up to 256; the daemon has "
-                     "--compile-threads of its own. Default: 8."}},
+          .flags = WithConnection(
+              {{"device", "NAME", "such as cuda:0; default: all devices"},
+               PresetFlag(),
+               {"jobs", "N",
+                "Problems at a time, up to 256; the daemon has "
+                "--compile-threads of its own. Default: 8."}}),
           .run = Run};
 }
 

@@ -15,9 +15,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "clients/cli/address.h"
 #include "clients/cpp/client.h"
 #include "clients/warmup/command.h"
+#include "clients/warmup/connect.h"
 #include "clients/warmup/daemon_devices.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
@@ -135,16 +135,13 @@ absl::Status Tune(client::Client& client, const jit::Problem& problem,
 }
 
 absl::StatusOr<int> Run(const Flags& flags) {
-  const std::string server = flags.Get("server", cli::DefaultServer());
-  RETURN_IF_ERROR(cli::CheckServer(server));
+  ASSIGN_OR_RETURN(const Connection to, ConnectionOf(flags));
   RETURN_IF_ERROR(CheckProblemsGiven(flags));
-  ASSIGN_OR_RETURN(const absl::Duration wait,
-                   flags.GetDuration("wait", absl::Seconds(10)));
   ASSIGN_OR_RETURN(const int64_t jobs, flags.GetInt("jobs", 4, 1, 64));
   ASSIGN_OR_RETURN(const int64_t candidates,
                    flags.GetInt("candidates", 16, 1, 64));
   ASSIGN_OR_RETURN(const std::unique_ptr<client::Client> client,
-                   client::Client::Connect(server, {.connect_timeout = wait}));
+                   client::Client::Connect(to.server, to.options));
   ASSIGN_OR_RETURN(const std::vector<jit::DeviceProperties> devices,
                    DevicesOf(*client));
   ASSIGN_OR_RETURN(std::vector<jit::Problem> problems,
@@ -182,13 +179,11 @@ Command TuneCommand() {
       .summary = "Let a running daemon time kernels and keep the fastest.",
       .details = absl::StrCat(
           kProblemFiles,
-          "The daemon needs --admin-calls and a GPU. What it finds out is kept "
+          "The daemon needs --admin-calls, or the caller the role admin, and a "
+          "GPU. What it finds out is kept "
           "in its cache\ndirectory, which `export` carries to others.\n"),
-      .flags =
-          {{"server", "ADDRESS", cli::ServerHelp()},
-           {"device", "NAME", "such as cuda:0; default: all devices"},
-           {"wait", "TIME",
-            "Wait so long for the daemon to answer. Default: 10s."},
+      .flags = WithConnection(
+          {{"device", "NAME", "such as cuda:0; default: all devices"},
            PresetFlag(),
            {"candidates", "N",
             "Kernels that are timed for each problem, 1 to 64. Default: 16."},
@@ -200,7 +195,7 @@ Command TuneCommand() {
             "those of another are timed. Default: 4."},
            {"json", "",
             "Print a line of JSON for each problem and device; all else goes "
-            "to standard error."}},
+            "to standard error."}}),
       .run = Run};
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import grpc.aio
 
-from . import arrays, errors, product, rpcs
+from . import arrays, errors, product, rpcs, security
 from .client import (CHANNEL_OPTIONS, READY_POLL_S, check_timeout,
                      default_target)
 from .grouped import Groups
@@ -81,16 +81,26 @@ class AsyncClient:
 
     def __init__(self, target: Optional[str] = None, *,
                  credentials: Any = None,
+                 ca_file: Optional[str] = None,
+                 certificate_file: Optional[str] = None,
+                 key_file: Optional[str] = None,
+                 token_file: Optional[str] = None,
                  timeout: Optional[float] = None) -> None:
         self.target = target or default_target()
         self._timeout = check_timeout(timeout)
         self._closed = False
-        if credentials is None:
+        how = security.connection(
+            self.target, credentials, ca_file=ca_file,
+            certificate_file=certificate_file, key_file=key_file,
+            token_file=token_file)
+        self._authorization = how.authorization
+        options = CHANNEL_OPTIONS + how.options
+        if how.credentials is None:
             self._channel = grpc.aio.insecure_channel(
-                self.target, options=CHANNEL_OPTIONS)
+                self.target, options=options)
         else:
             self._channel = grpc.aio.secure_channel(
-                self.target, credentials, options=CHANNEL_OPTIONS)
+                self.target, how.credentials, options=options)
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -188,8 +198,8 @@ class AsyncClient:
                **more: Any) -> Any:
         stub = getattr(self._channel, rpc.kind)(rpc.method, None, rpc.parse)
         seconds = self._timeout if timeout is None else check_timeout(timeout)
-        return stub(rpc.request, timeout=seconds, metadata=rpc.metadata(),
-                    **more)
+        metadata = rpc.metadata() + self._authorization.metadata()
+        return stub(rpc.request, timeout=seconds, metadata=metadata, **more)
 
     async def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
                    **more: Any) -> R:

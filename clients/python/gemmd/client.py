@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import grpc
 
-from . import arrays, errors, product, rpcs
+from . import arrays, errors, product, rpcs, security
 from .grouped import Groups
 from .product import Product
 from .tensor import Tensor
@@ -39,24 +39,37 @@ class Client:
     """A connection to the daemon at `target`, such as "localhost:50051" or
     "unix:/run/gemmd.sock"; the default is $GEMMD_SERVER, else the former.
 
-    Connects on first use. `credentials` (grpc.ChannelCredentials) makes it a
-    TLS connection. `timeout` in seconds is the default of every method; None
+    Connects on first use. `ca_file`, authorities in PEM or "system", makes it
+    a TLS connection; `certificate_file` and `key_file` say who calls, or
+    `token_file` does. Their defaults are $GEMMD_CA_FILE and so on, then what
+    the file of $GEMMD_CONFIG says. `credentials` (grpc.ChannelCredentials)
+    takes the place of the first three. `timeout` in seconds is the default of every method; None
     waits without a limit. Thread-safe. Every method raises gemmd.Error.
     """
 
     def __init__(self, target: Optional[str] = None, *,
                  credentials: Any = None,
+                 ca_file: Optional[str] = None,
+                 certificate_file: Optional[str] = None,
+                 key_file: Optional[str] = None,
+                 token_file: Optional[str] = None,
                  timeout: Optional[float] = None) -> None:
         self.target = target or default_target()
         self._timeout = check_timeout(timeout)
         self._closed = False
         self._stubs: dict[str, Any] = {}
-        if credentials is None:
+        how = security.connection(
+            self.target, credentials, ca_file=ca_file,
+            certificate_file=certificate_file, key_file=key_file,
+            token_file=token_file)
+        self._authorization = how.authorization
+        options = CHANNEL_OPTIONS + how.options
+        if how.credentials is None:
             self._channel = grpc.insecure_channel(
-                self.target, options=CHANNEL_OPTIONS)
+                self.target, options=options)
         else:
             self._channel = grpc.secure_channel(
-                self.target, credentials, options=CHANNEL_OPTIONS)
+                self.target, how.credentials, options=options)
 
     def __enter__(self) -> "Client":
         return self
@@ -247,8 +260,8 @@ class Client:
             stub = self._stubs[rpc.method] = getattr(self._channel, rpc.kind)(
                 rpc.method, None, rpc.parse)
         seconds = self._timeout if timeout is None else check_timeout(timeout)
-        return stub(rpc.request, timeout=seconds, metadata=rpc.metadata(),
-                    **more)
+        metadata = rpc.metadata() + self._authorization.metadata()
+        return stub(rpc.request, timeout=seconds, metadata=metadata, **more)
 
     def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
              **more: Any) -> R:

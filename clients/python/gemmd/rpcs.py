@@ -21,10 +21,10 @@ class Rpc(NamedTuple, Generic[R]):
     kind: str = "unary_unary"  # What a channel calls it.
     message_bytes: int = 0     # Of the largest message, where it is large.
 
-    def metadata(self) -> Optional[tuple[tuple[str, str], ...]]:
+    def metadata(self) -> tuple[tuple[str, str], ...]:
         """Announces a large message: the daemon waits for room."""
         if self.message_bytes <= 64 << 10:
-            return None
+            return ()
         return (("gemmd-message-bytes", str(self.message_bytes)),)
 
 

@@ -1,0 +1,200 @@
+"""Every client against a daemon with TLS and a policy: files by argument, in
+the environment and in a configuration, tokens that stay secret, and what is
+refused before anything is sent."""
+
+import asyncio
+import os
+import pathlib
+import subprocess
+import unittest
+from unittest import mock
+
+import numpy as np
+
+import gemmd
+from secure_daemon import BUILD, TOKEN, SecureDaemon
+
+ONES = np.ones((4, 4), np.float32)
+
+
+def setUpModule():
+    global DAEMON
+    DAEMON = SecureDaemon().__enter__()
+
+
+def tearDownModule():
+    DAEMON.__exit__()
+
+
+def files(**names):
+    return {key: DAEMON.path(name) for key, name in names.items()}
+
+
+def variables(**names):
+    return {f"GEMMD_{key.upper()}": DAEMON.path(name)
+            for key, name in names.items()}
+
+
+def run(program, *arguments, **environment):
+    folder = {"gemmctl": "gemmctl", "gemm-warmup": "warmup"}[program]
+    clean = {key: value for key, value in os.environ.items()
+             if not key.startswith("GEMMD_")}
+    return subprocess.run(
+        [BUILD / "clients" / folder / program, *arguments],
+        env={**clean, **environment}, capture_output=True, text=True,
+        timeout=120, check=False)
+
+
+class PythonTest(unittest.TestCase):
+    def multiply(self, target=None, **how):
+        with gemmd.Client(target or DAEMON.target, timeout=60, **how) as client:
+            np.testing.assert_array_equal(client.matmul(ONES, ONES), 4 * ONES)
+
+    def test_a_token_over_tls(self):
+        self.multiply(**files(ca_file="authority.pem", token_file="token"))
+
+    def test_a_certificate(self):
+        self.multiply(**files(ca_file="authority.pem",
+                              certificate_file="worker.pem",
+                              key_file="worker.key"))
+
+    def test_a_token_over_a_unix_socket(self):
+        self.multiply(DAEMON.unix, **files(token_file="token"))
+
+    def test_from_the_environment(self):
+        with mock.patch.dict(os.environ, variables(
+                ca_file="authority.pem", token_file="token")):
+            self.multiply()
+
+    def test_from_a_configuration_and_an_argument_counts_more(self):
+        config = DAEMON.write("config", f"""
+# of a test
+ca-file = "{DAEMON.path('stranger.pem')}"
+token-file = {DAEMON.path('token')}
+""")
+        with mock.patch.dict(os.environ, {"GEMMD_CONFIG": config}):
+            self.multiply(**files(ca_file="authority.pem"))
+            with self.assertRaises(gemmd.Unavailable):
+                self.multiply()
+        with mock.patch.dict(os.environ, {
+                "GEMMD_CONFIG": DAEMON.write("wrong", "cafile = x")}):
+            with self.assertRaisesRegex(gemmd.InvalidArgument, "line 1 is wro"):
+                self.multiply()
+
+    def test_asyncio(self):
+        async def multiply():
+            async with gemmd.AsyncClient(DAEMON.target, **files(
+                    ca_file="authority.pem", token_file="token")) as client:
+                return await client.matmul(ONES, ONES, timeout=60)
+        np.testing.assert_array_equal(asyncio.run(multiply()), 4 * ONES)
+
+    def test_what_the_daemon_says(self):
+        with self.assertRaisesRegex(gemmd.Unauthenticated, "are missing"):
+            self.multiply(**files(ca_file="authority.pem"))
+        other = DAEMON.write("other", "another-token-0123456789")
+        with self.assertRaisesRegex(gemmd.Unauthenticated, "is unknown"):
+            self.multiply(ca_file=DAEMON.path("authority.pem"),
+                          token_file=other)
+        with gemmd.Client(DAEMON.unix, **files(token_file="token")) as client:
+            with self.assertRaisesRegex(gemmd.PermissionDenied, "role admin"):
+                client.evict("0" * 64)
+
+    def test_a_daemon_that_nobody_vouches_for(self):
+        with self.assertRaises(gemmd.Unavailable):
+            self.multiply(**files(ca_file="stranger.pem", token_file="token"))
+
+    def test_no_token_goes_over_a_network_in_plaintext(self):
+        for target in ("example.com:50051", "10.0.0.1:50051",
+                       "dns:///gemmd:50051", "ipv4:127.0.0.1:1,10.0.0.1:1",
+                       "dns://8.8.8.8/localhost:1", "localhost.example.com:1",
+                       "[2001:db8::1]:1", "ipv6:[2001:db8::1]:1"):
+            with self.assertRaisesRegex(gemmd.InvalidArgument, "plaintext"):
+                gemmd.Client(target, **files(token_file="token"))
+        for target in ("localhost:1", "127.0.0.2:1", "[::1]:1", "unix:/x",
+                       "dns:///localhost:1", "ipv4:127.0.0.1:1"):
+            gemmd.Client(target, **files(token_file="token")).close()
+
+    def test_files_that_are_wrong(self):
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "go together"):
+            gemmd.Client(**files(certificate_file="worker.pem"))
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "token_file is /no"):
+            gemmd.Client(token_file="/none")
+        bad = DAEMON.write("bad", "secret one\nsecret two")
+        with self.assertRaises(gemmd.InvalidArgument) as caught:
+            gemmd.Client(token_file=bad)
+        self.assertNotIn("secret", str(caught.exception))
+
+
+class ProgramsTest(unittest.TestCase):
+    def test_gemmctl(self):
+        flags = (f"--server={DAEMON.target}",
+                 f"--ca-file={DAEMON.path('authority.pem')}",
+                 f"--token-file={DAEMON.path('token')}")
+        done = run("gemmctl", "info", *flags)
+        self.assertEqual(0, done.returncode, done.stderr)
+        done = run("gemmctl", "info", *flags[:2])
+        self.assertEqual(1, done.returncode)
+        self.assertIn("UNAUTHENTICATED: credentials are missing", done.stderr)
+        done = run("gemmctl", "info", GEMMD_SERVER=DAEMON.target,
+                   **variables(ca_file="authority.pem",
+                               certificate_file="worker.pem",
+                               key_file="worker.key"))
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_health_needs_nobody(self):
+        done = run("gemmctl", "health", f"--server={DAEMON.unix}")
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_configuration(self):
+        config = DAEMON.write("client.conf", f"""
+ca-file = {DAEMON.path('authority.pem')}
+token-file = "{DAEMON.path('token')}"
+""")
+        done = run("gemmctl", "stats", f"--server={DAEMON.target}",
+                   GEMMD_CONFIG=config)
+        self.assertEqual(0, done.returncode, done.stderr)
+        wrong = DAEMON.write("wrong.conf", "# fine\ntoken = secret\n")
+        done = run("gemmctl", "stats", GEMMD_CONFIG=wrong)
+        self.assertEqual(2, done.returncode)
+        self.assertIn("line 2 is wrong", done.stderr)
+        self.assertNotIn("secret", done.stderr)
+
+    def test_gemm_warmup(self):
+        problems = DAEMON.write("problems.txt", "bf16 TN 64 64 64\n")
+        done = run("gemm-warmup", "load", f"--server={DAEMON.target}",
+                   f"--ca-file={DAEMON.path('authority.pem')}",
+                   f"--token-file={DAEMON.path('token')}", problems)
+        self.assertEqual(0, done.returncode, done.stderr + done.stdout)
+        done = run("gemm-warmup", "load", problems, GEMMD_SERVER=DAEMON.target,
+                   **variables(ca_file="authority.pem"))
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("credentials are missing", done.stderr + done.stdout)
+
+    def test_no_token_goes_over_a_network_in_plaintext(self):
+        for program, command in (("gemmctl", "info"), ("gemm-warmup", "load")):
+            done = run(program, command, "--server=example.com:50051",
+                       f"--token-file={DAEMON.path('token')}")
+            self.assertEqual(2, done.returncode, done.stderr)
+            self.assertIn("is not sent to example.com:50051 in plaintext",
+                          done.stderr)
+
+
+class SecretsTest(unittest.TestCase):
+    """Runs last of its file's classes: by then much has been logged."""
+
+    def test_the_token_is_in_no_log_and_no_list_of_processes(self):
+        with gemmd.Client(DAEMON.unix, **files(token_file="token")) as client:
+            with self.assertRaises(gemmd.InvalidArgument):
+                client.kernel("x")
+        log = DAEMON.log()
+        self.assertIn("request_failed", log)
+        self.assertIn("principal=alice", log)
+        for secret in (TOKEN, "another-token", "PRIVATE KEY"):
+            self.assertNotIn(secret, log)
+        process = pathlib.Path(f"/proc/{DAEMON.process.pid}")
+        for name in ("cmdline", "environ"):
+            self.assertNotIn(TOKEN.encode(), (process / name).read_bytes())
+
+
+if __name__ == "__main__":
+    unittest.main()
