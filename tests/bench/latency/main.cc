@@ -19,6 +19,10 @@ ABSL_FLAG(std::string, device, "", "Device to measure; empty: its choice.");
 ABSL_FLAG(int32_t, requests, 2000, "Requests of each round-trip series.");
 ABSL_FLAG(int32_t, side, 1024, "m, n and k of the resident product.");
 ABSL_FLAG(bool, compiles, true, "Measure cold compiles (evicts kernels).");
+ABSL_FLAG(int32_t, transfers, 0,
+          "Times that a tensor of --transfer_side squared bf16 is sent and "
+          "fetched.");
+ABSL_FLAG(int32_t, transfer_side, 8192, "Its side.");
 ABSL_FLAG(std::string, json, "", "File to write the figures to.");
 
 namespace gemmd::latency {
@@ -53,6 +57,7 @@ std::string Json(const RoundTrips& info, const RoundTrips& resident,
 absl::Status Run() {
   client::Options options;
   options.timeout = absl::Minutes(5);
+  ASSIGN_OR_RETURN(options.security, client::Security::Default());
   ASSIGN_OR_RETURN(
       const std::unique_ptr<client::Client> client,
       client::Client::Connect(absl::GetFlag(FLAGS_target), options));
@@ -68,6 +73,14 @@ absl::Status Run() {
   }
   const std::string json = Json(info, resident, compiles);
   std::fputs(json.c_str(), stdout);
+  if (const int transfers = absl::GetFlag(FLAGS_transfers); transfers > 0) {
+    ASSIGN_OR_RETURN(
+        const Transfers rates,
+        MeasureTransfers(*client, device, absl::GetFlag(FLAGS_transfer_side),
+                         transfers));
+    absl::PrintF("{\"transfers\": {\"up_gb_s\": %.3f, \"down_gb_s\": %.3f}}\n",
+                 rates.up_gb_s, rates.down_gb_s);
+  }
   if (const std::string path = absl::GetFlag(FLAGS_json); !path.empty()) {
     std::ofstream file(path);
     file << json;

@@ -132,6 +132,28 @@ absl::StatusOr<RoundTrips> MeasureInfo(client::Client& client, int requests) {
   return Summarise(us);
 }
 
+absl::StatusOr<Transfers> MeasureTransfers(client::Client& client,
+                                           const std::string& device, int side,
+                                           int transfers) {
+  ASSIGN_OR_RETURN(const std::string handle, MakeTensor(client, device, side));
+  const auto clean_up =
+      absl::MakeCleanup([&] { client.DeleteTensor(handle).IgnoreError(); });
+  std::string bytes(2 * static_cast<size_t>(side) * side, 'x');
+  std::vector<double> up, down;
+  for (int i = 0; i < transfers; ++i) {
+    const auto gb_s = [&](absl::Time start) {
+      return static_cast<double>(bytes.size()) / 1e3 / MicrosSince(start);
+    };
+    absl::Time start = absl::Now();
+    RETURN_IF_ERROR(client.UploadTensor(handle, {}, bytes));
+    up.push_back(gb_s(start));
+    start = absl::Now();
+    RETURN_IF_ERROR(client.DownloadTensor(handle, {}, absl::MakeSpan(bytes)));
+    down.push_back(gb_s(start));
+  }
+  return Transfers{Percentile(up, 0.5), Percentile(down, 0.5)};
+}
+
 absl::StatusOr<std::vector<Compile>> MeasureCompiles(
     client::Client& client, const std::string& device) {
   std::vector<Compile> compiles;

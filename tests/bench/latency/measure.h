@@ -30,6 +30,15 @@ absl::StatusOr<RoundTrips> MeasureResident(client::Client& client,
 // Calls that do nothing on the device: what gRPC and the daemon cost.
 absl::StatusOr<RoundTrips> MeasureInfo(client::Client& client, int requests);
 
+// Medians of a second's bytes, sent to a tensor and fetched from it.
+struct Transfers {
+  double up_gb_s = 0;
+  double down_gb_s = 0;
+};
+absl::StatusOr<Transfers> MeasureTransfers(client::Client& client,
+                                           const std::string& device, int side,
+                                           int transfers);
+
 struct Compile {
   std::string kernel;
   // From the request to the loaded kernel, the daemon's cache without it.
