@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "gemmd/v1/matmul.pb.h"
 #include "service/rpc/matmul_request.h"
 #include "service/rpc/wire_writer.h"
+#include "tests/fuzz/mutate.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -134,6 +137,47 @@ TEST(WireReaderTest, RefusesWhatIsNotAMessage) {
     EXPECT_TRUE(absl::StrContains(status.message(), says))
         << testing::PrintToString(bytes) << " gives " << status;
   }
+}
+
+// protobuf's own parser is the oracle: whatever it takes is read the same way,
+// however it is cut, and whatever it refuses is refused.
+TEST(WireReaderTest, AgreesWithProtobufOnMutatedMessages) {
+  std::mt19937 random(1);
+  v1::MatmulRequest seed = Request();
+  seed.set_a("aaaa");  // Short, so that most mutations hit structure.
+  seed.set_bias("s");
+  int taken = 0;
+  int refused = 0;
+  for (int i = 0; i < 50000; ++i) {
+    const std::string bytes = fuzz::Mutate(seed.SerializeAsString(), random);
+    size_t cut = random() % (bytes.size() + 1);
+    const Pieces pieces = Split(bytes, {cut / 2, cut});
+    const auto fields = ReadMatmulFields(pieces);
+    v1::MatmulRequest expected;
+    if (!expected.ParseFromString(bytes)) {
+      ++refused;
+      EXPECT_EQ(fields.status().code(), absl::StatusCode::kInvalidArgument)
+          << absl::CHexEscape(bytes);
+      continue;
+    }
+    if (!fields.ok()) {  // Groups are protobuf's, not ours.
+      EXPECT_THAT(fields.status().message(), testing::HasSubstr("wire type 3"))
+          << absl::CHexEscape(bytes);
+      continue;
+    }
+    ++taken;
+    EXPECT_EQ(fields->header.SerializeAsString(),
+              expected.header().SerializeAsString());
+    EXPECT_EQ(Join(fields->a), expected.a());
+    EXPECT_EQ(Join(fields->b), expected.b());
+    EXPECT_EQ(Join(fields->c), expected.c());
+    EXPECT_EQ(Join(fields->bias), expected.bias());
+    EXPECT_EQ(Join(fields->a_scale), expected.a_scale());
+    EXPECT_EQ(Join(fields->b_scale), expected.b_scale());
+    EXPECT_EQ(Join(fields->d_scale), expected.d_scale());
+  }
+  EXPECT_GT(taken, 5000);
+  EXPECT_GT(refused, 5000);
 }
 
 TEST(WireReaderTest, RefusesAHugeHeader) {
