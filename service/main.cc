@@ -31,7 +31,7 @@
 #include "service/daemon/stop_signal.h"
 #include "service/engine/engine.h"
 #include "service/log/log.h"
-#include "service/rpc/grpc_log.h"
+#include "service/rpc/library_logs.h"
 #include "service/rpc/server.h"
 
 namespace gemmd {
@@ -202,7 +202,7 @@ absl::StatusOr<int> Run(daemon::Options& options) {
   RETURN_IF_ERROR(daemon::Check(options));
   daemon::CatchStopSignals();
   log::Initialize();
-  rpc::RedirectGrpcLog();
+  rpc::RedirectLibraryLogs();
   RaiseFileLimit();
   const absl::Status status = Serve(options);
   if (!status.ok()) {

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "jit/base/file.h"
 #include "tests/integration/daemon_process.h"
+#include "tests/integration/raw_call.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
@@ -70,6 +71,14 @@ void Fail(const std::shared_ptr<grpc::Channel>& channel) {
             grpc::NOT_FOUND);
 }
 
+// A text that is not UTF-8, of which protobuf itself has something to say.
+void SendWhatIsNoText(const std::shared_ptr<grpc::Channel>& channel) {
+  EXPECT_EQ(testing::CallRaw(channel, "/gemmd.v1.TensorService/DeleteTensor",
+                             "\x0a\x01\xff", absl::Seconds(60))
+                .error_code(),
+            grpc::INVALID_ARGUMENT);
+}
+
 TEST(DaemonLogTest, APipeThatNobodyReadsStopsNobody) {
   Pipe pipe;
   pipe.Fill();
@@ -77,6 +86,7 @@ TEST(DaemonLogTest, APipeThatNobodyReadsStopsNobody) {
   const auto channel = daemon.Connect();
   ASSERT_NE(channel, nullptr);
   for (int i = 0; i < 100; ++i) Fail(channel);
+  for (int i = 0; i < 100; ++i) SendWhatIsNoText(channel);
   EXPECT_TRUE(MultiplyNothing(channel).ok());
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(), 0);
