@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "tests/integration/daemon_process.h"
+#include "tests/integration/eventually.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
@@ -21,6 +23,7 @@ namespace {
 
 using ::testing::AllOf;
 using testing::DaemonProcess;
+using testing::Eventually;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::OnesTimesTwos;
@@ -42,6 +45,15 @@ Answer Multiply(DaemonProcess& daemon, v1::DataType type, int64_t side = 9) {
   answer.status = v1::MatmulService::NewStub(daemon.Connect())
                       ->Matmul(&context, request, &answer.response);
   return answer;
+}
+
+v1::Statistics Statistics(DaemonProcess& daemon) {
+  grpc::ClientContext context;
+  v1::Statistics statistics;
+  EXPECT_TRUE(v1::ServerService::NewStub(daemon.Connect())
+                  ->GetStatistics(&context, {}, &statistics)
+                  .ok());
+  return statistics;
 }
 
 class CacheFlagsTest : public ::testing::Test {
@@ -66,6 +78,45 @@ TEST_F(CacheFlagsTest, ALayerIsAskedBeforeTheCompiler) {
   const Answer answer = Multiply(daemon, v1::DATA_TYPE_F32);
   ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
   EXPECT_EQ(answer.response.execution().cubin_source(), v1::CUBIN_SOURCE_DISK);
+}
+
+// All that compiles is busy, for as long as the worker stands still.
+TEST_F(CacheFlagsTest, WhatTheDirectoryHasDoesNotWaitForCompiles) {
+  DaemonProcess daemon(
+      {kHost, kNvrtc, "--compile-threads=1", "--cache-dir=" + prepared_});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  const pid_t worker = daemon.CompileWorker();
+  ASSERT_EQ(kill(worker, SIGSTOP), 0);
+  auto cold = std::async(std::launch::async, [&daemon] {
+    return Multiply(daemon, v1::DATA_TYPE_BF16);
+  });
+  EXPECT_TRUE(
+      Eventually([&] { return Statistics(daemon).cache().compiles() == 1; }));
+  const Answer there = Multiply(daemon, v1::DATA_TYPE_F32);
+  EXPECT_TRUE(there.status.ok()) << there.status.error_message();
+  EXPECT_EQ(there.response.execution().cubin_source(), v1::CUBIN_SOURCE_DISK);
+  kill(worker, SIGCONT);
+  EXPECT_EQ(cold.get().response.execution().cubin_source(),
+            v1::CUBIN_SOURCE_COMPILED);
+}
+
+TEST_F(CacheFlagsTest, RedisNeedsAKeyOrLeaveToDoWithout) {
+  const std::string redis = "--cache-redis=unix:" + folder_.path() + "/none";
+  DaemonProcess refused({kHost, kNvrtc, redis});
+  EXPECT_EQ(refused.Wait(), 2) << refused.Log();
+  EXPECT_THAT(refused.Log(), HasSubstr("--cache-signing-key-file"));
+
+  const std::string key = folder_.path() + "/key";
+  std::ofstream(key) << std::string(32, 'k') << "\n";
+  for (const std::string& leave :
+       {"--cache-signing-key-file=" + key,
+        std::string("--cache-redis-allow-unsigned")}) {
+    DaemonProcess daemon({kHost, kNvrtc, redis, leave});
+    ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+    const v1::Statistics statistics = Statistics(daemon);
+    ASSERT_EQ(statistics.cache().tiers_size(), 2);
+    EXPECT_EQ(statistics.cache().tiers(1).name(), "shared");
+  }
 }
 
 TEST_F(CacheFlagsTest, ACacheThatIsRequiredToBeCompleteCompilesNothing) {

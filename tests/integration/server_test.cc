@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
@@ -175,6 +176,43 @@ TEST(ServerTest, PreparesListsDescribesAndEvictsKernels) {
   EXPECT_EQ(stub->EvictKernel(&context, evict, &evicted).error_code(),
             grpc::INVALID_ARGUMENT);
   EXPECT_TRUE(server.engine().kernels(0).LoadedKeys().empty());
+}
+
+TEST(ServerTest, ListsKernelsAPageAtATime) {
+  TestServer server;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) {
+    ASSERT_TRUE(server.cache().Get({.name = name, .source = ""}, {}).ok());
+  }
+  auto stub = v1::KernelService::NewStub(server.channel());
+  v1::ListKernelsRequest request;
+  v1::ListKernelsResponse page;
+  const auto list = [&](int size, const std::string& token) {
+    request.set_page_size(size);
+    request.set_page_token(token);
+    grpc::ClientContext context;
+    return stub->ListKernels(&context, request, &page);
+  };
+  std::string names;
+  for (const int size : {3, 3, 1}) {
+    ASSERT_TRUE(list(3, page.next_page_token()).ok());
+    EXPECT_EQ(page.kernels_size(), size);
+    EXPECT_EQ(page.next_page_token().empty(), size == 1);
+    for (const auto& kernel : page.kernels()) names += kernel.kernel();
+  }
+  EXPECT_EQ(names, "abcdefg");
+  for (const int size : {0, 7, 1000}) {
+    ASSERT_TRUE(list(size, "").ok());
+    EXPECT_EQ(page.kernels_size(), 7);
+    EXPECT_EQ(page.next_page_token(), "");
+  }
+  for (const auto& [size, token, says] :
+       {std::tuple{-1, "", "page_size is -1; allowed: 0 to 1000"},
+        {1001, "", "page_size is 1001"},
+        {3, "g", "page_token is malformed"}}) {
+    const grpc::Status status = list(size, token);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), HasSubstr(says));
+  }
 }
 
 TEST(ServerTest, OnlyAdministeredDaemonsLetClientsEvict) {

@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -99,6 +101,44 @@ TEST_F(KernelCacheTest, HoldsACallersDeadlineAndGoesOnCompiling) {
   go.Notify();
   EXPECT_TRUE(cache->Get(instance_, Soon()).ok());
   EXPECT_EQ(control_->compiles, 1);
+}
+
+// Whoever asks for what the cache has does not queue behind compiles.
+TEST_F(KernelCacheTest, CompilesHoldUpNoHit) {
+  const Instance gotten = {.name = "two", .source = "two"};
+  const Instance busy = {.name = "busy", .source = "busy"};
+  const Instance absent = {.name = "absent", .source = "absent"};
+  for (const Instance& instance : {instance_, gotten}) {
+    ASSERT_TRUE(Open()->Get(instance, Soon()).ok());
+  }
+  absl::Notification go;
+  control_->behave = [&](const Instance&, absl::Time) {
+    go.WaitForNotification();
+    return CompileOutput{.cubin = FakeCubin(), .log = FakeLog()};
+  };
+  auto cache =
+      KernelCache::Create({.directory = directory_.path(), .compile_jobs = 1},
+                          std::make_unique<FakeCompiler>(control_));
+  const auto start = [](auto look) {
+    return std::async(std::launch::async, look);
+  };
+  auto compile = start([&] { return cache->Get(busy, Soon()); });
+  while (control_->running == 0) absl::SleepFor(absl::Milliseconds(1));
+  const auto found = [](const absl::StatusOr<CacheResult>& result) {
+    return result.ok() ? std::optional(result->source) : std::nullopt;
+  };
+  auto looks = start([&] {
+    EXPECT_EQ(found(cache->Lookup(instance_)), CubinSource::kDisk);
+    EXPECT_EQ(found(cache->Lookup(instance_)), CubinSource::kMemory);
+    EXPECT_EQ(found(cache->Get(gotten, Soon())), CubinSource::kDisk);
+    EXPECT_EQ(found(cache->Lookup(busy)), std::nullopt);
+    EXPECT_EQ(found(cache->Lookup(absent)), std::nullopt);
+  });
+  EXPECT_EQ(looks.wait_for(std::chrono::seconds(20)),
+            std::future_status::ready);
+  go.Notify();
+  EXPECT_TRUE(compile.get().ok());
+  EXPECT_EQ(control_->compiles, 3);
 }
 
 TEST_F(KernelCacheTest, ReportsWhatTheCompilerSaid) {
@@ -252,6 +292,21 @@ TEST_F(KernelCacheTest, PausesAfterACrashBeforeItTriesAgain) {
   EXPECT_EQ(cache->statistics().rejected_at_once, 9);
 }
 
+TEST_F(KernelCacheTest, EachCrashInARowDoublesThePause) {
+  control_->behave = [](const Instance&, absl::Time) {
+    return absl::UnavailableError("crashed");
+  };
+  constexpr absl::Duration kPause = absl::Milliseconds(40);
+  auto cache = KernelCache::Create({.crash_pause = kPause},
+                                   std::make_unique<FakeCompiler>(control_));
+  const absl::Time start = absl::Now();
+  while (control_->compiles < 4) {
+    cache->Get(instance_, Soon()).status().IgnoreError();
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_GE(absl::Now() - start, (1 + 2 + 4) * kPause);
+}
+
 TEST_F(KernelCacheTest, AnEvictionForgetsARejection) {
   control_->behave = [](const Instance&, absl::Time) {
     return absl::InternalError("nonsense");
@@ -264,8 +319,10 @@ TEST_F(KernelCacheTest, AnEvictionForgetsARejection) {
   EXPECT_EQ(control_->compiles, 2);
 }
 
+// The daemon looks before it waits for a compile.
 TEST_F(KernelCacheTest, AMissIsCountedOnce) {
   auto cache = Open();
+  EXPECT_TRUE(absl::IsNotFound(cache->Lookup(instance_).status()));
   ASSERT_TRUE(cache->Get(instance_, Soon()).ok());
   EXPECT_EQ(cache->statistics().tiers.at(0).misses, 1);
 }
@@ -367,7 +424,12 @@ TEST_F(KernelCacheTest, ListsFindsAndEvicts) {
   EXPECT_TRUE(cache->List("", 10).empty());
 }
 
+// Of entries on disk it reads the start alone: a cache may be large.
 TEST_F(KernelCacheTest, ListsAPageAtATime) {
+  control_->behave = [](const Instance&, absl::Time) {
+    return CompileOutput{.cubin = FakeCubin() + std::string(kSummaryBytes, 'x'),
+                         .log = FakeLog()};
+  };
   auto cache = Open();
   std::set<std::string> keys;
   for (int i = 0; i < 7; ++i) {
@@ -375,7 +437,12 @@ TEST_F(KernelCacheTest, ListsAPageAtATime) {
                     ->kernel->key);
   }
   for (const bool in_memory : {true, false}) {
-    if (!in_memory) cache = Open();
+    if (!in_memory) {
+      cache = Open();
+      for (const std::string& key : keys) {
+        fs::resize_file(EntryFile(key), kSummaryBytes);
+      }
+    }
     std::vector<std::string> listed;
     std::string after;
     while (true) {
