@@ -190,19 +190,40 @@ void Engine::CreateTensor(TensorSpec spec, RequestContext context,
   served.transfers->Submit(std::move(task));
 }
 
+absl::StatusOr<std::vector<std::shared_ptr<Tensor>>> Engine::MakeTemporaries(
+    absl::Span<const jit::MatrixLayout> layouts, int device,
+    const std::string& identity) {
+  RETURN_IF_ERROR(device_state(device));
+  int64_t bytes = 0;
+  for (const jit::MatrixLayout& layout : layouts) {
+    bytes += layout.device_bytes();
+  }
+  ASSIGN_OR_RETURN(QuotaHold room, tensors_->Reserve(device, bytes, identity));
+  std::vector<std::shared_ptr<Tensor>> temporaries;
+  for (const jit::MatrixLayout& layout : layouts) {
+    temporaries.push_back(std::make_shared<Tensor>(
+        Tensor::Identity{.device = device, .owner = identity}, layout,
+        room.Split(layout.device_bytes())));
+  }
+  return temporaries;
+}
+
 absl::StatusOr<std::shared_ptr<TensorUpload>> Engine::BeginUpload(
     const std::shared_ptr<Tensor>& tensor, const std::string& identity) {
   const int device = tensor->identity().device;
   RETURN_IF_ERROR(device_state(device));
-  ASSIGN_OR_RETURN(
-      QuotaHold quota,
-      tensors_->Reserve(device, tensor->layout().device_bytes(), identity));
+  std::optional<QuotaHold> room = tensor->TakeRoom();
+  if (!room) {
+    ASSIGN_OR_RETURN(
+        room,
+        tensors_->Reserve(device, tensor->layout().device_bytes(), identity));
+  }
   auto upload = std::make_shared<TensorUpload>();
   upload->tensor = tensor;
   upload->device = device;
   upload->layout = tensor->layout();
   upload->uploads = tensor->uploads();
-  upload->contents = tensor->Await(std::move(quota));
+  upload->contents = tensor->Await(*std::move(room));
   return upload;
 }
 

@@ -121,6 +121,12 @@ class Engine {
   // The elements are zero. The tensor belongs to the identity of `context`.
   void CreateTensor(TensorSpec spec, RequestContext context,
                     Done<std::shared_ptr<Tensor>> done);
+  // Tensors of one request, which nobody else can name, without elements until
+  // an upload or a product brings them. All or none; they count for `identity`.
+  // RESOURCE_EXHAUSTED when the quota has no room for them.
+  absl::StatusOr<std::vector<std::shared_ptr<Tensor>>> MakeTemporaries(
+      absl::Span<const jit::MatrixLayout> layouts, int device,
+      const std::string& identity);
   // New elements for `tensor`, all of which are to be sent in Uploads, one
   // after the other, before FinishUpload. They count for `identity`.
   // RESOURCE_EXHAUSTED when the quota has no room for them beside the old ones.

@@ -115,6 +115,11 @@ absl::StatusOr<Output> Place(device::Lane& lane,
                              const jit::MatrixLayout& layout) {
   Output output;
   if (tensor != nullptr) {
+    if (!TensorLocks::has_elements(*tensor)) {
+      ASSIGN_OR_RETURN(auto matrix, lane.Allocate(layout));
+      TensorLocks::Replace(*tensor, {tensor->TakeRoom().value_or(QuotaHold()),
+                                     std::move(matrix)});
+    }
     output.matrix = &TensorLocks::matrix(*tensor);
     return output;
   }

@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,11 @@ class QuotaHold {
     std::swap(share_, other.share_);
     std::swap(bytes_, other.bytes_);
     return *this;
+  }
+  // Of these bytes, so many in a hold of their own.
+  QuotaHold Split(int64_t bytes) {
+    bytes_ -= bytes;
+    return QuotaHold(used_, share_, bytes);
   }
   ~QuotaHold() {
     if (used_ != nullptr) *used_ -= bytes_;
@@ -89,6 +95,13 @@ class Tensor {
         layout_(contents.matrix->layout()),
         contents_(std::move(contents)),
         last_use_(Clock::now()) {}
+  // Without elements: nobody reads it before the first upload, or the first
+  // product that writes it, has brought them. They will count for `room`.
+  Tensor(Identity identity, const jit::MatrixLayout& layout, QuotaHold room)
+      : identity_(std::move(identity)),
+        layout_(layout),
+        last_use_(Clock::now()),
+        room_(std::move(room)) {}
 
   const Identity& identity() const { return identity_; }
   bool MayBeUsedBy(const std::string& asker) const {
@@ -98,6 +111,13 @@ class Tensor {
 
   // Uploads that were finished.
   int64_t uploads() const { return uploads_; }
+
+  // What the first elements of a tensor without any count for: for the one who
+  // brings them.
+  std::optional<QuotaHold> TakeRoom() {
+    std::lock_guard lock(incoming_mutex_);
+    return std::exchange(room_, std::nullopt);
+  }
 
   // Elements on their way in, which the tensor owns until they are forgotten.
   std::shared_ptr<Contents> Await(QuotaHold quota) {
@@ -139,6 +159,7 @@ class Tensor {
   std::mutex incoming_mutex_;
   std::vector<std::shared_ptr<Contents>> incoming_
       ABSL_GUARDED_BY(incoming_mutex_);
+  std::optional<QuotaHold> room_ ABSL_GUARDED_BY(incoming_mutex_);
 };
 
 }  // namespace gemmd::engine

@@ -52,8 +52,12 @@ class TensorLocks {
   static device::Matrix& matrix(Tensor& tensor) {
     return *tensor.contents_.matrix;
   }
+  static bool has_elements(const Tensor& tensor) {
+    return tensor.contents_.matrix != nullptr;
+  }
   static int64_t version(const Tensor& tensor) { return tensor.version_; }
-  // Of one held for writing: an upload is finished. Returns the old contents.
+  // Of one held for writing: an upload is finished, or the first elements have
+  // a place. Returns the old contents.
   static Tensor::Contents Replace(Tensor& tensor, Tensor::Contents contents) {
     ++tensor.uploads_;
     return std::exchange(tensor.contents_, std::move(contents));

@@ -260,6 +260,16 @@ int64_t TensorStore::own_free_bytes(int device,
   return (granted > 0 ? granted : quotas_[device].max_bytes_of_one) - used;
 }
 
+int64_t TensorStore::max_bytes_of_one(int device,
+                                      const std::string& identity) const {
+  const Quota& quota = quotas_[device];
+  if (identity.empty()) return quota.max_bytes;
+  std::lock_guard lock(mutex_);
+  const int64_t granted = GrantOf(identity).max_bytes;
+  return std::min(quota.max_bytes,
+                  granted > 0 ? granted : quota.max_bytes_of_one);
+}
+
 int64_t TensorStore::free_bytes(int device, const std::string& identity) const {
   const Quota& quota = quotas_[device];
   const int64_t free = quota.max_bytes - *quota.used_bytes;

@@ -74,6 +74,8 @@ class TensorStore {
   int64_t free_bytes(int device, const std::string& identity = "") const;
   // The same as if it had the device for itself.
   int64_t own_free_bytes(int device, const std::string& identity) const;
+  // The most that it may ever have there.
+  int64_t max_bytes_of_one(int device, const std::string& identity) const;
   int64_t count() const;
   // Of what `owner` created: tensors, and bytes of all devices together with
   // those of uploads.

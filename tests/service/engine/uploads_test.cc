@@ -210,5 +210,44 @@ TEST_F(UploadsTest, AProductThatIsCancelledWhileItsOperandsGoIsNotLaunched) {
   EXPECT_EQ(gate_.arrived(), 0);
 }
 
+TEST_F(UploadsTest, TemporariesHaveRoomOnceAndElementsWhenTheyCome) {
+  const jit::MatrixLayout layout = TestEngine::Problem().d();  // 32 bytes.
+  auto temporaries =
+      engine_->MakeTemporaries({layout, layout}, 0, "one").value();
+  EXPECT_EQ(engine_->tensors().bytes(), 64);
+  EXPECT_EQ(engine_->tensors().count(), 0) << "nobody can name them";
+  EXPECT_EQ(
+      engine_->MakeTemporaries({layout, layout}, 0, "one").status().code(),
+      StatusCode::kResourceExhausted);
+  EXPECT_EQ(engine_->tensors().bytes(), 64) << "all or none";
+  // The one gets its elements by an upload, the other by a product.
+  ASSERT_TRUE(Upload(temporaries[0], 7).ok());
+  EXPECT_EQ(engine_->tensors().bytes(), 64);
+  ASSERT_TRUE(engine_.Multiply(TestEngine::Copy(temporaries[0], temporaries[1]))
+                  .Wait()
+                  .ok());
+  EXPECT_EQ(engine_.Elements(temporaries[1]), All(7));
+  EXPECT_EQ(engine_->tensors().bytes(), 64);
+  // Elements that they have are replaced as those of others.
+  auto again = engine_->BeginUpload(temporaries[1]).value();
+  EXPECT_EQ(engine_->tensors().bytes(), 96);
+  again.reset();
+  temporaries.pop_back();
+  EXPECT_EQ(engine_->tensors().bytes(), 32);
+  temporaries.clear();
+  EXPECT_EQ(engine_->tensors().bytes(), 0);
+}
+
+TEST_F(UploadsTest, RoomOfTemporariesIsBackWhoeverHasIt) {
+  const jit::MatrixLayout layout = TestEngine::Problem().d();
+  auto temporaries = engine_->MakeTemporaries({layout}, 0, "").value();
+  auto upload = engine_->BeginUpload(temporaries[0]).value();
+  ASSERT_TRUE(engine_.Send(upload, 1).Wait().ok());
+  upload.reset();  // Not finished.
+  EXPECT_EQ(engine_->tensors().bytes(), 0);
+  temporaries.clear();
+  EXPECT_EQ(engine_->tensors().bytes(), 0);
+}
+
 }  // namespace
 }  // namespace gemmd::engine
