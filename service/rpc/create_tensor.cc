@@ -7,6 +7,7 @@
 #include "service/rpc/convert.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/methods.h"
+#include "service/rpc/take_temporaries.h"
 #include "service/rpc/tensor_info.h"
 
 namespace gemmd::rpc {
@@ -50,15 +51,7 @@ absl::StatusOr<engine::TensorSpec> ToSpec(
                      " bytes; allowed: 0 to ", kMaxLabelBytes));
   }
   spec.label = request.label();
-  // Counted without the product overflowing: a width of 2^31 - 1 elements of
-  // 4 bytes times as many lines is just below 2^64.
-  const double bytes = static_cast<double>(spec.layout.pitch_bytes()) *
-                       static_cast<double>(spec.layout.lines());
-  if (bytes > static_cast<double>(runtime.limits.max_tensor_bytes)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the tensor has about ", bytes, " bytes; the limit of all tensors is ",
-        runtime.limits.max_tensor_bytes));
-  }
+  RETURN_IF_ERROR(CheckTensorBytes(runtime, spec.layout, "the tensor"));
   if (!request.device().empty()) {
     ASSIGN_OR_RETURN(spec.device,
                      runtime.engine.ChooseDevice(request.device()));

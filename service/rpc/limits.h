@@ -25,7 +25,7 @@ struct Limits {
   int64_t share_bytes() const {
     return std::max(max_in_flight_bytes / 2, max_message_bytes);
   }
-  // How long a call waits for its turn to hold bytes.
+  // How long a call waits for its turn to hold bytes, here or on a device.
   absl::Duration max_wait = absl::Seconds(60);
 
   int64_t max_connections = 1000;

@@ -16,6 +16,50 @@ namespace {
 // A header takes a few hundred bytes.
 constexpr int64_t kMaxHeaderBytes = 64 << 10;
 
+// An operand: how the API, a request and a product call it.
+struct OperandKind {
+  v1::MatmulStreamRequest::Operand operand;
+  int field;  // Of MatmulRequest.
+  const char* name;
+  Pieces MatmulFields::*pieces;
+  const v1::Source& (v1::MatmulHeader::*source)() const;
+  jit::MatrixLayout (jit::Problem::*layout)() const;
+  bool (*is_read)(const jit::Problem&);
+  engine::Input engine::Product::*input;
+};
+
+// In the order in which they are streamed.
+constexpr OperandKind kOperands[] = {
+    {v1::MatmulStreamRequest::OPERAND_A, v1::MatmulRequest::kAFieldNumber, "a",
+     &MatmulFields::a, &v1::MatmulHeader::a, &jit::Problem::a,
+     [](const jit::Problem& p) { return p.reads_ab(); }, &engine::Product::a},
+    {v1::MatmulStreamRequest::OPERAND_B, v1::MatmulRequest::kBFieldNumber, "b",
+     &MatmulFields::b, &v1::MatmulHeader::b, &jit::Problem::b,
+     [](const jit::Problem& p) { return p.reads_ab(); }, &engine::Product::b},
+    {v1::MatmulStreamRequest::OPERAND_C, v1::MatmulRequest::kCFieldNumber, "c",
+     &MatmulFields::c, &v1::MatmulHeader::c, &jit::Problem::c,
+     [](const jit::Problem& p) { return p.reads_c(); }, &engine::Product::c},
+    {v1::MatmulStreamRequest::OPERAND_BIAS, v1::MatmulRequest::kBiasFieldNumber,
+     "bias", &MatmulFields::bias, &v1::MatmulHeader::bias, &jit::Problem::bias,
+     [](const jit::Problem& p) { return !p.bias().empty(); },
+     &engine::Product::bias},
+    {v1::MatmulStreamRequest::OPERAND_A_SCALE,
+     v1::MatmulRequest::kAScaleFieldNumber, "a_scale", &MatmulFields::a_scale,
+     &v1::MatmulHeader::a_scale, &jit::Problem::a_scale,
+     [](const jit::Problem& p) { return p.reads_ab() && !p.a_scale().empty(); },
+     &engine::Product::a_scale},
+    {v1::MatmulStreamRequest::OPERAND_B_SCALE,
+     v1::MatmulRequest::kBScaleFieldNumber, "b_scale", &MatmulFields::b_scale,
+     &v1::MatmulHeader::b_scale, &jit::Problem::b_scale,
+     [](const jit::Problem& p) { return p.reads_ab() && !p.b_scale().empty(); },
+     &engine::Product::b_scale},
+    {v1::MatmulStreamRequest::OPERAND_D_SCALE,
+     v1::MatmulRequest::kDScaleFieldNumber, "d_scale", &MatmulFields::d_scale,
+     &v1::MatmulHeader::d_scale, &jit::Problem::d_scale,
+     [](const jit::Problem& p) { return !p.d_scale().empty(); },
+     &engine::Product::d_scale},
+};
+
 // The tensor that `field` names, when it fits the problem.
 absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(
     const Asker& asker, const std::string& handle,
@@ -43,37 +87,53 @@ jit::MatrixLayout Transposed(jit::MatrixLayout layout) {
   return layout;
 }
 
-absl::StatusOr<engine::Input> ToInput(const Asker& asker,
-                                      const v1::Source& source, Pieces pieces,
-                                      const jit::MatrixLayout& layout,
-                                      absl::string_view field) {
-  engine::Input input;
-  if (source.has_tensor()) {
-    if (!pieces.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(field, " has ", SizeOf(pieces),
-                       " bytes; allowed: 0, because its source is a tensor"));
+// An inline operand; one whose bytes follow is awaited.
+absl::Status SetInline(const OperandKind& kind, const v1::Layout& inline_layout,
+                       Pieces pieces, const jit::MatrixLayout& layout,
+                       Transport transport, MatmulRequest& request) {
+  const std::string field = absl::StrCat(kind.name, ".inline");
+  ASSIGN_OR_RETURN(const WireLayout wire,
+                   ToWireLayout(inline_layout, layout, field));
+  if (transport == Transport::kStream) {
+    RETURN_IF_ERROR(CheckApart(wire, layout, field));
+    if (!layout.empty()) {
+      request.awaited.push_back(
+          {kind.operand, kind.name, kind.input, layout, wire});
     }
-    const jit::MatrixLayout stored =
-        source.transposed() ? Transposed(layout) : layout;
-    ASSIGN_OR_RETURN(input.tensor,
-                     FindTensor(asker, source.tensor(), stored, field));
-    return input;
+    return absl::OkStatus();
   }
-  if (source.transposed()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        field,
-        ".transposed is true; allowed for tensors alone, because the "
-        "order of inline operands is in the problem"));
-  }
-  ASSIGN_OR_RETURN(
-      const WireLayout wire,
-      ToWireLayout(source.inline_(), layout, absl::StrCat(field, ".inline")));
-  RETURN_IF_ERROR(CheckLength(wire, SizeOf(pieces), field));
+  RETURN_IF_ERROR(CheckLength(wire, SizeOf(pieces), kind.name));
+  engine::Input& input = request.product.*kind.input;
   input.pieces = std::move(pieces);
   input.pitch_bytes = wire.pitch_bytes;
   input.matrix_bytes = wire.matrix_bytes;
-  return input;
+  return absl::OkStatus();
+}
+
+absl::Status SetInput(const Asker& asker, const OperandKind& kind,
+                      const v1::Source& source, Pieces pieces,
+                      Transport transport, MatmulRequest& request) {
+  const jit::MatrixLayout layout = (request.product.problem.*kind.layout)();
+  if (!source.has_tensor()) {
+    if (source.transposed()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          kind.name,
+          ".transposed is true; allowed for tensors alone, because the "
+          "order of inline operands is in the problem"));
+    }
+    return SetInline(kind, source.inline_(), std::move(pieces), layout,
+                     transport, request);
+  }
+  if (!pieces.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kind.name, " has ", SizeOf(pieces),
+                     " bytes; allowed: 0, because its source is a tensor"));
+  }
+  const jit::MatrixLayout stored =
+      source.transposed() ? Transposed(layout) : layout;
+  ASSIGN_OR_RETURN((request.product.*kind.input).tensor,
+                   FindTensor(asker, source.tensor(), stored, kind.name));
+  return absl::OkStatus();
 }
 
 // A result: in a tensor, or returned with its lines `pitch_bytes` apart.
@@ -114,7 +174,7 @@ absl::StatusOr<Output> ToOutput(const Asker& asker,
 
 // Where D and the auxiliary result go.
 absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
-                        MatmulRequest& request) {
+                        Transport transport, MatmulRequest& request) {
   engine::Product& product = request.product;
   ASSIGN_OR_RETURN(Output d, ToOutput(asker, header.d(), product, "d"));
   Output auxiliary;
@@ -125,16 +185,19 @@ absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
       return absl::UnimplementedError("auxiliary is a tensor; served: inline");
     }
   }
-  const int64_t limit = asker.runtime.limits.max_message_bytes;
-  // The execution record takes a few hundred bytes beside them.
-  if (d.bytes > limit - kMaxHeaderBytes ||
-      auxiliary.bytes > limit - kMaxHeaderBytes - d.bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "d has ", d.bytes, " bytes",
-        auxiliary.bytes == 0 ? "" : absl::StrCat(", auxiliary as many"),
-        "; a response is limited to ", limit, " bytes. Let d be a tensor."));
+  if (transport == Transport::kOneMessage) {
+    const int64_t limit = asker.runtime.limits.max_message_bytes;
+    // The execution record takes a few hundred bytes beside them.
+    if (d.bytes > limit - kMaxHeaderBytes ||
+        auxiliary.bytes > limit - kMaxHeaderBytes - d.bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "d has ", d.bytes, " bytes",
+          auxiliary.bytes == 0 ? "" : absl::StrCat(", auxiliary as many"),
+          "; a response is limited to ", limit,
+          " bytes. Use MatmulStream, or let d be a tensor."));
+    }
+    request.result_bytes = d.bytes + auxiliary.bytes;
   }
-  request.result_bytes = d.bytes + auxiliary.bytes;
   product.d = std::move(d.tensor);
   product.d_pitch_bytes = d.pitch_bytes;
   product.auxiliary = std::move(auxiliary.tensor);
@@ -144,24 +207,10 @@ absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
 
 // Where the bytes of a field belong; null for fields that are not operands.
 Pieces* FieldOf(int number, MatmulFields& fields) {
-  switch (number) {
-    case v1::MatmulRequest::kAFieldNumber:
-      return &fields.a;
-    case v1::MatmulRequest::kBFieldNumber:
-      return &fields.b;
-    case v1::MatmulRequest::kCFieldNumber:
-      return &fields.c;
-    case v1::MatmulRequest::kBiasFieldNumber:
-      return &fields.bias;
-    case v1::MatmulRequest::kAScaleFieldNumber:
-      return &fields.a_scale;
-    case v1::MatmulRequest::kBScaleFieldNumber:
-      return &fields.b_scale;
-    case v1::MatmulRequest::kDScaleFieldNumber:
-      return &fields.d_scale;
-    default:
-      return nullptr;
+  for (const OperandKind& kind : kOperands) {
+    if (kind.field == number) return &(fields.*kind.pieces);
   }
+  return nullptr;
 }
 
 // Whether one matrix is given for all products of a batch.
@@ -175,30 +224,6 @@ bool IsBroadcast(const Asker& asker, const v1::Source& source, int64_t batch) {
   const auto tensor =
       asker.runtime.engine.tensors().Find(source.tensor(), asker.identity);
   return tensor.ok() && (*tensor)->layout().count == 1;
-}
-
-// The values of the epilogue, as far as they are read.
-absl::Status SetEpilogue(const Asker& asker, const v1::MatmulHeader& header,
-                         MatmulFields& fields, engine::Product& product) {
-  const jit::Problem& problem = product.problem;
-  const auto set = [&](const v1::Source& source, Pieces& pieces,
-                       const jit::MatrixLayout& layout, absl::string_view field,
-                       engine::Input& to) -> absl::Status {
-    if (layout.empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(to,
-                     ToInput(asker, source, std::move(pieces), layout, field));
-    return absl::OkStatus();
-  };
-  RETURN_IF_ERROR(
-      set(header.bias(), fields.bias, problem.bias(), "bias", product.bias));
-  if (problem.reads_ab()) {
-    RETURN_IF_ERROR(set(header.a_scale(), fields.a_scale, problem.a_scale(),
-                        "a_scale", product.a_scale));
-    RETURN_IF_ERROR(set(header.b_scale(), fields.b_scale, problem.b_scale(),
-                        "b_scale", product.b_scale));
-  }
-  return set(header.d_scale(), fields.d_scale, problem.d_scale(), "d_scale",
-             product.d_scale);
 }
 
 absl::StatusOr<int> ChooseDevice(Runtime& runtime, const std::string& name,
@@ -258,8 +283,20 @@ absl::StatusOr<MatmulFields> ReadMatmulFields(absl::Span<const Piece> pieces) {
   }
 }
 
+absl::StatusOr<std::string> OperandName(uint64_t operand) {
+  std::string names;
+  for (const OperandKind& kind : kOperands) {
+    if (static_cast<uint64_t>(kind.operand) == operand) return kind.name;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", kind.operand, " (",
+                    kind.name, ")");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("chunk.operand is ", operand, "; allowed: ", names));
+}
+
 absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
-                                              const Asker& asker) {
+                                              const Asker& asker,
+                                              Transport transport) {
   MatmulRequest request;
   engine::Product& product = request.product;
   const v1::MatmulHeader& header = fields.header;
@@ -270,22 +307,17 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
   jit::Problem& problem = product.problem;
   problem.a_broadcast = IsBroadcast(asker, header.a(), problem.batch);
   problem.b_broadcast = IsBroadcast(asker, header.b(), problem.batch);
-  request.operand_bytes = SizeOf(fields.a) + SizeOf(fields.b) +
-                          SizeOf(fields.c) + SizeOf(fields.bias) +
-                          SizeOf(fields.a_scale) + SizeOf(fields.b_scale) +
-                          SizeOf(fields.d_scale);
-  if (problem.reads_ab()) {
-    ASSIGN_OR_RETURN(product.a, ToInput(asker, header.a(), std::move(fields.a),
-                                        problem.a(), "a"));
-    ASSIGN_OR_RETURN(product.b, ToInput(asker, header.b(), std::move(fields.b),
-                                        problem.b(), "b"));
+  for (const OperandKind& kind : kOperands) {
+    Pieces& pieces = fields.*kind.pieces;
+    request.operand_bytes += SizeOf(pieces);
+    if (!kind.is_read(problem)) {
+      request.unread.push_back(kind.operand);
+      continue;
+    }
+    RETURN_IF_ERROR(SetInput(asker, kind, (header.*kind.source)(),
+                             std::move(pieces), transport, request));
   }
-  if (problem.reads_c()) {
-    ASSIGN_OR_RETURN(product.c, ToInput(asker, header.c(), std::move(fields.c),
-                                        problem.c(), "c"));
-  }
-  RETURN_IF_ERROR(SetEpilogue(asker, header, fields, product));
-  RETURN_IF_ERROR(SetOutputs(asker, header, request));
+  RETURN_IF_ERROR(SetOutputs(asker, header, transport, request));
   ASSIGN_OR_RETURN(request.device,
                    ChooseDevice(asker.runtime, header.device(), product));
   return request;

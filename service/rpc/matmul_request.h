@@ -4,12 +4,15 @@
 #define GEMMD_SERVICE_RPC_MATMUL_REQUEST_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "gemmd/v1/matmul.pb.h"
 #include "service/engine/product.h"
 #include "service/rpc/message.h"
 #include "service/rpc/runtime.h"
+#include "service/rpc/wire_layout.h"
 
 namespace gemmd::rpc {
 
@@ -29,11 +32,30 @@ struct MatmulFields {
 // Points into the pieces. INVALID_ARGUMENT when they are malformed.
 absl::StatusOr<MatmulFields> ReadMatmulFields(absl::Span<const Piece> pieces);
 
+// An operand whose bytes follow the header; not empty.
+struct AwaitedOperand {
+  v1::MatmulStreamRequest::Operand operand;
+  const char* name;
+  engine::Input engine::Product::*input;
+  jit::MatrixLayout layout;
+  WireLayout wire;
+};
+
 struct MatmulRequest {
   engine::Product product;
   int device = 0;
   int64_t operand_bytes = 0;
-  int64_t result_bytes = 0;  // Of D, when it is returned.
+  int64_t result_bytes = 0;  // Of D, when it is returned in one message.
+  std::vector<AwaitedOperand> awaited;  // In the order in which they come.
+  // Operands that the problem does not read.
+  std::vector<v1::MatmulStreamRequest::Operand> unread;
+};
+
+// Where the bytes of inline operands are, and whether results have to fit in
+// one message.
+enum class Transport {
+  kOneMessage,
+  kStream,  // The bytes follow, and `fields` has none.
 };
 
 // Whose request it is: he uses what is his.
@@ -44,8 +66,13 @@ struct Asker {
 
 // Looks up tensors and the device. Nothing is allocated before every length
 // has been found right.
-absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
-                                              const Asker& asker);
+absl::StatusOr<MatmulRequest> ToMatmulRequest(
+    MatmulFields fields, const Asker& asker,
+    Transport transport = Transport::kOneMessage);
+
+// The operand that a number of the wire stands for, as errors call it.
+// INVALID_ARGUMENT with those that there are.
+absl::StatusOr<std::string> OperandName(uint64_t operand);
 
 }  // namespace gemmd::rpc
 

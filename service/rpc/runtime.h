@@ -20,6 +20,7 @@
 #include "service/rpc/call_count.h"
 #include "service/rpc/health_state.h"
 #include "service/rpc/limits.h"
+#include "service/rpc/room_line.h"
 #include "service/tls/keeper.h"
 
 namespace gemmd::rpc {
@@ -93,7 +94,8 @@ struct Runtime {
                   limits.share_bytes()),
         calls({.all = kLawless * limits.max_calls,
                .connection = kLawless * limits.max_calls_per_connection,
-               .connection_least = kLeastCallsPerConnection}) {}
+               .connection_least = kLeastCallsPerConnection}),
+        rooms(engine.device_count()) {}
 
   // For good: principals are as many as the policy ever named.
   std::shared_ptr<Tenant> TenantOf(const std::string& principal) {
@@ -113,6 +115,7 @@ struct Runtime {
   Budget requests;
   Budget responses;
   CallCount calls;
+  std::vector<RoomLine> rooms;      // By device.
   std::atomic<int64_t> places = 0;  // Of calls that were admitted.
   Counters counters;
   Health health;

@@ -18,6 +18,15 @@ int64_t Saturate(absl::int128 value) {
       std::min<absl::int128>(value, std::numeric_limits<int64_t>::max()));
 }
 
+// Of a matrix, with the padding of its last line.
+int64_t TightBytes(const WireLayout& layout, const jit::MatrixLayout& matrix) {
+  return Saturate(absl::int128(layout.pitch_bytes) * matrix.matrix_lines());
+}
+
+int64_t ElementsIn(int64_t bytes, jit::DataType type) {
+  return Saturate(absl::int128(bytes) * 8 / jit::BitsOf(type));
+}
+
 // Lines and matrices start at bytes.
 int64_t ElementsPerByte(jit::DataType type) {
   return std::max(1, 8 / jit::BitsOf(type));
@@ -87,17 +96,33 @@ absl::Status CheckLength(const WireLayout& layout, int64_t bytes,
       field, " has ", bytes, " bytes; allowed for its shape: ", allowed));
 }
 
+bool IsTight(const WireLayout& layout, const jit::MatrixLayout& matrix) {
+  return matrix.count == 1 || layout.matrix_bytes == TightBytes(layout, matrix);
+}
+
+absl::Status CheckApart(const WireLayout& layout,
+                        const jit::MatrixLayout& matrix,
+                        absl::string_view field) {
+  // Without the padding of the last line.
+  const int64_t least =
+      TightBytes(layout, matrix) - (layout.pitch_bytes - matrix.width_bytes());
+  if (matrix.empty() || matrix.count == 1 || layout.matrix_bytes >= least) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ".batch_stride is ", ElementsIn(layout.matrix_bytes, matrix.type),
+      "; allowed in a stream: 0, or from ", ElementsIn(least, matrix.type),
+      ", where they come one after the other"));
+}
+
 absl::Status CheckTight(const WireLayout& layout,
                         const jit::MatrixLayout& matrix,
                         absl::string_view field) {
-  const int64_t tight = layout.pitch_bytes * matrix.matrix_lines();
-  if (matrix.count == 1 || layout.matrix_bytes == tight) {
-    return absl::OkStatus();
-  }
-  const int64_t bits = jit::BitsOf(matrix.type);
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ".batch_stride is ", layout.matrix_bytes * 8 / bits,
-                   "; allowed here: absent or ", tight * 8 / bits));
+  if (IsTight(layout, matrix)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ".batch_stride is ", ElementsIn(layout.matrix_bytes, matrix.type),
+      "; allowed here: absent or ",
+      ElementsIn(TightBytes(layout, matrix), matrix.type)));
 }
 
 }  // namespace gemmd::rpc

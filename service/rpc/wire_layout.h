@@ -33,6 +33,15 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
 absl::Status CheckLength(const WireLayout& layout, int64_t bytes,
                          absl::string_view field);
 
+// Whether matrices lie one behind the other: as one run of lines.
+bool IsTight(const WireLayout& layout, const jit::MatrixLayout& matrix);
+
+// INVALID_ARGUMENT naming `field` unless each matrix begins behind the end of
+// the one before, as they must where they are read once, in order.
+absl::Status CheckApart(const WireLayout& layout,
+                        const jit::MatrixLayout& matrix,
+                        absl::string_view field);
+
 // INVALID_ARGUMENT naming `field` unless matrices lie one behind the other, as
 // they do where they are sent as one run of lines.
 absl::Status CheckTight(const WireLayout& layout,

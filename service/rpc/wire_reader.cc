@@ -26,6 +26,7 @@ absl::Status Malformed(absl::string_view what) {
 
 absl::StatusOr<bool> WireReader::Next() {
   value_.clear();
+  varint_ = 0;
   if (remaining_ == 0) return false;
   if (++fields_ > max_fields_) {
     return Malformed(absl::StrCat("more than ", max_fields_, " fields"));
@@ -36,9 +37,10 @@ absl::StatusOr<bool> WireReader::Next() {
   const uint32_t type = tag & 7;
   length_delimited_ = type == kLengthDelimited;
   switch (type) {
-    case kVarint:
-      RETURN_IF_ERROR(ReadVarint().status());
+    case kVarint: {
+      ASSIGN_OR_RETURN(varint_, ReadVarint());
       return true;
+    }
     case kFixed64:
       RETURN_IF_ERROR(Take(8, nullptr));
       return true;

@@ -32,6 +32,8 @@ class WireReader {
   // Of the current field.
   uint32_t number() const { return number_; }
   bool length_delimited() const { return length_delimited_; }
+  // The value of one that is a number of variable length; 0 of others.
+  uint64_t varint() const { return varint_; }
   // The bytes of a length-delimited field, in place.
   const Pieces& value() const { return value_; }
 
@@ -49,6 +51,7 @@ class WireReader {
   int fields_ = 0;
   uint32_t number_ = 0;
   bool length_delimited_ = false;
+  uint64_t varint_ = 0;
   Pieces value_;
 };
 

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <future>
 #include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,7 @@
 #include "jit/base/file.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/eventually.h"
+#include "tests/integration/stream_call.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
@@ -151,6 +153,52 @@ TEST(DrainTest, AKeyThatAnotherProcessLocksIsAbandoned) {
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
   EXPECT_FALSE(waiting.get().ok());
+}
+
+TEST(DrainTest, StreamsThatWereAcceptedAreFinished) {
+  constexpr int kStreams = 16;
+  DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=60s"});
+  const auto channel = daemon.Connect();
+  const auto stub = v1::MatmulService::NewStub(channel);
+  const v1::MatmulRequest request = OnesTimesTwos(64, 64, 4096);
+  const auto messages = testing::ToStream(request, 100000);
+  struct Call {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<v1::MatmulStreamRequest,
+                                             v1::MatmulStreamResponse>>
+        stream;
+  };
+  std::vector<Call> calls(kStreams);
+  for (Call& call : calls) {
+    call.stream = stub->MatmulStream(&call.context);
+    ASSERT_TRUE(call.stream->Write(messages[0]));
+    ASSERT_TRUE(call.stream->Write(messages[1]));
+  }
+  const auto accepted = [&] {
+    grpc::ClientContext context;
+    v1::Statistics statistics;
+    const auto server = v1::ServerService::NewStub(channel);
+    // Rooms for A, B and D each: 512, 512 and 16 KiB.
+    return server->GetStatistics(&context, {}, &statistics).ok() &&
+           statistics.tensor_bytes() == kStreams * (1040 << 10);
+  };
+  ASSERT_TRUE(Eventually(accepted)) << "the streams do not begin";
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(absl::Milliseconds(300)), std::nullopt);
+  for (Call& call : calls) {
+    for (size_t i = 2; i < messages.size(); ++i) {
+      ASSERT_TRUE(call.stream->Write(messages[i]));
+    }
+    call.stream->WritesDone();
+    size_t bytes = 0;
+    for (v1::MatmulStreamResponse part; call.stream->Read(&part);) {
+      bytes += part.data().size();
+    }
+    const grpc::Status status = call.stream->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(bytes, 64u * 64 * 4);
+  }
+  EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
 }
 
 TEST(DrainTest, AConnectionThatIdlesIsClosed) {

@@ -21,6 +21,7 @@
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/raw_http2.h"
 #include "tests/integration/sanitizer.h"
+#include "tests/integration/stream_call.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
@@ -134,6 +135,30 @@ TEST_F(LimitsOfADaemon, HonestLoadBeyondTheBudgetWaitsItsTurn) {
     EXPECT_TRUE(status.ok()) << status.error_message();
   }
   EXPECT_LT(grown_bytes(), 150 * kMiB);
+  ExpectService(absl::ZeroDuration());
+}
+
+// 600 MiB of operands at a time, of which the device has room for a tenth.
+TEST_F(LimitsOfADaemon, ManyStreamsHoldNoMoreThanThereIsRoomFor) {
+  Start({"--max-message-bytes=2MiB", "--max-inflight-bytes=16MiB",
+         "--max-tensor-bytes=64MiB"});
+  const v1::MatmulRequest request = OnesTimesTwos(2, 1, kMiB / 2);
+  const auto messages = testing::ToStream(request, kMiB / 4);
+  std::vector<std::shared_ptr<grpc::Channel>> channels(20);
+  for (auto& channel : channels) channel = Connect(daemon_->address());
+  std::vector<std::future<testing::StreamAnswer>> answers;
+  for (int i = 0; i < 200; ++i) {
+    answers.push_back(std::async(std::launch::async, [&, i] {
+      return testing::CallStream(channels[i % 20], messages, kPatience);
+    }));
+  }
+  const std::string sum("\x00\x00\x80\x49\x00\x00\x80\x49", 8);  // 2^20.
+  for (auto& answer : answers) {
+    const testing::StreamAnswer one = answer.get();
+    EXPECT_TRUE(one.status.ok()) << one.status.error_message();
+    EXPECT_EQ(one.response.d(), sum);
+  }
+  EXPECT_LT(grown_bytes(), 200 * kMiB);
   ExpectService(absl::ZeroDuration());
 }
 

@@ -188,14 +188,5 @@ TEST_F(MatmulTest, EveryResponseCarriesItsRequestId) {
   EXPECT_NE(ids[0], ids[1]);
 }
 
-TEST_F(MatmulTest, StreamingIsToldWhatToDoInstead) {
-  auto stub = v1::MatmulService::NewStub(server_.channel());
-  grpc::ClientContext context;
-  auto stream = stub->MatmulStream(&context);
-  const grpc::Status status = stream->Finish();
-  EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
-  EXPECT_NE(status.error_message().find("upload tensors"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace gemmd

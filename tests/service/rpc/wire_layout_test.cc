@@ -113,6 +113,28 @@ TEST(WireLayoutTest, ResultsAndTensorsAreTight) {
   EXPECT_TRUE(CheckTight(*wide, kRows, "d.inline").ok());
 }
 
+TEST(WireLayoutTest, WhatIsStreamedComesOneMatrixAfterTheOther) {
+  MatrixLayout batch = kRows;  // 3 x 5.
+  batch.count = 4;
+  for (const int64_t stride : {21, 19, 100}) {  // 19: without last padding.
+    const auto apart = ToWireLayout(Strided(7, stride), batch, "a.inline");
+    EXPECT_TRUE(CheckApart(*apart, batch, "a.inline").ok()) << stride;
+    EXPECT_EQ(IsTight(*apart, batch), stride == 21);
+  }
+  const auto close = ToWireLayout(Strided(7, 18), batch, "a.inline");
+  EXPECT_EQ(CheckApart(*close, batch, "a.inline").message(),
+            "a.inline.batch_stride is 18; allowed in a stream: 0, or from 19, "
+            "where they come one after the other");
+  const auto one = ToWireLayout(Strided(7, 0), kRows, "a.inline");
+  EXPECT_TRUE(CheckApart(*one, kRows, "a.inline").ok());
+  EXPECT_TRUE(IsTight(*one, kRows));
+  MatrixLayout huge = {DataType::kF32, Order::kRowMajor, jit::kMaxDimension,
+                       jit::kMaxDimension, 2};
+  const auto counted = ToWireLayout(Strided(0, 1), huge, "a.inline");
+  EXPECT_FALSE(CheckApart(*counted, huge, "a.inline").ok());
+  EXPECT_FALSE(CheckTight(*counted, huge, "a.inline").ok());
+}
+
 TEST(WireLayoutTest, LinesOfBitsStartAtBytes) {
   const MatrixLayout bits = {DataType::kB1, Order::kRowMajor, 3, 13, 2};
   const auto wire = ToWireLayout(Layout(0, 0), bits, "a.inline");

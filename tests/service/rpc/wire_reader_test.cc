@@ -63,6 +63,20 @@ TEST(WireReaderTest, HandsOutBytesInPlace) {
   EXPECT_LE(fields->a[0].end(), bytes.data() + bytes.size());
 }
 
+TEST(WireReaderTest, TellsTheValuesOfNumbers) {
+  v1::MatmulStreamRequest::Chunk chunk;
+  chunk.set_operand(v1::MatmulStreamRequest::Operand(300));  // Of two bytes.
+  chunk.set_data("bytes");
+  const std::string bytes = chunk.SerializeAsString();
+  const Pieces pieces = Split(bytes, {2});
+  WireReader reader(pieces);
+  ASSERT_TRUE(*reader.Next());
+  EXPECT_EQ(reader.varint(), 300u);
+  ASSERT_TRUE(*reader.Next());
+  EXPECT_EQ(reader.varint(), 0u);
+  EXPECT_EQ(Join(reader.value()), "bytes");
+}
+
 TEST(WireReaderTest, TakesAnyOrderAndTheLastOccurrence) {
   v1::MatmulRequest operands;
   operands.set_a("old");

@@ -1,0 +1,83 @@
+#include "service/rpc/take_temporaries.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace gemmd::rpc {
+namespace {
+
+// Between two looks at the room there is. Nothing tells when some is given
+// back: products, uploads and clients end in many places.
+constexpr absl::Duration kInterval = absl::Milliseconds(10);
+// Who has waited for so long asks again even where there seems to be no room:
+// that makes those hurry who hold some and do not use it.
+constexpr absl::Duration kPress = absl::Seconds(2);
+
+absl::Status Refusal(const absl::Status& status) {
+  return absl::Status(
+      status.code(),
+      absl::StrCat("operands and results on the device: ", status.message()));
+}
+
+}  // namespace
+
+absl::Status CheckTensorBytes(const Runtime& runtime,
+                              const jit::MatrixLayout& layout,
+                              absl::string_view what) {
+  // Counted without the product overflowing: a width of 2^31 - 1 elements of
+  // 4 bytes times as many lines is just below 2^64.
+  const double bytes = static_cast<double>(layout.pitch_bytes()) *
+                       static_cast<double>(layout.lines());
+  if (bytes <= static_cast<double>(runtime.limits.max_tensor_bytes)) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      what, " has about ", bytes, " bytes; the limit of all tensors is ",
+      runtime.limits.max_tensor_bytes));
+}
+
+Async<absl::StatusOr<Temporaries>> TakeTemporaries(
+    Runtime& runtime, Call& call, std::vector<jit::MatrixLayout> layouts,
+    int device) {
+  const engine::RequestContext context = call.request_context();
+  const engine::TensorStore& store = runtime.engine.tensors();
+  int64_t bytes = 0;
+  for (const jit::MatrixLayout& layout : layouts) {
+    bytes += layout.device_bytes();
+  }
+  const absl::Time start = absl::Now();
+  absl::Time asked;
+  RoomLine::Place place(runtime.rooms[device]);
+  while (true) {
+    const absl::Time now = absl::Now();
+    const bool fits = store.free_bytes(device, context.identity) >= bytes;
+    const bool by_itself = !fits && store.free_bytes(device) >= bytes;
+    if (place.is_first() && (fits || now - asked > kPress)) {
+      asked = now;
+      absl::StatusOr<Temporaries> taken =
+          runtime.engine.MakeTemporaries(layouts, device, context.identity);
+      if (taken.ok() || !absl::IsResourceExhausted(taken.status())) {
+        co_return taken;
+      }
+      if (bytes > store.max_bytes_of_one(device, context.identity)) {
+        co_return Refusal(taken.status());
+      }
+    }
+    if (by_itself) place.StepBack();
+    if (now - start > runtime.limits.max_wait) {
+      co_return absl::ResourceExhaustedError(absl::StrCat(
+          "operands and results take ", bytes,
+          " bytes of the device, and there was no room for them in ",
+          absl::FormatDuration(runtime.limits.max_wait),
+          " (--max-wait). Try again later."));
+    }
+    co_await Sleep(call.loop(), kInterval);
+    if (!call.ended().ok()) co_return call.ended();
+    CO_RETURN_IF_ERROR(context.Check("there was room on the device"));
+  }
+}
+
+}  // namespace gemmd::rpc
