@@ -17,6 +17,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
   // ten seconds for a thread that polls on behalf of a large write.
   static const bool kept = (grpc_init(), true);
   (void)kept;
+  const Options given = options;  // For Another.
   const bool tls = options.credentials != nullptr || options.security.tls();
   if (options.credentials == nullptr) {
     RETURN_IF_ERROR(CheckSecurity(options.security, target));
@@ -33,6 +34,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
   // The daemon's own limit decides, not gRPC's default of 4 MiB.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
+  // gRPC would let all clients of a process share one.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(target, options.credentials, arguments);
   const absl::Time deadline = absl::Now() + options.connect_timeout;
@@ -41,13 +44,14 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
         absl::StrCat("no daemon answers at ", target, " within ",
                      absl::FormatDuration(options.connect_timeout)));
   }
-  return std::unique_ptr<Client>(new Client(
-      std::move(channel), std::move(options), std::move(authorization)));
+  return std::unique_ptr<Client>(
+      new Client(target, std::move(channel), given, std::move(authorization)));
 }
 
-Client::Client(std::shared_ptr<grpc::Channel> channel, Options options,
-               std::unique_ptr<Authorization> authorization)
-    : channel_(std::move(channel)),
+Client::Client(std::string target, std::shared_ptr<grpc::Channel> channel,
+               Options options, std::unique_ptr<Authorization> authorization)
+    : target_(std::move(target)),
+      channel_(std::move(channel)),
       options_(std::move(options)),
       authorization_(std::move(authorization)),
       tensors_(v1::TensorService::NewStub(channel_)),

@@ -45,6 +45,10 @@ struct Options {
   absl::Duration connect_timeout = absl::Seconds(10);
   // Default time limit of every call, its compile included.
   absl::Duration timeout = absl::InfiniteDuration();
+  // Products whose operands and results that are no tensors have more bytes in
+  // all travel in chunks: of any size, and held by the daemon's memory a part
+  // at a time. Smaller ones are one message, which is quicker for them.
+  uint64_t stream_bytes = 64 << 20;
 };
 
 // Where A, B or C comes from. The order of its lines is the problem's.
@@ -106,8 +110,9 @@ struct Product {
   // Of what the activation is applied to, when problem.epilogue.auxiliary. The
   // default is Result::auxiliary.
   Destination auxiliary;
-  std::string device;      // "": the daemon's choice.
-  absl::Duration timeout;  // Zero: Options::timeout.
+  std::string device;                    // "": the daemon's choice.
+  absl::Duration timeout;                // Zero: Options::timeout.
+  std::optional<uint64_t> stream_bytes;  // None: Options::stream_bytes.
 };
 
 struct Result {
@@ -121,10 +126,16 @@ class Client {
  public:
   // `target` is "host:port" or "unix:/path". UNAVAILABLE when no daemon
   // answers within options.connect_timeout. INVALID_ARGUMENT as CheckSecurity.
+  // The connection is this client's own.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const std::string& target, Options options = {});
+  // One more to the same daemon.
+  absl::StatusOr<std::unique_ptr<Client>> Another() const {
+    return Connect(target_, options_);
+  }
 
-  // INTERNAL when a result is not of the size that its buffer has.
+  // INTERNAL when a result is not of the size that its buffer has. One message
+  // or a stream of them: Options::stream_bytes.
   absl::StatusOr<Result> Matmul(const Product& product);
 
   // All in one call, each of its own sizes. Errors name "groups[i]". The time
@@ -164,13 +175,15 @@ class Client {
   absl::Status CheckHealth();
 
  private:
-  Client(std::shared_ptr<grpc::Channel> channel, Options options,
-         std::unique_ptr<Authorization> authorization);
+  Client(std::string target, std::shared_ptr<grpc::Channel> channel,
+         Options options, std::unique_ptr<Authorization> authorization);
 
+  absl::StatusOr<Result> MatmulStream(const Product& product);
   // Says who calls, and sets the deadline of a call; zero means
   // Options::timeout.
   void Prepare(grpc::ClientContext& context, absl::Duration timeout) const;
 
+  const std::string target_;
   const std::shared_ptr<grpc::Channel> channel_;
   const Options options_;
   const std::unique_ptr<Authorization> authorization_;

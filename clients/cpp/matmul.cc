@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/client.h"
 #include "clients/cpp/loan.h"
+#include "clients/cpp/matmul_header.h"
 #include "clients/cpp/slice_reader.h"
 #include "clients/cpp/unary.h"
 #include "jit/base/status.h"
@@ -20,88 +21,17 @@ namespace {
 constexpr char kMethod[] = "/gemmd.v1.MatmulService/Matmul";
 constexpr char kGroupedMethod[] = "/gemmd.v1.MatmulService/MatmulGrouped";
 
-// An input that the request asks for.
-struct Input {
-  int field;  // Of MatmulRequest.
-  const Operand& operand;
-  v1::Order order;
-  v1::Source& source;
-};
-
-// Of which the sources are in `header`, to be filled in.
-std::vector<Input> Inputs(const Product& product, v1::MatmulHeader& header) {
-  using Request = v1::MatmulRequest;
-  const v1::Problem& problem = product.problem;
-  const v1::Epilogue& epilogue = problem.epilogue();
-  std::vector<Input> inputs = {{Request::kAFieldNumber, product.a,
-                                problem.a_order(), *header.mutable_a()},
-                               {Request::kBFieldNumber, product.b,
-                                problem.b_order(), *header.mutable_b()}};
-  if (problem.beta() != 0) {
-    inputs.push_back({Request::kCFieldNumber, product.c, problem.d_order(),
-                      *header.mutable_c()});
-  }
-  const auto add = [&](bool asked, int field, const Operand& operand,
-                       v1::Source* (v1::MatmulHeader::*source)()) {
-    if (!asked) return;
-    inputs.push_back(
-        {field, operand, v1::ORDER_ROW_MAJOR, *(header.*source)()});
-  };
-  add(epilogue.bias() != 0, Request::kBiasFieldNumber, product.bias,
-      &v1::MatmulHeader::mutable_bias);
-  add(epilogue.a_scale() != 0, Request::kAScaleFieldNumber, product.a_scale,
-      &v1::MatmulHeader::mutable_a_scale);
-  add(epilogue.b_scale() != 0, Request::kBScaleFieldNumber, product.b_scale,
-      &v1::MatmulHeader::mutable_b_scale);
-  add(epilogue.d_scale(), Request::kDScaleFieldNumber, product.d_scale,
-      &v1::MatmulHeader::mutable_d_scale);
-  return inputs;
-}
-
-void SetSource(const Operand& operand, v1::Order order, v1::Source& source) {
-  if (!operand.tensor.empty()) {
-    source.set_tensor(operand.tensor);
-    return;
-  }
-  v1::Layout& layout = *source.mutable_inline_();
-  layout.set_order(order);
-  layout.set_leading_dimension(operand.leading_dimension);
-  if (operand.batch_stride) layout.set_batch_stride(*operand.batch_stride);
-}
-
-void SetDestination(const Destination& to, v1::Order order,
-                    v1::Destination& destination) {
-  if (!to.tensor.empty()) {
-    destination.set_tensor(to.tensor);
-    return;
-  }
-  v1::Layout& layout = *destination.mutable_inline_();
-  layout.set_order(order);
-  layout.set_leading_dimension(to.leading_dimension);
-}
-
 // The fields of a MatmulRequest.
 std::vector<grpc::Slice> Encode(const Product& product, Loan& loan) {
-  const v1::Problem& problem = product.problem;
-  v1::MatmulHeader header;
-  *header.mutable_problem() = problem;
-  header.set_device(product.device);
-  SetDestination(product.d, problem.d_order(), *header.mutable_d());
-  if (problem.epilogue().auxiliary()) {
-    SetDestination(product.auxiliary, problem.d_order(),
-                   *header.mutable_auxiliary());
+  const OutgoingProduct outgoing = ToOutgoing(product);
+  const std::string head = outgoing.header.SerializeAsString();
+  std::vector<grpc::Slice> slices;
+  slices.emplace_back(
+      FieldPrefix(v1::MatmulRequest::kHeaderFieldNumber, head.size()) + head);
+  for (const InlineOperand& operand : outgoing.operands) {
+    slices.emplace_back(FieldPrefix(operand.field, operand.bytes.size()));
+    slices.push_back(loan.Lend(operand.bytes));
   }
-  std::vector<grpc::Slice> slices(1);  // The header comes first.
-  for (const Input& input : Inputs(product, header)) {
-    SetSource(input.operand, input.order, input.source);
-    const absl::Span<const char> bytes = input.operand.bytes;
-    if (!input.operand.tensor.empty() || bytes.empty()) continue;
-    slices.emplace_back(FieldPrefix(input.field, bytes.size()));
-    slices.push_back(loan.Lend(bytes));
-  }
-  const std::string head = header.SerializeAsString();
-  slices[0] =
-      FieldPrefix(v1::MatmulRequest::kHeaderFieldNumber, head.size()) + head;
   return slices;
 }
 
@@ -203,6 +133,9 @@ absl::StatusOr<std::vector<Result>> DecodeGroups(
 }  // namespace
 
 absl::StatusOr<Result> Client::Matmul(const Product& product) {
+  if (Streams(product, product.stream_bytes.value_or(options_.stream_bytes))) {
+    return MatmulStream(product);
+  }
   Loan loan;  // Outlives the context, whose end lets the transport go.
   grpc::ClientContext context;
   Prepare(context, product.timeout);

@@ -31,6 +31,7 @@ struct MatmulOptions {
   std::string auxiliary, amax;
   ProblemOptions problem;
   std::string device;
+  int64_t stream_bytes = client::Options().stream_bytes;
   bool quiet = false;
   bool json = false;
 };
@@ -195,6 +196,7 @@ int Run(client::Client& client, const MatmulOptions& options) {
   product.b_scale = client::Operand::Bytes(values.b_scale.bytes);
   product.d_scale = client::Operand::Bytes(values.d_scale.bytes);
   product.device = options.device;
+  product.stream_bytes = options.stream_bytes;
   if (const auto handle = TensorHandle(options.d)) {
     product.d = client::Destination::Tensor(*handle);
   }
@@ -252,6 +254,8 @@ void AddMatmul(cli::Command& program) {
                "Where the greatest magnitude before --d-scale goes.");
   command.Text("--device NAME", o->device,
                "Such as cuda:0. Default: the daemon's choice.");
+  command.Bytes("--stream-above BYTES", o->stream_bytes, {0},
+                "Operands and results of more bytes travel in chunks.");
   command.Switch("--quiet", o->quiet, "Print nothing about the execution.");
   command.Switch("--json", o->json, "Print the execution as JSON.");
   command.Details(

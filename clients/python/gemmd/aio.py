@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar
 import grpc.aio
 
 from . import arrays, errors, product, rpcs, security
-from .client import (CHANNEL_OPTIONS, READY_POLL_S, check_timeout,
-                     default_target)
+from .client import (CHANNEL_OPTIONS, READY_POLL_S, STREAM_BYTES,
+                     check_timeout, default_target)
 from .grouped import Groups
 from .product import Product
 from .tensor import Resident, check_filled, filled
@@ -85,9 +85,11 @@ class AsyncClient:
                  certificate_file: Optional[str] = None,
                  key_file: Optional[str] = None,
                  token_file: Optional[str] = None,
-                 timeout: Optional[float] = None) -> None:
+                 timeout: Optional[float] = None,
+                 stream_bytes: int = STREAM_BYTES) -> None:
         self.target = target or default_target()
         self._timeout = check_timeout(timeout)
+        self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
         self._closed = False
         how = security.connection(
             self.target, credentials, ca_file=ca_file,
@@ -146,6 +148,12 @@ class AsyncClient:
                       **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
+        if call.streams(self._stream_bytes):
+            chunks = call.chunks()
+            async for chunk in self._stream(
+                    rpcs.matmul_stream(call.header, call.buffers), timeout):
+                chunks.add(chunk)
+            return call.product(chunks.response())
         response = await self._run(rpcs.matmul(call.header, **call.buffers),
                                    timeout)
         return call.product(response)

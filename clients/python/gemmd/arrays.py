@@ -233,8 +233,8 @@ def operand(array: Any, order: Optional[Order] = None) -> Operand:
 
 def matrix(data: Any, shape: tuple[int, ...], dtype: "np.dtype[Any]",
            order: Order) -> Array:
-    """A read-only matrix, or batch of them, over tight bytes, without a
-    copy."""
+    """A matrix, or batch of them, over tight bytes, without a copy; read-only
+    where they are."""
     flat: Array = np.frombuffer(data, dtype=np.uint8).view(dtype)
     *batch, rows, columns = shape
     if order == "C":

@@ -22,6 +22,8 @@ CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
 )
+# Products whose arrays and results have more bytes in all are streamed.
+STREAM_BYTES = 64 << 20
 # Between two looks at a daemon that answers but does not serve yet.
 READY_POLL_S = 0.1
 
@@ -43,8 +45,11 @@ class Client:
     a TLS connection; `certificate_file` and `key_file` say who calls, or
     `token_file` does. Their defaults are $GEMMD_CA_FILE and so on, then what
     the file of $GEMMD_CONFIG says. `credentials` (grpc.ChannelCredentials)
-    takes the place of the first three. `timeout` in seconds is the default of every method; None
-    waits without a limit. Thread-safe. Every method raises gemmd.Error.
+    takes the place of the first three. `timeout` in seconds is the default of
+    every method; None waits without a limit. Products whose arrays and
+    results have more than `stream_bytes` in all travel in chunks, and so may
+    be of any size; others are one message. Thread-safe. Every method raises
+    gemmd.Error.
     """
 
     def __init__(self, target: Optional[str] = None, *,
@@ -53,9 +58,11 @@ class Client:
                  certificate_file: Optional[str] = None,
                  key_file: Optional[str] = None,
                  token_file: Optional[str] = None,
-                 timeout: Optional[float] = None) -> None:
+                 timeout: Optional[float] = None,
+                 stream_bytes: int = STREAM_BYTES) -> None:
         self.target = target or default_target()
         self._timeout = check_timeout(timeout)
+        self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
         self._closed = False
         self._stubs: dict[str, Any] = {}
         how = security.connection(
@@ -142,6 +149,8 @@ class Client:
         These values are arrays, or Tensors of float32; a batch shares them. A
         result of int32 has none of these steps.
 
+        What travels as bytes may be of any size: the client's stream_bytes.
+
         Returns `out`, else a new array; a tuple with the pre-activation and
         amax where they are asked for.
         """
@@ -165,6 +174,12 @@ class Client:
                 **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
+        if call.streams(self._stream_bytes):
+            chunks = call.chunks()
+            for chunk in self._stream(
+                    rpcs.matmul_stream(call.header, call.buffers), timeout):
+                chunks.add(chunk)
+            return call.product(chunks.response())
         response = self._run(rpcs.matmul(call.header, **call.buffers), timeout)
         return call.product(response)
 

@@ -8,7 +8,7 @@ import numpy as np
 from . import api, arrays, support, wire
 from .bits import Bits
 from .epilogue import Epilogue, Result
-from .errors import InvalidArgument
+from .errors import Internal, InvalidArgument
 from .tensor import Resident
 
 
@@ -121,6 +121,57 @@ def _type_of(out: Optional[Matrix], c: Optional[Matrix], out_dtype: Any,
     if out_dtype is None:
         return support.default_output(a.dtype)
     return np.dtype(out_dtype)
+
+
+class _Buffer:
+    """A result that comes in chunks."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name = name
+        self._size = size
+        self._position = 0
+        self.data = memoryview(b"")
+
+    def add(self, chunk: memoryview) -> None:
+        if not self._position:  # Not before the daemon has taken the product.
+            self.data = np.empty(self._size, np.uint8).data
+        end = self._position + len(chunk)
+        if end <= self._size:
+            self.data[self._position:end] = chunk
+        self._position = end
+
+    def check(self) -> memoryview:
+        if self._position != self._size:
+            raise Internal(f"the daemon sent {self._position} bytes of "
+                           f"{self._name}, which has {self._size}")
+        return self.data
+
+
+class Chunks:
+    """The response of a stream, put together from its messages."""
+
+    def __init__(self, d: Optional[int], auxiliary: Optional[int]) -> None:
+        """Bytes of what is returned."""
+        self._buffers = {
+            name: None if size is None else _Buffer(name, size)
+            for name, size in (("D", d), ("the pre-activation", auxiliary))}
+        self._last: Optional[wire.Response] = None
+
+    def add(self, message: wire.Response) -> None:
+        for buffer, chunk in zip(self._buffers.values(),
+                                 (message.d, message.auxiliary)):
+            if buffer is not None and chunk is not None:
+                buffer.add(chunk)
+        if message.execution is not None:
+            self._last = message
+
+    def response(self) -> wire.Response:
+        d, auxiliary = (None if buffer is None else buffer.check()
+                        for buffer in self._buffers.values())
+        if self._last is None:
+            raise Internal("the daemon ended the call without an execution")
+        return wire.Response(self._last.execution, d, auxiliary,
+                             self._last.amax)
 
 
 class Call:
@@ -254,6 +305,34 @@ class Call:
                     arrays.wire_order(order))
         return data
 
+    def _result_bytes(self) -> int:
+        """Of D and the pre-activation, where they are returned."""
+        one = math.prod(self.shape) * self.dtype.itemsize
+        return one * ((not isinstance(self._target, Resident))
+                      + self._epilogue.returns_auxiliary)
+
+    def _overlaps(self, name: str, data: memoryview) -> bool:
+        """Whether matrices of a batch overlap, which streams do not serve."""
+        stride = getattr(self.header, name).inline.batch_stride
+        if not stride:
+            return False
+        item = arrays.numpy_type(
+            getattr(self.header.problem, f"{name}_type")).itemsize
+        return bool(stride * item * self.shape[0] < len(data))
+
+    def streams(self, limit: float) -> bool:
+        """Whether it travels in chunks: it has more than `limit` bytes."""
+        sent = {name: data for name, data in self.buffers.items() if data}
+        size = sum(map(len, sent.values())) + self._result_bytes()
+        return size > limit and not any(
+            self._overlaps(name, data) for name, data in sent.items())
+
+    def chunks(self) -> "Chunks":
+        """For what comes back in chunks."""
+        one = math.prod(self.shape) * self.dtype.itemsize
+        return Chunks(None if isinstance(self._target, Resident) else one,
+                      one if self._epilogue.returns_auxiliary else None)
+
     def product(self, response: wire.Response) -> Product:
         auxiliary = None
         if self._epilogue.returns_auxiliary:
@@ -275,8 +354,10 @@ class Call:
                              self.dtype, self.order)
 
     def _array(self, data: Optional[memoryview]) -> Any:
-        """One copy makes it aligned and writable."""
-        order = self.order if len(self.shape) == 2 else "K"
-        result = self._received(data).copy(order=order).reshape(
-            self.result_shape())
+        """One copy makes it aligned and writable; what came in chunks is."""
+        result = self._received(data)
+        if not result.flags.writeable:
+            result = result.copy(
+                order=self.order if len(self.shape) == 2 else "K")
+        result = result.reshape(self.result_shape())
         return result if result.ndim else result[()]

@@ -40,6 +40,14 @@ def matmul(header: Any,
                wire.parse_matmul_response, message_bytes=len(request))
 
 
+def matmul_stream(header: Any,
+                  operands: wire.Operands) -> Rpc[wire.Response]:
+    return Rpc("/gemmd.v1.MatmulService/MatmulStream",
+               wire.stream_requests(header, operands),
+               wire.parse_stream_response, "stream_stream",
+               wire.MAX_STREAM_BYTES)
+
+
 def matmul_grouped(
         groups: Iterable[tuple[Any, wire.Operands]]
 ) -> Rpc[list[wire.Response]]:

@@ -15,8 +15,9 @@ Buffer = Union[bytes, memoryview]
 
 _LENGTH_DELIMITED = 2
 _CHUNK_BYTES = 2 << 20
-# Of the messages of an upload, none has more.
+# Of the messages of an upload, and of a streamed product, none has more.
 MAX_UPLOAD_BYTES = _CHUNK_BYTES + 16
+MAX_STREAM_BYTES = _CHUNK_BYTES + 64
 
 
 def varint(value: int) -> bytes:
@@ -148,6 +149,42 @@ def upload_requests(handle: str, layout: Any, data: Buffer,
     for start in range(0, len(data), chunk_bytes):
         chunk = data[start:start + chunk_bytes]
         yield b"".join((field(2, len(chunk)), chunk))
+
+
+def _chunk(operand: int, data: Buffer) -> bytes:
+    """A MatmulStreamRequest with one chunk."""
+    inner = b"".join((varint(1 << 3), varint(operand),
+                      field(2, len(data))))
+    return b"".join((field(2, len(inner) + len(data)), inner, data))
+
+
+def stream_requests(header: Any, operands: Operands,
+                    chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
+    """Yields the serialised messages of one MatmulStream."""
+    head = header.SerializeToString()
+    yield field(1, len(head)) + head
+    # Operands are numbered from 1 as their fields from 2, and come in order.
+    for name, number in OPERANDS.items():
+        data = operands.get(name)
+        for start in range(0, len(data) if data is not None else 0,
+                           chunk_bytes):
+            assert data is not None
+            yield _chunk(number - 1, data[start:start + chunk_bytes])
+
+
+def parse_stream_response(data: bytes) -> Response:
+    """One MatmulStreamResponse: a chunk of a result, or, in the last one, the
+    execution."""
+    execution, amax = None, None
+    views: dict[int, memoryview] = {}
+    for number, view in fields(data):
+        if number == 2:
+            execution = api.Execution.FromString(bytes(view))
+        elif number == 4 and len(view) == 4:
+            amax = float(struct.unpack("<f", view)[0])
+        else:
+            views[number] = view
+    return Response(execution, views.get(1), views.get(3), amax)
 
 
 def parse_download_response(data: bytes) -> memoryview:

@@ -41,6 +41,57 @@ class FakeMatmul final : public v1::MatmulService::Service {
     return grpc::Status::OK;
   }
 
+  // Puts the request together as Matmul has it, and answers in chunks of two
+  // bytes.
+  grpc::Status MatmulStream(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::MatmulStreamResponse,
+                               v1::MatmulStreamRequest>* stream) override {
+    std::lock_guard lock(mutex_);
+    last_.Clear();
+    ++streams_;
+    longest_ = 0;
+    for (v1::MatmulStreamRequest message; stream->Read(&message);) {
+      if (message.has_header()) *last_.mutable_header() = message.header();
+      const v1::MatmulStreamRequest::Chunk& chunk = message.chunk();
+      longest_ = std::max(longest_, chunk.data().size());
+      if (chunk.operand() == v1::MatmulStreamRequest::OPERAND_A) {
+        last_.mutable_a()->append(chunk.data());
+      } else if (chunk.operand() == v1::MatmulStreamRequest::OPERAND_B) {
+        last_.mutable_b()->append(chunk.data());
+      } else if (chunk.operand() == v1::MatmulStreamRequest::OPERAND_D_SCALE) {
+        last_.mutable_d_scale()->append(chunk.data());
+      }
+      if (last_.header().device() == "bad" && message.has_chunk()) {
+        return {grpc::INVALID_ARGUMENT, "device is unknown"};
+      }
+    }
+    const auto send = [&](const std::string& bytes, auto set) {
+      for (size_t i = 0; i < bytes.size(); i += 2) {
+        v1::MatmulStreamResponse message;
+        set(message, bytes.substr(i, 2));
+        stream->Write(message);
+      }
+    };
+    send(result_,
+         [](auto& to, const std::string& bytes) { to.set_data(bytes); });
+    send(auxiliary_,
+         [](auto& to, const std::string& bytes) { to.set_auxiliary(bytes); });
+    v1::MatmulStreamResponse end;
+    end.mutable_execution()->set_device("fake");
+    if (amax_) end.set_amax(*amax_);
+    stream->Write(end);
+    return grpc::Status::OK;
+  }
+  int streams() {
+    std::lock_guard lock(mutex_);
+    return streams_;
+  }
+  size_t longest() {
+    std::lock_guard lock(mutex_);
+    return longest_;
+  }
+
   // Each D tells its place and m.
   grpc::Status MatmulGrouped(grpc::ServerContext*,
                              const v1::MatmulGroupedRequest* request,
@@ -84,6 +135,8 @@ class FakeMatmul final : public v1::MatmulService::Service {
   v1::MatmulRequest last_ ABSL_GUARDED_BY(mutex_);
   v1::MatmulGroupedRequest last_groups_ ABSL_GUARDED_BY(mutex_);
   int missing_ ABSL_GUARDED_BY(mutex_) = 0;
+  int streams_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t longest_ ABSL_GUARDED_BY(mutex_) = 0;  // Chunk of the last one.
   std::string result_ ABSL_GUARDED_BY(mutex_);
   std::string auxiliary_ ABSL_GUARDED_BY(mutex_);
   std::optional<float> amax_ ABSL_GUARDED_BY(mutex_);
@@ -217,6 +270,93 @@ TEST_F(ClientTest, AnOperandSaysHowABatchLies) {
   EXPECT_FALSE(header.a().inline_().has_batch_stride());
   EXPECT_TRUE(header.b().inline_().has_batch_stride());
   EXPECT_EQ(header.b().inline_().batch_stride(), 0);
+}
+
+TEST_F(ClientTest, SizeDecidesWhatTravelsInChunks) {
+  Product product = SmallProduct();  // 16 + 36 bytes, and 6 of D.
+  product.stream_bytes = 58;
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 0);
+  product.stream_bytes = 57;
+  matmul_.Answer("result");
+  auto result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(matmul_.streams(), 1);
+  EXPECT_EQ(result->d, "result");
+  EXPECT_EQ(result->execution.device(), "fake");
+  EXPECT_EQ(matmul_.last().a(), a_);
+  EXPECT_EQ(matmul_.last().b(), b_);
+  EXPECT_EQ(matmul_.last().header().b().inline_().leading_dimension(), 5);
+  // What is a tensor does not count, nor is it awaited.
+  product.d = Destination::Tensor("d");
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 1);
+  product.stream_bytes = 51;
+  matmul_.Answer("");
+  result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(matmul_.streams(), 2);
+  EXPECT_EQ(result->d, "");
+  // A product that streams do not serve: matrices of A overlap.
+  product.problem.set_batch(2);
+  product.a.batch_stride = 4;
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 2);
+  product.a.batch_stride = 8;
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 3);
+}
+
+TEST_F(ClientTest, LargeOperandsAreCutIntoChunks) {
+  Product product = SmallProduct();
+  product.stream_bytes = 0;
+  std::string a(5 << 20, '\0');
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<char>(i * 31 >> 7);
+  product.a = Operand::Bytes(a);
+  product.problem.mutable_epilogue()->set_d_scale(true);
+  const std::string scale = "1234";
+  product.d_scale = Operand::Bytes(scale);
+  matmul_.Answer("result");
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_TRUE(matmul_.last().a() == a);
+  EXPECT_EQ(matmul_.last().b(), b_);
+  EXPECT_EQ(matmul_.last().d_scale(), "1234");
+  EXPECT_EQ(matmul_.longest(), 2u << 20);
+}
+
+TEST_F(ClientTest, ResultsOfStreamsAreCounted) {
+  Product product = SmallProduct();
+  product.stream_bytes = 0;
+  std::string d(6, '\0');
+  product.d = Destination::Bytes(absl::MakeSpan(d.data(), d.size()));
+  product.problem.mutable_epilogue()->set_auxiliary(true);
+  product.problem.mutable_epilogue()->set_amax(true);
+  matmul_.Answer("result", "before", 2.5f);
+  const auto result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(d, "result");
+  EXPECT_EQ(result->auxiliary, "before");
+  EXPECT_EQ(result->amax, 2.5f);
+  struct Wrong {
+    const char *d, *auxiliary;
+    std::optional<float> amax;
+    const char* says;
+  };
+  for (const Wrong& wrong :
+       {Wrong{"resul", "before", 1.0f, "5 of the 6 bytes of D"},
+        Wrong{"results", "before", 1.0f, "more than the 6 bytes of D"},
+        Wrong{"result", "", 1.0f, "0 of the 6 bytes of the auxiliary result"},
+        Wrong{"result", "before", {}, "no amax"}}) {
+    matmul_.Answer(wrong.d, wrong.auxiliary, wrong.amax);
+    const absl::Status status = client_->Matmul(product).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(wrong.says));
+  }
+  product.device = "bad";  // Told in the middle of the operands.
+  std::string a(20 << 20, 'a');
+  product.a = Operand::Bytes(a);
+  EXPECT_EQ(client_->Matmul(product).status(),
+            absl::InvalidArgumentError("device is unknown"));
 }
 
 TEST_F(ClientTest, GroupsTravelInOneCall) {

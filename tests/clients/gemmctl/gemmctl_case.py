@@ -22,12 +22,14 @@ def wide(array):
 
 
 class GemmctlCase(unittest.TestCase):
+    daemon_flags = ()
+
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
-        daemon = HostDaemon().__enter__()
+        daemon = HostDaemon(*cls.daemon_flags).__enter__()
         cls.addClassCleanup(daemon.__exit__)
         cls.address = daemon.target
 

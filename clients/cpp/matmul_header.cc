@@ -1,0 +1,162 @@
+#include "clients/cpp/matmul_header.h"
+
+#include "absl/algorithm/container.h"
+
+namespace gemmd::client {
+namespace {
+
+// An input that the request asks for.
+struct Input {
+  int field;  // Of MatmulRequest.
+  const Operand& operand;
+  v1::DataType type;
+  v1::Order order;
+  v1::Source* (v1::MatmulHeader::*source)();
+};
+
+std::vector<Input> Inputs(const Product& product) {
+  using Request = v1::MatmulRequest;
+  using Header = v1::MatmulHeader;
+  const v1::Problem& problem = product.problem;
+  const v1::Epilogue& epilogue = problem.epilogue();
+  std::vector<Input> inputs = {
+      {Request::kAFieldNumber, product.a, problem.a_type(), problem.a_order(),
+       &Header::mutable_a},
+      {Request::kBFieldNumber, product.b, problem.b_type(), problem.b_order(),
+       &Header::mutable_b}};
+  if (problem.beta() != 0) {
+    inputs.push_back({Request::kCFieldNumber, product.c, problem.c_type(),
+                      problem.d_order(), &Header::mutable_c});
+  }
+  const auto add = [&](bool asked, int field, const Operand& operand,
+                       v1::Source* (Header::*source)()) {
+    if (!asked) return;
+    inputs.push_back(
+        {field, operand, v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, source});
+  };
+  add(epilogue.bias() != 0, Request::kBiasFieldNumber, product.bias,
+      &Header::mutable_bias);
+  add(epilogue.a_scale() != 0, Request::kAScaleFieldNumber, product.a_scale,
+      &Header::mutable_a_scale);
+  add(epilogue.b_scale() != 0, Request::kBScaleFieldNumber, product.b_scale,
+      &Header::mutable_b_scale);
+  add(epilogue.d_scale(), Request::kDScaleFieldNumber, product.d_scale,
+      &Header::mutable_d_scale);
+  return inputs;
+}
+
+bool IsInline(const Operand& operand) {
+  return operand.tensor.empty() && !operand.bytes.empty();
+}
+
+void SetSource(const Operand& operand, v1::Order order, v1::Source& source) {
+  if (!operand.tensor.empty()) {
+    source.set_tensor(operand.tensor);
+    return;
+  }
+  v1::Layout& layout = *source.mutable_inline_();
+  layout.set_order(order);
+  layout.set_leading_dimension(operand.leading_dimension);
+  if (operand.batch_stride) layout.set_batch_stride(*operand.batch_stride);
+}
+
+void SetDestination(const Destination& to, v1::Order order,
+                    v1::Destination& destination) {
+  if (!to.tensor.empty()) {
+    destination.set_tensor(to.tensor);
+    return;
+  }
+  v1::Layout& layout = *destination.mutable_inline_();
+  layout.set_order(order);
+  layout.set_leading_dimension(to.leading_dimension);
+}
+
+int BitsOf(v1::DataType type) {
+  switch (type) {
+    case v1::DATA_TYPE_F32:
+    case v1::DATA_TYPE_S32:
+      return 32;
+    case v1::DATA_TYPE_F16:
+    case v1::DATA_TYPE_BF16:
+      return 16;
+    case v1::DATA_TYPE_B1:
+      return 1;
+    default:
+      return 8;
+  }
+}
+
+v1::DataType ResultType(const v1::Problem& problem) {
+  if (problem.d_type() != v1::DATA_TYPE_UNSPECIFIED) return problem.d_type();
+  switch (problem.a_type()) {
+    case v1::DATA_TYPE_S8:
+    case v1::DATA_TYPE_U8:
+    case v1::DATA_TYPE_B1:
+      return v1::DATA_TYPE_S32;
+    default:
+      return problem.a_type();
+  }
+}
+
+bool Overlaps(const Input& input, int64_t batch) {
+  const int64_t stride = input.operand.batch_stride.value_or(0);
+  const auto bytes = static_cast<int64_t>(input.operand.bytes.size());
+  if (stride <= 0 || batch <= 1 || stride > bytes * 8) return false;
+  // Strides up to the last matrix, and that matrix, are all there is: it is
+  // longer than a stride.
+  return stride * BitsOf(input.type) / 8 < (bytes + batch - 1) / batch;
+}
+
+uint64_t BytesTo(const Destination& destination, const v1::Problem& problem) {
+  if (!destination.tensor.empty()) return 0;
+  return destination.bytes.empty() ? ResultBytes(problem)
+                                   : destination.bytes.size();
+}
+
+}  // namespace
+
+OutgoingProduct ToOutgoing(const Product& product) {
+  const v1::Problem& problem = product.problem;
+  OutgoingProduct outgoing;
+  v1::MatmulHeader& header = outgoing.header;
+  *header.mutable_problem() = problem;
+  header.set_device(product.device);
+  SetDestination(product.d, problem.d_order(), *header.mutable_d());
+  if (problem.epilogue().auxiliary()) {
+    SetDestination(product.auxiliary, problem.d_order(),
+                   *header.mutable_auxiliary());
+  }
+  for (const Input& input : Inputs(product)) {
+    SetSource(input.operand, input.order, *(header.*input.source)());
+    if (IsInline(input.operand)) {
+      outgoing.operands.push_back({input.field, input.operand.bytes});
+    }
+  }
+  return outgoing;
+}
+
+uint64_t ResultBytes(const v1::Problem& problem) {
+  const int64_t batch = problem.has_batch() ? problem.batch() : 1;
+  // Sizes that are no sizes are the daemon's to refuse.
+  if (problem.m() <= 0 || problem.n() <= 0 || batch <= 0) return 0;
+  return static_cast<uint64_t>(problem.m()) * problem.n() * batch *
+         BitsOf(ResultType(problem)) / 8;
+}
+
+bool Streams(const Product& product, uint64_t limit) {
+  const v1::Problem& problem = product.problem;
+  uint64_t bytes = BytesTo(product.d, problem);
+  if (problem.epilogue().auxiliary()) {
+    bytes += BytesTo(product.auxiliary, problem);
+  }
+  const std::vector<Input> inputs = Inputs(product);
+  for (const Input& input : inputs) {
+    if (IsInline(input.operand)) bytes += input.operand.bytes.size();
+  }
+  const int64_t batch = problem.has_batch() ? problem.batch() : 1;
+  return bytes > limit && absl::c_none_of(inputs, [&](const Input& input) {
+           return IsInline(input.operand) && Overlaps(input, batch);
+         });
+}
+
+}  // namespace gemmd::client

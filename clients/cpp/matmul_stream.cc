@@ -1,0 +1,178 @@
+// Client::MatmulStream: operands are sent from their own memory in chunks, and
+// results are copied once, to where they belong.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/base/casts.h"
+#include "absl/strings/str_cat.h"
+#include "clients/cpp/client.h"
+#include "clients/cpp/loan.h"
+#include "clients/cpp/matmul_header.h"
+#include "clients/cpp/slice_reader.h"
+#include "clients/cpp/stream.h"
+#include "clients/cpp/unary.h"
+#include "jit/base/status.h"
+
+namespace gemmd::client {
+namespace {
+
+constexpr char kMethod[] = "/gemmd.v1.MatmulService/MatmulStream";
+constexpr size_t kChunkBytes = 2 << 20;
+// A chunk has that much beside its bytes, at most.
+constexpr size_t kPrefixBytes = 64;
+
+grpc::ByteBuffer FirstMessage(const v1::MatmulHeader& header) {
+  v1::MatmulStreamRequest first;
+  *first.mutable_header() = header;
+  const grpc::Slice slice(first.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// A MatmulStreamRequest with one chunk of an operand.
+grpc::ByteBuffer ChunkMessage(const InlineOperand& operand,
+                              absl::Span<const char> bytes, Loan& loan) {
+  using Request = v1::MatmulStreamRequest;
+  Request::Chunk chunk;
+  // Operands are numbered as their fields of MatmulRequest, from A on.
+  chunk.set_operand(static_cast<Request::Operand>(
+      operand.field - v1::MatmulRequest::kAFieldNumber + Request::OPERAND_A));
+  const std::string inner =
+      chunk.SerializeAsString() +
+      FieldPrefix(Request::Chunk::kDataFieldNumber, bytes.size());
+  const grpc::Slice slices[] = {
+      grpc::Slice(
+          FieldPrefix(Request::kChunkFieldNumber, inner.size() + bytes.size()) +
+          inner),
+      loan.Lend(bytes)};
+  return grpc::ByteBuffer(slices, 2);
+}
+
+// False when the call has ended early; Finish says why.
+bool SendAll(const OutgoingProduct& outgoing, Stream& stream, Loan& loan) {
+  if (!stream.Write(FirstMessage(outgoing.header))) return false;
+  for (const InlineOperand& operand : outgoing.operands) {
+    for (absl::Span<const char> rest = operand.bytes; !rest.empty();) {
+      const auto bytes = rest.subspan(0, std::min(kChunkBytes, rest.size()));
+      if (!stream.Write(ChunkMessage(operand, bytes, loan))) return false;
+      rest.remove_prefix(bytes.size());
+    }
+  }
+  return stream.WritesDone();
+}
+
+// A result that comes in chunks.
+struct Output {
+  int field;  // Of MatmulStreamResponse.
+  absl::string_view name;
+  absl::Span<char> place;  // Its own;
+  std::string& otherwise;  // without one, this gets it.
+  uint64_t size;
+  uint64_t come = 0;
+};
+
+Output ToOutput(int field, absl::string_view name, const Destination& to,
+                const v1::Problem& problem, std::string& otherwise) {
+  if (!to.tensor.empty()) return {field, name, {}, otherwise, 0};
+  return {field, name, to.bytes, otherwise,
+          to.bytes.data() == nullptr ? ResultBytes(problem) : to.bytes.size()};
+}
+
+absl::Status Take(uint64_t length, SliceReader& reader, Output& output) {
+  if (length > output.size - output.come) {
+    return absl::InternalError(absl::StrCat("the daemon sent more than the ",
+                                            output.size, " bytes of ",
+                                            output.name));
+  }
+  // Not before the daemon has taken the product: any size can be asked for.
+  if (output.place.data() == nullptr) {
+    output.otherwise.resize(output.size);
+    output.place =
+        absl::MakeSpan(output.otherwise.data(), output.otherwise.size());
+  }
+  reader.Read(output.place.subspan(output.come, length));
+  output.come += length;
+  return absl::OkStatus();
+}
+
+absl::Status TakeMessage(const grpc::ByteBuffer& message,
+                         std::vector<Output>& outputs, Result& result) {
+  using Response = v1::MatmulStreamResponse;
+  ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(message));
+  while (!reader.done()) {
+    ASSIGN_OR_RETURN(const SliceReader::Field field, reader.ReadField());
+    const auto output = absl::c_find_if(outputs, [&](const Output& one) {
+      return field.delimited && one.field == field.number;
+    });
+    if (output != outputs.end()) {
+      RETURN_IF_ERROR(Take(field.length, reader, *output));
+    } else if (field.fixed32 && field.number == Response::kAmaxFieldNumber) {
+      result.amax = absl::bit_cast<float>(*field.fixed32);
+    } else if (field.delimited &&
+               field.number == Response::kExecutionFieldNumber) {
+      if (!result.execution.ParseFromString(reader.Read(field.length))) {
+        return absl::InternalError("the daemon sent a malformed execution");
+      }
+    } else {
+      reader.Skip(field.length);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckWhole(const Product& product,
+                        const std::vector<Output>& outputs,
+                        const Result& result) {
+  if (product.problem.epilogue().amax() && !result.amax) {
+    return absl::InternalError("the daemon sent no amax");
+  }
+  for (const Output& output : outputs) {
+    if (output.come == output.size) continue;
+    return absl::InternalError(absl::StrCat("the daemon sent ", output.come,
+                                            " of the ", output.size,
+                                            " bytes of ", output.name));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Result> Client::MatmulStream(const Product& product) {
+  const OutgoingProduct outgoing = ToOutgoing(product);
+  Loan loan;  // Outlives the context, whose end lets the transport go.
+  grpc::ClientContext context;
+  Prepare(context, product.timeout);
+  size_t longest = 0;
+  for (const InlineOperand& operand : outgoing.operands) {
+    longest = std::max(longest, std::min(kChunkBytes, operand.bytes.size()));
+  }
+  Announce(context, longest + kPrefixBytes);
+  Stream stream(channel_, kMethod, context);
+  Result result;
+  absl::Status taken;
+  if (SendAll(outgoing, stream, loan)) {
+    using Response = v1::MatmulStreamResponse;
+    const v1::Problem& problem = product.problem;
+    std::vector<Output> outputs = {ToOutput(Response::kDataFieldNumber, "D",
+                                            product.d, problem, result.d)};
+    if (problem.epilogue().auxiliary()) {
+      outputs.push_back(ToOutput(Response::kAuxiliaryFieldNumber,
+                                 "the auxiliary result", product.auxiliary,
+                                 problem, result.auxiliary));
+    }
+    for (grpc::ByteBuffer message; taken.ok() && stream.Read(message);) {
+      taken = TakeMessage(message, outputs, result);
+    }
+    if (!taken.ok()) context.TryCancel();
+    absl::Status finished = stream.Finish();
+    if (!taken.ok()) return taken;
+    RETURN_IF_ERROR(finished);
+    RETURN_IF_ERROR(CheckWhole(product, outputs, result));
+    return result;
+  }
+  RETURN_IF_ERROR(stream.Finish());
+  return absl::InternalError("the daemon ended the call without an answer");
+}
+
+}  // namespace gemmd::client
