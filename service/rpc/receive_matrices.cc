@@ -52,7 +52,7 @@ Async<absl::StatusOr<bool>> MatrixReceiver::Gather() {
   const int64_t announced = std::min(HeldBytes(call_.AnnouncedBytes()), limit_);
   while (size() - flying_bytes() < kPartBytes) {
     if (flying_bytes() == 0 && size() <= kCallAllowanceBytes) {
-      for (IncomingMatrix& matrix : matrices_) matrix.lines.Detach();
+      DetachAll();
       call_.HoldRequests(held_bytes());
       absl::Status taken = co_await call_.TakeRequest(announced);
       if (!taken.ok()) co_return taken;
@@ -113,6 +113,8 @@ void MatrixReceiver::NoteLanded() {
   flight_->matrix->lines.Drop(flight_->bytes);
   call_.counters().received_bytes += flight_->bytes;
   flight_->bytes = 0;
+  // A part of a line is all that is left, or not much more.
+  if (size() <= kCallAllowanceBytes) DetachAll();
   // A read that goes on holds bytes of its own.
   call_.ReturnRequest(held - held_bytes());
 }
@@ -132,6 +134,10 @@ Async<absl::Status> MatrixReceiver::Finish(IncomingMatrix& matrix) {
       });
   absl::StatusOr<std::monostate> finished = co_await finish;
   co_return finished.status();
+}
+
+void MatrixReceiver::DetachAll() {
+  for (IncomingMatrix& matrix : matrices_) matrix.lines.Detach();
 }
 
 // Bytes that are here, on their way or not.

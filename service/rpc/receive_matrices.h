@@ -79,6 +79,7 @@ class MatrixReceiver {
   Async<absl::Status> Land();
   int64_t flying_bytes() const { return flight_ ? flight_->bytes : 0; }
   Async<absl::Status> Finish(IncomingMatrix& matrix);
+  void DetachAll();
   int64_t size() const;
   int64_t held_bytes() const;
 

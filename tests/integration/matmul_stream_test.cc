@@ -458,6 +458,99 @@ TEST_F(SmallMessages, ClientsThatVanishAnywhereLeaveNothing) {
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
 }
 
+// A stream whose header has been taken and that goes no further.
+class Holder {
+ public:
+  Holder(TestServer& server, const std::shared_ptr<grpc::Channel>& channel,
+         const v1::MatmulRequest& request)
+      : stub_(v1::MatmulService::NewStub(channel)) {
+    const int64_t before = server.engine().tensors().bytes();
+    stream_ = stub_->MatmulStream(&context_);
+    EXPECT_TRUE(stream_->Write(StreamHeader(request.header())));
+    EXPECT_TRUE(
+        Eventually([&] { return server.engine().tensors().bytes() > before; }));
+  }
+  ~Holder() {
+    context_.TryCancel();
+    stream_->Finish();
+  }
+
+ private:
+  std::unique_ptr<v1::MatmulService::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<Stream, v1::MatmulStreamResponse>>
+      stream_;
+};
+
+// D of so many MiB; of 64 one connection may have 48.
+v1::MatmulRequest OfMebibytes(int64_t mebibytes) {
+  return RandomProduct(mebibytes * 256, 1024, 1);
+}
+
+TEST_F(SmallMessages, WhoCameFirstIsNotOvertakenByThoseWhoNeedLess) {
+  auto holder =
+      std::make_unique<Holder>(server_, server_.channel(), OfMebibytes(30));
+  auto large = std::async(std::launch::async, [&] {
+    return CallStream(server_.unix_channel(), ToStream(OfMebibytes(40), 1000))
+        .status;
+  });
+  absl::SleepFor(absl::Milliseconds(200));  // It stands in line.
+  const auto third = testing::Connect(server_.address());
+  EXPECT_EQ(
+      CallStream(third, ToStream(OfMebibytes(1), 1000), absl::Milliseconds(500))
+          .status.error_code(),
+      grpc::DEADLINE_EXCEEDED);
+  holder.reset();
+  EXPECT_TRUE(large.get().ok());
+  EXPECT_TRUE(CallStream(third, ToStream(OfMebibytes(1), 1000)).status.ok());
+  ExpectNothingHeld();
+}
+
+TEST_F(SmallMessages, WhoWaitsForRoomThatItHoldsItselfIsPassed) {
+  std::vector<std::unique_ptr<Holder>> holders;
+  for (int i = 0; i < 2; ++i) {
+    holders.push_back(
+        std::make_unique<Holder>(server_, server_.channel(), OfMebibytes(20)));
+  }
+  auto third = std::async(std::launch::async, [&] {
+    return CallStream(server_.channel(), ToStream(OfMebibytes(20), 1000))
+        .status;
+  });
+  absl::SleepFor(absl::Milliseconds(200));  // It stands in line.
+  const grpc::Status other =
+      CallStream(server_.unix_channel(), ToStream(OfMebibytes(20), 1000),
+                 absl::Seconds(20))
+          .status;
+  EXPECT_TRUE(other.ok()) << other.error_message();
+  holders.clear();
+  EXPECT_TRUE(third.get().ok());
+}
+
+// The budget is not held by what the device has, however long a client that
+// sent it is silent.
+TEST_F(SmallMessages, WhatHasGoneToTheDeviceIsHeldNoLonger) {
+  const v1::MatmulRequest request = Large();
+  const std::vector<Stream> messages = ToStream(request, 1000000);
+  grpc::ClientContext context;
+  context.AddMetadata("gemmd-message-bytes", "1000100");
+  const auto stub = v1::MatmulService::NewStub(server_.channel());
+  const auto stream = stub->MatmulStream(&context);
+  ASSERT_TRUE(stream->Write(messages[0]));
+  ASSERT_TRUE(stream->Write(messages[1]));
+  // Of one connection's share, nothing is left while it holds that message.
+  v1::MatmulRequest other = OnesTimesTwos(1, 1, 240000);
+  EXPECT_TRUE(Eventually([&] {
+    grpc::ClientContext unary;
+    unary.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(1)));
+    unary.AddMetadata("gemmd-message-bytes",
+                      std::to_string(other.ByteSizeLong()));
+    v1::MatmulResponse response;
+    return stub->Matmul(&unary, other, &response).ok();
+  }));
+  context.TryCancel();
+  stream->Finish();
+}
+
 class Hasty : public MatmulStreamTest {
  protected:
   static TestServer::Options Impatient() {
