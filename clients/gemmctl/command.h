@@ -24,6 +24,7 @@ void AddTensor(cli::Command& program);
 void AddKernel(cli::Command& program);
 void AddServer(cli::Command& program);
 void AddCapabilities(cli::Command& program);
+void AddLoad(cli::Command& program);
 
 // Adds the options of the connection, and makes the command run `body` with a
 // client that a daemon has answered.

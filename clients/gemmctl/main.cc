@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   gemmctl::AddKernel(program);
   gemmctl::AddServer(program);
   gemmctl::AddCapabilities(program);
+  gemmctl::AddLoad(program);
   program.Details(
       "`gemmctl COMMAND --help` says more. Exit codes: 0 done; 1 the daemon "
       "refused\nor failed (its gRPC code is printed), does not answer, or a "

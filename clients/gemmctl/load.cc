@@ -1,0 +1,91 @@
+// gemmctl load.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "clients/gemmctl/command.h"
+#include "clients/gemmctl/load_report.h"
+#include "clients/gemmctl/load_run.h"
+#include "clients/gemmctl/load_work.h"
+#include "jit/problem/problem_line.h"
+
+namespace gemmd::gemmctl {
+namespace {
+
+struct Options {
+  LoadOptions load;
+  std::vector<std::string> problems;
+  std::vector<std::string> ways = {"inline"};
+  bool json = false;
+};
+
+int Run(client::Client& client, const Options& options) {
+  std::vector<std::unique_ptr<Work>> works;
+  for (const std::string& line : options.problems) {
+    GEMMCTL_ASSIGN(const jit::Problem problem, jit::ParseProblemLine(line),
+                   FailUsage);
+    for (const std::string& name : options.ways) {
+      GEMMCTL_ASSIGN(const Way way, ParseWay(name), [&](const auto& allowed) {
+        return FailUsage(absl::InvalidArgumentError(absl::StrFormat(
+            "--ways: %s; allowed: %s", name, allowed.message())));
+      });
+      GEMMCTL_ASSIGN(works.emplace_back(), Work::Create(client, problem, way),
+                     Fail);
+    }
+  }
+  if (works.empty()) {
+    return FailUsage(absl::InvalidArgumentError("--ways is empty"));
+  }
+  GEMMCTL_ASSIGN(const LoadResult result, RunLoad(client, works, options.load),
+                 Fail);
+  if (options.json) {
+    PrintJson(LoadJson(options.load, result, works));
+  } else {
+    Show(stdout, "%s", LoadText(options.load, result, works));
+  }
+  for (const Tally& tally : result.by_work) {
+    if (tally.latency.count() > 0) return cli::kExitOk;
+  }
+  return cli::kExitFailed;
+}
+
+}  // namespace
+
+void AddLoad(cli::Command& program) {
+  cli::Command& command = program.Subcommand(
+      "load",
+      "asks for products again and again, and tells how long they take");
+  const auto o = std::make_shared<Options>();
+  command.Operands("PROBLEM", o->problems, 1,
+                   "As in the files of gemm-warmup: \"bf16 TN 512 512 512\".");
+  command.List("--ways LIST", o->ways,
+               "How operands and results travel: inline, stream (in chunks), "
+               "resident (not at all).");
+  command.Number("--rate X", o->load.rate,
+                 "Requests a second, at random times; 0: a closed loop, the "
+                 "next when one has ended.");
+  command.Int("--connections N", o->load.connections, {1, 1000}, "");
+  command.Int("--concurrency N", o->load.concurrency, {1, 4096},
+              "Requests in flight at a time, of all connections together.");
+  command.Duration("--duration TIME", o->load.duration, absl::Seconds(1),
+                   {absl::Milliseconds(1), absl::Hours(1)}, "");
+  command.Duration("--warmup TIME", o->load.warmup, absl::Seconds(1),
+                   {absl::ZeroDuration(), absl::Hours(1)},
+                   "Before, and not counted.");
+  command.Duration("--request-timeout TIME", o->load.timeout, absl::Seconds(1),
+                   {absl::Milliseconds(1), absl::Hours(1)}, "");
+  command.Switch("--json", o->json, "Print JSON.");
+  command.Details(
+      "Problems and ways take turns. Every connection is its own. Operands are "
+      "small\nrandom integers. Latencies of an open loop count from when a "
+      "request was due,\nwhether or not one could be sent then. Phases are "
+      "those of the daemon, before\nthem how late a request was sent, after "
+      "them the rest: the wire, the client.\nPercentiles are exact within "
+      "1.6%.");
+  RunWithClient(command,
+                [o](client::Client& client) { return Run(client, *o); });
+}
+
+}  // namespace gemmd::gemmctl

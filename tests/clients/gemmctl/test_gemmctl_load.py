@@ -1,0 +1,116 @@
+"""gemmctl load against a daemon's host device."""
+
+import json
+import time
+import unittest
+
+from gemmctl_case import FAILED, USAGE, GemmctlCase
+
+_PHASES = ("late", "queue", "plan", "compile", "upload", "execute",
+           "download", "rest")
+_SHORT = ("--duration", "500ms")
+
+
+class GemmctlLoadTest(GemmctlCase):
+    daemon_flags = ("--max-message-bytes=1MiB", "--max-tensor-bytes=64MiB")
+
+    def load(self, *words, warmup="100ms"):
+        return json.loads(self.run_gemmctl(
+            "load", *words, *_SHORT, "--warmup", warmup, "--json"))
+
+    def statistics(self):
+        return json.loads(self.run_gemmctl("stats", "--json"))
+
+    def test_a_closed_loop_of_every_way_and_shape(self):
+        words = ("bf16 TN 64 48 32", "s8 TN 16 16 64 bias=row d=f32 aux amax",
+                 "f16 NN 8 8 8 batch=3 broadcast=b beta=1", "--ways",
+                 "inline,stream,resident", "--connections", "2",
+                 "--concurrency", "3")
+        self.load(*words)  # With the compiles.
+        before = int(self.statistics()["requests"])
+        found = self.load(*words)
+        self.assertEqual(found["loop"], "closed")
+        self.assertEqual(found["failed"], 0, found["errors"])
+        self.assertEqual(len(found["works"]), 9)
+        names = [work["name"] for work in found["works"]]
+        self.assertEqual(names[0], "bf16 TN 64 48 32 inline")
+        self.assertEqual(len(set(names)), 9)
+        counts = [work["latency"]["count"] for work in found["works"]]
+        self.assertEqual(sum(counts), found["requests"])
+        self.assertLessEqual(max(counts) - min(counts), 4)  # They take turns.
+        self.assertGreater(min(counts), 0)
+        # No request is told of that the daemon has not seen.
+        after = int(self.statistics()["requests"])
+        self.assertGreaterEqual(after - before, found["requests"])
+        self.assertEqual(int(self.statistics()["tensors"]), 0)
+
+    def test_times_and_rates_fit_together(self):
+        found = self.load("f32 NN 32 32 32", "--concurrency", "2")
+        latency = found["latency"]
+        self.assertGreater(latency["mean_us"], 0)
+        for less, more in (("p50", "p90"), ("p90", "p99"), ("p99", "p99.9")):
+            self.assertLessEqual(latency[f"{less}_us"], latency[f"{more}_us"])
+        self.assertLessEqual(latency["p99.9_us"], latency["max_us"])
+        self.assertEqual(set(found["phases"]), set(_PHASES))
+        mean = sum(found["phases"][name]["mean_us"] for name in _PHASES)
+        # Negative rests count as nothing.
+        self.assertGreaterEqual(mean * 1.001, latency["mean_us"])
+        rate = found["requests"] / found["elapsed_s"]
+        self.assertAlmostEqual(found["requests_per_s"] / rate, 1)
+        self.assertAlmostEqual(
+            found["operations_per_s"] / (rate * 2 * 32 ** 3), 1)
+        self.assertAlmostEqual(
+            found["sent_bytes_per_s"] / (rate * 2 * 4 * 32 ** 2), 1)
+
+    def test_an_open_loop_keeps_its_rate(self):
+        found = self.load("bf16 TN 8 8 8", "--rate", "100", "--concurrency",
+                          "16")
+        self.assertEqual(found["loop"], "open")
+        self.assertGreater(found["requests"] + found["unsent"], 15)  # Of 50.
+        self.assertLess(found["requests"] + found["unsent"], 120)
+
+    def test_an_open_loop_beyond_what_comes_back_tells_so_and_ends(self):
+        start = time.monotonic()
+        found = self.load("f32 NN 256 256 256", "--rate", "100000",
+                          warmup="0s")
+        self.assertGreater(found["unsent"], 100)
+        # Who waited for the one in flight was late, and that counts.
+        self.assertGreater(found["phases"]["late"]["max_us"], 1000)
+        self.assertGreaterEqual(found["latency"]["max_us"],
+                                found["phases"]["late"]["max_us"])
+        self.assertLess(time.monotonic() - start, 60)
+
+    def test_errors_are_counted_by_code(self):
+        text = self.run_gemmctl("load", "f32 NN 512 512 512", *_SHORT,
+                                "--json", code=FAILED)
+        self.assertEqual(text, "")
+        found = self.load("f32 NN 512 512 512", "bf16 TN 8 8 8")
+        error = found["errors"]["RESOURCE_EXHAUSTED"]
+        self.assertEqual(error["count"], found["failed"])
+        self.assertIn("1048576", error["first"])
+        self.assertGreater(found["requests"], 0)
+        self.assertEqual(found["works"][0]["latency"]["count"], 0)
+
+    def test_text_for_people(self):
+        text = self.run_gemmctl("load", "bf16 TN 8 8 8", "f16 TN 8 8 8",
+                                *_SHORT)
+        self.assertIn("closed loop, at most 1 in flight, connections: 1", text)
+        self.assertIn("TFLOP/s", text)
+        for word in ("p99.9", *_PHASES, "f16 TN 8 8 8 inline"):
+            self.assertIn(word, text)
+
+    def test_wrong_words_are_refused(self):
+        for words, says in (
+                ((), "PROBLEM"),
+                (("bf16 TN 8 8",), "LAYOUT M N K"),
+                (("bf16 TN 8 8 8", "--ways", "pigeon"),
+                 "--ways: pigeon; allowed: inline, stream or resident"),
+                (("bf16 TN 8 8 8", "--concurrency", "0"), "--concurrency"),
+                (("bf16 TN 8 8 8", "--duration", "2h"), "--duration")):
+            with self.subTest(words):
+                self.assertIn(says, self.run_gemmctl("load", *words,
+                                                     code=USAGE))
+
+
+if __name__ == "__main__":
+    unittest.main()
