@@ -36,6 +36,14 @@ std::string Quote(absl::string_view value) {
                       "\"");
 }
 
+// What text shows of a value is its value here.
+std::string QuoteJson(absl::string_view value, absl::string_view dots) {
+  return absl::StrCat("\"",
+                      absl::StrReplaceAll(jit::Printable(value),
+                                          {{"\\", "\\\\"}, {"\"", "\\\""}}),
+                      dots, "\"");
+}
+
 absl::Duration SteadyTime() {
   return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
@@ -45,21 +53,31 @@ absl::Duration SteadyTime() {
 struct Output {
   std::shared_ptr<spdlog::details::thread_pool> pool;
   std::shared_ptr<StderrSink> sink;
+  Style style;
 };
 Output* output = nullptr;
 
 }  // namespace
 
-std::string Format(absl::string_view event,
-                   std::initializer_list<Field> fields) {
-  std::string line = absl::StrCat("event=", event);
+std::string Format(absl::string_view event, std::initializer_list<Field> fields,
+                   Style style) {
+  const bool json = style == Style::kJson;
+  std::string line = json ? absl::StrCat("\"event\":", QuoteJson(event, ""))
+                          : absl::StrCat("event=", event);
   for (const Field& field : fields) {
+    if (field.key.empty()) continue;
     absl::string_view value = field.value;
     const bool too_long = value.size() > kMaxValueBytes;
     if (too_long) value = value.substr(0, kMaxValueBytes);
-    absl::StrAppend(&line, " ", field.key, "=",
-                    IsPlain(value) ? std::string(value) : Quote(value),
-                    too_long ? "..." : "");
+    const absl::string_view dots = too_long ? "..." : "";
+    if (json) {
+      absl::StrAppend(
+          &line, ",\"", field.key,
+          "\":", field.is_number ? std::string(value) : QuoteJson(value, dots));
+    } else {
+      absl::StrAppend(&line, " ", field.key, "=",
+                      IsPlain(value) ? std::string(value) : Quote(value), dots);
+    }
   }
   return line;
 }
@@ -69,8 +87,13 @@ void Write(Level level, absl::string_view event,
   static RateLimit& limit = *new RateLimit;
   const auto suppressed = limit.Admit(event, SteadyTime());
   if (!suppressed.has_value()) return;
-  std::string line = Format(event, fields);
-  if (*suppressed > 0) absl::StrAppend(&line, " suppressed=", *suppressed);
+  const Style style = output == nullptr ? Style::kText : output->style;
+  std::string line = Format(event, fields, style);
+  if (*suppressed > 0) {
+    absl::StrAppend(&line,
+                    style == Style::kJson ? ",\"suppressed\":" : " suppressed=",
+                    *suppressed);
+  }
   switch (level) {
     case Level::kInfo:
       spdlog::info("{}", line);
@@ -84,16 +107,23 @@ void Write(Level level, absl::string_view event,
   }
 }
 
-void Initialize() {
+void Initialize(Style style) {
   output = new Output;
+  output->style = style;
   output->pool = std::make_shared<spdlog::details::thread_pool>(kMaxWaiting, 1);
   output->sink = std::make_shared<StderrSink>(
-      [pool = output->pool.get()] { return pool->overrun_counter(); });
+      [pool = output->pool.get()] { return pool->overrun_counter(); },
+      [style](size_t count) {
+        return Format("log_lines_dropped", {{"count", count}}, style);
+      });
   auto logger = std::make_shared<spdlog::async_logger>(
       "gemmd", output->sink, output->pool,
       spdlog::async_overflow_policy::overrun_oldest);
   logger->set_formatter(std::make_unique<spdlog::pattern_formatter>(
-      "%Y-%m-%dT%H:%M:%S.%eZ level=%l %v", spdlog::pattern_time_type::utc));
+      style == Style::kJson
+          ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})"
+          : "%Y-%m-%dT%H:%M:%S.%eZ level=%l %v",
+      spdlog::pattern_time_type::utc));
   spdlog::set_default_logger(std::move(logger));
 }
 

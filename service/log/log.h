@@ -1,6 +1,7 @@
-// Structured log lines: one event name and key=value fields. Values are quoted
-// where they need it, cut off at 2 KiB, and cannot control a terminal: clients
-// choose some of them. Never payload, never secrets. Thread-safe.
+// Structured log lines: one event name and fields, as key=value or as one JSON
+// object a line. Values are quoted where they need it, cut off at 2 KiB, and
+// cannot control a terminal: clients choose some of them. Never payload, never
+// secrets. Thread-safe.
 //
 // Nobody waits for a line to be written. Where standard error is slow, the
 // oldest lines that wait are dropped and counted (event=log_lines_dropped).
@@ -11,6 +12,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -19,26 +21,33 @@
 namespace gemmd::log {
 
 enum class Level { kInfo, kWarning, kError };
+enum class Style { kText, kJson };
 
+// One without a key is left out.
 struct Field {
   Field(absl::string_view key, const absl::AlphaNum& value)
       : key(key), value(value.Piece()) {}
+  template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
+  Field(absl::string_view key, T value)
+      : key(key), value(absl::StrCat(value)), is_number(true) {}
 
   absl::string_view key;
   std::string value;
+  bool is_number = false;
 };
 
-// Writes "2026-11-21T01:02:03.004Z level=info event=listening address=...".
+// Writes "2026-11-21T01:02:03.004Z level=info event=listening address=..." or
+// {"time":"2026-...","level":"info","event":"listening","address":"..."}.
 void Write(Level level, absl::string_view event,
            std::initializer_list<Field> fields = {});
 
-// The line without time and level; for tests.
-std::string Format(absl::string_view event,
-                   std::initializer_list<Field> fields);
+// The line without time and level, and of JSON without braces; for tests.
+std::string Format(absl::string_view event, std::initializer_list<Field> fields,
+                   Style style = Style::kText);
 
 // Sends lines to standard error in the format above, by a thread of its own.
 // Call once, first.
-void Initialize();
+void Initialize(Style style = Style::kText);
 
 // Returns when the lines up to now are written, at the latest after `limit`.
 // Before the process ends.

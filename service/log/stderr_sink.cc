@@ -5,8 +5,6 @@
 
 #include <cerrno>
 
-#include "absl/strings/str_cat.h"
-
 namespace gemmd::log {
 namespace {
 
@@ -30,8 +28,7 @@ void WriteAll(absl::string_view bytes) {
 void StderrSink::sink_it_(const spdlog::details::log_msg& message) {
   spdlog::memory_buf_t line;
   if (const size_t dropped = dropped_(); dropped != told_dropped_) {
-    const std::string text =
-        absl::StrCat("event=log_lines_dropped count=", dropped - told_dropped_);
+    const std::string text = line_(dropped - told_dropped_);
     told_dropped_ = dropped;
     formatter_->format(spdlog::details::log_msg("", spdlog::level::warn, text),
                        line);

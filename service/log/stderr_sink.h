@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -22,9 +23,11 @@ namespace gemmd::log {
 class StderrSink final
     : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
-  // `dropped` tells how many lines never came here because the queue was full.
-  explicit StderrSink(std::function<size_t()> dropped)
-      : dropped_(std::move(dropped)) {}
+  // `dropped` tells how many lines never came here because the queue was full;
+  // `line` is what says that so many more have not.
+  StderrSink(std::function<size_t()> dropped,
+             std::function<std::string(size_t)> line)
+      : dropped_(std::move(dropped)), line_(std::move(line)) {}
 
   // Flushes that were done.
   int64_t flushes();
@@ -36,6 +39,7 @@ class StderrSink final
   void flush_() override;
 
   const std::function<size_t()> dropped_;
+  const std::function<std::string(size_t)> line_;
   size_t told_dropped_ = 0;
   std::mutex flush_mutex_;
   std::condition_variable flushed_;

@@ -30,5 +30,18 @@ TEST(LogTest, ALongValueIsCutOff) {
             "event=x v=" + std::string(2048, 'a') + "... w=1");
 }
 
+TEST(LogTest, JsonHasNumbersAndText) {
+  EXPECT_EQ(Format("failed", {{"us", 17}, {"message", "m is -3"}, {"", "x"}},
+                   Style::kJson),
+            R"("event":"failed","us":17,"message":"m is -3")");
+}
+
+TEST(LogTest, AJsonValueCannotForgeAFieldOrALine) {
+  EXPECT_EQ(Format("x", {{"v", "a\",\"b\":1\\\n\x1b[2J\xff"}}, Style::kJson),
+            R"("event":"x","v":"a\",\"b\":1\\\\n\\x1b[2J\\xff")");
+  EXPECT_EQ(Format("x", {{"v", std::string(100000, 'a')}}, Style::kJson),
+            "\"event\":\"x\",\"v\":\"" + std::string(2048, 'a') + "...\"");
+}
+
 }  // namespace
 }  // namespace gemmd::log
