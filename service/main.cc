@@ -31,6 +31,7 @@
 #include "service/daemon/stop_signal.h"
 #include "service/engine/engine.h"
 #include "service/log/log.h"
+#include "service/monitor/monitor.h"
 #include "service/rpc/library_logs.h"
 #include "service/rpc/server.h"
 
@@ -174,11 +175,20 @@ absl::Status Serve(daemon::Options& options) {
     device_lost = true;
     kill(getpid(), SIGTERM);
   };
+  const bool plaintext_nonloopback = server_options.allow_plaintext_nonloopback;
   ASSIGN_OR_RETURN(const auto server,
                    rpc::Server::Start(std::move(server_options), *engine));
   if (!options.port_file.empty()) {
     RETURN_IF_ERROR(
         daemon::WritePortFile(options.port_file, server->addresses()));
+  }
+  std::unique_ptr<monitor::Monitor> monitor;  // May be null.
+  if (!options.monitor.listen.empty()) {
+    options.monitor.allow_nonloopback = plaintext_nonloopback;
+    ASSIGN_OR_RETURN(
+        monitor, monitor::Monitor::Start(options.monitor, *server, *engine));
+    log::Write(log::Level::kInfo, "monitoring",
+               {{"address", monitor->address()}});
   }
   log::Write(log::Level::kInfo, "serving",
              {{"version", GEMMD_VERSION},
@@ -201,7 +211,8 @@ absl::Status Serve(daemon::Options& options) {
 absl::StatusOr<int> Run(daemon::Options& options) {
   RETURN_IF_ERROR(daemon::Check(options));
   daemon::CatchStopSignals();
-  log::Initialize();
+  log::Initialize(options.log_format == "json" ? log::Style::kJson
+                                               : log::Style::kText);
   rpc::RedirectLibraryLogs();
   RaiseFileLimit();
   const absl::Status status = Serve(options);

@@ -56,6 +56,15 @@ void DeclareNetwork(cli::Command& c, Options& o) {
   c.Text("--port-file FILE", o.port_file,
          "File to which the bound addresses are written, one a line, once the "
          "daemon serves.");
+  c.Choice("--log-format FORMAT", o.log_format, {"text", "json"},
+           "Of the lines on standard error: key=value, or a JSON object each.");
+  c.Text("--metrics-listen ADDRESS", o.monitor.listen,
+         "Address at which Prometheus may read metrics, over HTTP at /metrics. "
+         "Without it, there are none.");
+  c.Switch("--status-page", o.monitor.status_page,
+           "Show a page for people at --metrics-listen too: devices, hot "
+           "shapes, recent errors. Clients' problems and the texts of their "
+           "errors are on it.");
   c.Int("--network-threads N", o.server.loops, {1, 64},
         "Threads that move messages.");
   c.Duration("--drain-grace TIME", o.server.drain_grace, kMs,
@@ -245,6 +254,17 @@ absl::Status Check(const Options& options) {
       return absl::InvalidArgumentError(
           absl::StrCat("--listen is ", address, ": ", status.message()));
     }
+  }
+  if (const std::string& address = options.monitor.listen; !address.empty()) {
+    if (const absl::Status status = cli::CheckListenAddress(address);
+        !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--metrics-listen is ", address, ": ", status.message()));
+    }
+  }
+  if (options.monitor.status_page && options.monitor.listen.empty()) {
+    return absl::InvalidArgumentError(
+        "--status-page has nowhere to be shown; it needs --metrics-listen");
   }
   for (const std::string& preset : options.presets) {
     RETURN_IF_ERROR(warmup::Weights(preset).status());

@@ -13,6 +13,7 @@
 #include "jit/cache/quota.h"
 #include "service/engine/engine.h"
 #include "service/host/host_device.h"
+#include "service/monitor/monitor.h"
 #include "service/rpc/server.h"
 
 namespace gemmd::daemon {
@@ -24,6 +25,7 @@ struct Options {
   std::string host_arithmetic = "hopper";
   std::string host_model = "h100";
   std::string port_file;
+  std::string log_format = "text";
   std::string record_problems;
   std::vector<std::string> presets;
   std::string template_dir;
@@ -39,6 +41,7 @@ struct Options {
   rpc::Server::Options server;
   engine::Engine::Options engine;
   jit::KernelCache::Options cache;
+  monitor::Monitor::Options monitor;
 };
 
 // Declares each option once: name, variable with its default, range, help.

@@ -158,6 +158,7 @@ struct Description {
   std::string name;     // "cuda:0" or "host".
   std::string product;  // "NVIDIA H100 80GB HBM3".
   std::string driver;   // "13.0"; empty for the host.
+  std::string bus_id;   // "0000:18:00.0" on PCI; empty for the host.
   // Its kernels read operands in the forms that plans ask for.
   bool derives_forms = false;
   int64_t memory_bytes = 0;
@@ -168,12 +169,20 @@ struct Description {
   bool may_hang = true;
 };
 
+// Page-locked host memory that copies go through.
+struct PinnedMemory {
+  int64_t in_use_bytes = 0;
+  int64_t idle_bytes = 0;
+  int64_t limit_bytes = 0;  // 0: the device needs none.
+};
+
 class Device {
  public:
   virtual ~Device() = default;
 
   virtual const Description& description() const = 0;
   virtual int64_t FreeBytes() const = 0;
+  virtual PinnedMemory pinned_memory() const { return {}; }
   // Of products with `plan`.
   virtual SumArithmetic ArithmeticOf(const jit::Plan&) const {
     return SumArithmetic::kHopper;

@@ -72,8 +72,10 @@ class Engine {
   int device_count() const { return static_cast<int>(devices_.size()); }
   device::Device& device(int i) const { return *devices_[i]->device; }
   KernelTable& kernels(int i) const { return *devices_[i]->kernels; }
+  const ServedDevice& served(int i) const { return *devices_[i]; }
   jit::KernelCache& cache() const { return cache_; }
   TensorStore& tensors() { return *tensors_; }
+  const Preparer& preparer() const { return *preparer_; }
 
   // OK, or UNAVAILABLE with the reason for which the device has failed. Then
   // nothing is placed on it, and all that it has ends with this status.

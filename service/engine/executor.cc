@@ -90,11 +90,13 @@ void Executor::Serve(int lane) {
     if (!next) continue;
     std::shared_ptr<LaneTask> task = *std::move(next);
     running_[lane] = {task, Clock::now()};
+    if (running_count_++ == 0) busy_since_ = running_[lane].since;
     ++begun_;
     lock.unlock();
     RunTask(lane, *task);
     lock.lock();
     running_[lane].task.reset();
+    if (--running_count_ == 0) busy_ += Clock::now() - busy_since_;
     lock.unlock();
     task.reset();  // It may hold much, and others wait for the lock.
     lock.lock();
@@ -147,6 +149,13 @@ Executor::Activity Executor::activity() const {
   const auto running = std::ranges::count_if(
       running_, [](const Running& one) { return one.task != nullptr; });
   return {static_cast<int>(running), begun_};
+}
+
+absl::Duration Executor::busy() const {
+  std::lock_guard lock(mutex_);
+  Clock::duration busy = busy_;
+  if (running_count_ > 0) busy += Clock::now() - busy_since_;
+  return absl::FromChrono(busy);
 }
 
 int64_t Executor::load() const {

@@ -60,6 +60,9 @@ class Executor {
   int64_t waiting_of(const std::string& identity) const {
     return places_.taken_by(identity);
   }
+  const Places& places() const { return places_; }
+  // In which at least one lane worked.
+  absl::Duration busy() const;
   // Whether a lane has nothing to do, nor will soon.
   bool HasIdleLane() const;
   // Tasks that run, and those begun since the start.
@@ -96,6 +99,10 @@ class Executor {
   FairQueue<std::shared_ptr<LaneTask>> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);  // One per lane.
   int64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
+  int running_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Up to the last time when all lanes were idle, and since when they are not.
+  std::chrono::steady_clock::duration busy_ ABSL_GUARDED_BY(mutex_){};
+  std::chrono::steady_clock::time_point busy_since_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::unique_ptr<device::Lane>> lanes_;

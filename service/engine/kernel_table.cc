@@ -178,9 +178,11 @@ std::shared_ptr<const Prepared> KernelTable::Remember(
   }
   known.slot->last_use = ++uses_;
   prepared.forms = &forms_;
-  known.prepared = std::make_shared<const Prepared>(std::move(prepared));
   const Shape shape(problem);
   Known& entry = plans_[shape];
+  prepared.use = entry.prepared == nullptr ? std::make_shared<ShapeUse>()
+                                           : entry.prepared->use;
+  known.prepared = std::make_shared<const Prepared>(std::move(prepared));
   if (entry.slot == nullptr && options_.new_shape) options_.new_shape(problem);
   if (entry.slot != nullptr) entry.slot->shapes.erase(shape);
   known.finds = entry.finds;
@@ -354,6 +356,35 @@ std::vector<KernelTable::Hot> KernelTable::Hottest(size_t count,
   return hot;
 }
 
+std::vector<KernelTable::Used> KernelTable::MostUsed(size_t count) const {
+  // Only the few that are wanted are copied under the lock.
+  struct Ranked {
+    int64_t execute_ns;
+    const Shape* shape;
+    const Prepared* prepared;
+  };
+  std::vector<Ranked> ranked;
+  std::vector<Used> used;
+  std::lock_guard lock(mutex_);
+  for (const auto& [shape, known] : plans_) {
+    const int64_t ns = known.prepared->use->execute_ns;
+    if (ns > 0) ranked.push_back({ns, &shape, known.prepared.get()});
+  }
+  count = std::min(count, ranked.size());
+  std::partial_sort(ranked.begin(),
+                    ranked.begin() + static_cast<ptrdiff_t>(count),
+                    ranked.end(), [](const Ranked& a, const Ranked& b) {
+                      return a.execute_ns > b.execute_ns;
+                    });
+  for (size_t i = 0; i < count; ++i) {
+    const Ranked& one = ranked[i];
+    used.push_back({one.shape->problem(), one.prepared->kernel->name,
+                    one.prepared->use->runs,
+                    absl::Nanoseconds(one.execute_ns)});
+  }
+  return used;
+}
+
 void KernelTable::Cool(const jit::Problem& problem) {
   std::lock_guard lock(mutex_);
   const auto found = plans_.find(Shape(problem));
@@ -370,6 +401,11 @@ std::vector<std::string> KernelTable::LoadedKeys() const {
 int64_t KernelTable::hits() const {
   std::lock_guard lock(mutex_);
   return hits_;
+}
+
+int64_t KernelTable::loaded() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(slots_.size());
 }
 
 size_t KernelTable::shapes() const {

@@ -15,6 +15,8 @@
 #ifndef GEMMD_SERVICE_ENGINE_KERNEL_TABLE_H_
 #define GEMMD_SERVICE_ENGINE_KERNEL_TABLE_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -49,14 +51,29 @@ struct LoadedKernel {
   std::unique_ptr<device::Kernel> kernel;
 };
 
-// All that running a problem takes but its operands. Immutable.
+// How often a shape has run, and for how long. Thread-safe.
+struct ShapeUse {
+  void Ran(absl::Duration execute) {
+    runs.fetch_add(1, std::memory_order_relaxed);
+    execute_ns.fetch_add(absl::ToInt64Nanoseconds(execute),
+                         std::memory_order_relaxed);
+  }
+
+  std::atomic<int64_t> runs = 0;
+  std::atomic<int64_t> execute_ns = 0;
+};
+
+// All that running a problem takes but its operands. Immutable, but for its
+// use.
 struct Prepared {
   jit::Plan plan;
   std::shared_ptr<const LoadedKernel> kernel;
   Forms* forms = nullptr;  // Of the table.
+  std::shared_ptr<ShapeUse> use = nullptr;  // Null of one not remembered.
 };
 
 enum class KernelSource { kNone, kLoaded, kMemory, kDisk, kCompiled };
+inline constexpr size_t kKernelSources = 5;
 
 class KernelTable {
  public:
@@ -159,12 +176,23 @@ class KernelTable {
   // Counts the finds of `problem` from 0 again.
   void Cool(const jit::Problem& problem);
 
+  // A shape that has run, since it was planned first.
+  struct Used {
+    jit::Problem problem;
+    std::string kernel;
+    int64_t runs = 0;
+    absl::Duration execute;  // Of all of them.
+  };
+  // The `count` that executed longest, first. Looks at all shapes.
+  std::vector<Used> MostUsed(size_t count) const;
+
   // Forgets the kernel; products that use it finish.
   void Evict(const std::string& key);
 
   std::vector<std::string> LoadedKeys() const;
   // Requests that Find answered.
   int64_t hits() const;
+  int64_t loaded() const;
   // Shapes that Find may know.
   size_t shapes() const;
 

@@ -39,6 +39,7 @@ absl::StatusOr<Places::Place> Places::Take(std::shared_ptr<Waiter> waiter,
   const std::string& identity = waiter->context().identity;
   std::lock_guard lock(mutex_);
   if (entry == Entry::kIfFree && taken_ >= limit_) {
+    ++refused_;  // This one, or the one that it displaces.
     const auto own = lines_.find(identity);
     const size_t held = own == lines_.end() ? 0 : own->second.waiters.size();
     const Line* longest = Longest();
@@ -112,6 +113,11 @@ int64_t Places::taken_by(const std::string& identity) const {
   return line == lines_.end()
              ? 0
              : static_cast<int64_t>(line->second.waiters.size());
+}
+
+int64_t Places::refused() const {
+  std::lock_guard lock(mutex_);
+  return refused_;
 }
 
 int64_t Places::cost() const {

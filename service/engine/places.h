@@ -69,6 +69,9 @@ class Places {
 
   int64_t taken() const;
   int64_t taken_by(const std::string& identity) const;
+  int64_t limit() const { return limit_; }
+  // Requests that got no place, or lost theirs to another identity's.
+  int64_t refused() const;
   // Of all who wait here.
   int64_t cost() const;
 
@@ -88,6 +91,7 @@ class Places {
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Line> lines_ ABSL_GUARDED_BY(mutex_);
   int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t cost_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

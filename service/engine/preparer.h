@@ -68,6 +68,7 @@ class Preparer {
   int64_t waiting_of(const std::string& identity) const {
     return places_.taken_by(identity);
   }
+  const Places& places() const { return places_; }
 
  private:
   struct Request {

@@ -68,6 +68,14 @@ bool ProductTask::Run(device::Lane& lane) {
                  preparation_.compile_time;
   auto results =
       RunProduct(lane, *preparation_.prepared, product_, context(), phases);
+  if (results.ok()) {
+    served_.counts.Ran(product_.problem, preparation_.source, phases,
+                       absl::Now() - admitted_);
+    const auto& use = preparation_.prepared->use;
+    if (use != nullptr) use->Ran(phases.execute);
+  } else {
+    ++served_.counts.failures;
+  }
   // Who has the answer may count on all being given back.
   locks_.Release();
   product_ = Product();

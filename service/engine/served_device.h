@@ -11,6 +11,7 @@
 #include "jit/cache/kernel_cache.h"
 #include "jit/source/template_library.h"
 #include "service/device/device.h"
+#include "service/engine/device_counts.h"
 #include "service/engine/device_health.h"
 #include "service/engine/executor.h"
 #include "service/engine/kernel_table.h"
@@ -32,6 +33,7 @@ struct ServedDevice {
   const std::unique_ptr<device::Device> device;
   const std::string title;  // "cuda:0 NVIDIA H100 80GB HBM3" or "host".
   DeviceHealth health;
+  DeviceCounts counts;
   LockTable locks;
   std::unique_ptr<KernelTable> kernels;
   // Products have lanes of their own: large transfers do not hold them up.

@@ -68,6 +68,7 @@ absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes,
   // Who has enough himself presses nobody.
   const bool modest = share.used_bytes == nullptr ||
                       *share.used_bytes + bytes <= share.max_bytes;
+  if (!hold.ok()) ++refusals_;
   if (!hold.ok() && modest) refused_ = Clock::now();
   return hold;
 }
@@ -148,6 +149,7 @@ absl::Status TensorStore::Insert(std::shared_ptr<Tensor> tensor) {
   const std::string& handle = tensor->identity().handle;
   std::lock_guard lock(mutex_);
   if (static_cast<int64_t>(tensors_.size()) >= max_tensors_) {
+    ++refusals_;
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", tensors_.size(), " tensors; the limit is ",
                      max_tensors_));
@@ -156,6 +158,7 @@ absl::Status TensorStore::Insert(std::shared_ptr<Tensor> tensor) {
   const int64_t granted = GrantOf(owner).max_tensors;
   const int64_t share = granted > 0 ? granted : PartOfOne(max_tensors_);
   if (!owner.empty() && owned_[owner].tensors >= share) {
+    ++refusals_;
     return absl::ResourceExhaustedError(
         absl::StrCat("this client has created ", owned_[owner].tensors,
                      " tensors; the limit of one is ", share));

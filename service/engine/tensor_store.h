@@ -70,6 +70,11 @@ class TensorStore {
   // Of all devices together.
   int64_t bytes() const;
   int64_t max_bytes() const;
+  // Of one device.
+  int64_t bytes(int device) const { return *quotas_[device].used_bytes; }
+  int64_t max_bytes(int device) const { return quotas_[device].max_bytes; }
+  // Tensors and uploads that got no room, or no place.
+  int64_t refused() const { return refusals_; }
   // What is left of the quota of a device for `identity`.
   int64_t free_bytes(int device, const std::string& identity = "") const;
   // The same as if it had the device for itself.
@@ -126,6 +131,7 @@ class TensorStore {
   absl::flat_hash_map<std::string, Owned> owned_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Grant> grants_ ABSL_GUARDED_BY(mutex_);
   size_t prune_at_ ABSL_GUARDED_BY(mutex_) = 64;
+  std::atomic<int64_t> refusals_ = 0;
   std::atomic<Clock::time_point> refused_ =
       Clock::now() - std::chrono::hours(1);
 };

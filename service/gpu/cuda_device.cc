@@ -49,6 +49,10 @@ absl::StatusOr<device::Description> Describe(const Context& context,
   int version = 0;  // 1000 * major + 10 * minor.
   RETURN_IF_CUDA_ERROR(driver, cuDriverGetVersion(&version));
   description.driver = absl::StrCat(version / 1000, ".", version % 1000 / 10);
+  char bus_id[32] = {};
+  RETURN_IF_CUDA_ERROR(
+      driver, cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), context.device()));
+  description.bus_id = bus_id;
   size_t memory_bytes = 0;
   RETURN_IF_CUDA_ERROR(driver,
                        cuDeviceTotalMem(&memory_bytes, context.device()));

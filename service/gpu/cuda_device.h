@@ -41,6 +41,9 @@ class CudaDevice final : public device::Device {
   }
   // 0 when the device is lost.
   int64_t FreeBytes() const override;
+  device::PinnedMemory pinned_memory() const override {
+    return pinned_->use();
+  }
   absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override;
   absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
       const jit::CompiledKernel& compiled, const jit::Plan& plan) override;

@@ -27,6 +27,7 @@
   X(cuDeviceGetCount)             \
   X(cuDeviceGetName)              \
   X(cuDeviceGetAttribute)         \
+  X(cuDeviceGetPCIBusId)          \
   X(cuDeviceTotalMem)             \
   X(cuDevicePrimaryCtxRetain)     \
   X(cuDevicePrimaryCtxRelease)    \

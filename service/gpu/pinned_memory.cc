@@ -89,6 +89,13 @@ absl::StatusOr<PinnedBuffer> PinnedPool::Allocate(int64_t bytes) {
                       static_cast<size_t>(bytes));
 }
 
+device::PinnedMemory PinnedPool::use() const {
+  absl::MutexLock lock(&mutex_);
+  return {.in_use_bytes = total_bytes_ - idle_bytes_,
+          .idle_bytes = idle_bytes_,
+          .limit_bytes = limits_.total_bytes};
+}
+
 void PinnedPool::Return(char* data, int64_t bytes) {
   {
     absl::MutexLock lock(&mutex_);

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "service/device/device.h"
 #include "service/gpu/context.h"
 
 namespace gemmd::gpu {
@@ -58,6 +59,8 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
   // RESOURCE_EXHAUSTED beyond the limit or when the host has no memory.
   absl::StatusOr<PinnedBuffer> Allocate(int64_t bytes);
 
+  device::PinnedMemory use() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Bytes that are allocated for a request of `bytes`: four sizes per power
   // of two, 4 KiB at least, so that buffers fit later requests and waste at
   // most a quarter.
@@ -75,7 +78,7 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
   const Context* const context_;
   const Limits limits_;
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   // By size class. Invariant: idle_bytes_ is the sum over `idle_`, and
   // total_bytes_ adds what is in use.
   std::map<int64_t, std::vector<char*>> idle_ ABSL_GUARDED_BY(mutex_);

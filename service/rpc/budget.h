@@ -44,10 +44,9 @@ class Budget {
   void Take(Account& account, int64_t bytes);
   void Return(Account& account, int64_t bytes);
 
-  // Whether somebody waits.
-  bool contended() const {
-    return waiting_.load(std::memory_order_relaxed) > 0;
-  }
+  // Calls that wait.
+  int64_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
+  bool contended() const { return waiting() > 0; }
   int64_t total_bytes() const { return total_bytes_; }
   int64_t held_bytes() const;
 

@@ -1,6 +1,7 @@
 #include "service/rpc/call.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -87,6 +88,7 @@ absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
   counters_ = &tenant_->counters;
   const int64_t most = principal_->max_calls;
   if (++tenant_->calls > most && most > 0) {
+    metrics().Rejected(Rejection::kCallsOfPrincipal);
     return absl::ResourceExhaustedError(
         absl::StrCat("the principal has ", most,
                      " calls, its limit (max_calls). Try again later."));
@@ -95,7 +97,8 @@ absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
 }
 
 Async<absl::Status> Call::Take(Budget& budget, Budget::Account& account,
-                               int64_t bytes, int64_t& held) {
+                               int64_t bytes, int64_t& held,
+                               Rejection without) {
   if (!ended_.ok()) co_return ended_;
   if (bytes == 0) co_return absl::OkStatus();
   const engine::RequestContext context = request_context();
@@ -109,12 +112,13 @@ Async<absl::Status> Call::Take(Budget& budget, Budget::Account& account,
   if (taken.ok()) held += bytes;
   if (!ended_.ok()) co_return ended_;
   CO_RETURN_IF_ERROR(context.Check("there was room for it"));
+  if (!taken.ok()) metrics().Rejected(without);
   co_return taken;
 }
 
 Async<absl::Status> Call::TakeRequest(int64_t bytes) {
   return Take(connection_->requests(), request_account(), bytes,
-              request_bytes_);
+              request_bytes_, Rejection::kRequestBudget);
 }
 
 bool Call::TryTakeRequest(int64_t bytes) {
@@ -141,7 +145,7 @@ void Call::HoldRequests(int64_t bytes) {
 
 Async<absl::Status> Call::TakeResponse(int64_t bytes) {
   return Take(connection_->responses(), response_account(), bytes,
-              response_bytes_);
+              response_bytes_, Rejection::kResponseBudget);
 }
 
 void Call::ReturnResponse(int64_t bytes) {
@@ -183,6 +187,7 @@ Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
   if (!ended_.ok()) co_return ended_;
   if (!read) co_return std::nullopt;
   if (size > limit) {
+    metrics().Rejected(Rejection::kMessageSize);
     co_return absl::ResourceExhaustedError(
         absl::StrCat("the message has ", size, " bytes; allowed: ", limit));
   }
@@ -197,6 +202,14 @@ void Call::Respond(grpc::ByteBuffer message) {
     response_bytes_ = held;
   }
   response_ = std::move(message);
+}
+
+std::optional<TraceContext> Call::trace() const {
+  const auto [first, last] =
+      context_.client_metadata().equal_range(kTraceparent);
+  // More than one would be as good as none.
+  if (first == last || std::next(first) != last) return std::nullopt;
+  return ParseTraceparent({first->second.data(), first->second.size()});
 }
 
 engine::RequestContext Call::request_context() const {
@@ -245,6 +258,9 @@ void Call::StartFinish(const absl::Status& status) {
   if (finishing_) return;
   finishing_ = true;
   context_.AddTrailingMetadata("gemmd-request-id", id_);
+  if (const auto found = trace()) {
+    context_.AddTrailingMetadata(kTraceparent, found->Header());
+  }
   if (connection_ != nullptr) Enter(State::kWriting);
   void* const tag = static_cast<Event*>(&finished_);
   if (status.ok() && response_.has_value()) {
@@ -260,8 +276,9 @@ void Call::GiveUp() {
   if (wake_) wake_();
 }
 
-void Call::End(absl::Status status) {
+void Call::End(Rejection why, absl::Status status) {
   if (!ended_.ok()) return;
+  metrics().Rejected(why);
   ended_ = std::move(status);
   ended_at_ = loop_.now();
   if (state_ == State::kWriting) {
@@ -281,21 +298,25 @@ void Call::Sweep() {
   }
   if (DeadlineOf(context_) == absl::InfiniteFuture() &&
       loop_.now() - opened_ > runtime_.limits.max_call_time) {
-    return End(absl::DeadlineExceededError(
-        absl::StrCat("the call had no deadline and took longer than ",
-                     absl::FormatDuration(runtime_.limits.max_call_time),
-                     " (--max-call-time)")));
+    return End(Rejection::kCallTime,
+               absl::DeadlineExceededError(absl::StrCat(
+                   "the call had no deadline and took longer than ",
+                   absl::FormatDuration(runtime_.limits.max_call_time),
+                   " (--max-call-time)")));
   }
   if (state_ == State::kReading && connection_->overrun()) {
-    return End(absl::ResourceExhaustedError(absl::StrCat(
-        "more bytes of messages have arrived on the connection than its calls "
-        "may read (this one: ",
-        read_limit_, ") or than the daemon has room for (",
-        connection_->requests().held_bytes(), " of ",
-        connection_->requests().total_bytes(),
-        " are held). A call that announces the size of its largest message in "
-        "the metadata ",
-        kAnnouncement, " waits for room before it is read.")));
+    return End(Rejection::kOverrun,
+               absl::ResourceExhaustedError(absl::StrCat(
+                   "more bytes of messages have arrived on the connection than "
+                   "its calls "
+                   "may read (this one: ",
+                   read_limit_, ") or than the daemon has room for (",
+                   connection_->requests().held_bytes(), " of ",
+                   connection_->requests().total_bytes(),
+                   " are held). A call that announces the size of its largest "
+                   "message in "
+                   "the metadata ",
+                   kAnnouncement, " waits for room before it is read.")));
   }
   if (state_ != State::kBusy) EndIfStalled();
 }
@@ -328,9 +349,11 @@ void Call::EndIfStalled() {
       loop_.now() - entered_ <= longest) {
     return;
   }
-  End(absl::DeadlineExceededError(absl::StrCat(
-      reading ? "the client has sent" : "the client has taken", " nothing for ",
-      absl::FormatDuration(patience), " (--stall-timeout)")));
+  End(Rejection::kStall,
+      absl::DeadlineExceededError(
+          absl::StrCat(reading ? "the client has sent" : "the client has taken",
+                       " nothing for ", absl::FormatDuration(patience),
+                       " (--stall-timeout)")));
 }
 
 }  // namespace gemmd::rpc

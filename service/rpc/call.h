@@ -27,6 +27,7 @@
 #include "service/rpc/event_loop.h"
 #include "service/rpc/message.h"
 #include "service/rpc/runtime.h"
+#include "service/rpc/trace_context.h"
 
 namespace gemmd::rpc {
 
@@ -120,9 +121,12 @@ class Call final : public Sweepable {
   absl::Status TrueStatus(const absl::Status& status) const;
 
   EventLoop& loop() { return loop_; }
+  CallMetrics& metrics() { return runtime_.metrics; }
   // Unique in the daemon's life; in logs and in the response's metadata.
   const std::string& id() const { return id_; }
   const std::string& method() const { return context_.method(); }
+  // Nothing unless the client sent one that is valid.
+  std::optional<TraceContext> trace() const;
   // gRPC's name of the connection.
   std::string transport() const { return context_.peer(); }
   std::string peer() const {
@@ -237,16 +241,17 @@ class Call final : public Sweepable {
   void StartFinish(const absl::Status& status);
   // Lets the handler stop: nobody waits for its answer.
   void GiveUp();
-  // Ends the call with `status`.
-  void End(absl::Status status);
+  // Ends the call with `status`, because of the limit `why`.
+  void End(Rejection why, absl::Status status);
   void EndIfStalled();
-  // Waits for `bytes` of `budget`, which are added to `held`.
+  // Waits for `bytes` of `budget`, which are added to `held`; `without` is what
+  // it counts as not to get them.
   Async<absl::Status> Take(Budget& budget, Budget::Account& account,
-                           int64_t bytes, int64_t& held);
+                           int64_t bytes, int64_t& held, Rejection without);
 
   EventLoop& loop_;
   const std::string id_;
-  const Runtime& runtime_;
+  Runtime& runtime_;
   const std::shared_ptr<std::atomic<bool>> cancelled_;
   std::function<void()> undo_;  // May be null.
   std::function<void()> wake_;  // May be null.

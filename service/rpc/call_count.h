@@ -52,6 +52,10 @@ class CallCount {
         limits_.all / std::max<int64_t>(1, connections_.load());
     return own <= std::max(limits_.connection_least, part);
   }
+  int64_t connections() const {
+    return connections_.load(std::memory_order_relaxed);
+  }
+
   // gRPC has handed one out; it is over.
   void Open() {
     ++open_;

@@ -76,6 +76,14 @@ const Method* FindMethod(absl::string_view name) {
   return found == AllMethods().end() ? nullptr : &found->second;
 }
 
+std::vector<std::string> MethodNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, method] : AllMethods()) {
+    names.emplace_back(name);
+  }
+  return names;
+}
+
 std::vector<std::string> ServiceNames() {
   std::set<std::string> names;
   for (const auto& [name, method] : AllMethods()) {
@@ -90,6 +98,7 @@ Async<absl::StatusOr<std::optional<Message>>> ReadMessage(Call& call,
   if (limit > kMaxSmallMessageBytes) {
     announced = HeldBytes(call.AnnouncedBytes());
     if (announced > limit) {
+      call.metrics().Rejected(Rejection::kMessageSize);
       co_return absl::ResourceExhaustedError(absl::StrCat(
           "the message has ", announced, " bytes; allowed: ", limit));
     }

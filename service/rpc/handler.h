@@ -29,6 +29,9 @@ struct Method {
 // "/gemmd.v1.MatmulService/Matmul" and all others; null when there is none.
 const Method* FindMethod(absl::string_view name);
 
+// "/gemmd.v1.MatmulService/Matmul" and all others.
+std::vector<std::string> MethodNames();
+
 // "gemmd.v1.MatmulService" and all others, sorted.
 std::vector<std::string> ServiceNames();
 

@@ -18,8 +18,10 @@
 #include "service/identity/gate.h"
 #include "service/rpc/budget.h"
 #include "service/rpc/call_count.h"
+#include "service/rpc/call_metrics.h"
 #include "service/rpc/health_state.h"
 #include "service/rpc/limits.h"
+#include "service/rpc/recent_failures.h"
 #include "service/rpc/room_line.h"
 #include "service/tls/keeper.h"
 
@@ -118,6 +120,8 @@ struct Runtime {
   std::vector<RoomLine> rooms;      // By device.
   std::atomic<int64_t> places = 0;  // Of calls that were admitted.
   Counters counters;
+  CallMetrics metrics;
+  RecentFailures failures;
   Health health;
   std::unique_ptr<tls::Keeper> tls;  // Null: plaintext.
   // Null: nobody has to say who he is.

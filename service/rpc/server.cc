@@ -37,9 +37,11 @@ void LogFailure(const Call& call, const absl::Status& status,
   // A client that leaves is no trouble of ours.
   const auto level =
       absl::IsCancelled(status) ? log::Level::kInfo : log::Level::kWarning;
+  const auto trace = call.trace();
   log::Write(
       level, "request_failed",
       {{"id", call.id()},
+       {trace ? "trace_id" : "", trace ? trace->trace_id : ""},
        {"method", call.method()},
        {"peer", call.peer()},
        {"principal", call.principal() == nullptr ? "" : call.principal()->name},
@@ -105,6 +107,7 @@ class Server::Impl {
   absl::Status Start();
   bool Drain();
   const std::vector<std::string>& addresses() const { return addresses_; }
+  const Runtime& runtime() const { return runtime_; }
 
  private:
   absl::Status Bind();
@@ -329,8 +332,12 @@ Task Server::Impl::Serve(Door& door) {
     if (!call.TrueStatus(status).ok()) call.Undo();
     if (has_place) --runtime_.places;
     // Only now is it known whether the client was there to be answered.
+    const absl::Status outcome = call.TrueStatus(status);
+    runtime_.metrics.Ended(call.method(), outcome.code(), absl::Now() - start);
     if (!status.ok() || !call.ended().ok()) {
-      LogFailure(call, call.TrueStatus(status), duration);
+      LogFailure(call, outcome, duration);
+      runtime_.failures.Note({absl::Now(), call.id(), call.method(),
+                              outcome.code(), std::string(outcome.message())});
     }
   }
   live_.Remove();
@@ -338,6 +345,7 @@ Task Server::Impl::Serve(Door& door) {
 
 Async<absl::Status> Server::Impl::Answer(Call& call) {
   if (runtime_.health.shutting_down()) {
+    runtime_.metrics.Rejected(Rejection::kShutdown);
     co_return absl::UnavailableError("the daemon is shutting down");
   }
   const Method* const method = FindMethod(call.method());
@@ -362,12 +370,14 @@ absl::Status Server::Impl::TakePlace(int64_t calls) {
       limits.max_calls / std::max<int64_t>(1, listener_->connection_count()));
   const int64_t most = std::min(limits.max_calls_per_connection, fair);
   if (calls > most) {
+    runtime_.metrics.Rejected(Rejection::kCallsOfConnection);
     return absl::ResourceExhaustedError(absl::StrCat(
         "the connection has ", most, " calls, its share. Try again later."));
   }
   const int64_t places = ++runtime_.places;
   if (places > limits.max_calls && calls > kLeastCallsPerConnection) {
     --runtime_.places;
+    runtime_.metrics.Rejected(Rejection::kCalls);
     return absl::ResourceExhaustedError(
         absl::StrCat("the daemon serves ", limits.max_calls,
                      " calls (--max-calls) and this connection has ",
@@ -418,6 +428,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options,
 const std::vector<std::string>& Server::addresses() const {
   return impl_->addresses();
 }
+
+const Runtime& Server::runtime() const { return impl_->runtime(); }
 
 bool Server::Drain() { return impl_->Drain(); }
 

@@ -54,6 +54,9 @@ class Server {
   // Where it listens, as clients may dial: ports resolved.
   const std::vector<std::string>& addresses() const;
 
+  // For those who watch it; lives as long as the server.
+  const Runtime& runtime() const;
+
   // NOT_SERVING, the grace period, then no new calls and the end of those
   // that run, by drain_timeout at the latest. Returns when the engine has
   // answered all of them, which nothing can hasten once a device works on

@@ -24,8 +24,7 @@ absl::Status Refusal(const absl::Status& status) {
 
 }  // namespace
 
-absl::Status CheckTensorBytes(const Runtime& runtime,
-                              const jit::MatrixLayout& layout,
+absl::Status CheckTensorBytes(Runtime& runtime, const jit::MatrixLayout& layout,
                               absl::string_view what) {
   // Counted without the product overflowing: a width of 2^31 - 1 elements of
   // 4 bytes times as many lines is just below 2^64.
@@ -34,6 +33,7 @@ absl::Status CheckTensorBytes(const Runtime& runtime,
   if (bytes <= static_cast<double>(runtime.limits.max_tensor_bytes)) {
     return absl::OkStatus();
   }
+  runtime.metrics.Rejected(Rejection::kTensorSize);
   return absl::ResourceExhaustedError(absl::StrCat(
       what, " has about ", bytes, " bytes; the limit of all tensors is ",
       runtime.limits.max_tensor_bytes));

@@ -24,8 +24,7 @@ Async<absl::StatusOr<Temporaries>> TakeTemporaries(
 
 // `layout` as a tensor: RESOURCE_EXHAUSTED when it has more bytes than all
 // tensors may have, which may be more than can be counted.
-absl::Status CheckTensorBytes(const Runtime& runtime,
-                              const jit::MatrixLayout& layout,
+absl::Status CheckTensorBytes(Runtime& runtime, const jit::MatrixLayout& layout,
                               absl::string_view what);
 
 }  // namespace gemmd::rpc

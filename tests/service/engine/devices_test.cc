@@ -99,6 +99,10 @@ TEST_F(DevicesTest, ADeviceThatFailsFastIsNotPreferred) {
     ++failed;
   }
   EXPECT_EQ(failed, 1);
+  EXPECT_EQ(engine()->served(0).counts.failures, 1);
+  EXPECT_EQ(engine()->served(0).counts.all.Read().count(), 0);
+  EXPECT_EQ(engine()->served(1).counts.failures, 0);
+  EXPECT_EQ(engine()->served(1).counts.all.Read().count(), 19);
   EXPECT_EQ(engine()->device_state(0).message(),
             "device fake:0 has failed: Device lost: it fell off the bus");
   EXPECT_TRUE(engine()->device_state(1).ok());

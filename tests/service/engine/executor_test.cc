@@ -237,5 +237,36 @@ TEST_F(ExecutorTest, StoppingRefusesWhatWaits) {
   EXPECT_EQ(Submit()->Wait().code(), StatusCode::kUnavailable);
 }
 
+TEST_F(ExecutorTest, IsBusyWhileAnyLaneWorks) {
+  Start({.lanes = 2, .max_queue = 100});
+  EXPECT_EQ(executor_->busy(), absl::ZeroDuration());
+  const absl::Time start = absl::Now();
+  const auto first = Occupy();
+  const auto second = Submit({}, &gate_);
+  ASSERT_TRUE(gate_.WaitForArrivals(2));
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_GE(executor_->busy(), absl::Milliseconds(50));
+  gate_.Open();
+  EXPECT_TRUE(first->Wait().ok());
+  EXPECT_TRUE(second->Wait().ok());
+  ASSERT_TRUE(Eventually([&] { return executor_->activity().running == 0; }));
+  const absl::Duration busy = executor_->busy();
+  // Two lanes at once count once.
+  EXPECT_LE(busy, absl::Now() - start);
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(executor_->busy(), busy);
+}
+
+TEST_F(ExecutorTest, CountsWhomItRefuses) {
+  Start({.lanes = 1, .max_queue = 1});
+  const auto running = Occupy();
+  const auto waiting = Submit();
+  EXPECT_EQ(executor_->places().refused(), 0);
+  EXPECT_EQ(Submit()->Wait().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(executor_->places().refused(), 1);
+  gate_.Open();
+  EXPECT_TRUE(waiting->Wait().ok());
+}
+
 }  // namespace
 }  // namespace gemmd::engine

@@ -471,6 +471,36 @@ TEST_F(TunedKernelTableTest, TheHottestShapesAreThoseThatNobodyTuned) {
   EXPECT_TRUE(tuned_.Hottest(10, 10).empty());
 }
 
+TEST_F(KernelTableTest, TheShapesMostUsedAreThoseThatExecutedLongest) {
+  const auto small = Prepare(Small());
+  const auto large = Prepare(Large());
+  ASSERT_TRUE(Prepare(LongSum()).ok());  // Never runs.
+  for (int i = 0; i < 3; ++i) (*small)->use->Ran(absl::Microseconds(5));
+  (*large)->use->Ran(absl::Microseconds(500));
+  const auto used = table_.MostUsed(10);
+  ASSERT_EQ(used.size(), 2u);
+  EXPECT_EQ(used[0].problem.m, 4096);
+  EXPECT_EQ(used[0].runs, 1);
+  EXPECT_EQ(used[1].problem.m, 100);
+  EXPECT_EQ(used[1].runs, 3);
+  EXPECT_EQ(used[1].execute, absl::Microseconds(15));
+  EXPECT_EQ(used[1].kernel, (*small)->kernel->name);
+  EXPECT_EQ(table_.MostUsed(1).size(), 1u);
+}
+
+// What a shape has done does not begin anew with a better kernel.
+TEST_F(KernelTableTest, UseSurvivesTheSubstitute) {
+  ASSERT_TRUE(Prepare(Small()).ok());
+  Substitute(Large())->use->Ran(absl::Microseconds(70));
+  const auto own = Prepare(Large());
+  ASSERT_TRUE(own.ok());
+  (*own)->use->Ran(absl::Microseconds(30));
+  const auto used = table_.MostUsed(1);
+  ASSERT_EQ(used.size(), 1u);
+  EXPECT_EQ(used[0].runs, 2);
+  EXPECT_EQ(used[0].execute, absl::Microseconds(100));
+}
+
 TEST_F(KernelTableTest, KernelsLoadedAsideMakeNoneGiveWay) {
   std::vector<std::shared_ptr<const LoadedKernel>> aside;
   ASSERT_TRUE(Prepare(Small()).ok());

@@ -266,5 +266,21 @@ TEST_F(TensorStoreTest, WhatIsBoundToAConnectionEndsWithIt) {
   EXPECT_EQ(store_.List(), std::vector{kept});
 }
 
+TEST_F(TensorStoreTest, CountsWhomItRefuses) {
+  const auto first = Make();
+  const auto second = Make();
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(store_.refused(), 0);
+  EXPECT_FALSE(store_.Reserve(0, 1000).ok());
+  EXPECT_EQ(store_.refused(), 1);
+  // What can be done without is refused to nobody.
+  EXPECT_FALSE(store_.ReserveSpare(0, 1000).ok());
+  EXPECT_EQ(store_.refused(), 1);
+  ASSERT_TRUE(store_.Insert(first).ok());
+  ASSERT_TRUE(store_.Insert(second).ok());
+  EXPECT_FALSE(store_.Insert(Make()).ok());
+  EXPECT_EQ(store_.refused(), 2);
+}
+
 }  // namespace
 }  // namespace gemmd::engine

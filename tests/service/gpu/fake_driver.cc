@@ -340,6 +340,10 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
     return CUDA_SUCCESS;
   };
   t.cuDeviceGetAttribute = GetAttribute;
+  t.cuDeviceGetPCIBusId = [](char* id, int bytes, CUdevice) {
+    std::strncpy(id, "0000:18:00.0", static_cast<size_t>(bytes));
+    return CUDA_SUCCESS;
+  };
   t.cuDeviceTotalMem = [](size_t* bytes, CUdevice) {
     *bytes = size_t{80} << 30;
     return CUDA_SUCCESS;

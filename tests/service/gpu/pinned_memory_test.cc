@@ -73,6 +73,17 @@ TEST_F(PinnedMemoryTest, ARefusalOfTheDriverIsNotCountedAsUse) {
   EXPECT_TRUE(pool->Allocate(4096).ok());
 }
 
+TEST_F(PinnedMemoryTest, SaysWhatIsInUseAndWhatIsIdle) {
+  const auto pool = PinnedPool::Create(
+      context_.get(), {.total_bytes = 1 << 20, .idle_bytes = 4096});
+  const auto first = pool->Allocate(5000);
+  { const auto second = pool->Allocate(4096); }
+  const device::PinnedMemory use = pool->use();
+  EXPECT_EQ(use.in_use_bytes, PinnedPool::SizeClass(5000));
+  EXPECT_EQ(use.idle_bytes, 4096);
+  EXPECT_EQ(use.limit_bytes, 1 << 20);
+}
+
 TEST_F(PinnedMemoryTest, GivesEverythingBack) {
   auto pool = PinnedPool::Create(context_.get(), {});
   auto buffer = pool->Allocate(1);

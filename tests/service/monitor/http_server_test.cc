@@ -1,0 +1,151 @@
+#include "service/monitor/http_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "tests/service/monitor/http_client.h"
+
+namespace gemmd::monitor {
+namespace {
+
+using testing::ConnectTo;
+using testing::Fetch;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::ReceiveAll;
+using testing::Send;
+using ::testing::StartsWith;
+
+std::unique_ptr<HttpServer> Echo(const std::string& address = "127.0.0.1:0") {
+  auto server = HttpServer::Start(address, [](absl::string_view path) {
+    return HttpResponse{200, "text/plain", "path " + std::string(path)};
+  });
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+TEST(HttpServerTest, AnswersAPath) {
+  const auto server = Echo();
+  EXPECT_THAT(server->address(), Not(HasSubstr(":0")));
+  const std::string answer = Fetch(server->address(), "/a?b=c");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer, HasSubstr("Content-Type: text/plain\r\n"));
+  EXPECT_TRUE(absl::EndsWith(answer, "\r\n\r\npath /a"));
+}
+
+TEST(HttpServerTest, HeadGivesHeadersAlone) {
+  const std::string answer = Fetch(Echo()->address(), "/a", "HEAD");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_TRUE(absl::EndsWith(answer, "\r\n\r\n"));
+}
+
+TEST(HttpServerTest, OnlyReads) {
+  const auto server = Echo();
+  for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS", "TRACE"}) {
+    EXPECT_THAT(Fetch(server->address(), "/a", method),
+                StartsWith("HTTP/1.1 405 "))
+        << method;
+  }
+}
+
+TEST(HttpServerTest, NothingOfOthersIsLoadedOrFramed) {
+  const std::string answer = Fetch(Echo()->address(), "/");
+  EXPECT_THAT(answer, HasSubstr("Content-Security-Policy: default-src 'none'"));
+  EXPECT_THAT(answer, HasSubstr("frame-ancestors 'none'"));
+  EXPECT_THAT(answer, HasSubstr("X-Content-Type-Options: nosniff"));
+  EXPECT_THAT(answer, HasSubstr("Cache-Control: no-store"));
+}
+
+// A name that was made to lead here, in the browser of somebody on this
+// machine.
+TEST(HttpServerTest, OnLoopbackHostsAreLoopback) {
+  const auto server = Echo();
+  for (const char* host : {"evil.example", "evil.example:80", "10.0.0.1",
+                           "127.0.0.1.evil.example", "unix:/x", ""}) {
+    EXPECT_THAT(Fetch(server->address(), "/", "GET", host),
+                StartsWith("HTTP/1.1 421 "))
+        << host;
+  }
+  for (const char* host : {"localhost", "127.0.0.1:9464", "[::1]:9464"}) {
+    EXPECT_THAT(Fetch(server->address(), "/", "GET", host),
+                StartsWith("HTTP/1.1 200 "))
+        << host;
+  }
+}
+
+TEST(HttpServerTest, ElsewhereAnyHostWillDo) {
+  const auto server = Echo("0.0.0.0:0");
+  EXPECT_THAT(Fetch(server->address(), "/", "GET", "node.cluster.local"),
+              StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpServerTest, AnAddressInUseIsAnError) {
+  const auto server = Echo();
+  const auto other = HttpServer::Start(
+      server->address(), [](absl::string_view) { return HttpResponse(); });
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kUnavailable);
+}
+
+// As many as there may be, each of which says a byte from time to time.
+TEST(HttpServerTest, SlowClientsKeepNobodyOut) {
+  const auto server = Echo();
+  std::vector<jit::UniqueFd> slow;
+  for (int i = 0; i < 3 * HttpServer::kMaxConnections; ++i) {
+    slow.push_back(ConnectTo(server->address()));
+    Send(slow.back(), "GET / HTTP/1.1\r\nX: ");
+  }
+  const absl::Time start = absl::Now();
+  EXPECT_THAT(Fetch(server->address(), "/"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+TEST(HttpServerTest, ATricklingClientIsEnded) {
+  const auto server = Echo();
+  const jit::UniqueFd slow = ConnectTo(server->address());
+  Send(slow, "GET / HTTP/1.1\r\nX: ");
+  const absl::Time start = absl::Now();
+  while (Send(slow, "x") && absl::Now() - start < absl::Minutes(1)) {
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  EXPECT_LT(absl::Now() - start, absl::Seconds(40));
+}
+
+TEST(HttpServerTest, EndlessHeadersAreRefused) {
+  const auto server = Echo();
+  const jit::UniqueFd fd = ConnectTo(server->address());
+  Send(fd, "GET / HTTP/1.1\r\n");
+  const std::string header = "X: " + std::string(1000, 'x') + "\r\n";
+  for (int i = 0; i < 1000 && Send(fd, header); ++i) {
+  }
+  EXPECT_THAT(ReceiveAll(fd), Not(HasSubstr("path")));
+}
+
+TEST(HttpServerTest, WhatIsNoHttpIsNotAnswered) {
+  const auto server = Echo();
+  const jit::UniqueFd fd = ConnectTo(server->address());
+  Send(fd, std::string("\x16\x03\x01\x00\r\n\r\n\0\xff", 10));
+  EXPECT_THAT(ReceiveAll(fd), Not(HasSubstr("path")));
+  EXPECT_THAT(Fetch(server->address(), "/"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpServerTest, ItsEndWaitsForNobody) {
+  auto server = Echo();
+  const jit::UniqueFd silent = ConnectTo(server->address());
+  const std::string address = server->address();
+  Fetch(address, "/");
+  const absl::Time start = absl::Now();
+  server.reset();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  EXPECT_THAT(ReceiveAll(silent), IsEmpty());
+  EXPECT_FALSE(ConnectTo(address).ok());
+}
+
+}  // namespace
+}  // namespace gemmd::monitor
