@@ -84,6 +84,7 @@ check() {
 }
 
 step setup deploy/setup.sh
+step tools tests/tools.sh
 step configure cmake -G Ninja -S . -B "$build" -DGEMMD_SANITIZE=$sanitize
 step build nice ninja -C "$build" ${GEMMD_JOBS:+-j "$GEMMD_JOBS"}
 

@@ -38,6 +38,10 @@ class HostDaemon:
             time.sleep(0.05)
         return self
 
+    def log(self):
+        with open(self._log.name, encoding="utf-8") as file:
+            return file.read()
+
     def __exit__(self, *unused):
         self._process.terminate()
         try:
