@@ -171,6 +171,42 @@ void StallUploads(const std::string& address, const std::atomic<bool>& stop) {
   }
 }
 
+void PadUploads(const std::string& address, const std::atomic<bool>& stop) {
+  const auto channel = Connect(address);
+  const auto stub = v1::TensorService::NewStub(channel);
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_F32);
+  create.set_rows(1);
+  create.set_columns(1 << 16);  // A line that takes long to be whole.
+  create.set_ttl_s(1);
+  v1::UploadTensorRequest data;
+  data.set_data("1");
+  constexpr size_t kPadding = 512 << 10;
+  // Field 99, of bytes.
+  const std::string padded = Framed(data.SerializeAsString() +
+                                    "\x9a\x06\x80\x80\x20" +
+                                    std::string(kPadding, 'p'));
+  while (!stop) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::seconds(5));
+    v1::TensorInfo info;
+    if (!stub->CreateTensor(&context, create, &info).ok()) {
+      absl::SleepFor(kPause);
+      continue;
+    }
+    v1::UploadTensorRequest header;
+    header.mutable_header()->set_handle(info.handle());
+    RawHttp2 client(address);
+    const uint32_t stream = client.Open(kUpload);
+    client.Send(stream, Framed(header.SerializeAsString()), false);
+    for (int i = 0; !stop && client.alive() && client.ended() == 0 && i < 1000;
+         ++i) {
+      client.Send(stream, padded, false, absl::Seconds(1));
+    }
+  }
+}
+
 void StormResets(const std::string& address, const std::atomic<bool>& stop) {
   while (!stop) {
     RawHttp2 client(address);
@@ -214,6 +250,7 @@ const std::vector<NamedAbuse>& AllAbuses() {
       {"send_half", SendHalf},       {"send_bombs", SendBombs},
       {"flood", FloodConnections},   {"stall_uploads", StallUploads},
       {"storm_resets", StormResets}, {"flood_frames", FloodFrames},
+      {"pad_uploads", PadUploads},
   };
   return abuses;
 }

@@ -29,6 +29,8 @@ void FloodConnections(const std::string& address,
                       const std::atomic<bool>& stop);
 // Uploads that stop in the middle.
 void StallUploads(const std::string& address, const std::atomic<bool>& stop);
+// Uploads of one byte a message, beside which each has fields that nobody knows.
+void PadUploads(const std::string& address, const std::atomic<bool>& stop);
 // Frames that bring nothing, and headers that do not end.
 void FloodFrames(const std::string& address, const std::atomic<bool>& stop);
 // Calls that are reset as soon as they are opened.

@@ -223,6 +223,13 @@ TEST_F(LimitsOfADaemon, FramesThatBringNothingHarmNobody) {
   EXPECT_LT(grown_bytes(), 128 * kMiB);
 }
 
+TEST_F(LimitsOfADaemon, PaddedUploadsAreBounded) {
+  Start({"--max-message-bytes=1MiB", "--max-inflight-bytes=8MiB"});
+  const Abuser abuser(testing::PadUploads, daemon_->address());
+  ExpectService(absl::Seconds(3));
+  EXPECT_LT(grown_bytes(), 100 * kMiB);
+}
+
 TEST_F(LimitsOfADaemon, ResetsAndStalledUploadsHarmNobody) {
   Start({"--max-message-bytes=4MiB", "--max-inflight-bytes=8MiB"});
   const Abuser one(testing::StormResets, daemon_->address());
@@ -340,92 +347,6 @@ TEST_F(LimitsOfAServer, ACallWithoutADeadlineHasOne) {
   absl::SleepFor(absl::Seconds(1));
   server.cache().Hold(false);
   EXPECT_EQ(call.get().error_code(), grpc::DEADLINE_EXCEEDED);
-}
-
-TEST_F(LimitsOfAServer, OneConnectionHasItsShareOfCalls) {
-  TestServer::Options options;
-  options.limits.max_calls_per_connection = 20;
-  TestServer server(options);
-  RawHttp2 client(server.address());
-  for (int i = 0; i < 30; ++i) client.Open(kMatmul);
-  const absl::Time start = absl::Now();
-  while (client.alive() && client.ended() < 10 &&
-         absl::Now() - start < kPatience) {
-    client.Read(absl::Milliseconds(20));
-  }
-  // Refused beyond 20; or cut off, once it knew the limit and did not care.
-  EXPECT_TRUE(!client.alive() || client.ended() == 10) << client.ended();
-  EXPECT_TRUE(Multiply(server.unix_channel(), 2, 2).ok());
-}
-
-// Whose calls stay though they say nothing.
-TestServer::Options Patient() {
-  TestServer::Options options;
-  options.limits.pressed_stall_timeout = options.limits.stall_timeout;
-  return options;
-}
-
-// Opens calls that stay, `count` on each of `clients`.
-std::vector<std::unique_ptr<RawHttp2>> HoldPlaces(const std::string& address,
-                                                  int clients, int count) {
-  std::vector<std::unique_ptr<RawHttp2>> all;
-  for (int i = 0; i < clients; ++i) {
-    all.push_back(std::make_unique<RawHttp2>(address));
-    for (int j = 0; j < count; ++j) all.back()->Open(kMatmul);
-    all.back()->Read(absl::Milliseconds(50));
-  }
-  return all;
-}
-
-TEST_F(LimitsOfAServer, EveryConnectionHasPlacesWhateverOthersHold) {
-  TestServer::Options options = Patient();
-  options.limits.max_calls = 20;
-  TestServer server(options);
-  const auto others = HoldPlaces(server.address(), 8, 16);
-  const grpc::Status status = Multiply(Connect(server.address()), 2, 2);
-  EXPECT_TRUE(status.ok()) << status.error_message();
-}
-
-TEST_F(LimitsOfAServer, BeyondThoseItSharesThePlacesThatAreLeft) {
-  TestServer::Options options = Patient();
-  options.limits.max_calls = 60;
-  TestServer server(options);
-  const auto others = HoldPlaces(server.address(), 4, 16);
-  // All are taken: no more than the least for this one.
-  RawHttp2 client(server.address());
-  for (int i = 0; i < 30; ++i) client.Open(kMatmul);
-  const absl::Time start = absl::Now();
-  while (client.ended() < 14 && absl::Now() - start < kPatience) {
-    client.Read(absl::Milliseconds(20));
-  }
-  EXPECT_EQ(client.ended(), 14);
-}
-
-TEST_F(LimitsOfAServer, WhoBeginsFarMoreThanItMayIsCutOff) {
-  TestServer::Options options;
-  options.limits.max_calls_per_connection = 20;
-  TestServer server(options);
-  RawHttp2 client(server.address());
-  for (int i = 0; client.alive() && i < 1000; ++i) {
-    client.Reset(client.Open(kMatmul));
-  }
-  const absl::Time start = absl::Now();
-  while (client.alive() && absl::Now() - start < kPatience) {
-    client.Read(absl::Milliseconds(20));
-  }
-  EXPECT_FALSE(client.alive());
-  EXPECT_TRUE(Multiply(Connect(server.address()), 2, 2).ok());
-}
-
-TEST_F(LimitsOfAServer, ConnectionsBeyondTheLimitTakeThePlaceOfIdleOnes) {
-  TestServer::Options options;
-  options.limits.max_connections = 4;
-  TestServer server(options);
-  std::vector<std::unique_ptr<RawHttp2>> idle;
-  for (int i = 0; i < 20; ++i) {
-    idle.push_back(std::make_unique<RawHttp2>(server.address()));
-  }
-  EXPECT_TRUE(Multiply(Connect(server.address()), 2, 2).ok());
 }
 
 TEST_F(LimitsOfAServer, ALineLongerThanTheBudgetTravelsInPieces) {
