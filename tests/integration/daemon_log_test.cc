@@ -112,6 +112,28 @@ TEST(DaemonLogTest, WithoutAStandardErrorItsFilesAreNotItsLog) {
             "/dev/null");
 }
 
+TEST(DaemonLogTest, ManyEventsOfAKindAreCountedNotWritten) {
+  DaemonProcess daemon(kFlags);
+  const auto channel = daemon.Connect();
+  ASSERT_NE(channel, nullptr);
+  const absl::Time start = absl::Now();
+  for (int i = 0; i < 1000; ++i) Fail(channel);
+  absl::SleepFor(absl::Milliseconds(200));
+  Fail(channel);  // Tells of those before it.
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
+  const std::string log = daemon.Log();
+  int lines = 0;
+  for (size_t at = log.find("event=request_failed"); at != std::string::npos;
+       at = log.find("event=request_failed", at + 1)) {
+    ++lines;
+  }
+  EXPECT_GE(lines, 50);
+  EXPECT_LE(lines, 50 + 10 * (seconds + 2));
+  EXPECT_THAT(log, HasSubstr("suppressed="));
+}
+
 TEST(DaemonLogTest, ClientsThatLeaveAreNotBlamedForTheirRequests) {
   DaemonProcess daemon(kFlags);
   const auto channel = daemon.Connect();

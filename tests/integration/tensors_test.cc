@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/integration/test_server.h"
@@ -343,6 +344,30 @@ TEST_F(TensorsTest, EndWithTheirConnectionWhereTheyAreMeantTo) {
   }
   EXPECT_TRUE(testing::Eventually(
       [&] { return server_.engine().tensors().count() == 1; }));
+}
+
+// Nobody knows its handle.
+TEST_F(TensorsTest, EndWhenTheirCreatorLeftBeforeTheAnswer) {
+  const engine::TensorStore& tensors = server_.engine().tensors();
+  v1::CreateTensorRequest request;
+  request.set_dtype(v1::DATA_TYPE_F32);
+  request.set_rows(8 << 10);
+  request.set_columns(8 << 10);  // 256 MiB, which are cleared for a while.
+  grpc::Status status;
+  for (int i = 0; i < 20 && status.ok(); ++i) {
+    grpc::ClientContext context;
+    std::thread leave([&] {
+      EXPECT_TRUE(testing::Eventually([&] { return tensors.bytes() > 0; }));
+      context.TryCancel();
+    });
+    status = tensors_->CreateTensor(&context, request, &info_);
+    leave.join();
+    if (!status.ok()) continue;  // The answer came first.
+    server_.engine().tensors().Delete(info_.handle()).IgnoreError();
+  }
+  ASSERT_EQ(status.error_code(), grpc::CANCELLED);
+  EXPECT_TRUE(testing::Eventually(
+      [&] { return tensors.count() == 0 && tensors.bytes() == 0; }));
 }
 
 TEST_F(TensorsTest, ExpireWhenIdle) {

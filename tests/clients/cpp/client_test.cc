@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace gemmd::client {
@@ -22,11 +23,24 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// What a client said that its largest message would have; 0: nothing.
+int64_t Announced(const grpc::ServerContext& context) {
+  const auto found = context.client_metadata().find("gemmd-message-bytes");
+  int64_t bytes = 0;
+  if (found != context.client_metadata().end()) {
+    EXPECT_TRUE(absl::SimpleAtoi(
+        absl::string_view(found->second.data(), found->second.size()), &bytes));
+  }
+  return bytes;
+}
+
 class FakeMatmul final : public v1::MatmulService::Service {
  public:
-  grpc::Status Matmul(grpc::ServerContext*, const v1::MatmulRequest* request,
+  grpc::Status Matmul(grpc::ServerContext* context,
+                      const v1::MatmulRequest* request,
                       v1::MatmulResponse* response) override {
     std::lock_guard lock(mutex_);
+    announced_ = Announced(*context);
     last_ = *request;
     if (request->header().device() == "slow") {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -112,6 +126,10 @@ class FakeMatmul final : public v1::MatmulService::Service {
     std::lock_guard lock(mutex_);
     return last_;
   }
+  int64_t announced() {
+    std::lock_guard lock(mutex_);
+    return announced_;
+  }
   v1::MatmulGroupedRequest last_groups() {
     std::lock_guard lock(mutex_);
     return last_groups_;
@@ -133,6 +151,7 @@ class FakeMatmul final : public v1::MatmulService::Service {
   // sanitizer: the way through gRPC does not.
   std::mutex mutex_;
   v1::MatmulRequest last_ ABSL_GUARDED_BY(mutex_);
+  int64_t announced_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::MatmulGroupedRequest last_groups_ ABSL_GUARDED_BY(mutex_);
   int missing_ ABSL_GUARDED_BY(mutex_) = 0;
   int streams_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -151,7 +170,7 @@ class FakeTensors final : public v1::TensorService::Service {
     info->set_rows(request->rows());
     return grpc::Status::OK;
   }
-  grpc::Status UploadTensor(grpc::ServerContext*,
+  grpc::Status UploadTensor(grpc::ServerContext* context,
                             grpc::ServerReader<v1::UploadTensorRequest>* reader,
                             v1::TensorInfo*) override {
     v1::UploadTensorRequest message;
@@ -163,6 +182,8 @@ class FakeTensors final : public v1::TensorService::Service {
     while (reader->Read(&message)) {
       bytes_ += message.data();
       largest_ = std::max(largest_, message.data().size());
+      EXPECT_LE(static_cast<int64_t>(message.ByteSizeLong()),
+                Announced(*context));
     }
     return grpc::Status::OK;
   }
@@ -254,6 +275,18 @@ TEST_F(ClientTest, RequestHoldsHeaderAndOperands) {
   EXPECT_EQ(matmul_.last().header().problem().n(), 3);
   EXPECT_EQ(matmul_.last().header().b().inline_().leading_dimension(), 5);
   EXPECT_EQ(matmul_.last().header().c().tensor(), "c-handle");
+}
+
+// So that the daemon makes room before it reads.
+TEST_F(ClientTest, LargeMessagesAreAnnounced) {
+  ASSERT_TRUE(client_->Matmul(SmallProduct()).ok());
+  EXPECT_EQ(matmul_.announced(), 0);
+  Product product = SmallProduct();
+  const std::string large(100'000, 'x');
+  product.a.bytes = large;
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.announced(),
+            static_cast<int64_t>(matmul_.last().ByteSizeLong()));
 }
 
 TEST_F(ClientTest, AnOperandSaysHowABatchLies) {

@@ -56,6 +56,11 @@ def _bytes(matrix, order, leading):
     return data[:len(data) - tail]
 
 
+def _announced(context):
+    metadata = dict(context.invocation_metadata())
+    return int(metadata.get("gemmd-message-bytes", 0))
+
+
 class FakeDaemon:
     """Serves gemmd.v1 at `address`, by default a free loopback port: `target`.
     """
@@ -68,6 +73,9 @@ class FakeDaemon:
         self.tensors = {}
         self.not_serving = 0  # Health checks to answer so, before SERVING.
         self.headers = []  # MatmulHeader of every product, newest last.
+        # (bytes that were announced, bytes that came) of products' messages
+        # and of the largest of each upload, newest last.
+        self.announced = []
         self._server = grpc.server(
             futures.ThreadPoolExecutor(4),
             options=(("grpc.max_receive_message_length", -1),
@@ -87,6 +95,8 @@ class FakeDaemon:
     def _handlers(self):
         def unary(function, request=None):
             def call(message, context):
+                if request is None:
+                    self.announced.append((_announced(context), len(message)))
                 try:
                     reply = function(message)
                 except Refused as refused:
@@ -189,10 +199,13 @@ class FakeDaemon:
         del self.tensors[request.handle]
         return api.DeleteTensorResponse()
 
-    def _upload(self, requests, _):
+    def _upload(self, requests, context):
         header = next(requests).header
         info, matrix = self._find(header.handle)
-        data = b"".join(request.data for request in requests)
+        parts = list(requests)
+        self.announced.append((_announced(context),
+                               max(part.ByteSize() for part in parts)))
+        data = b"".join(part.data for part in parts)
         matrix[...] = _parse(data, header.layout, matrix.dtype, *matrix.shape,
                              info.order, "data")
         return info

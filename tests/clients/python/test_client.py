@@ -118,6 +118,20 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(gemmd.NotFound):
             ta.numpy()
 
+    def test_large_messages_are_announced(self):
+        """So that the daemon makes room before it reads."""
+        small = np.ones((2, 2), "f2")
+        self.client.matmul(small, small)
+        self.assertEqual(self.daemon.announced[-1][0], 0)
+        large = np.ones((300, 300), "f2")
+        self.client.matmul(large, large)
+        announced, came = self.daemon.announced[-1]
+        self.assertEqual(announced, came)
+        with self.client.tensor(large):
+            announced, came = self.daemon.announced[-1]
+            self.assertGreaterEqual(announced, came)
+            self.assertLess(announced, came + 64)
+
     def test_upload_in_many_chunks(self):
         array = np.arange(3 << 20, dtype=np.float32).reshape(3, -1)
         with self.client.tensor(array) as tensor:
