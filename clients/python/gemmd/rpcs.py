@@ -90,7 +90,7 @@ def upload_tensor(handle: str, operand: arrays.Operand) -> Rpc[Any]:
     return Rpc("/gemmd.v1.TensorService/UploadTensor",
                wire.upload_requests(handle, operand.layout(), operand.data),
                api.TensorInfo.FromString, "stream_unary",
-               wire.MAX_UPLOAD_BYTES)
+               min(operand.data.nbytes + 16, wire.MAX_UPLOAD_BYTES))
 
 
 def download_tensor(handle: str, order: str) -> Rpc[memoryview]:
