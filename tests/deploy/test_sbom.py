@@ -1,0 +1,76 @@
+"""What the image says that it is made of."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+import flags
+
+_BUILD = pathlib.Path(os.environ.get("GEMMD_BUILD",
+                                     flags.ROOT / "build/release"))
+
+
+def _packages_of_libraries(program):
+    """Debian packages of the libraries that `program` is linked with."""
+    linked = subprocess.run(["ldd", program], capture_output=True, text=True,
+                            check=True).stdout
+    paths = {str(pathlib.Path(path).resolve())
+             for path in re.findall(r"=> (/\S+)", linked)}
+    # The loader finds libraries in /lib, which is /usr/lib.
+    paths |= {path.removeprefix("/usr") for path in paths}
+    owners = subprocess.run(["dpkg-query", "-S", *sorted(paths)], text=True,
+                            capture_output=True, check=False).stdout
+    return {line.split(":")[0] for line in owners.splitlines()}
+
+
+class SbomTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.text = subprocess.run(
+            [flags.ROOT / "deploy/sbom.sh", _BUILD / "service/gemmd"],
+            capture_output=True, text=True, check=True).stdout
+        cls.components = json.loads(cls.text)["components"]
+
+    def test_it_fits_the_strict_schema(self):
+        validator = JsonStrictValidator(SchemaVersion.V1_5)
+        self.assertIsNone(validator.validate_str(self.text))
+
+    def test_a_misspelled_field_is_found(self):
+        validator = JsonStrictValidator(SchemaVersion.V1_5)
+        spoilt = self.text.replace('"purl"', '"pull"', 1)
+        self.assertIsNotNone(validator.validate_str(spoilt))
+
+    def test_the_libraries_of_the_daemon_are_named(self):
+        names = {each["name"] for each in self.components}
+        needed = _packages_of_libraries(_BUILD / "service/gemmd")
+        self.assertIn("libgrpc++1.51", needed)
+        self.assertLessEqual(needed, names)
+
+    def test_the_compiler_and_the_daemon_have_their_versions(self):
+        requirements = (flags.ROOT / "deploy/requirements.txt").read_text()
+        nvrtc = re.search(r"nvrtc==(\S+)", requirements)[1]
+        self.assertIn({"type": "library", "name": "nvidia-cuda-nvrtc",
+                       "version": nvrtc,
+                       "purl": f"pkg:pypi/nvidia-cuda-nvrtc@{nvrtc}"},
+                      self.components)
+        version = re.search(r"project\(gemmd VERSION (\S+)",
+                            (flags.ROOT / "CMakeLists.txt").read_text())[1]
+        self.assertEqual(
+            json.loads(self.text)["metadata"]["component"]["version"], version)
+
+    def test_the_image_has_it(self):
+        dockerfile = (flags.ROOT / "deploy/Dockerfile").read_text()
+        self.assertIn("/src/deploy/sbom.sh /opt/gemmd/bin/gemmd", dockerfile)
+        ignored = (flags.ROOT / "deploy/Dockerfile.dockerignore").read_text()
+        self.assertIn("!deploy/sbom.sh", ignored.splitlines())
+
+
+if __name__ == "__main__":
+    unittest.main()
