@@ -22,14 +22,18 @@ absl::StatusOr<int> Run(const Flags& flags) {
     all.Set("wanted", static_cast<int64_t>(missing.wanted));
     all.Set("missing", missing.names);
     all.Set("damaged", missing.damaged);
+    all.Set("multiprocessors", missing.multiprocessors);
     all.Print();
     return complete ? kExitComplete : kExitIncomplete;
   }
   for (const std::string& name : missing.names) {
     absl::PrintF("missing: %s\n", name);
   }
-  absl::PrintF("%d kernels wanted, %d missing, %d entries damaged\n",
-               missing.wanted, missing.names.size(), missing.damaged);
+  absl::PrintF(
+      "%d kernels wanted, %d missing, for a GPU of %d multiprocessors; %d "
+      "entries damaged\n",
+      missing.wanted, missing.names.size(), missing.multiprocessors,
+      missing.damaged);
   return complete ? kExitComplete : kExitIncomplete;
 }
 

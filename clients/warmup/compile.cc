@@ -84,9 +84,9 @@ absl::StatusOr<int> Run(const Flags& flags) {
   cache->Flush();
   const jit::CacheStatistics statistics = cache->statistics();
   progress.Note(absl::StrFormat(
-      "%d problems, %d kernels: %d compiled, %d there already, %d failed, %d "
-      "not written, in %.1f s",
-      problems.size(), instances.size(),
+      "%d problems, %d kernels for a GPU of %d multiprocessors: %d compiled, "
+      "%d there already, %d failed, %d not written, in %.1f s",
+      problems.size(), instances.size(), device.multiprocessors,
       statistics.compiles - statistics.compile_errors, statistics.disk_hits,
       failed, statistics.write_errors,
       absl::ToDoubleSeconds(absl::Now() - start)));

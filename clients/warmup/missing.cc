@@ -22,7 +22,8 @@ absl::StatusOr<Missing> FindMissing(const Flags& flags,
   // By their sources: a kernel of the same name that other templates made does
   // not count.
   std::set<std::string> there;
-  Missing missing = {.wanted = wanted.size()};
+  Missing missing = {.wanted = wanted.size(),
+                     .multiprocessors = device.multiprocessors};
   for (const std::string& key : store.Keys()) {
     const absl::StatusOr<jit::CompiledKernel> kernel = store.Load(key);
     if (kernel.ok()) {

@@ -14,6 +14,7 @@ struct Missing {
   size_t wanted = 0;
   std::vector<std::string> names;  // Of kernels that are not there.
   int damaged = 0;                 // Entries, of whatever kernel.
+  int multiprocessors = 0;         // Of the device.
 };
 
 // Of the kernels of the problems and presets of `flags`, on their device.

@@ -104,8 +104,9 @@ absl::StatusOr<int> Run(const Flags& flags) {
     progress.Note("missing: " + name);
   }
   if (asked) {
-    progress.Note(absl::StrFormat("%d kernels wanted, %d missing",
-                                  missing.wanted, missing.names.size()));
+    progress.Note(absl::StrFormat(
+        "%d kernels wanted, %d missing, for a GPU of %d multiprocessors",
+        missing.wanted, missing.names.size(), missing.multiprocessors));
   }
   return failed == 0 && damaged == 0 && missing.names.empty() ? kExitComplete
                                                               : kExitIncomplete;

@@ -92,6 +92,14 @@ class CommandsTest(unittest.TestCase):
                 with self.subTest(manual=manual, option=option):
                     self.assertIn(option, _all_options())
 
+    def test_the_manual_names_the_gpus_that_kernels_are_prepared_for(self):
+        text = (_ROOT / "deploy/README.md").read_text()
+        listed = re.search(r"will run them: (.*?)\. Default: (\w+)", " ".join(
+            _help("gemm-warmup", "compile").split()))
+        for name in listed[1].split(", "):
+            self.assertIn(f"`{name}`", text)
+        self.assertIn(f"`{listed[2]}` (the default)", text)
+
     def test_the_configuration_file_of_the_manual_is_read(self):
         text = (_ROOT / "deploy/README.md").read_text()
         names = re.findall(r"^    ([a-z-]+) = ", text, re.M)

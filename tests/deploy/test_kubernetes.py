@@ -189,6 +189,14 @@ class KubernetesTest(unittest.TestCase):
             self.assertEqual(confined["capabilities"], {"drop": ["ALL"]})
             self.assertRegex(container["image"], r":\d+\.\d+\.\d+$")
 
+    # The kubelet would otherwise let the group write the folders of the cache
+    # at each start, and the daemon uses none that others can write.
+    @_each_overlay
+    def test_folders_of_the_cache_stay_closed(self, overlay):
+        context = _pod(overlay)["securityContext"]
+        self.assertEqual(context["fsGroup"], context["runAsGroup"])
+        self.assertEqual(context.get("fsGroupChangePolicy"), "OnRootMismatch")
+
     @_each_overlay
     def test_the_daemon_has_every_flag(self, overlay):
         self.assertLessEqual(flags.of(_daemon(overlay)["args"]).keys(),

@@ -6,6 +6,7 @@ import pathlib
 import re
 import unittest
 
+import gemmd
 from host_daemon import HostDaemon
 
 _ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -30,11 +31,17 @@ class DocsTest(unittest.TestCase):
     def test_readme(self):
         self.run_examples("README.md")
 
+    def test_sizes_of_the_readme_are_those_that_are_served(self):
+        power, less = re.search(r"^\| sizes \| .* up to 2\^(\d+) - (\d+)",
+                                (_ROOT / "README.md").read_text(), re.M).groups()
+        with HostDaemon() as daemon, gemmd.Client(daemon.target) as client:
+            self.assertEqual(2**int(power) - int(less),
+                             client.info().limits.max_dimension)
+
     def test_manual_of_the_python_client(self):
         self.run_examples("clients/python/README.md")
 
     def test_example_of_the_package(self):
-        import gemmd
         example = re.search(r"((?:^    .*\n)+)", gemmd.__doc__, re.M)[1]
         lines = [line[4:] for line in example.splitlines()]
         with HostDaemon() as daemon:

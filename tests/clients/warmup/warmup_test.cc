@@ -8,6 +8,7 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -260,6 +261,42 @@ TEST_F(WarmupTest, CarriesACacheToAnotherPlace) {
   EXPECT_TRUE(absl::StrContains(import(Path("bundle2")).output,
                                 "0 imported, 3 there already"));
   EXPECT_EQ(Warmup(absl::StrCat("diff ", Path("cache"), " ", other)).code, 0);
+}
+
+// Which a daemon told it; nobody tells gemm-warmup.
+TEST_F(WarmupTest, KeepsToTheLimitOfTheDirectory) {
+  ASSERT_EQ(Compile(kProblems).code, 0);
+  ASSERT_EQ(OnCache("export", Path("bundle")).code, 0);
+  const int64_t limit =
+      jit::DiskStore({.directory = Path("cache")}).BytesUsed() / 2;
+  for (const std::string& command :
+       {absl::StrCat("compile --nvrtc " GEMMD_TEST_NVRTC " ", Path("problems")),
+        "import " + Path("bundle")}) {
+    fs::remove_all(Path("cache"));
+    jit::DiskStore store({.directory = Path("cache"), .limit_bytes = limit});
+    ASSERT_TRUE(store.Store(jit::FakeKernel("somebody's")).ok());
+    const Outcome outcome = OnCache(command);
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_LE(store.BytesUsed(), limit) << outcome.output;
+    EXPECT_FALSE(store.Keys().empty());
+  }
+}
+
+// A plan depends on the number of multiprocessors: of an H20, 78.
+TEST_F(WarmupTest, PreparesForTheGpuThatIsNamed) {
+  const Outcome compiled = Compile("bf16 TN 1024 1024 1024\n",
+                                   "--device h20 --nvrtc " GEMMD_TEST_NVRTC);
+  EXPECT_TRUE(absl::StrContains(compiled.output, "of 78 multiprocessors"))
+      << compiled.output;
+  for (const auto& [flags, says] :
+       {std::pair{"--device H20 ", " 0 missing, for a GPU of 78 "},
+        {"--multiprocessors 78 ", " 0 missing, for a GPU of 78 "},
+        {"--device h200 ", " 1 missing, for a GPU of 132 "},
+        {"", " 1 missing, for a GPU of 132 "}}) {
+    const Outcome outcome = OnCache("check", flags + Path("problems"));
+    EXPECT_TRUE(absl::StrContains(outcome.output, says))
+        << flags << outcome.output;
+  }
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
