@@ -101,7 +101,7 @@ class KubernetesTest(unittest.TestCase):
 
     def test_there_are_overlays(self):
         self.assertLessEqual({"gpu", "host", "high-availability",
-                              "warm-bundle"}, set(_OVERLAYS))
+                              "mtls", "warm-bundle"}, set(_OVERLAYS))
 
     @_each_overlay
     def test_every_object_fits_the_strict_schema(self, overlay):
@@ -152,13 +152,23 @@ class KubernetesTest(unittest.TestCase):
         container = _daemon(overlay)
         ports = {each["name"]: each["containerPort"]
                  for each in container["ports"]}
-        listen = flags.of(flags.entrypoint())["listen"]
-        self.assertTrue(listen.endswith(f":{ports['grpc']}"))
-        metrics = flags.of(container["args"])["metrics-listen"]
+        given = {**flags.of(flags.entrypoint()), **flags.of(container["args"])}
+        listen = given["listen"].split(",")
+        self.assertTrue(listen[0].endswith(f":{ports['grpc']}"))
+        metrics = given["metrics-listen"]
         self.assertTrue(metrics.endswith(f":{ports['metrics']}"))
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            self.assertEqual(container[probe]["grpc"]["port"],
-                             ports["grpc"])
+            if "tls-certificate-file" not in given:
+                self.assertEqual(container[probe]["grpc"]["port"],
+                                 ports["grpc"])
+                continue
+            # The kubelet's own probes speak plaintext.
+            self.assertNotIn("grpc", container[probe])
+            self.assertEqual(container[probe]["exec"]["command"][:2],
+                             ["gemmctl", "health"])
+            server, = [each["value"] for each in container["env"]
+                       if each["name"] == "GEMMD_SERVER"]
+            self.assertIn(server, listen)
         service, = _object(overlay, "Service")["spec"]["ports"]
         self.assertIn(service["targetPort"], ports)
         for rule in _object(overlay, "NetworkPolicy")["spec"]["ingress"]:
@@ -196,6 +206,17 @@ class KubernetesTest(unittest.TestCase):
         context = _pod(overlay)["securityContext"]
         self.assertEqual(context["fsGroup"], context["runAsGroup"])
         self.assertEqual(context.get("fsGroupChangePolicy"), "OnRootMismatch")
+
+    def test_files_of_identity_are_mounted_as_folders(self):
+        container = _daemon("mtls")
+        folders = {each["mountPath"] for each in container["volumeMounts"]
+                   if "subPath" not in each}
+        given = flags.of(container["args"])
+        files = [value for name, value in given.items()
+                 if name.endswith("-file")]
+        self.assertEqual(len(files), 5)
+        for path in files:
+            self.assertIn(str(pathlib.Path(path).parent), folders)
 
     @_each_overlay
     def test_the_daemon_has_every_flag(self, overlay):
