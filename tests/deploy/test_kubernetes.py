@@ -5,7 +5,6 @@ import functools
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import unittest
 
@@ -13,6 +12,7 @@ import kubernetes_validate
 import yaml
 
 import flags
+from tools import tool
 
 _DEPLOY = flags.ROOT / "deploy"
 _BUILD = pathlib.Path(os.environ.get("GEMMD_BUILD",
@@ -23,14 +23,13 @@ _OVERLAYS = sorted(path.name for path in
 _RELEASES = ("1.27", "1.33")
 _GIB = 2**30
 _UNITS = {"Mi": 2**20, "Gi": 2**30}
-_BUNDLED = flags.ROOT / "build/tools/usr/bin/kubectl"
-_KUBECTL = shutil.which("kubectl") or str(_BUNDLED)
 
 
 @functools.cache
 def _render(overlay):
+    folder = _DEPLOY / "kubernetes/overlays" / overlay
     done = subprocess.run(
-        [_KUBECTL, "kustomize", _DEPLOY / "kubernetes/overlays" / overlay],
+        [tool("kubectl"), "kustomize", folder],
         capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"{overlay}: {done.stderr}"
     return done.stdout
@@ -94,10 +93,6 @@ def _each_overlay(check):
 
 
 class KubernetesTest(unittest.TestCase):
-
-    def setUp(self):
-        if not os.access(_KUBECTL, os.X_OK):
-            self.skipTest("there is no kubectl: tests/tools.sh brings one")
 
     def test_there_are_overlays(self):
         self.assertLessEqual({"gpu", "host", "high-availability",
