@@ -2,6 +2,8 @@
 
 #include <grpc/grpc.h>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +12,14 @@
 #include "jit/base/status.h"
 
 namespace gemmd::client {
+namespace {
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(std::clamp<int64_t>(
+      absl::ToInt64Milliseconds(duration), 1, std::numeric_limits<int>::max()));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
     const std::string& target, Options options) {
@@ -36,6 +46,12 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
   arguments.SetMaxSendMessageSize(-1);
   // gRPC would let all clients of a process share one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // The time-out is also the kernel's for bytes that the daemon does not take:
+  // a write that is under way would otherwise outlast every deadline.
+  const int silence = Milliseconds(options.silence);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, silence);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, silence);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(target, options.credentials, arguments);
   const absl::Time deadline = absl::Now() + options.connect_timeout;

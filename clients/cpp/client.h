@@ -49,6 +49,11 @@ struct Options {
   // all travel in chunks: of any size, and held by the daemon's memory a part
   // at a time. Smaller ones are one message, which is quicker for them.
   uint64_t stream_bytes = 64 << 20;
+  // How long a daemon may give no sign of life while calls run: then it is
+  // asked for one, and after as long again they end with UNAVAILABLE. At least
+  // 10 s: a daemon cuts off who asks more often. A call that is sending over
+  // TCP when its timeout passes ends that much later at the latest.
+  absl::Duration silence = absl::Seconds(20);
 };
 
 // Where A, B or C comes from. The order of its lines is the problem's.
