@@ -86,6 +86,7 @@ absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
   ASSIGN_OR_RETURN(principal_, gate.Identify(credentials, now));
   tenant_ = runtime.TenantOf(principal_->name);
   counters_ = &tenant_->counters;
+  connection_->CountFor({tenant_, &tenant_->requests});
   const int64_t most = principal_->max_calls;
   if (++tenant_->calls > most && most > 0) {
     metrics().Rejected(Rejection::kCallsOfPrincipal);

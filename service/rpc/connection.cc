@@ -67,6 +67,14 @@ Connection::~Connection() {
   Shrink(grown_bytes_);
 }
 
+void Connection::CountFor(std::shared_ptr<Budget::Account> account) {
+  std::lock_guard lock(mutex_);
+  if (counted_for_ != nullptr) return;
+  requests_.Take(*account, grown_bytes_);
+  requests_.Return(request_account_, grown_bytes_);
+  counted_for_ = std::move(account);
+}
+
 int64_t Connection::OpenCall() {
   used_ = true;
   last_change_ns_ = NowNs();
@@ -121,7 +129,7 @@ void Connection::Recount() {
 void Connection::Shrink(int64_t bytes) {
   if (bytes == 0) return;
   grown_bytes_ -= bytes;
-  requests_.Return(request_account_, bytes);
+  requests_.Return(grown_account(), bytes);
 }
 
 void Connection::Overrun() {
@@ -133,7 +141,7 @@ void Connection::Overrun() {
   if (missing <= 0) {  // Calls were opened since.
     Recount();
   } else if (readable && !overrun_ &&
-             requests_.TryTake(request_account_, step)) {
+             requests_.TryTake(grown_account(), step)) {
     grown_bytes_ += step;
     Recount();
   } else if (missing > kGraceBytes) {

@@ -63,6 +63,10 @@ class Connection final : public Traffic {
   Budget::Account& request_account() { return request_account_; }
   Budget::Account& response_account() { return response_account_; }
 
+  // From now on `account`, of the first principal that calls by the connection,
+  // holds what arrives unannounced.
+  void CountFor(std::shared_ptr<Budget::Account> account);
+
   // Calls that run. Opening one returns how many there are with it.
   int64_t OpenCall();
   void CloseCall();
@@ -98,6 +102,9 @@ class Connection final : public Traffic {
   int64_t FreeBytes() const;
   // What is there and neither announced nor free.
   int64_t Uncovered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Budget::Account& grown_account() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return counted_for_ == nullptr ? request_account_ : *counted_for_;
+  }
   void Recount() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Shrink(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -129,7 +136,8 @@ class Connection final : public Traffic {
   int64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t readable_bytes_ ABSL_GUARDED_BY(mutex_) = 0;   // Limits of reads.
   int64_t announced_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Held by reads.
-  int64_t grown_bytes_ ABSL_GUARDED_BY(mutex_) = 0;      // Held for the rest.
+  std::shared_ptr<Budget::Account> counted_for_ ABSL_GUARDED_BY(mutex_);
+  int64_t grown_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Held for the rest.
   // Of those received, what belongs to no message that is still arriving.
   int64_t settled_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

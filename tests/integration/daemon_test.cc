@@ -164,6 +164,13 @@ TEST(DaemonTest, BadFlagsAreNamed) {
   }
 }
 
+TEST(DaemonTest, SaysThatItIsForcedToPlaintext) {
+  DaemonProcess daemon({"--device=host", kNoNvrtc, "--listen=0.0.0.0:0",
+                        "--allow-plaintext-nonloopback"});
+  ASSERT_NE(daemon.Connect(), nullptr);
+  EXPECT_THAT(daemon.Log(), HasSubstr("event=plaintext address=0.0.0.0:0"));
+}
+
 TEST(DaemonTest, HelpAndVersionAreNoFailures) {
   for (const char* word : {"--help", "-h", "--version"}) {
     DaemonProcess daemon({word});

@@ -72,11 +72,22 @@ class Client {
                 v1::MatmulService::NewStub(channel_), request,
                 response == nullptr ? &unused : response);
   }
-  grpc::Status Create(int64_t rows, std::string* handle = nullptr) const {
+  grpc::Status Call(grpc::ClientContext& context,
+                    const v1::MatmulRequest& request,
+                    v1::MatmulResponse* response) const {
+    return v1::MatmulService::NewStub(channel_)->Matmul(&context, request,
+                                                        response);
+  }
+  // `bound`: to the connection.
+  grpc::Status Create(int64_t rows, std::string* handle = nullptr,
+                      bool bound = false) const {
     v1::CreateTensorRequest request;
     request.set_dtype(v1::DATA_TYPE_F32);
     request.set_rows(rows);
     request.set_columns(64);
+    if (bound) {
+      request.set_lifetime(v1::CreateTensorRequest::LIFETIME_CONNECTION);
+    }
     v1::TensorInfo info;
     const grpc::Status status =
         Call(&v1::TensorService::Stub::CreateTensor,
@@ -469,6 +480,73 @@ TEST_F(IdentityTest, AQuotaOfCallsIsOfAllConnectionsTogether) {
     one->stream->Finish();
   }
   EXPECT_TRUE(testing::Eventually([&] { return alice.Describe(handle).ok(); }));
+}
+
+TEST_F(IdentityTest, BytesOnTheirWayAreOfAllConnectionsTogether) {
+  constexpr int64_t kMessage = 512 << 10;
+  TestServer::Options options;
+  options.limits.max_message_bytes = kMessage;
+  options.limits.max_in_flight_bytes = 4 * kMessage;
+  options.limits.max_wait = absl::Milliseconds(100);
+  StartAliceAndBob(std::move(options));
+  // Products that were announced and do not come.
+  struct Announced {
+    Announced(const TestServer& server, const Client& client)
+        : stub(testing::Connect(server.address())) {
+      client.Prepare(context);
+      context.AddMetadata("gemmd-message-bytes", absl::StrCat(kMessage));
+      call =
+          stub.PrepareCall(&context, "/gemmd.v1.MatmulService/Matmul", &queue);
+      call->StartCall(nullptr);
+      Wait();
+    }
+    ~Announced() {
+      context.TryCancel();
+      call->Finish(&status, nullptr);
+      Wait();
+    }
+    void Wait() {
+      void* tag;
+      bool ok;
+      queue.Next(&tag, &ok);
+    }
+
+    grpc::ClientContext context;
+    grpc::GenericStub stub;
+    grpc::CompletionQueue queue;
+    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
+    grpc::Status status;
+  };
+  const Client alice = As("alice"), bob = As("bob");
+  v1::MatmulRequest request = OnesTimesTwos(64, 64, 1024);
+  const auto multiply = [&](const Client& client) {
+    grpc::ClientContext context;
+    client.Prepare(context);
+    context.AddMetadata("gemmd-message-bytes", absl::StrCat(kMessage));
+    v1::MatmulResponse response;
+    return client.Call(context, request, &response);
+  };
+  ASSERT_TRUE(multiply(alice).ok());
+  const Announced first(*server_, alice), second(*server_, alice);
+  // She has half of it by now, by whatever connections.
+  EXPECT_TRUE(testing::Eventually([&] {
+    const grpc::Status status = multiply(alice);
+    return status.error_code() == StatusCode::RESOURCE_EXHAUSTED;
+  }));
+  EXPECT_TRUE(multiply(bob).ok());
+}
+
+TEST_F(IdentityTest, ATensorOfAConnectionEndsWithItAndNotWithItsPrincipal) {
+  StartAliceAndBob();
+  const Client alice = As("alice");
+  std::string handle;
+  {
+    const Client other = As("alice");
+    ASSERT_TRUE(other.Create(64, &handle, /*bound=*/true).ok());
+    ASSERT_TRUE(alice.Describe(handle).ok());
+  }
+  EXPECT_TRUE(
+      testing::Eventually([&] { return !alice.Describe(handle).ok(); }));
 }
 
 TEST_F(IdentityTest, FilesThatChangeCountAtOnce) {

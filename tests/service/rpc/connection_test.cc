@@ -47,6 +47,24 @@ TEST_F(ConnectionTest, OthersAreHeldWhileTheyArrive) {
   EXPECT_EQ(overruns_, 0);
 }
 
+TEST_F(ConnectionTest, OthersAreHeldByThePrincipalThatCalls) {
+  auto principal = std::make_shared<Budget::Account>();
+  connection_->BeginRead(4 * kMiB, 0);
+  connection_->Received(2 * kMiB);
+  const int64_t before = connection_->request_account().held;
+  EXPECT_GT(before, 0);
+  connection_->CountFor(principal);
+  connection_->CountFor(std::make_shared<Budget::Account>());  // The first.
+  EXPECT_EQ(connection_->request_account().held, 0);
+  EXPECT_EQ(principal->held, before);
+  connection_->Received(kMiB);
+  EXPECT_GT(principal->held, before);
+  EXPECT_EQ(requests_.held_bytes(), principal->held);
+  connection_->EndRead(4 * kMiB, 0, 3 * kMiB);
+  EXPECT_EQ(principal->held, 0);
+  EXPECT_EQ(requests_.held_bytes(), 0);
+}
+
 TEST_F(ConnectionTest, MoreThanMayBeReadEndsTheCallsAndThenTheConnection) {
   connection_->BeginRead(kMiB, 0);
   connection_->Received(3 * kMiB);
