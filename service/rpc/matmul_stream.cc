@@ -56,7 +56,7 @@ struct Stream {
 // What is to be on the device: the operands that are awaited, then the results
 // that are returned.
 absl::StatusOr<std::vector<jit::MatrixLayout>> Layouts(
-    const Runtime& runtime, const MatmulRequest& request) {
+    Runtime& runtime, const MatmulRequest& request) {
   std::vector<jit::MatrixLayout> layouts;
   for (const AwaitedOperand& operand : request.awaited) {
     RETURN_IF_ERROR(CheckTensorBytes(runtime, operand.layout, operand.name));
