@@ -30,7 +30,7 @@ absl::StatusOr<RoundTrips> MeasureResident(client::Client& client,
 // Calls that do nothing on the device: what gRPC and the daemon cost.
 absl::StatusOr<RoundTrips> MeasureInfo(client::Client& client, int requests);
 
-// Medians of a second's bytes, sent to a tensor and fetched from it.
+// Medians over whole transfers of a tensor of side^2 bf16, sent and fetched.
 struct Transfers {
   double up_gb_s = 0;
   double down_gb_s = 0;
