@@ -68,9 +68,14 @@ class ProbedDevice : public device::Device {
 TestServer::TestServer(Options options) {
   std::vector<std::unique_ptr<device::Device>> devices;
   for (int i = 0; i < options.devices; ++i) {
+    auto device =
+        host::CreateHostDevice({.memory_bytes = options.device_bytes});
+    if (options.hooks != nullptr) {
+      device = std::make_unique<FakeDevice>("host", options.hooks,
+                                            options.device_bytes);
+    }
     devices.push_back(std::make_unique<ProbedDevice>(
-        host::CreateHostDevice({.memory_bytes = options.device_bytes}), i,
-        options.probe, options.time));
+        std::move(device), i, options.probe, options.time));
   }
   if (options.limits.max_tensor_bytes == 0) {
     options.limits.max_tensor_bytes = options.device_bytes / 2;

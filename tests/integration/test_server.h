@@ -15,6 +15,7 @@
 #include "gemmd/v1/tensors.grpc.pb.h"
 #include "service/rpc/server.h"
 #include "tests/service/fake_cache.h"
+#include "tests/service/fake_device.h"
 #include "tests/service/fake_timing.h"
 
 namespace gemmd::testing {
@@ -32,6 +33,7 @@ class TestServer {
     // Answers the device's probes, every 10 ms, when it is set.
     std::function<absl::Status()> probe;
     PlanTime time;  // What kernels take; null: they are not timed.
+    std::shared_ptr<const Hooks> hooks;  // Of the device's lanes; may be null.
     absl::Duration probe_timeout = absl::Seconds(10);
     std::function<void()> on_devices_lost;
     identity::Files identity;
