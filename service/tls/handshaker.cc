@@ -60,26 +60,24 @@ void Handshaker::Serve() {
   while (true) {
     epoll_event events[kEvents];
     const int count = epoll_wait(epoll_.get(), events, kEvents, FailLate());
+    // Before what they tell of is looked at, lest one be taken for it later.
+    uint64_t wakes;
+    while (read(wake_.get(), &wakes, sizeof wakes) > 0) {
+    }
+    std::list<Pending> added;
     {
       std::lock_guard lock(mutex_);
       if (stopping_) return;
+      added.swap(new_);
     }
     for (int i = 0; i < count; ++i) {
       if (events[i].data.fd != wake_.get()) Step(events[i].data.fd);
     }
-    TakeNew();
+    Begin(std::move(added));
   }
 }
 
-void Handshaker::TakeNew() {
-  uint64_t wakes;
-  while (read(wake_.get(), &wakes, sizeof wakes) > 0) {
-  }
-  std::list<Pending> added;
-  {
-    std::lock_guard lock(mutex_);
-    added.swap(new_);
-  }
+void Handshaker::Begin(std::list<Pending> added) {
   while (!added.empty()) {
     const Place place = added.begin();
     const int fd = place->fd.get();

@@ -49,7 +49,7 @@ class Handshaker {
   using Place = std::list<Pending>::iterator;
 
   void Serve();
-  void TakeNew();
+  void Begin(std::list<Pending> added);
   void Step(int fd);
   void Fail(Place place, const std::string& why);
   // Fails those whose time is up; until when the next one's is, in ms.
