@@ -5,12 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
-#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/client.h"
 #include "clients/cpp/loan.h"
 #include "clients/cpp/matmul_header.h"
+#include "clients/cpp/read_result.h"
 #include "clients/cpp/slice_reader.h"
 #include "clients/cpp/unary.h"
 #include "jit/base/status.h"
@@ -37,53 +36,29 @@ std::vector<grpc::Slice> Encode(const Product& product, Loan& loan) {
 
 // A result that may come, and what becomes of it.
 struct Output {
+  absl::Status Take(uint64_t length, SliceReader& reader) {
+    came = true;
+    const absl::Span<char> bytes = to.bytes;
+    if (bytes.data() == nullptr) {
+      otherwise = reader.Read(length);
+      return absl::OkStatus();
+    }
+    if (length != bytes.size()) {
+      return absl::InternalError(absl::StrCat("the daemon sent ", length,
+                                              " bytes of ", name,
+                                              "; the buffer has ",
+                                              bytes.size()));
+    }
+    reader.Read(bytes);
+    return absl::OkStatus();
+  }
+
   int field;  // Of MatmulResponse.
   absl::string_view name;
   const Destination& to;
   std::string& otherwise;  // Where `to` has no bytes.
   bool came = false;
 };
-
-absl::Status Take(uint64_t length, SliceReader& reader, Output& output) {
-  output.came = true;
-  const absl::Span<char> bytes = output.to.bytes;
-  if (bytes.data() == nullptr) {
-    output.otherwise = reader.Read(length);
-    return absl::OkStatus();
-  }
-  if (length != bytes.size()) {
-    return absl::InternalError(absl::StrCat("the daemon sent ", length,
-                                            " bytes of ", output.name,
-                                            "; the buffer has ", bytes.size()));
-  }
-  reader.Read(bytes);
-  return absl::OkStatus();
-}
-
-// Of a message after which `rest` bytes are left.
-absl::Status ReadFields(SliceReader& reader, uint64_t rest,
-                        absl::Span<Output> outputs, Result& result) {
-  using Response = v1::MatmulResponse;
-  while (reader.remaining() > rest) {
-    ASSIGN_OR_RETURN(const SliceReader::Field field, reader.ReadField());
-    const auto output = absl::c_find_if(outputs, [&](const Output& one) {
-      return field.delimited && one.field == field.number;
-    });
-    if (output != outputs.end()) {
-      RETURN_IF_ERROR(Take(field.length, reader, *output));
-    } else if (field.fixed32 && field.number == Response::kAmaxFieldNumber) {
-      result.amax = absl::bit_cast<float>(*field.fixed32);
-    } else if (field.delimited &&
-               field.number == Response::kExecutionFieldNumber) {
-      if (!result.execution.ParseFromString(reader.Read(field.length))) {
-        return absl::InternalError("the daemon sent a malformed execution");
-      }
-    } else {
-      reader.Skip(field.length);
-    }
-  }
-  return absl::OkStatus();
-}
 
 // A MatmulResponse after which `rest` bytes are left.
 absl::StatusOr<Result> Decode(SliceReader& reader, uint64_t rest,
@@ -96,7 +71,8 @@ absl::StatusOr<Result> Decode(SliceReader& reader, uint64_t rest,
     outputs.push_back({Response::kAuxiliaryFieldNumber, "the auxiliary result",
                        product.auxiliary, result.auxiliary});
   }
-  RETURN_IF_ERROR(ReadFields(reader, rest, absl::MakeSpan(outputs), result));
+  RETURN_IF_ERROR(ReadResult<Response>(reader, rest, absl::MakeSpan(outputs),
+                                       result));
   if (product.problem.epilogue().amax() && !result.amax) {
     return absl::InternalError("the daemon sent no amax");
   }

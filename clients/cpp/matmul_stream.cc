@@ -4,12 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "absl/algorithm/container.h"
-#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/client.h"
 #include "clients/cpp/loan.h"
 #include "clients/cpp/matmul_header.h"
+#include "clients/cpp/read_result.h"
 #include "clients/cpp/slice_reader.h"
 #include "clients/cpp/stream.h"
 #include "clients/cpp/unary.h"
@@ -64,6 +63,21 @@ bool SendAll(const OutgoingProduct& outgoing, Stream& stream, Loan& loan) {
 
 // A result that comes in chunks.
 struct Output {
+  absl::Status Take(uint64_t length, SliceReader& reader) {
+    if (length > size - come) {
+      return absl::InternalError(absl::StrCat(
+          "the daemon sent more than the ", size, " bytes of ", name));
+    }
+    // Not before the daemon has taken the product: any size can be asked for.
+    if (place.data() == nullptr) {
+      otherwise.resize(size);
+      place = absl::MakeSpan(otherwise.data(), otherwise.size());
+    }
+    reader.Read(place.subspan(come, length));
+    come += length;
+    return absl::OkStatus();
+  }
+
   int field;  // Of MatmulStreamResponse.
   absl::string_view name;
   absl::Span<char> place;  // Its own;
@@ -79,46 +93,11 @@ Output ToOutput(int field, absl::string_view name, const Destination& to,
           to.bytes.data() == nullptr ? ResultBytes(problem) : to.bytes.size()};
 }
 
-absl::Status Take(uint64_t length, SliceReader& reader, Output& output) {
-  if (length > output.size - output.come) {
-    return absl::InternalError(absl::StrCat("the daemon sent more than the ",
-                                            output.size, " bytes of ",
-                                            output.name));
-  }
-  // Not before the daemon has taken the product: any size can be asked for.
-  if (output.place.data() == nullptr) {
-    output.otherwise.resize(output.size);
-    output.place =
-        absl::MakeSpan(output.otherwise.data(), output.otherwise.size());
-  }
-  reader.Read(output.place.subspan(output.come, length));
-  output.come += length;
-  return absl::OkStatus();
-}
-
 absl::Status TakeMessage(const grpc::ByteBuffer& message,
                          std::vector<Output>& outputs, Result& result) {
-  using Response = v1::MatmulStreamResponse;
   ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(message));
-  while (!reader.done()) {
-    ASSIGN_OR_RETURN(const SliceReader::Field field, reader.ReadField());
-    const auto output = absl::c_find_if(outputs, [&](const Output& one) {
-      return field.delimited && one.field == field.number;
-    });
-    if (output != outputs.end()) {
-      RETURN_IF_ERROR(Take(field.length, reader, *output));
-    } else if (field.fixed32 && field.number == Response::kAmaxFieldNumber) {
-      result.amax = absl::bit_cast<float>(*field.fixed32);
-    } else if (field.delimited &&
-               field.number == Response::kExecutionFieldNumber) {
-      if (!result.execution.ParseFromString(reader.Read(field.length))) {
-        return absl::InternalError("the daemon sent a malformed execution");
-      }
-    } else {
-      reader.Skip(field.length);
-    }
-  }
-  return absl::OkStatus();
+  return ReadResult<v1::MatmulStreamResponse>(reader, 0,
+                                              absl::MakeSpan(outputs), result);
 }
 
 absl::Status CheckWhole(const Product& product,

@@ -53,8 +53,7 @@ absl::StatusOr<PrincipalPointer> OrNone(PrincipalPointer principal,
 
 absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(Files files) {
   auto gate = std::unique_ptr<Gate>(new Gate(std::move(files)));
-  ASSIGN_OR_RETURN(gate->tried_, gate->Read());
-  RETURN_IF_ERROR(gate->Load(gate->tried_));
+  RETURN_IF_ERROR(gate->Reload().status());
   return gate;
 }
 
@@ -87,18 +86,11 @@ absl::Status Gate::Load(const Content& content) {
 }
 
 absl::StatusOr<bool> Gate::Reload() {
-  absl::StatusOr<Content> content = Read();
-  if (!content.ok()) {
-    // Told once, as if it were a content of its own.
-    Content missing = {.policy = std::string(content.status().message()),
-                       .token_digests = {}};
-    if (std::exchange(tried_, missing) == missing) return false;
-    return content.status();
+  ASSIGN_OR_RETURN(const bool changed, tried_.IsNew(Read()));
+  if (changed) {
+    RETURN_IF_ERROR(Load(tried_.content()));
   }
-  if (*content == tried_) return false;
-  tried_ = *std::move(content);
-  RETURN_IF_ERROR(Load(tried_));
-  return true;
+  return changed;
 }
 
 std::shared_ptr<const Gate::Known> Gate::known() const {

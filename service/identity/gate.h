@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "jit/base/last_read.h"
 #include "service/identity/policy.h"
 #include "service/identity/token_table.h"
 
@@ -71,7 +72,7 @@ class Gate {
   std::shared_ptr<const Known> known() const;
 
   const Files files_;
-  Content tried_;  // Of the thread that reloads.
+  jit::LastRead<Content> tried_;  // Of the thread that reloads.
   mutable std::mutex mutex_;
   std::shared_ptr<const Known> known_ ABSL_GUARDED_BY(mutex_);
 };

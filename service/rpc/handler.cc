@@ -15,11 +15,11 @@ using Methods = absl::flat_hash_map<absl::string_view, Method>;
 
 const Methods& AllMethods() {
   static const auto& methods = *new Methods({
-      {"/gemmd.v1.MatmulService/Matmul", {Matmul, Access::kCompute}},
+      {"/gemmd.v1.MatmulService/Matmul", {Counted<Matmul>, Access::kCompute}},
       {"/gemmd.v1.MatmulService/MatmulGrouped",
-       {MatmulGrouped, Access::kCompute}},
+       {Counted<MatmulGrouped>, Access::kCompute}},
       {"/gemmd.v1.MatmulService/MatmulStream",
-       {MatmulStream, Access::kCompute}},
+       {Counted<MatmulStream>, Access::kCompute}},
       {"/gemmd.v1.TensorService/CreateTensor",
        {Unary<v1::CreateTensorRequest, v1::TensorInfo, CreateTensor>,
         Access::kTensors}},

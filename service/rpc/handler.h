@@ -57,6 +57,15 @@ Async<absl::Status> Unary(Runtime& runtime, Call& call) {
   co_return absl::OkStatus();
 }
 
+// `handler`, which multiplies: its calls are counted.
+template <Handler handler>
+Async<absl::Status> Counted(Runtime& runtime, Call& call) {
+  const absl::Status status = co_await handler(runtime, call);
+  ++call.counters().requests;
+  if (!status.ok()) ++call.counters().failed;
+  co_return status;
+}
+
 }  // namespace gemmd::rpc
 
 #endif  // GEMMD_SERVICE_RPC_HANDLER_H_

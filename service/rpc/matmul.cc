@@ -7,9 +7,8 @@
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
-namespace {
 
-Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
+Async<absl::Status> Matmul(Runtime& runtime, Call& call) {
   auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
   if (!message.ok()) co_return message.status();
   if (!message->has_value()) {
@@ -38,15 +37,6 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
 
   call.Respond(ToMatmulResponse(*std::move(result), call.counters()).Finish());
   co_return absl::OkStatus();
-}
-
-}  // namespace
-
-Async<absl::Status> Matmul(Runtime& runtime, Call& call) {
-  absl::Status status = co_await Multiply(runtime, call);
-  ++call.counters().requests;
-  if (!status.ok()) ++call.counters().failed;
-  co_return status;
 }
 
 }  // namespace gemmd::rpc

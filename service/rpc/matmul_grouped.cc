@@ -20,7 +20,9 @@ void AddGroup(WireWriter group, WireWriter& writer) {
   }
 }
 
-Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
+}  // namespace
+
+Async<absl::Status> MatmulGrouped(Runtime& runtime, Call& call) {
   auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
   if (!message.ok()) co_return message.status();
   if (!message->has_value()) {
@@ -51,15 +53,6 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
   }
   call.Respond(std::move(writer).Finish());
   co_return absl::OkStatus();
-}
-
-}  // namespace
-
-Async<absl::Status> MatmulGrouped(Runtime& runtime, Call& call) {
-  absl::Status status = co_await Multiply(runtime, call);
-  ++call.counters().requests;
-  if (!status.ok()) ++call.counters().failed;
-  co_return status;
 }
 
 }  // namespace gemmd::rpc

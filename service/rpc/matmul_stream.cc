@@ -112,7 +112,9 @@ absl::StatusOr<Stream> ToStream(Runtime& runtime, Call& call,
   return stream;
 }
 
-Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
+}  // namespace
+
+Async<absl::Status> MatmulStream(Runtime& runtime, Call& call) {
   auto first = co_await ReadMessage(call);
   if (!first.ok()) co_return first.status();
   if (!first->has_value()) {
@@ -170,15 +172,6 @@ Async<absl::Status> Multiply(Runtime& runtime, Call& call) {
   if (result->amax) last.set_amax(*result->amax);
   call.Respond(Serialize(last));
   co_return absl::OkStatus();
-}
-
-}  // namespace
-
-Async<absl::Status> MatmulStream(Runtime& runtime, Call& call) {
-  absl::Status status = co_await Multiply(runtime, call);
-  ++call.counters().requests;
-  if (!status.ok()) ++call.counters().failed;
-  co_return status;
 }
 
 }  // namespace gemmd::rpc

@@ -24,8 +24,7 @@ absl::Status Read(absl::string_view option, const std::string& path,
 
 absl::StatusOr<std::unique_ptr<Keeper>> Keeper::Open(Files files) {
   auto keeper = std::unique_ptr<Keeper>(new Keeper(std::move(files)));
-  ASSIGN_OR_RETURN(keeper->tried_, keeper->Read());
-  RETURN_IF_ERROR(keeper->Load(keeper->tried_));
+  RETURN_IF_ERROR(keeper->Reload().status());
   return keeper;
 }
 
@@ -53,18 +52,11 @@ absl::Status Keeper::Load(const Pem& pem) {
 }
 
 absl::StatusOr<bool> Keeper::Reload() {
-  absl::StatusOr<Pem> pem = Read();
-  if (!pem.ok()) {
-    // Told once, as if it were a content of its own.
-    Pem missing;
-    missing.key = std::string(pem.status().message());
-    if (std::exchange(tried_, missing) == missing) return false;
-    return pem.status();
+  ASSIGN_OR_RETURN(const bool changed, tried_.IsNew(Read()));
+  if (changed) {
+    RETURN_IF_ERROR(Load(tried_.content()));
   }
-  if (*pem == tried_) return false;
-  tried_ = *std::move(pem);
-  RETURN_IF_ERROR(Load(tried_));
-  return true;
+  return changed;
 }
 
 std::shared_ptr<const Context> Keeper::context() const {

@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "jit/base/last_read.h"
 #include "service/tls/context.h"
 
 namespace gemmd::tls {
@@ -39,7 +40,7 @@ class Keeper {
   absl::Status Load(const Pem& pem);
 
   const Files files_;
-  Pem tried_;  // Of the thread that reloads.
+  jit::LastRead<Pem> tried_;  // Of the thread that reloads.
   mutable std::mutex mutex_;
   std::shared_ptr<const Context> context_ ABSL_GUARDED_BY(mutex_);
 };

@@ -93,14 +93,10 @@ def _types(summary):
 
 
 def _daemon(summary):
-    latency, checks = summary["latency"], summary["conformance"]
-    product, empty = latency["resident_product"], latency["statistics_call"]
-    compiles = [each["compile_ms"] for each in latency["cold_compiles"]]
+    checks = summary["conformance"]
+    compiles = [each["compile_ms"]
+                for each in summary["latency"]["cold_compiles"]]
     return _table(["through the daemon", ""], [
-        ["round trip of a resident 1024x1024x1024 product, loopback TCP",
-         f"{product['p50_us']:.0f} us median, {product['p99_us']:.0f} us p99"],
-        ["round trip of a call that does nothing (statistics)",
-         f"{empty['p50_us']:.0f} us median"],
         ["cold compile of one kernel, NVRTC's cache off",
          f"{min(compiles)} to {max(compiles)} ms"],
         ["checks of the conformance suite",

@@ -33,6 +33,31 @@ std::string Framed(const std::string& message) {
 
 constexpr absl::Duration kCallTime = absl::Seconds(5);
 
+// A tensor of f32 that is soon forgotten; "" where there is no room.
+std::string CreateTensor(v1::TensorService::Stub& stub, int64_t rows,
+                         int64_t columns) {
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_F32);
+  create.set_rows(rows);
+  create.set_columns(columns);
+  create.set_ttl_s(1);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kCallTime));
+  v1::TensorInfo info;
+  if (!stub.CreateTensor(&context, create, &info).ok()) {
+    absl::SleepFor(kPause);
+    return "";
+  }
+  return info.handle();
+}
+
+// The first message of an upload.
+std::string UploadHeader(const std::string& handle) {
+  v1::UploadTensorRequest header;
+  header.mutable_header()->set_handle(handle);
+  return Framed(header.SerializeAsString());
+}
+
 std::string Repeated(std::string_view unit, size_t bytes) {
   std::string all;
   while (all.size() < bytes) all.append(unit);
@@ -137,30 +162,14 @@ void FloodConnections(const std::string& address,
 }
 
 void StallUploads(const std::string& address, const std::atomic<bool>& stop) {
-  const auto channel = Connect(address);
-  const auto stub = v1::TensorService::NewStub(channel);
-  v1::CreateTensorRequest create;
-  create.set_dtype(v1::DATA_TYPE_F32);
-  create.set_rows(1024);
-  create.set_columns(1024);
-  create.set_ttl_s(1);
+  const auto stub = v1::TensorService::NewStub(Connect(address));
+  v1::UploadTensorRequest data;
+  data.set_data(std::string(1 << 20, '\1'));
   while (!stop) {
-    v1::TensorInfo info;
-    {
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() +
-                           std::chrono::seconds(5));
-      if (!stub->CreateTensor(&context, create, &info).ok()) {
-        absl::SleepFor(kPause);
-        continue;
-      }
-    }
-    v1::UploadTensorRequest header;
-    header.mutable_header()->set_handle(info.handle());
-    v1::UploadTensorRequest data;
-    data.set_data(std::string(1 << 20, '\1'));
+    const std::string handle = CreateTensor(*stub, 1024, 1024);
+    if (handle.empty()) continue;
     const std::string begun =
-        Framed(header.SerializeAsString()) + Framed(data.SerializeAsString());
+        UploadHeader(handle) + Framed(data.SerializeAsString());
     RawHttp2 client(address);
     for (int i = 0; i < 16; ++i) {
       client.Send(client.Open(kUpload), begun, false, absl::Seconds(1));
@@ -172,34 +181,20 @@ void StallUploads(const std::string& address, const std::atomic<bool>& stop) {
 }
 
 void PadUploads(const std::string& address, const std::atomic<bool>& stop) {
-  const auto channel = Connect(address);
-  const auto stub = v1::TensorService::NewStub(channel);
-  v1::CreateTensorRequest create;
-  create.set_dtype(v1::DATA_TYPE_F32);
-  create.set_rows(1);
-  create.set_columns(1 << 16);  // A line that takes long to be whole.
-  create.set_ttl_s(1);
+  const auto stub = v1::TensorService::NewStub(Connect(address));
   v1::UploadTensorRequest data;
   data.set_data("1");
-  constexpr size_t kPadding = 512 << 10;
-  // Field 99, of bytes.
-  const std::string padded = Framed(data.SerializeAsString() +
-                                    "\x9a\x06\x80\x80\x20" +
-                                    std::string(kPadding, 'p'));
+  // Field 99, of 512 KiB.
+  const std::string padded =
+      Framed(data.SerializeAsString() + "\x9a\x06\x80\x80\x20" +
+             std::string(512 << 10, 'p'));
   while (!stop) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(5));
-    v1::TensorInfo info;
-    if (!stub->CreateTensor(&context, create, &info).ok()) {
-      absl::SleepFor(kPause);
-      continue;
-    }
-    v1::UploadTensorRequest header;
-    header.mutable_header()->set_handle(info.handle());
+    // A line that takes long to be whole.
+    const std::string handle = CreateTensor(*stub, 1, 1 << 16);
+    if (handle.empty()) continue;
     RawHttp2 client(address);
     const uint32_t stream = client.Open(kUpload);
-    client.Send(stream, Framed(header.SerializeAsString()), false);
+    client.Send(stream, UploadHeader(handle), false);
     for (int i = 0; !stop && client.alive() && client.ended() == 0 && i < 1000;
          ++i) {
       client.Send(stream, padded, false, absl::Seconds(1));

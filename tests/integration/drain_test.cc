@@ -1,11 +1,9 @@
 // How the daemon ends: within its limits, whatever hangs.
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/file.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/eventually.h"
+#include "tests/integration/silent_peer.h"
 #include "tests/integration/stream_call.h"
 #include "tests/integration/test_server.h"
 
@@ -204,23 +202,9 @@ TEST(DrainTest, StreamsThatWereAcceptedAreFinished) {
 TEST(DrainTest, AConnectionThatIdlesIsClosed) {
   DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=60s"});
   ASSERT_NE(daemon.Connect(), nullptr);
-  int port = 0;
-  const std::string address = daemon.address();
-  ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
-  const jit::UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(port));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&to), sizeof to),
-            0);
-  // HTTP/2's first words and empty settings; then it answers nothing.
-  const absl::string_view hello(
-      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 24 + 9);
-  ASSERT_EQ(write(client.get(), hello.data(), hello.size()),
-            static_cast<ssize_t>(hello.size()));
-  char byte;
-  ASSERT_EQ(read(client.get(), &byte, 1), 1);  // The daemon's settings.
+  testing::SilentPeer client(daemon.address());
+  ASSERT_FALSE(client.Ends(absl::Milliseconds(200)));
+  ASSERT_TRUE(client.Heard(4));  // The daemon's settings: it is there.
   daemon.Signal(SIGTERM);
   // gRPC by itself waits 20 s for the client's answer to a ping.
   EXPECT_EQ(daemon.Wait(absl::Seconds(15)), 0) << daemon.Log();

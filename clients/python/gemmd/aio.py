@@ -96,13 +96,7 @@ class AsyncClient:
             certificate_file=certificate_file, key_file=key_file,
             token_file=token_file)
         self._authorization = how.authorization
-        options = CHANNEL_OPTIONS + how.options
-        if how.credentials is None:
-            self._channel = grpc.aio.insecure_channel(
-                self.target, options=options)
-        else:
-            self._channel = grpc.aio.secure_channel(
-                self.target, how.credentials, options=options)
+        self._channel = how.channel(grpc.aio, self.target, CHANNEL_OPTIONS)
 
     async def __aenter__(self) -> "AsyncClient":
         return self

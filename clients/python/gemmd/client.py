@@ -70,13 +70,7 @@ class Client:
             certificate_file=certificate_file, key_file=key_file,
             token_file=token_file)
         self._authorization = how.authorization
-        options = CHANNEL_OPTIONS + how.options
-        if how.credentials is None:
-            self._channel = grpc.insecure_channel(
-                self.target, options=options)
-        else:
-            self._channel = grpc.secure_channel(
-                self.target, how.credentials, options=options)
+        self._channel = how.channel(grpc, self.target, CHANNEL_OPTIONS)
 
     def __enter__(self) -> "Client":
         return self

@@ -146,6 +146,15 @@ class Connection(NamedTuple):
     authorization: Authorization
     options: tuple[tuple[str, Any], ...]
 
+    def channel(self, library: Any, target: str,
+                options: tuple[tuple[str, Any], ...]) -> Any:
+        """Of `library`, grpc or grpc.aio."""
+        options = options + self.options
+        if self.credentials is None:
+            return library.insecure_channel(target, options=options)
+        return library.secure_channel(target, self.credentials,
+                                      options=options)
+
 
 def connection(target: str, given_credentials: Any,
                **files: Optional[str]) -> Connection:

@@ -1,0 +1,221 @@
+// Room on the device and in the budgets: who gets it, who waits for it, and that
+// it is given back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <future>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/integration/matmul_stream_fixture.h"
+#include "tests/integration/raw_call.h"
+
+namespace gemmd {
+namespace {
+
+using testing::CallStream;
+using testing::Eventually;
+using testing::kMiB;
+using testing::MatmulStreamTest;
+using testing::OnesTimesTwos;
+using testing::RandomProduct;
+using testing::Stream;
+using testing::StreamAnswer;
+using testing::StreamHeader;
+using testing::TestServer;
+using testing::ToStream;
+
+class SmallMessages : public MatmulStreamTest {
+ protected:
+  static TestServer::Options Small() {
+    TestServer::Options options;
+    options.limits.max_message_bytes = kMiB;
+    options.limits.max_in_flight_bytes = 2 * kMiB;
+    options.limits.max_tensor_bytes = 64 * kMiB;
+    options.limits.stall_timeout = absl::Seconds(20);
+    return options;
+  }
+  SmallMessages() : MatmulStreamTest(Small()) {}
+
+  // 4 MiB of A, 4 of D.
+  static v1::MatmulRequest Large() { return RandomProduct(1024, 1024, 2048); }
+};
+
+TEST_F(SmallMessages, OperandsAndResultsMayBeLargerThanAMessage) {
+  v1::MatmulRequest request = RandomProduct(1500, 700, 901);
+  EXPECT_EQ(server_
+                .CallRaw("/gemmd.v1.MatmulService/Matmul",
+                         request.SerializeAsString())
+                .error_code(),
+            grpc::RESOURCE_EXHAUSTED);
+  const StreamAnswer answer =
+      CallStream(server_.channel(), ToStream(request, kMiB - 100));
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_LE(answer.largest_bytes, kMiB);
+  TestServer roomy;
+  v1::MatmulResponse unary;
+  grpc::ClientContext context;
+  ASSERT_TRUE(v1::MatmulService::NewStub(roomy.channel())
+                  ->Matmul(&context, request, &unary)
+                  .ok());
+  EXPECT_EQ(answer.response.d(), unary.d());
+  ExpectRefused(ToStream(request, kMiB + 1), "larger than max",
+                grpc::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(SmallMessages, WhatNeverFitsOnTheDeviceIsRefusedAtOnce) {
+  v1::MatmulRequest request = OnesTimesTwos(0, 0, 0);
+  v1::Problem& problem = *request.mutable_header()->mutable_problem();
+  problem.set_m(7000);  // Three quarters are 48 MiB.
+  problem.set_n(2000);
+  const absl::Time start = absl::Now();
+  ExpectRefused(
+      {StreamHeader(request.header())},
+      "operands and results on the device: ", grpc::RESOURCE_EXHAUSTED);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+TEST_F(SmallMessages, ThoseThatDoNotFitTogetherWaitForEachOther) {
+  v1::MatmulRequest request = RandomProduct(2048, 4096, 8);  // 32 MiB of D.
+  std::vector<std::future<StreamAnswer>> answers;
+  for (int i = 0; i < 8; ++i) {
+    answers.push_back(std::async(std::launch::async, [&, i] {
+      // Two connections: of each one fits, of both together one.
+      return CallStream(i % 2 ? server_.channel() : server_.unix_channel(),
+                        ToStream(request, 100000));
+    }));
+  }
+  std::string d;
+  for (auto& answer : answers) {
+    const StreamAnswer one = answer.get();
+    ASSERT_TRUE(one.status.ok()) << one.status.error_message();
+    if (d.empty()) d = one.response.d();
+    EXPECT_EQ(one.response.d(), d);
+  }
+  ExpectNothingHeld();
+}
+
+TEST_F(SmallMessages, WhoWaitsForRoomEndsWithItsDeadline) {
+  const v1::TensorInfo filler = Create(v1::DATA_TYPE_F32, 1024, 12 * 1024);
+  const StreamAnswer answer = CallStream(
+      server_.unix_channel(), ToStream(RandomProduct(2048, 4096, 8), 100000),
+      absl::Seconds(1));
+  EXPECT_EQ(answer.status.error_code(), grpc::DEADLINE_EXCEEDED)
+      << answer.status.error_message();
+  ExpectNothingHeld(filler.device_bytes());
+}
+
+TEST_F(SmallMessages, ClientsThatVanishAnywhereLeaveNothing) {
+  const std::vector<Stream> messages = ToStream(Large(), 100000);
+  std::minstd_rand random(11);
+  std::vector<std::thread> clients;
+  const absl::Time end = absl::Now() + absl::Seconds(4);
+  for (int i = 0; i < 6; ++i) {
+    clients.emplace_back([&, seed = random()] {
+      std::minstd_rand random(seed);
+      while (absl::Now() < end) {
+        // A connection of its own, which ends with it.
+        const auto channel = testing::Connect(server_.address());
+        const auto stub = v1::MatmulService::NewStub(channel);
+        grpc::ClientContext context;
+        const auto stream = stub->MatmulStream(&context);
+        // In the middle of the operands, of the product or of its result.
+        const size_t sent = random() % (messages.size() * 2);
+        bool open = true;
+        for (size_t j = 0; open && j < std::min(sent, messages.size()); ++j) {
+          open = stream->Write(messages[j]);
+        }
+        if (sent > messages.size()) {
+          stream->WritesDone();
+          v1::MatmulStreamResponse response;
+          for (unsigned j = random() % 3; j > 0; --j) stream->Read(&response);
+        }
+        absl::SleepFor(absl::Milliseconds(random() % 20));
+        context.TryCancel();
+        stream->Finish();
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  ExpectNothingHeld();
+  EXPECT_EQ(server_.engine().waiting(), 0);
+  // The budgets are whole, too: this needs nearly all of them.
+  const StreamAnswer answer = CallStream(server_.channel(), messages);
+  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+}
+
+// A stream whose header has been taken and that goes no further.
+class Holder {
+ public:
+  Holder(TestServer& server, const std::shared_ptr<grpc::Channel>& channel,
+         const v1::MatmulRequest& request)
+      : stub_(v1::MatmulService::NewStub(channel)) {
+    const int64_t before = server.engine().tensors().bytes();
+    stream_ = stub_->MatmulStream(&context_);
+    EXPECT_TRUE(stream_->Write(StreamHeader(request.header())));
+    EXPECT_TRUE(
+        Eventually([&] { return server.engine().tensors().bytes() > before; }));
+  }
+  ~Holder() {
+    context_.TryCancel();
+    stream_->Finish();
+  }
+
+ private:
+  std::unique_ptr<v1::MatmulService::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<Stream, v1::MatmulStreamResponse>>
+      stream_;
+};
+
+// D of so many MiB; of 64 one connection may have 48.
+v1::MatmulRequest OfMebibytes(int64_t mebibytes) {
+  return RandomProduct(mebibytes * 256, 1024, 1);
+}
+
+TEST_F(SmallMessages, WhoCameFirstIsNotOvertakenByThoseWhoNeedLess) {
+  auto holder =
+      std::make_unique<Holder>(server_, server_.channel(), OfMebibytes(30));
+  auto large = std::async(std::launch::async, [&] {
+    return CallStream(server_.unix_channel(), ToStream(OfMebibytes(40), 1000))
+        .status;
+  });
+  absl::SleepFor(absl::Milliseconds(200));  // It stands in line.
+  const auto third = testing::Connect(server_.address());
+  EXPECT_EQ(
+      CallStream(third, ToStream(OfMebibytes(1), 1000), absl::Milliseconds(500))
+          .status.error_code(),
+      grpc::DEADLINE_EXCEEDED);
+  holder.reset();
+  EXPECT_TRUE(large.get().ok());
+  EXPECT_TRUE(CallStream(third, ToStream(OfMebibytes(1), 1000)).status.ok());
+  ExpectNothingHeld();
+}
+
+TEST_F(SmallMessages, WhoWaitsForRoomThatItHoldsItselfIsPassed) {
+  std::vector<std::unique_ptr<Holder>> holders;
+  for (int i = 0; i < 2; ++i) {
+    holders.push_back(
+        std::make_unique<Holder>(server_, server_.channel(), OfMebibytes(20)));
+  }
+  auto third = std::async(std::launch::async, [&] {
+    return CallStream(server_.channel(), ToStream(OfMebibytes(20), 1000))
+        .status;
+  });
+  absl::SleepFor(absl::Milliseconds(200));  // It stands in line.
+  const grpc::Status other =
+      CallStream(server_.unix_channel(), ToStream(OfMebibytes(20), 1000),
+                 absl::Seconds(20))
+          .status;
+  EXPECT_TRUE(other.ok()) << other.error_message();
+  holders.clear();
+  EXPECT_TRUE(third.get().ok());
+}
+
+}  // namespace
+}  // namespace gemmd
