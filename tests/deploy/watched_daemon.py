@@ -4,12 +4,12 @@ import http.client
 import pathlib
 import re
 import sys
-import time
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(_ROOT / "tests/clients/python"))
 
 import host_daemon  # noqa: E402
+from eventually import eventually  # noqa: E402
 
 
 class WatchedDaemon(host_daemon.HostDaemon):
@@ -20,11 +20,9 @@ class WatchedDaemon(host_daemon.HostDaemon):
 
     def __enter__(self):
         super().__enter__()
-        end = time.monotonic() + 60
-        while not (found := re.search(r"event=monitoring address=(\S+)",
-                                      self.log())):
-            assert time.monotonic() < end, self.log()
-            time.sleep(0.05)
+        found = eventually(lambda: re.search(
+            r"event=monitoring address=(\S+)", self.log()))
+        assert found, self.log()
         self.address = found[1]
         return self
 
