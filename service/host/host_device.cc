@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
+#include "service/host/blas.h"
 #include "service/host/gemm.h"
 #include "service/host/hopper/hopper_sums.h"
 #include "service/host/piece_reader.h"
@@ -188,6 +189,7 @@ class HostDevice : public device::Device {
     description_.memory_bytes = memory_bytes;
     description_.properties = options.model;
     description_.may_hang = false;  // Large products take minutes.
+    CallBlasOnOneThread();
   }
 
   const device::Description& description() const override {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "service/host/numbers.h"
+#include "service/host/parallel.h"
 
 namespace gemmd::host {
 namespace {
@@ -14,8 +15,21 @@ using jit::MatrixLayout;
 using jit::Order;
 using jit::Problem;
 
+// Lines that one thread takes at a time, at least.
+constexpr int64_t kLinesAtOnce = 64;
 // Steps of k that are packed at once; a multiple of every step below.
 constexpr int64_t kDepth = 1024;
+
+// part(a range of lines) for all of them, on several threads.
+template <typename Part>
+void ForEachSlice(int threads, int64_t lines, Part part) {
+  const int64_t share = (lines + threads - 1) / threads;
+  const int64_t slice =
+      (share + kLinesAtOnce - 1) / kLinesAtOnce * kLinesAtOnce;
+  ForEach(threads, (lines + slice - 1) / slice, [&](int64_t i) {
+    part(Range{i * slice, std::min(slice, lines - i * slice)});
+  });
+}
 
 double Greatest(DataType integer) {
   return integer == DataType::kU8 ? 255 : integer == DataType::kS8 ? 128 : 1;
@@ -68,7 +82,9 @@ Sums::Sums(const Problem& problem, const GemmOperands& operands)
     : problem_(problem),
       operands_(operands),
       step_(StepOf(problem)),
-      reading_(ReadingOf(problem)) {}
+      reading_(ReadingOf(problem)) {
+  CallBlasOnOneThread();
+}
 
 const std::vector<double>& Sums::Of(int64_t batch, const Block& block) {
   const MatrixLayout a = problem_.a();
@@ -96,22 +112,32 @@ void Sums::Pack(const MatrixLayout& layout, const char* matrix,
   packed.elements.resize(lines.count * along.count);
   packed.leading_dimension = along.count;
   packed.k_stride = k_is_line ? along.count : 1;
+  packed.row_stride = k_is_line ? 1 : along.count;
   packed.transpose =
       layout.order == Order::kRowMajor ? CblasNoTrans : CblasTrans;
-  for (int64_t i = 0; i < lines.count; ++i) {
-    Load(layout.type, reading_, Line(layout, matrix, lines.first + i),
-         along.first, along.count, packed.elements.data() + i * along.count);
-  }
+  const int threads = ThreadsFor(lines.count * along.count * kLinesAtOnce);
+  ForEachSlice(threads, lines.count, [&](Range slice) {
+    for (int64_t i = slice.first; i < slice.first + slice.count; ++i) {
+      Load(layout.type, reading_, Line(layout, matrix, lines.first + i),
+           along.first, along.count, packed.elements.data() + i * along.count);
+    }
+  });
 }
 
 void Sums::Multiply(const Block& block, Range depth, double keep,
                     std::vector<double>& to) const {
-  cblas_dgemm(CblasRowMajor, a_.transpose, b_.transpose, block.rows.count,
-              block.columns.count, depth.count, 1.0,
-              a_.elements.data() + depth.first * a_.k_stride,
-              a_.leading_dimension,
-              b_.elements.data() + depth.first * b_.k_stride,
-              b_.leading_dimension, keep, to.data(), block.columns.count);
+  const int64_t columns = block.columns.count;
+  const int threads = ThreadsFor(block.rows.count * columns * depth.count);
+  ForEachSlice(threads, block.rows.count, [&](Range rows) {
+    cblas_dgemm(CblasRowMajor, a_.transpose, b_.transpose, rows.count, columns,
+                depth.count, 1.0,
+                a_.elements.data() + rows.first * a_.row_stride +
+                    depth.first * a_.k_stride,
+                a_.leading_dimension,
+                b_.elements.data() + depth.first * b_.k_stride,
+                b_.leading_dimension, keep, to.data() + rows.first * columns,
+                columns);
+  });
 }
 
 void Sums::Add(const Block& block, int64_t first_k, Range depth) {

@@ -3,11 +3,10 @@
 #ifndef GEMMD_SERVICE_HOST_SUMS_H_
 #define GEMMD_SERVICE_HOST_SUMS_H_
 
-#include <cblas.h>
-
 #include <vector>
 
 #include "jit/problem/problem.h"
+#include "service/host/blas.h"
 #include "service/host/block.h"
 #include "service/host/elements.h"
 #include "service/host/gemm.h"
@@ -28,7 +27,8 @@ class Sums {
   struct Packed {
     std::vector<double> elements;
     int64_t leading_dimension = 0;
-    int64_t k_stride = 0;  // Elements from one step of k to the next.
+    int64_t k_stride = 0;    // Elements from one step of k to the next.
+    int64_t row_stride = 0;  // And from one row of A to the next.
     CBLAS_TRANSPOSE transpose = CblasNoTrans;  // As BLAS sees it, row-major.
   };
 

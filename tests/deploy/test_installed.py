@@ -70,5 +70,17 @@ class InstalledTest(unittest.TestCase):
         self.assertIn("usage: ", said)
 
 
+class LibrariesTest(unittest.TestCase):
+    def test_none_is_looked_for_where_a_program_is_started(self):
+        for program in ("service/gemmd", "clients/gemmctl/gemmctl",
+                        "clients/warmup/gemm-warmup"):
+            dynamic = subprocess.run(
+                ["readelf", "-d", _BUILD / program], check=True, text=True,
+                capture_output=True).stdout
+            paths = re.search(r"\(RPATH\).*\[(.*)\]", dynamic)[1]
+            for path in paths.split(":"):
+                self.assertRegex(path, r"^(/|\$ORIGIN/)", program)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "service/host/hopper/add.h"
-#include "service/host/hopper/parallel.h"
+#include "service/host/parallel.h"
 
 namespace gemmd::host {
 namespace {
@@ -18,8 +18,6 @@ using jit::Problem;
 constexpr int64_t kStagesAtOnce = 8;
 // Rows that one thread takes at a time.
 constexpr int64_t kRowsAtOnce = 64;
-// Products below which one thread is quicker than several.
-constexpr int64_t kProductsOfAThread = int64_t{1} << 20;
 // The tensor core's NaN: 0x7fffffff as f32.
 constexpr double kNan = std::bit_cast<double>(0x7fffffffe0000000);
 
@@ -106,10 +104,8 @@ void HopperSums::SumPart(int64_t batch, const Block& block, int64_t part) {
 void HopperSums::AddStages(const char* a, const char* b, const Block& block,
                            const std::vector<Stage>& stages) {
   const auto& [rows, columns] = block;
-  const int64_t products =
-      rows.count * columns.count * std::ssize(stages) * stage_depth_;
-  const int threads = static_cast<int>(
-      std::clamp<int64_t>(products / kProductsOfAThread, 1, Threads()));
+  const int threads = ThreadsFor(rows.count * columns.count *
+                                 std::ssize(stages) * stage_depth_);
   ForEach(threads, pitch_ / kPanel, [&](int64_t panel) {
     const int64_t first = panel * kPanel;
     const Range some = {columns.first + first,

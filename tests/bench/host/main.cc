@@ -3,7 +3,6 @@
 // Prints GFLOP/s, the best of three products of m x n x k.
 //
 //   host_bench [m n k]      default: 512 512 2048
-#include <cblas.h>
 #include <hwy/targets.h>
 #include <time.h>
 
@@ -87,7 +86,6 @@ void Measure(jit::Problem problem, const std::vector<int64_t>& targets) {
 }
 
 void Run(int64_t m, int64_t n, int64_t k) {
-  openblas_set_num_threads(1);
   const std::vector<int64_t> targets = Targets();
   std::printf("%-10s %9s", "GFLOP/s", "f64");
   for (const int64_t target : targets) {

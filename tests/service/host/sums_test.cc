@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "tests/service/host/product.h"
 
@@ -56,6 +59,35 @@ TEST(SumsTest, IntegersAreExactInEveryArithmeticAndOrder) {
       }
     }
   }
+}
+
+TEST(SumsTest, SlicesOfSeveralThreadsMeetWithoutAGap) {
+  for (int orders = 0; orders < 4; ++orders) {
+    Problem problem = ProblemOf("bf16", 201, 190, 2100);
+    problem.d_type = DataType::kF32;
+    problem.a_order = Order(orders & 1);
+    problem.b_order = Order(orders >> 1);
+    const auto a = [](int64_t i, int64_t p) { return (i + 3 * p) % 5 - 2; };
+    const auto b = [](int64_t p, int64_t j) { return (7 * j + p) % 3 - 1; };
+    const Product product(problem, {.a = a, .b = b});
+    for (int64_t i = 0; i < problem.m; ++i) {
+      for (int64_t j = i % 7; j < problem.n; j += 7) {
+        int64_t want = 0;
+        for (int64_t p = 0; p < problem.k; ++p) want += a(i, p) * b(p, j);
+        ASSERT_EQ(product.d(i, j), want) << i << ", " << j;
+      }
+    }
+  }
+}
+
+// A thread that looked for more to do would take a core from the daemon.
+TEST(SumsTest, NoThreadSpinsAfterAProduct) {
+  const auto cpu = [] { return std::clock() * 1000 / CLOCKS_PER_SEC; };
+  const Problem problem = ProblemOf("bf16", 256, 256, 1024);
+  const Product product(problem, {.a = Constant(1), .b = Constant(1)});
+  const auto before = cpu();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_LT(cpu() - before, 20) << "ms of CPU time while nothing is asked";
 }
 
 // 2^17 products of 2^14 are 2^31, one more than s32 holds.

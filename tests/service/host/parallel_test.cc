@@ -1,4 +1,4 @@
-#include "service/host/hopper/parallel.h"
+#include "service/host/parallel.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,12 @@ TEST(ParallelTest, EveryPartIsCalledOnce) {
   }
 }
 
-TEST(ParallelTest, ThereIsAThread) { EXPECT_GE(Threads(), 1); }
+TEST(ParallelTest, SmallProductsTakeOneThreadAndNoneTakesMany) {
+  EXPECT_EQ(ThreadsFor(0), 1);
+  EXPECT_EQ(ThreadsFor(100), 1);
+  EXPECT_GE(ThreadsFor(int64_t{1} << 50), 1);
+  EXPECT_LE(ThreadsFor(int64_t{1} << 50), 64);
+}
 
 }  // namespace
 }  // namespace gemmd::host

@@ -1,14 +1,14 @@
-// The host device's threads for one product: as many as OpenBLAS takes.
-// Thread-safe.
-#ifndef GEMMD_SERVICE_HOST_HOPPER_PARALLEL_H_
-#define GEMMD_SERVICE_HOST_HOPPER_PARALLEL_H_
+// The host device's threads for one product. Thread-safe.
+#ifndef GEMMD_SERVICE_HOST_PARALLEL_H_
+#define GEMMD_SERVICE_HOST_PARALLEL_H_
 
 #include <cstdint>
 #include <functional>
 
 namespace gemmd::host {
 
-int Threads();
+// That are worth their start for so many multiplications; 1 or more.
+int ThreadsFor(int64_t multiplications);
 
 // Calls part(i) for every i below `count`, on up to `threads` threads, this one
 // among them. Returns when all have.
@@ -17,4 +17,4 @@ void ForEach(int threads, int64_t count,
 
 }  // namespace gemmd::host
 
-#endif  // GEMMD_SERVICE_HOST_HOPPER_PARALLEL_H_
+#endif  // GEMMD_SERVICE_HOST_PARALLEL_H_

@@ -1,6 +1,4 @@
-#include "service/host/hopper/parallel.h"
-
-#include <cblas.h>
+#include "service/host/parallel.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +8,22 @@
 
 namespace gemmd::host {
 
-int Threads() { return openblas_get_num_threads(); }
+namespace {
+
+constexpr int64_t kMultiplicationsOfAThread = int64_t{1} << 20;
+// OpenBLAS keeps room for 128 threads that multiply at once, and ends the
+// process for want of more. A device has two lanes.
+constexpr int64_t kMaxThreads = 48;
+
+}  // namespace
+
+int ThreadsFor(int64_t multiplications) {
+  // Asking reads a file each time.
+  static const int64_t most = std::clamp<int64_t>(
+      std::thread::hardware_concurrency(), 1, kMaxThreads);
+  return static_cast<int>(
+      std::clamp<int64_t>(multiplications / kMultiplicationsOfAThread, 1, most));
+}
 
 void ForEach(int threads, int64_t count,
              const std::function<void(int64_t)>& part) {
