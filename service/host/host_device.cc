@@ -4,13 +4,13 @@
 
 #include <atomic>
 #include <cstring>
-#include <new>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/host/blas.h"
+#include "service/host/bytes.h"
 #include "service/host/gemm.h"
 #include "service/host/hopper/hopper_sums.h"
 #include "service/host/piece_reader.h"
@@ -44,7 +44,7 @@ class Budget {
 class ResidentMatrix : public device::Matrix {
  public:
   // Takes over layout.device_bytes() that were taken from `budget`.
-  ResidentMatrix(const jit::MatrixLayout& layout, std::unique_ptr<char[]> data,
+  ResidentMatrix(const jit::MatrixLayout& layout, Bytes data,
                  std::shared_ptr<Budget> budget)
       : Matrix(layout), data_(std::move(data)), budget_(std::move(budget)) {}
   ~ResidentMatrix() override { budget_->Return(layout().device_bytes()); }
@@ -54,7 +54,7 @@ class ResidentMatrix : public device::Matrix {
   }
 
  private:
-  const std::unique_ptr<char[]> data_;
+  const Bytes data_;
   const std::shared_ptr<Budget> budget_;
 };
 
@@ -75,11 +75,12 @@ class CubinOnly : public device::Kernel {};
 
 class Buffer : public device::HostBuffer {
  public:
-  explicit Buffer(size_t size) : bytes_(size) {}
-  absl::Span<char> bytes() override { return absl::MakeSpan(bytes_); }
+  Buffer(Bytes data, size_t size) : data_(std::move(data)), size_(size) {}
+  absl::Span<char> bytes() override { return {data_.get(), size_}; }
 
  private:
-  std::vector<char> bytes_;
+  const Bytes data_;
+  const size_t size_;
 };
 
 class HostLane : public device::Lane {
@@ -95,7 +96,7 @@ class HostLane : public device::Lane {
           "the host device has ", budget_->free_bytes(), " of ",
           budget_->limit_bytes(), " bytes left; ", bytes, " were asked for"));
     }
-    std::unique_ptr<char[]> data(new (std::nothrow) char[bytes]);
+    Bytes data = AllocateBytes(bytes);
     if (data == nullptr) {
       budget_->Return(bytes);
       return absl::ResourceExhaustedError(
@@ -132,14 +133,21 @@ class HostLane : public device::Lane {
     const auto& matrix = static_cast<const ResidentMatrix&>(from);
     const int64_t width_bytes =
         device::LayoutOf(from.layout(), lines).width_bytes();
-    auto buffer =
-        std::make_unique<Buffer>((lines.count - 1) * pitch_bytes + width_bytes);
-    char* to = buffer->bytes().data();
-    for (int64_t i = 0; i < lines.count; ++i) {
-      std::memcpy(to + i * pitch_bytes,
-                  matrix.line(lines.first + i) + lines.first_byte, width_bytes);
+    const size_t size = (lines.count - 1) * pitch_bytes + width_bytes;
+    Bytes data = AllocateBytes(size);
+    if (data == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for ", size, " bytes"));
     }
-    return buffer;
+    char* to = data.get();
+    for (int64_t i = 0; i < lines.count; ++i, to += pitch_bytes) {
+      const char* const line = matrix.line(lines.first + i) + lines.first_byte;
+      std::memcpy(to, line, width_bytes);
+      if (i + 1 < lines.count) {
+        std::memset(to + width_bytes, 0, pitch_bytes - width_bytes);
+      }
+    }
+    return std::make_unique<Buffer>(std::move(data), size);
   }
 
   absl::Status Multiply(const jit::Problem& problem, const jit::Plan& plan,
