@@ -139,8 +139,8 @@ void DeclareProducts(cli::Command& c, Options& o) {
            "The GPU (SXM) that kernels are planned for on the host, and whose "
            "parts of k its sums have.");
   c.Int("--lanes N", o.engine.executor.lanes, {1, 16},
-        "Products that each device works on at a time, and as many transfers "
-        "of tensors.");
+        "Products that each device works on at a time, besides one that is "
+        "predicted to be short, and as many transfers of tensors.");
   c.Int("--queue N", o.engine.executor.max_queue, {1, 65536},
         "Products that may wait for each device, and as many transfers of "
         "tensors. Beyond it, who has most of them waiting is refused with "

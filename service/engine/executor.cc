@@ -14,6 +14,10 @@ using Clock = std::chrono::steady_clock;  // Nobody sets it.
 
 constexpr absl::string_view kStep = "execution";
 
+int LanesOf(const Executor::Options& options) {
+  return options.lanes + (options.short_cycles < 0 ? 0 : 1);
+}
+
 bool GivenUp(const std::shared_ptr<LaneTask>& task) { return task->given_up(); }
 
 }  // namespace
@@ -24,19 +28,21 @@ Executor::Executor(device::Device& device, DeviceHealth& health,
       health_(health),
       hang_limit_(device_.may_hang ? options.hang_limit
                                    : absl::InfiniteDuration()),
+      lane_count_(options.lanes),
+      short_cycles_(options.short_cycles),
       places_(absl::StrCat("device ", device_.name), std::string(kStep),
               options.max_queue),
-      running_(options.lanes) {}
+      running_(LanesOf(options)) {}
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     device::Device& device, DeviceHealth& health, Options options) {
   auto executor =
       std::unique_ptr<Executor>(new Executor(device, health, options));
-  for (int i = 0; i < options.lanes; ++i) {
+  for (int i = 0; i < LanesOf(options); ++i) {
     ASSIGN_OR_RETURN(auto lane, device.CreateLane());
     executor->lanes_.push_back(std::move(lane));
   }
-  for (int i = 0; i < options.lanes; ++i) {
+  for (int i = 0; i < LanesOf(options); ++i) {
     executor->threads_.emplace_back(&Executor::Serve, executor.get(), i);
   }
   return executor;
@@ -49,6 +55,7 @@ void Executor::Stop() {
   }
   places_.GiveUpAll(absl::UnavailableError("the daemon is shutting down"));
   changed_.notify_all();
+  short_changed_.notify_all();
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
@@ -66,29 +73,45 @@ void Executor::Submit(std::shared_ptr<LaneTask> task) {
 
 void Executor::Enqueue(std::shared_ptr<LaneTask> task) {
   bool stopping;
+  bool for_short_lane = false;
   {
     std::lock_guard lock(mutex_);
     stopping = stopping_;
     if (!stopping) {
       const LaneTask& pushed = *task;
+      for_short_lane = short_lane_waits_ && IsShort(pushed);
+      short_lane_waits_ &= !for_short_lane;
       queue_.Push(pushed.context().identity, pushed.charge(), std::move(task));
     }
   }
   if (stopping) {
     task->GiveUp(absl::UnavailableError("the daemon is shutting down"));
   } else {
-    changed_.notify_one();
+    (for_short_lane ? short_changed_ : changed_).notify_one();
   }
+}
+
+std::shared_ptr<LaneTask> Executor::Next(std::unique_lock<std::mutex>& lock,
+                                         bool of_short) {
+  while (!stopping_) {
+    auto next = queue_.Pop(GivenUp, [&](const std::shared_ptr<LaneTask>& task) {
+      return !of_short || IsShort(*task);
+    });
+    if (next && short_lane_waits_ && !queue_.empty()) {
+      // What came first of an identity is gone: what is next may be short.
+      short_lane_waits_ = false;
+      short_changed_.notify_one();
+    }
+    if (next) return *std::move(next);
+    short_lane_waits_ |= of_short;
+    (of_short ? short_changed_ : changed_).wait(lock);
+  }
+  return nullptr;
 }
 
 void Executor::Serve(int lane) {
   std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-    if (stopping_) return;
-    auto next = queue_.Pop(GivenUp);
-    if (!next) continue;
-    std::shared_ptr<LaneTask> task = *std::move(next);
+  while (auto task = Next(lock, lane == lane_count_)) {
     running_[lane] = {task, Clock::now()};
     if (running_count_++ == 0) busy_since_ = running_[lane].since;
     ++begun_;
@@ -140,8 +163,9 @@ void Executor::Sweep() {
 bool Executor::HasIdleLane() const {
   if (places_.taken() > 0) return false;
   std::lock_guard lock(mutex_);
-  return std::ranges::any_of(
-      running_, [](const Running& one) { return one.task == nullptr; });
+  return std::any_of(
+      running_.begin(), running_.begin() + lane_count_,
+      [](const Running& one) { return one.task == nullptr; });
 }
 
 Executor::Activity Executor::activity() const {

@@ -1,6 +1,7 @@
 // The queue of one device: tasks wait for their turn and run on lanes, one
 // thread per lane. Turns are shared fairly between identities by predicted
-// cost, places by number. Thread-safe.
+// cost, places by number. Short tasks need not wait until a long one ends: one
+// more lane is theirs alone. Thread-safe.
 //
 // A task is admitted before anything is done for it, so that a full queue
 // refuses at once; between admission and Enqueue it may wait for tensors.
@@ -30,6 +31,9 @@ class Executor {
  public:
   struct Options {
     int lanes = 2;
+    // What is predicted to take at most so many cycles is short; negative: there
+    // is no lane for it.
+    int64_t short_cycles = -1;
     int max_queue = 256;  // Tasks admitted and not yet begun.
     // A device that works longer than this on one task has failed, unless it
     // may take any time (device::Description::may_hang).
@@ -84,17 +88,28 @@ class Executor {
   Executor(device::Device& device, DeviceHealth& health, Options options);
 
   void Serve(int lane);
+  // The next task for a lane, one of short ones or any; null: there will be
+  // none. Waits with `lock`, which is of mutex_.
+  std::shared_ptr<LaneTask> Next(std::unique_lock<std::mutex>& lock,
+                                 bool of_short);
+  bool IsShort(const LaneTask& task) const {
+    return task.cost() <= short_cycles_;
+  }
   void RunTask(int lane, LaneTask& task);
 
   const device::Description& device_;
   DeviceHealth& health_;
   const absl::Duration hang_limit_;
+  const int lane_count_;  // But for that of short tasks, which comes last.
+  const int64_t short_cycles_;
   Places places_;
 
   // std::mutex, not absl::Mutex: the thread sanitizer understands it also in
   // a build against an uninstrumented abseil.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable short_changed_;  // Wakes the lane of short tasks.
+  bool short_lane_waits_ ABSL_GUARDED_BY(mutex_) = false;
   // Some may have been given up: they are dropped by the next sweep.
   FairQueue<std::shared_ptr<LaneTask>> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);  // One per lane.

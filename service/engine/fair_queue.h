@@ -41,13 +41,19 @@ class FairQueue {
     ++size_;
   }
 
-  // The next item, but for those of which `dead` is true, which are dropped
-  // and charged to nobody. Null when there is none.
-  template <typename Dead>
-  std::optional<Item> Pop(Dead dead) {
-    while (!order_.empty()) {
-      Flow& flow = **order_.begin();
-      order_.erase(order_.begin());
+  // The next item that `takes` is true of, where its identity has no earlier
+  // one, but for those of which `dead` is true: they are dropped and charged to
+  // nobody. Null when there is none.
+  template <typename Dead, typename Takes>
+  std::optional<Item> Pop(Dead dead, Takes takes) {
+    auto at = order_.begin();
+    while (at != order_.end()) {
+      Flow& flow = **at;
+      if (!takes(flow.items.front().item)) {
+        ++at;
+        continue;
+      }
+      order_.erase(at);
       Entry entry = std::move(flow.items.front());
       flow.items.pop_front();
       --size_;
@@ -59,8 +65,13 @@ class FairQueue {
       }
       if (!flow.items.empty()) order_.insert(&flow);
       if (live) return std::move(entry.item);
+      at = order_.begin();
     }
     return std::nullopt;
+  }
+  template <typename Dead>
+  std::optional<Item> Pop(Dead dead) {
+    return Pop(dead, [](const Item&) { return true; });
   }
 
   // Takes out all items of which `dead` is true.

@@ -32,6 +32,8 @@ absl::StatusOr<std::unique_ptr<ServedDevice>> ServedDevice::Create(
       std::make_unique<KernelTable>(*served->device, cache, templates, kernels);
   ASSIGN_OR_RETURN(served->products,
                    Executor::Create(*served->device, served->health, executor));
+  // Large transfers are cut into slices: all of them are short.
+  executor.short_cycles = -1;
   ASSIGN_OR_RETURN(served->transfers,
                    Executor::Create(*served->device, served->health, executor));
   return served;

@@ -4,13 +4,14 @@
 
 #include <atomic>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/host/blas.h"
-#include "service/host/bytes.h"
 #include "service/host/gemm.h"
 #include "service/host/hopper/hopper_sums.h"
 #include "service/host/piece_reader.h"
@@ -41,10 +42,15 @@ class Budget {
   std::atomic<int64_t> used_bytes_ = 0;
 };
 
+// Of any content; null where there is no memory.
+std::unique_ptr<char[]> AllocateBytes(size_t size) {
+  return std::unique_ptr<char[]>(new (std::nothrow) char[size]);
+}
+
 class ResidentMatrix : public device::Matrix {
  public:
   // Takes over layout.device_bytes() that were taken from `budget`.
-  ResidentMatrix(const jit::MatrixLayout& layout, Bytes data,
+  ResidentMatrix(const jit::MatrixLayout& layout, std::unique_ptr<char[]> data,
                  std::shared_ptr<Budget> budget)
       : Matrix(layout), data_(std::move(data)), budget_(std::move(budget)) {}
   ~ResidentMatrix() override { budget_->Return(layout().device_bytes()); }
@@ -54,7 +60,7 @@ class ResidentMatrix : public device::Matrix {
   }
 
  private:
-  const Bytes data_;
+  const std::unique_ptr<char[]> data_;
   const std::shared_ptr<Budget> budget_;
 };
 
@@ -75,11 +81,12 @@ class CubinOnly : public device::Kernel {};
 
 class Buffer : public device::HostBuffer {
  public:
-  Buffer(Bytes data, size_t size) : data_(std::move(data)), size_(size) {}
+  Buffer(std::unique_ptr<char[]> data, size_t size)
+      : data_(std::move(data)), size_(size) {}
   absl::Span<char> bytes() override { return {data_.get(), size_}; }
 
  private:
-  const Bytes data_;
+  const std::unique_ptr<char[]> data_;
   const size_t size_;
 };
 
@@ -96,7 +103,7 @@ class HostLane : public device::Lane {
           "the host device has ", budget_->free_bytes(), " of ",
           budget_->limit_bytes(), " bytes left; ", bytes, " were asked for"));
     }
-    Bytes data = AllocateBytes(bytes);
+    std::unique_ptr<char[]> data = AllocateBytes(bytes);
     if (data == nullptr) {
       budget_->Return(bytes);
       return absl::ResourceExhaustedError(
@@ -134,7 +141,7 @@ class HostLane : public device::Lane {
     const int64_t width_bytes =
         device::LayoutOf(from.layout(), lines).width_bytes();
     const size_t size = (lines.count - 1) * pitch_bytes + width_bytes;
-    Bytes data = AllocateBytes(size);
+    std::unique_ptr<char[]> data = AllocateBytes(size);
     if (data == nullptr) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no memory for ", size, " bytes"));

@@ -163,6 +163,67 @@ TEST_F(ExecutorTest, LoadIsThePredictedCostOfWhatWaitsAndRuns) {
   EXPECT_TRUE(Eventually([&] { return executor_->load() == 0; }));
 }
 
+class ShortTasksTest : public ExecutorTest {
+ protected:
+  static constexpr int64_t kShort = 100;
+
+  ShortTasksTest() {
+    Start({.lanes = 1, .short_cycles = kShort});
+  }
+  std::shared_ptr<FakeTask> Submit(const std::string& identity, int64_t cost,
+                                   Gate* gate = nullptr) {
+    auto task = Make({.identity = identity}, gate);
+    task->set_cost(cost);
+    executor_->Submit(task);
+    return task;
+  }
+  // A long task that keeps the lane of such until `gate` opens.
+  std::shared_ptr<FakeTask> OccupyWithLong(Gate& gate) {
+    gate.Close();
+    auto task = Submit("long", kShort + 1, &gate);
+    EXPECT_TRUE(gate.WaitForArrivals(1));
+    return task;
+  }
+};
+
+TEST_F(ShortTasksTest, TheyNeedNotWaitForLongOnes) {
+  const auto running = OccupyWithLong(gate_);
+  EXPECT_FALSE(executor_->HasIdleLane());
+  const auto waiting = Submit("long", kShort + 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Submit("short", kShort)->Wait().ok());
+  }
+  EXPECT_FALSE(waiting->began());
+  gate_.Open();
+  EXPECT_TRUE(waiting->Wait().ok());
+}
+
+TEST_F(ShortTasksTest, LongOnesOfTheSameIdentityStayBefore) {
+  const auto running = OccupyWithLong(gate_);
+  Gate second;
+  second.Close();
+  const auto first = Submit("one", kShort + 1, &second);
+  const auto behind = Submit("one", 1);
+  EXPECT_TRUE(Submit("other", 1)->Wait().ok());
+  EXPECT_FALSE(behind->began());
+  gate_.Open();
+  // Once the long one has begun, what is behind it may.
+  EXPECT_TRUE(second.WaitForArrivals(1));
+  EXPECT_TRUE(behind->Wait().ok());
+  EXPECT_FALSE(first->ended());
+  second.Open();
+  EXPECT_TRUE(first->Wait().ok());
+}
+
+TEST_F(ShortTasksTest, TheyTakeAnyLaneThatIsFree) {
+  gate_.Close();
+  const auto one = Submit("one", 1, &gate_), other = Submit("other", 1, &gate_);
+  EXPECT_TRUE(gate_.WaitForArrivals(2));
+  gate_.Open();
+  EXPECT_TRUE(one->Wait().ok());
+  EXPECT_TRUE(other->Wait().ok());
+}
+
 // The lane is busy all the time: nobody but the sweep can have noticed.
 TEST_F(ExecutorTest, DeadRequestsLeaveTheirPlacesAtOnce) {
   Start({.lanes = 1, .max_queue = 3});

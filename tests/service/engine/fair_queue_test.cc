@@ -31,6 +31,31 @@ std::map<std::string, int64_t> Serve(
   return served;
 }
 
+TEST(FairQueueTest, WhatIsNotTakenStaysAndKeepsItsIdentityInOrder) {
+  const auto is_even = [](int item) { return item % 2 == 0; };
+  FairQueue<int> queue;
+  queue.Push("a", 1, 1);
+  queue.Push("a", 1, 2);
+  queue.Push("b", 1, 4);
+  EXPECT_EQ(queue.Pop(kAllLive, is_even), 4);
+  EXPECT_EQ(queue.Pop(kAllLive, is_even), std::nullopt);
+  EXPECT_EQ(queue.size(), 2);
+  EXPECT_EQ(queue.Pop(kAllLive), 1);
+  EXPECT_EQ(queue.Pop(kAllLive, is_even), 2);
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(FairQueueTest, WhatIsDeadIsDroppedBeforeTheNextIsTaken) {
+  const auto is_even = [](int item) { return item % 2 == 0; };
+  FairQueue<int> queue;
+  queue.Push("a", 1, 2);
+  queue.Push("a", 1, 1);
+  queue.Push("b", 1, 4);
+  const auto is_two = [](int item) { return item == 2; };
+  EXPECT_EQ(queue.Pop(is_two, is_even), 4);
+  EXPECT_EQ(queue.size(), 1);
+}
+
 TEST(FairQueueTest, OneIdentityIsServedInOrder) {
   FairQueue<int> queue;
   for (int i = 0; i < 10; ++i) queue.Push("a", 10 - i, i);
