@@ -19,9 +19,6 @@ namespace {
 constexpr char kWorkerFlag[] = "--compile-worker";
 constexpr char kWithBuiltins[] = "builtins";
 constexpr char kWithoutBuiltins[] = "alone";
-// Compiles yield to the threads that serve requests.
-constexpr int kNiceness = 5;
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kLimitsMemory = false;  // Shadow memory is address space too.
 constexpr bool kConfines = false;      // Sanitizers call what is refused.
@@ -52,7 +49,6 @@ void LimitResources(int64_t memory_bytes) {
     const rlimit memory = {limit, limit};
     setrlimit(RLIMIT_AS, &memory);
   }
-  setpriority(PRIO_PROCESS, 0, kNiceness);
 }
 
 // PR_SET_PDEATHSIG would follow the thread that started the worker, which may

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,9 @@ extern char** environ;
 
 namespace gemmd::jit {
 namespace {
+
+// Compiles yield to the threads that serve requests.
+constexpr int kNiceness = 5;
 
 // The environment of this process, with one thread for numerical libraries
 // that the program is linked with: a worker has no use for more.
@@ -107,6 +111,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(
     return absl::UnavailableError(
         ErrnoStatus(error, "start a compile worker").message());
   }
+  // From its first instruction, before it has loaded its libraries.
+  setpriority(PRIO_PROCESS, pid, kNiceness);
   return std::unique_ptr<WorkerProcess>(
       new WorkerProcess(pid, std::move(ours)));
 }
