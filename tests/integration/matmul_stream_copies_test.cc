@@ -97,7 +97,7 @@ TEST_F(HeldCopies, WhatHasGoneToTheDeviceIsHeldNoLonger) {
   const v1::MatmulRequest other = OnesTimesTwos(1, 1, 10 * kMiB);
   EXPECT_TRUE(Eventually([&] {
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(2)));
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
     context.AddMetadata("gemmd-message-bytes",
                         std::to_string(other.ByteSizeLong()));
     v1::MatmulResponse response;
