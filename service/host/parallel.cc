@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kMultiplicationsOfAThread = int64_t{1} << 20;
 // OpenBLAS keeps room for 128 threads that multiply at once, and ends the
-// process for want of more. A device has two lanes.
-constexpr int64_t kMaxThreads = 48;
+// process for want of more. There are up to 17 lanes (--lanes).
+constexpr int64_t kMaxThreads = 7;
 
 }  // namespace
 
