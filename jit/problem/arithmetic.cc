@@ -1,5 +1,6 @@
 #include "jit/problem/arithmetic.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,13 +10,17 @@ namespace {
 
 using enum DataType;
 
-// What requests make of one instruction.
-void AddVariants(const Instruction& instruction, std::vector<Arithmetic>& all) {
+// What requests make of one instruction, whose X is the sparse operand.
+void AddVariants(const Instruction& instruction, Sparse sparse,
+                 std::vector<Arithmetic>& all) {
   Arithmetic plain = {.a = instruction.x,
                       .b = instruction.y,
                       .accumulator = instruction.accumulator,
-                      .clamps = instruction.clamps};
-  all.push_back(plain);
+                      .clamps = instruction.clamps,
+                      .sparse = sparse};
+  if (sparse == Sparse::kB) std::swap(plain.a, plain.b);
+  // Sums of six sparse products would need metadata for each.
+  if (!(instruction.sparse && instruction.x == kF32)) all.push_back(plain);
   if (instruction.accumulator != kF16 &&
       (instruction.x == kF32 || IsFp8(instruction.x))) {
     if (instruction.x == kF32) {
@@ -34,7 +39,12 @@ void AddVariants(const Instruction& instruction, std::vector<Arithmetic>& all) {
 std::vector<Arithmetic> MakeTable() {
   std::vector<Arithmetic> all;
   for (const Instruction& instruction : Instructions()) {
-    AddVariants(instruction, all);
+    if (instruction.sparse) {
+      AddVariants(instruction, Sparse::kA, all);
+      AddVariants(instruction, Sparse::kB, all);
+    } else {
+      AddVariants(instruction, Sparse::kNone, all);
+    }
   }
   return all;
 }
@@ -60,6 +70,18 @@ absl::string_view Name(BitOperation operation) {
   return operation == BitOperation::kAnd ? "and" : "xor";
 }
 
+absl::string_view Name(Sparse sparse) {
+  switch (sparse) {
+    case Sparse::kNone:
+      return "none";
+    case Sparse::kA:
+      return "a";
+    case Sparse::kB:
+      return "b";
+  }
+  return "invalid";
+}
+
 absl::Span<const Arithmetic> Arithmetics() {
   static const std::vector<Arithmetic>& table =
       *new std::vector<Arithmetic>(MakeTable());
@@ -69,7 +91,9 @@ absl::Span<const Arithmetic> Arithmetics() {
 std::string Name(const Arithmetic& arithmetic) {
   const bool tf32 =
       arithmetic.a == kF32 && arithmetic.precision != Precision::kDefault;
-  std::string name(tf32 ? "tf32" : Name(arithmetic.a));
+  std::string name(arithmetic.sparse == Sparse::kA ? "sparse-" : "");
+  absl::StrAppend(&name, tf32 ? "tf32" : Name(arithmetic.a),
+                  arithmetic.sparse == Sparse::kB ? "-sparse" : "");
   if (arithmetic.b != arithmetic.a) {
     absl::StrAppend(&name, "-", Name(arithmetic.b));
   }
@@ -88,8 +112,11 @@ Instruction InstructionOf(const Arithmetic& arithmetic) {
   if (arithmetic.a == kF32 && arithmetic.precision == Precision::kDefault) {
     return {kBf16, kBf16, kF32};
   }
-  return {arithmetic.a, arithmetic.b, arithmetic.accumulator,
-          arithmetic.clamps};
+  Instruction instruction = {arithmetic.a, arithmetic.b, arithmetic.accumulator,
+                             arithmetic.clamps,
+                             arithmetic.sparse != Sparse::kNone};
+  if (arithmetic.sparse == Sparse::kB) std::swap(instruction.x, instruction.y);
+  return instruction;
 }
 
 DataType DefaultAccumulator(DataType input) {

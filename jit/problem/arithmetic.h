@@ -30,6 +30,11 @@ enum class BitOperation : uint8_t { kAnd, kXor };  // b1 only.
 
 absl::string_view Name(BitOperation operation);  // "and", "xor".
 
+// Which operand holds half of its elements; see layout.h.
+enum class Sparse : uint8_t { kNone, kA, kB };
+
+absl::string_view Name(Sparse sparse);  // "none", "a", "b".
+
 struct Arithmetic {
   DataType a = DataType::kBf16;
   DataType b = DataType::kBf16;
@@ -37,6 +42,7 @@ struct Arithmetic {
   Precision precision = Precision::kDefault;
   bool clamps = false;  // Integer sums clamp at the ends of s32; else wrap.
   BitOperation bit_operation = BitOperation::kAnd;
+  Sparse sparse = Sparse::kNone;
 
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
 };
@@ -45,10 +51,13 @@ struct Arithmetic {
 absl::Span<const Arithmetic> Arithmetics();
 
 // "bf16", "f16-f16" (f16 sums), "f32", "tf32", "tf32-fast", "e4m3",
-// "e5m2-e4m3-fast", "u8-s8", "s8-clamp", "b1-xor".
+// "e5m2-e4m3-fast", "u8-s8", "s8-clamp", "b1-xor"; "sparse-bf16" and
+// "sparse-e4m3-e5m2" where A is sparse, "bf16-sparse" and "e4m3-sparse-e5m2"
+// where B is.
 std::string Name(const Arithmetic& arithmetic);
 
-// Of a tensor core: "f32" runs as products of bf16.
+// Of a tensor core: "f32" runs as products of bf16. A sparse operand is X;
+// otherwise X is A.
 Instruction InstructionOf(const Arithmetic& arithmetic);
 
 // kF32 for floating inputs, kS32 for integers and bits.

@@ -17,14 +17,9 @@ namespace {
 
 // The smallest product of an arithmetic.
 Problem ProblemOf(const Arithmetic& arithmetic) {
-  Problem problem = {.m = 1, .n = 1, .k = 1};
-  problem.a_type = arithmetic.a;
-  problem.b_type = arithmetic.b;
-  problem.accumulator = arithmetic.accumulator;
-  problem.precision = arithmetic.precision;
-  problem.clamps = arithmetic.clamps;
-  problem.bit_operation = arithmetic.bit_operation;
-  problem.c_type = problem.d_type = DefaultOutput(arithmetic.a);
+  Problem problem = {.m = 1, .n = 1, .k = ChunkOf(arithmetic.a)};
+  problem.SetArithmetic(arithmetic);
+  if (arithmetic.sparse == Sparse::kB) problem.b_order = Order::kColumnMajor;
   return problem;
 }
 
@@ -50,9 +45,25 @@ std::string Remark(const Arithmetic& arithmetic) {
     }
   }
   if (!IsFp8(arithmetic.a)) return "";
-  return arithmetic.precision == Precision::kFast
-             ? "14 bits, in the tensor core"
-             : "promoted every 128 k; scales by block";
+  if (arithmetic.precision == Precision::kFast) {
+    return "14 bits, in the tensor core";
+  }
+  return arithmetic.sparse == Sparse::kNone
+             ? "promoted every 128 k; scales by block"
+             : "promoted every 128 k";
+}
+
+// "bf16", "sparse bf16".
+std::string OperandName(DataType type, bool sparse) {
+  return absl::StrCat(sparse ? "sparse " : "", Name(type));
+}
+
+std::string AName(const Arithmetic& arithmetic) {
+  return OperandName(arithmetic.a, arithmetic.sparse == Sparse::kA);
+}
+
+std::string BName(const Arithmetic& arithmetic) {
+  return OperandName(arithmetic.b, arithmetic.sparse == Sparse::kB);
 }
 
 // Names, separated by commas, but for the first `skipped`.
@@ -139,8 +150,8 @@ std::string CapabilitiesMarkdown() {
   std::string text =
       "| name | A | B | sum | | D |\n|---|---|---|---|---|---|\n";
   for (const Arithmetic& arithmetic : Arithmetics()) {
-    absl::StrAppend(&text, "| ", Name(arithmetic), " | ", Name(arithmetic.a),
-                    " | ", Name(arithmetic.b), " | ",
+    absl::StrAppend(&text, "| ", Name(arithmetic), " | ", AName(arithmetic),
+                    " | ", BName(arithmetic), " | ",
                     Name(arithmetic.accumulator), " | ", Remark(arithmetic),
                     " | ", Outputs(arithmetic), " |\n");
   }
@@ -149,12 +160,12 @@ std::string CapabilitiesMarkdown() {
 
 std::string CapabilitiesText() {
   std::string text =
-      absl::StrFormat("%-16s %-5s %-5s %-4s %-38s %-32s %s\n", "NAME", "A", "B",
+      absl::StrFormat("%-21s %-11s %-11s %-4s %-38s %-32s %s\n", "NAME", "A", "B",
                       "SUM", "", "D", "KERNELS");
   for (const Arithmetic& arithmetic : Arithmetics()) {
     absl::StrAppendFormat(
-        &text, "%-16s %-5s %-5s %-4s %-38s %-32s %s\n", Name(arithmetic),
-        Name(arithmetic.a), Name(arithmetic.b), Name(arithmetic.accumulator),
+        &text, "%-21s %-11s %-11s %-4s %-38s %-32s %s\n", Name(arithmetic),
+        AName(arithmetic), BName(arithmetic), Name(arithmetic.accumulator),
         Remark(arithmetic), Outputs(arithmetic),
         Validate(ProblemOf(arithmetic)).ok() ? "yes" : "not in this build");
   }

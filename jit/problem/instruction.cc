@@ -1,5 +1,8 @@
 #include "jit/problem/instruction.h"
 
+#include <iterator>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 
 namespace gemmd::jit {
@@ -7,7 +10,7 @@ namespace {
 
 using enum DataType;
 
-constexpr Instruction kInstructions[] = {
+constexpr Instruction kDense[] = {
     {kBf16, kBf16, kF32},   {kF16, kF16, kF32},     {kF16, kF16, kF16},
     {kF32, kF32, kF32},     {kE4m3, kE4m3, kF32},   {kE4m3, kE5m2, kF32},
     {kE5m2, kE4m3, kF32},   {kE5m2, kE5m2, kF32},   {kE4m3, kE4m3, kF16},
@@ -17,16 +20,31 @@ constexpr Instruction kInstructions[] = {
     {kU8, kS8, kS32, true}, {kU8, kU8, kS32, true}, {kB1, kB1, kS32},
 };
 
+std::vector<Instruction> MakeTable() {
+  std::vector<Instruction> all(std::begin(kDense), std::end(kDense));
+  for (Instruction instruction : kDense) {
+    if (instruction.x == kB1) continue;
+    instruction.sparse = true;
+    all.push_back(instruction);
+  }
+  return all;
+}
+
 absl::string_view OperandName(DataType type) {
   return type == kF32 ? "tf32" : Name(type);
 }
 
 }  // namespace
 
-absl::Span<const Instruction> Instructions() { return kInstructions; }
+absl::Span<const Instruction> Instructions() {
+  static const std::vector<Instruction>& table =
+      *new std::vector<Instruction>(MakeTable());
+  return table;
+}
 
 std::string Name(const Instruction& instruction) {
-  std::string name(OperandName(instruction.x));
+  std::string name(instruction.sparse ? "sparse-" : "");
+  absl::StrAppend(&name, OperandName(instruction.x));
   if (instruction.y != instruction.x) {
     absl::StrAppend(&name, "-", OperandName(instruction.y));
   }
@@ -36,7 +54,7 @@ std::string Name(const Instruction& instruction) {
 }
 
 int KOf(const Instruction& instruction) {
-  return 32 * 8 / BitsOf(instruction.x);
+  return 32 * 8 / BitsOf(instruction.x) * (instruction.sparse ? 2 : 1);
 }
 
 bool IsLegalN(const Instruction& instruction, int n) {

@@ -1,5 +1,5 @@
-// One dense form of wgmma.mma_async: the types of X and Y, the type of the
-// sum, and whether integers clamp. The table below is the one table of what is
+// One form of wgmma.mma_async: the types of X and Y, the type of the sum,
+// whether integers clamp, and whether X is sparse. The table below is the one table of what is
 // served: validation, planning, capabilities, documents and the conformance
 // grid read it. PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-
 // Accumulate Instructions". Plain data, thread-compatible.
@@ -18,18 +18,19 @@ struct Instruction {
   DataType y = DataType::kBf16;
   DataType accumulator = DataType::kF32;  // kF32, kF16 or kS32.
   bool clamps = false;  // .satfinite: only with 8-bit integers.
+  bool sparse = false;  // .sp: X holds half of its elements.
 
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
-// Every dense form that the ISA has, 21 of them.
+// Every form that the ISA has: 21 dense ones, then 20 sparse ones.
 absl::Span<const Instruction> Instructions();
 
 // "bf16", "f16-f16" (f16 sums), "tf32", "e4m3", "e5m2-e4m3", "e4m3-f16",
-// "u8-s8", "s8-clamp", "b1": for kernel names, tables and evidence.
+// "u8-s8", "s8-clamp", "b1", "sparse-bf16": for kernel names, tables and evidence.
 std::string Name(const Instruction& instruction);
 
-// Elements of k that one instruction multiplies: 32 bytes.
+// Elements of k that one instruction multiplies: 32 bytes of X.
 int KOf(const Instruction& instruction);
 
 // Whether the instruction exists with `n` columns: multiples of 8 up to 256,

@@ -21,7 +21,21 @@ int64_t MatrixLayout::matrix_lines() const {
 }
 
 int64_t MatrixLayout::width_bytes() const {
+  if (sparse) return values_bytes() + metadata_bytes();
   return (width() * BitsOf(type) + 7) / 8;
+}
+
+int64_t MatrixLayout::values_bytes() const {
+  return width() / 2 * BytesOf(type);
+}
+
+int64_t MatrixLayout::metadata_bytes() const {
+  return (width() / ChunkOf(type) + 1) / 2;
+}
+
+MatrixLayout MatrixLayout::bytes() const {
+  return {DataType::kU8, Order::kRowMajor, matrix_lines(), width_bytes(),
+          count};
 }
 
 int64_t MatrixLayout::pitch_bytes() const {

@@ -6,6 +6,14 @@
 // the speed (1111x2222x3333, H100). Its stores write whole 16 bytes, so padding
 // may be overwritten. Clients never see this: copies to and from the host
 // change the pitch.
+//
+// A sparse matrix holds half of the elements of each line: two of every four,
+// of f32 one of every two. A line is those values in their order, directly
+// followed by its metadata: four bits for every chunk of four (of f32, two)
+// elements, the chunk of lower k in the lower half of a byte. Of four, bits
+// 0 to 1 say where in the chunk the first value stands and bits 2 to 3 the
+// second, which stands behind it; of f32 the bits are 0x4 where the value is
+// the first of its two and 0xE where it is the second.
 #ifndef GEMMD_JIT_PROBLEM_LAYOUT_H_
 #define GEMMD_JIT_PROBLEM_LAYOUT_H_
 
@@ -21,6 +29,7 @@ struct MatrixLayout {
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t count = 1;  // Matrices, one behind the other.
+  bool sparse = false;  // Its lines are a multiple of ChunkOf(type) long.
 
   // Elements along the contiguous dimension, and how many such lines there
   // are in one matrix and in all.
@@ -29,14 +38,22 @@ struct MatrixLayout {
   int64_t lines() const { return count * matrix_lines(); }
 
   int64_t width_bytes() const;
+  // Of a sparse line: where its metadata begin, and how long they are.
+  int64_t values_bytes() const;
+  int64_t metadata_bytes() const;
   // Distance between lines in device memory: width_bytes() rounded up.
   int64_t pitch_bytes() const;
   // Bytes of device memory.
   int64_t device_bytes() const { return lines() * pitch_bytes(); }
+  // The same lines as bytes.
+  MatrixLayout bytes() const;
   bool empty() const { return rows == 0 || columns == 0 || count == 0; }
 
   friend bool operator==(const MatrixLayout&, const MatrixLayout&) = default;
 };
+
+// Elements that share four bits of metadata in a sparse line.
+constexpr int ChunkOf(DataType type) { return type == DataType::kF32 ? 2 : 4; }
 
 }  // namespace gemmd::jit
 

@@ -60,6 +60,17 @@ absl::string_view Name(Extent extent) {
   return "invalid";
 }
 
+void Problem::SetArithmetic(const Arithmetic& arithmetic) {
+  a_type = arithmetic.a;
+  b_type = arithmetic.b;
+  accumulator = arithmetic.accumulator;
+  precision = arithmetic.precision;
+  clamps = arithmetic.clamps;
+  bit_operation = arithmetic.bit_operation;
+  sparse = arithmetic.sparse;
+  c_type = d_type = DefaultOutput(arithmetic.a);
+}
+
 MatrixLayout Problem::bias() const {
   return Scale(epilogue.bias, epilogue.bias == Extent::kRow ? m : n);
 }

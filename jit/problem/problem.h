@@ -70,6 +70,7 @@ struct Problem {
   Precision precision = Precision::kDefault;
   bool clamps = false;  // Integer sums clamp at the ends of s32; else wrap.
   BitOperation bit_operation = BitOperation::kAnd;
+  Sparse sparse = Sparse::kNone;  // Its operand's lines run along k.
   // A row of D depends on nothing but its row of A, B and the scalars.
   bool invariant = false;
   Epilogue epilogue;
@@ -80,14 +81,20 @@ struct Problem {
   bool b_broadcast = false;
 
   Arithmetic arithmetic() const {
-    return {a_type, b_type, accumulator, precision, clamps, bit_operation};
+    return {a_type, b_type,        accumulator, precision,
+            clamps, bit_operation, sparse};
   }
 
+  // Types of A, B and what follows from them; C and D in the default type.
+  void SetArithmetic(const Arithmetic& arithmetic);
+
   MatrixLayout a() const {
-    return {a_type, a_order, m, k, a_broadcast ? 1 : batch};
+    return {a_type, a_order, m, k, a_broadcast ? 1 : batch,
+            sparse == Sparse::kA};
   }
   MatrixLayout b() const {
-    return {b_type, b_order, k, n, b_broadcast ? 1 : batch};
+    return {b_type, b_order, k, n, b_broadcast ? 1 : batch,
+            sparse == Sparse::kB};
   }
   MatrixLayout c() const { return {c_type, d_order, m, n, batch}; }
   MatrixLayout d() const { return {d_type, d_order, m, n, batch}; }

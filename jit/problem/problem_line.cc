@@ -19,13 +19,7 @@ absl::Status ParseArithmetic(absl::string_view text, Problem& problem) {
     const std::string name = Name(arithmetic);
     absl::StrAppend(&names, names.empty() ? "" : ", ", name);
     if (name != text) continue;
-    problem.a_type = arithmetic.a;
-    problem.b_type = arithmetic.b;
-    problem.accumulator = arithmetic.accumulator;
-    problem.precision = arithmetic.precision;
-    problem.clamps = arithmetic.clamps;
-    problem.bit_operation = arithmetic.bit_operation;
-    problem.c_type = problem.d_type = DefaultOutput(arithmetic.a);
+    problem.SetArithmetic(arithmetic);
     return absl::OkStatus();
   }
   return WrongColumn("type", text, names);

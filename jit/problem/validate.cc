@@ -46,6 +46,7 @@ std::string NameOf(const Arithmetic& arithmetic) {
 }
 
 constexpr Field kFields[] = {
+    {"sparse", kUnserved, NameOf<&Arithmetic::sparse>},
     {"a_type", kUnserved, NameOf<&Arithmetic::a>},
     {"b_type", kUnserved, NameOf<&Arithmetic::b>},
     {"accumulator", kUnserved, NameOf<&Arithmetic::accumulator>},
@@ -67,7 +68,9 @@ absl::Status ValidateArithmetic(const Arithmetic& asked) {
     };
     if (!std::all_of(rows.begin(), rows.end(), differs)) {
       std::erase_if(rows, differs);
-      agreed.push_back(absl::StrCat(field.name, " ", value));
+      if (value != "none") {
+        agreed.push_back(absl::StrCat(field.name, " ", value));
+      }
       continue;
     }
     std::vector<std::string> allowed;
@@ -102,6 +105,25 @@ absl::Status OneOf(absl::StatusCode code, absl::string_view field, Enum value,
                 absl::StrCat(absl::StrJoin(allowed, ", ", append), condition));
 }
 
+absl::Status ValidateSparse(const Problem& problem) {
+  if (problem.sparse == Sparse::kNone) return absl::OkStatus();
+  const bool a = problem.sparse == Sparse::kA;
+  const Order along_k = a ? Order::kRowMajor : Order::kColumnMajor;
+  const Order order = a ? problem.a_order : problem.b_order;
+  if (order != along_k) {
+    return Refuse(kInvalid, a ? "a_order" : "b_order", Name(order),
+                  absl::StrCat(Name(along_k), " with sparse ",
+                               Name(problem.sparse),
+                               ": the lines of a sparse operand run along k"));
+  }
+  const int chunk = ChunkOf(a ? problem.a_type : problem.b_type);
+  if (problem.k % chunk == 0) return absl::OkStatus();
+  return Refuse(kInvalid, "k", absl::StrCat(problem.k),
+                absl::StrCat("multiples of ", chunk, " with sparse ",
+                             Name(problem.sparse), " of ",
+                             Name(a ? problem.a_type : problem.b_type)));
+}
+
 absl::Status ValidateOutputs(const Problem& problem) {
   const std::string sums =
       absl::StrCat(" with sums in ", Name(problem.accumulator));
@@ -132,7 +154,7 @@ absl::Status ValidateExtents(const Problem& problem) {
                   Name(a ? epilogue.b_scale : epilogue.a_scale),
                   "block, because the other scale is by block");
   }
-  if (a && !(IsFp8(problem.a_type) && problem.accumulator == DataType::kF32 &&
+  if (a && !(IsFp8(problem.a_type) && problem.sparse == Sparse::kNone && problem.accumulator == DataType::kF32 &&
              problem.precision == Precision::kDefault)) {
     return Refuse(
         kUnserved, "epilogue.a_scale", "block",
@@ -180,6 +202,7 @@ absl::Status Validate(const Problem& problem) {
   RETURN_IF_ERROR(ValidateDimension("k", problem.k));
   RETURN_IF_ERROR(ValidateDimension("batch", problem.batch));
   RETURN_IF_ERROR(ValidateArithmetic(problem.arithmetic()));
+  RETURN_IF_ERROR(ValidateSparse(problem));
   RETURN_IF_ERROR(ValidateOutputs(problem));
   RETURN_IF_ERROR(ValidateExtents(problem));
   if (problem.d_type == DataType::kS32) {
