@@ -79,7 +79,7 @@ struct Config {
   int consumers = 2;  // Warpgroups that issue wgmma.
   Schedule schedule = Schedule::kPingPong;
   // Stages that are being multiplied while the next is awaited: 1, or 0, which
-  // frees stages sooner. Promoted sums have none.
+  // frees stages sooner. Promoted sums and sparse products have none.
   int groups_in_flight = 1;
   // Different CTAs sum parts of k; a second kernel of the same cubin adds the
   // partial products up.

@@ -182,7 +182,11 @@ void Consider(Plan plan, const DeviceProperties& device,
       Stages(plan.family, plan.config, device.shared_memory_bytes);
   const bool ping_pong = plan.config.schedule == Schedule::kPingPong;
   if (plan.config.stages < (ping_pong ? 3 : 2)) return;
-  if (plan.family.sum != Summation::kDirect) plan.config.groups_in_flight = 0;
+  // Sums are added up, or registers of metadata used again, when an instruction
+  // has ended.
+  if (plan.family.sum != Summation::kDirect || plan.family.instruction.sparse) {
+    plan.config.groups_in_flight = 0;
+  }
   plan.predicted_cycles = PredictCycles(plan, device);
   candidates.push_back(plan);
 }

@@ -88,6 +88,10 @@ class SparseX {
     }
   }
 
+  // The tensor core reads metadata from registers until an instruction has
+  // ended (seen on an H200), and the next stage's come to the same ones.
+  static_assert(!C::kSparse || C::kGroupsInFlight == 0);
+
   // Two instructions share a word that only half of the threads of each give;
   // of 8-bit elements each takes a word of all threads.
   void Issue(Registers& sums, int block, int step, uint64 y,
