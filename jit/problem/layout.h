@@ -47,6 +47,8 @@ struct MatrixLayout {
   int64_t device_bytes() const { return lines() * pitch_bytes(); }
   // The same lines as bytes.
   MatrixLayout bytes() const;
+  // The matrix with its zeros.
+  MatrixLayout dense() const;
   bool empty() const { return rows == 0 || columns == 0 || count == 0; }
 
   friend bool operator==(const MatrixLayout&, const MatrixLayout&) = default;

@@ -11,6 +11,8 @@ namespace gemmd::rpc {
 using convert::ToDataType;
 using convert::ToOrder;
 using convert::ToProblem;
+using convert::SparsityOf;
+using convert::ToSparsity;
 using convert::ToWire;
 
 v1::Execution ToWire(const engine::Execution& execution);
