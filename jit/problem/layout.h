@@ -28,7 +28,7 @@ struct MatrixLayout {
   Order order = Order::kRowMajor;
   int64_t rows = 0;
   int64_t columns = 0;
-  int64_t count = 1;  // Matrices, one behind the other.
+  int64_t count = 1;    // Matrices, one behind the other.
   bool sparse = false;  // Its lines are a multiple of ChunkOf(type) long.
 
   // Elements along the contiguous dimension, and how many such lines there

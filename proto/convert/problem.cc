@@ -38,10 +38,9 @@ absl::StatusOr<T> Translate(int wire, Meanings<T> meanings,
                     names.FindValueByNumber(theirs)->name());
   }
   const auto* named = names.FindValueByNumber(wire);
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " is ",
-                   named != nullptr ? named->name() : absl::StrCat(wire),
-                   "; allowed: ", allowed));
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " is ", named != nullptr ? named->name() : absl::StrCat(wire),
+      "; allowed: ", allowed));
 }
 
 // The first wire value that means `ours`, but UNSPECIFIED where another does.
@@ -110,19 +109,20 @@ absl::StatusOr<jit::Sparse> ToSparse(const v1::Problem& wire) {
 
 absl::Status SetArithmetic(const v1::Problem& wire, jit::Problem& problem) {
   const auto accumulators = Accumulators(problem.a_type);
-  ASSIGN_OR_RETURN(
-      problem.accumulator,
-      Translate<jit::DataType>(wire.accumulator(), accumulators, "problem.accumulator",
-                               *v1::Accumulator_descriptor()));
-  ASSIGN_OR_RETURN(
-      problem.precision,
-      Translate<jit::Precision>(wire.precision(), kPrecisions, "problem.precision",
-                                *v1::Precision_descriptor()));
+  ASSIGN_OR_RETURN(problem.accumulator,
+                   Translate<jit::DataType>(wire.accumulator(), accumulators,
+                                            "problem.accumulator",
+                                            *v1::Accumulator_descriptor()));
+  ASSIGN_OR_RETURN(problem.precision,
+                   Translate<jit::Precision>(wire.precision(), kPrecisions,
+                                             "problem.precision",
+                                             *v1::Precision_descriptor()));
   problem.clamps = wire.saturate();
-  ASSIGN_OR_RETURN(problem.bit_operation,
-                   Translate<jit::BitOperation>(
-                       wire.bit_operation(), kBitOperations, "problem.bit_operation",
-                       *v1::BitOperation_descriptor()));
+  ASSIGN_OR_RETURN(
+      problem.bit_operation,
+      Translate<jit::BitOperation>(wire.bit_operation(), kBitOperations,
+                                   "problem.bit_operation",
+                                   *v1::BitOperation_descriptor()));
   ASSIGN_OR_RETURN(problem.sparse, ToSparse(wire));
   return absl::OkStatus();
 }
@@ -135,16 +135,17 @@ absl::StatusOr<jit::Extent> ToExtent(int wire, absl::string_view field) {
 absl::StatusOr<jit::Epilogue> ToEpilogue(const v1::Problem& wire) {
   const v1::Epilogue& given = wire.epilogue();
   jit::Epilogue epilogue;
-  ASSIGN_OR_RETURN(epilogue.bias, ToExtent(given.bias(), "problem.epilogue.bias"));
+  ASSIGN_OR_RETURN(epilogue.bias,
+                   ToExtent(given.bias(), "problem.epilogue.bias"));
   ASSIGN_OR_RETURN(epilogue.a_scale,
                    ToExtent(given.a_scale(), "problem.epilogue.a_scale"));
   ASSIGN_OR_RETURN(epilogue.b_scale,
                    ToExtent(given.b_scale(), "problem.epilogue.b_scale"));
   epilogue.d_scale = given.d_scale();
-  ASSIGN_OR_RETURN(
-      epilogue.activation,
-      Translate<jit::Activation>(wire.activation(), kActivations, "problem.activation",
-                                 *v1::Activation_descriptor()));
+  ASSIGN_OR_RETURN(epilogue.activation,
+                   Translate<jit::Activation>(wire.activation(), kActivations,
+                                              "problem.activation",
+                                              *v1::Activation_descriptor()));
   epilogue.writes_auxiliary = given.auxiliary();
   epilogue.measures_amax = given.amax();
   return epilogue;

@@ -40,8 +40,7 @@ absl::Status Refusal(absl::string_view name, const jit::MatrixLayout& layout,
   return absl::InvalidArgumentError(absl::StrCat(
       name, " has metadata 0x", absl::Hex(metadata), " for k ", chunk * width,
       " to ", chunk * width + width - 1, " of ",
-      layout.order == jit::Order::kRowMajor ? "row " : "column ",
-      line % of_one,
+      layout.order == jit::Order::kRowMajor ? "row " : "column ", line % of_one,
       layout.count == 1 ? "" : absl::StrCat(" of matrix ", line / of_one),
       "; allowed: ", jit::LegalMetadata(layout.type)));
 }
@@ -63,14 +62,13 @@ absl::Status Check(absl::string_view name, const jit::MatrixLayout& layout,
                    Positions& positions, int64_t first_position,
                    int64_t pitch_bytes, device::LineRange lines) {
   const int64_t values = layout.values_bytes();
-  const int64_t end = lines.bytes > 0 ? lines.first_byte + lines.bytes
-                                      : layout.width_bytes();
+  const int64_t end =
+      lines.bytes > 0 ? lines.first_byte + lines.bytes : layout.width_bytes();
   for (int64_t i = 0; i < lines.count; ++i) {
     // Of the line's first byte, which may lie before what is here.
     const int64_t start = first_position + i * pitch_bytes - lines.first_byte;
     for (int64_t at = std::max(values, lines.first_byte); at < end;) {
-      const absl::Span<const char> bytes =
-          positions.At(start + at, end - at);
+      const absl::Span<const char> bytes = positions.At(start + at, end - at);
       RETURN_IF_ERROR(
           CheckPart(name, layout, lines.first + i, at - values, bytes));
       at += std::ssize(bytes);

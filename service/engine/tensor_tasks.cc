@@ -77,9 +77,8 @@ absl::StatusOr<bool> CreateTask::ClearSome(device::Lane& lane) {
   if (layout_.sparse) at_once = std::min(at_once, kSparseLines);
   const device::LineRange lines = {
       cleared_lines_, std::min(at_once, layout_.lines() - cleared_lines_)};
-  RETURN_IF_ERROR(layout_.sparse
-                      ? ClearSparse(lane, *contents_.matrix, lines)
-                      : lane.ClearLines(*contents_.matrix, lines));
+  RETURN_IF_ERROR(layout_.sparse ? ClearSparse(lane, *contents_.matrix, lines)
+                                 : lane.ClearLines(*contents_.matrix, lines));
   RETURN_IF_ERROR(lane.Synchronize());
   cleared_lines_ += lines.count;
   return cleared_lines_ < layout_.lines();
@@ -123,8 +122,7 @@ void UploadTask::Start() {
 }
 
 absl::Status UploadTask::Send(device::Lane& lane) {
-  RETURN_IF_ERROR(
-      CheckMetadata(upload_->name, upload_->layout, from_, lines_));
+  RETURN_IF_ERROR(CheckMetadata(upload_->name, upload_->layout, from_, lines_));
   // Alive as long as the tensor, which this task keeps.
   std::unique_ptr<device::Matrix>& matrix = upload_->contents.lock()->matrix;
   if (matrix == nullptr) {

@@ -37,7 +37,7 @@ struct TensorUpload {
   // Not kept: while the client is silent, the tensor may be deleted or expire.
   std::weak_ptr<Tensor> tensor;
   std::string name = "data";  // What errors call the elements.
-  int device = 0;  // Of the tensor.
+  int device = 0;             // Of the tensor.
   jit::MatrixLayout layout;
   int64_t uploads = 0;  // That the tensor had seen when this one began.
   // Owned by the tensor. No matrix before the first part.

@@ -44,8 +44,7 @@ void Multiply(const jit::Problem& problem, const GemmOperands& operands,
 
 void Gemm(const jit::Problem& problem, const GemmOperands& operands) {
   const NonFinite non_finite(problem, operands);
-  Multiply(problem, operands, non_finite,
-           Sums(problem, non_finite.operands()));
+  Multiply(problem, operands, non_finite, Sums(problem, non_finite.operands()));
 }
 
 void Gemm(const jit::Problem& problem, const jit::Plan& plan,

@@ -8,10 +8,10 @@
 
 namespace gemmd::rpc {
 
+using convert::SparsityOf;
 using convert::ToDataType;
 using convert::ToOrder;
 using convert::ToProblem;
-using convert::SparsityOf;
 using convert::ToSparsity;
 using convert::ToWire;
 

@@ -46,11 +46,11 @@ absl::Status CheckSparse(const jit::MatrixLayout& layout) {
   const int chunk = jit::ChunkOf(layout.type);
   if (layout.width() % chunk == 0) return absl::OkStatus();
   const bool rows = layout.order == jit::Order::kRowMajor;
-  return absl::InvalidArgumentError(absl::StrCat(
-      rows ? "columns is " : "rows is ", layout.width(),
-      "; allowed in a sparse tensor of ", jit::Name(layout.type),
-      rows ? ", whose rows" : ", whose columns",
-      " run along k: multiples of ", chunk));
+  return absl::InvalidArgumentError(
+      absl::StrCat(rows ? "columns is " : "rows is ", layout.width(),
+                   "; allowed in a sparse tensor of ", jit::Name(layout.type),
+                   rows ? ", whose rows" : ", whose columns",
+                   " run along k: multiples of ", chunk));
 }
 
 absl::StatusOr<engine::TensorSpec> ToSpec(

@@ -69,8 +69,7 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
         std::max(tight, unit), " to ", jit::kMaxDimension, MultipleOf(unit)));
   }
   WireLayout wire;
-  wire.pitch_bytes =
-      (asked != 0 ? asked : tight) * jit::BitsOf(counted) / 8;
+  wire.pitch_bytes = (asked != 0 ? asked : tight) * jit::BitsOf(counted) / 8;
   const absl::int128 one =
       absl::int128(wire.pitch_bytes) * matrix.matrix_lines();
   absl::int128 stride = one;
