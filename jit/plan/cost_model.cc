@@ -50,10 +50,12 @@ double CyclesPerStage(const Plan& plan) {
   const Config& config = plan.config;
   // One instruction; both operands are read from shared memory.
   const double multiply = config.tile_n / kColumnsPerCycle;
-  const double read = (kInstructionM + config.tile_n) * kInstructionKBytes /
-                      kOperandBytesPerCycle;
-  const double instructions =
-      config.tile_m / kInstructionM * (kSwizzleBytes / kInstructionKBytes);
+  // A sparse one takes twice as much k of Y.
+  const int y_lines = plan.family.instruction.sparse ? 2 : 1;
+  const double read = (kInstructionM + y_lines * config.tile_n) *
+                      kInstructionKBytes / kOperandBytesPerCycle;
+  const double instructions = config.tile_m / kInstructionM *
+                              (kSwizzleBytes / kInstructionKBytes) / y_lines;
   const double busy = instructions * std::max(multiply, read);
   const double bytes = StageBytes(plan.family, config);
   const double excess =

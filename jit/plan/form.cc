@@ -15,6 +15,11 @@ int64_t BytesOfOne(const MatrixLayout& layout) {
   return layout.matrix_lines() * layout.pitch_bytes();
 }
 
+// Of 128 bytes of k each, were it dense.
+int64_t MetadataStages(const MatrixLayout& stored) {
+  return PiecesOf(stored.width() * BytesOf(stored.type), kSwizzleBytes);
+}
+
 // Of one matrix.
 int64_t Ctas(const PrepareArguments& arguments, const MatrixLayout& stored,
              Form form) {
@@ -22,6 +27,10 @@ int64_t Ctas(const PrepareArguments& arguments, const MatrixLayout& stored,
     const int64_t threads =
         PiecesOf(arguments.width, kSplitElements) * arguments.lines;
     return PiecesOf(threads, kPrepareThreads);
+  }
+  // A CTA makes the words of a stage of 64 lines.
+  if (form == Form::kMetadata) {
+    return MetadataStages(stored) * PiecesOf(arguments.lines, kInstructionM);
   }
   switch (BitsOf(stored.type)) {
     case 1:
@@ -49,6 +58,15 @@ MatrixLayout FormLayout(const MatrixLayout& stored, Form form) {
       layout.type = DataType::kBf16;
       layout.count *= kSplitPlanes;
       break;
+    case Form::kMetadata:
+      CHECK(stored.sparse);
+      layout = {.type = DataType::kS32,
+                .order = Order::kRowMajor,
+                .rows = PiecesOf(stored.matrix_lines(), kInstructionM),
+                .columns = MetadataStages(stored) * kWarpgroupThreads *
+                           MetadataWords(BitsOf(stored.type)),
+                .count = stored.count};
+      break;
   }
   return layout;
 }
@@ -71,6 +89,10 @@ PrepareLaunch PrepareLaunchOf(const MatrixLayout& stored, Form form) {
     launch.arguments.to_matrix = to.device_bytes() / kSplitPlanes;
     launch.arguments.lines = stored.lines();
     launch.arguments.matrices = 1;
+  }
+  if (form == Form::kMetadata) {
+    launch.arguments.width = stored.width() / ChunkOf(stored.type);
+    launch.from_offset = stored.values_bytes();
   }
   launch.grid = static_cast<int>(std::min<int64_t>(
       launch.arguments.matrices * Ctas(launch.arguments, stored, form),

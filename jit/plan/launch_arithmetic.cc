@@ -47,6 +47,23 @@ TensorMapSpec OperandMap(const MatrixLayout& stored, Form form, Major major,
   return map;
 }
 
+// Of the values of a sparse X.
+TensorMapSpec SparseMap(const MatrixLayout& stored, int lines) {
+  TensorMapSpec map = Map(stored);
+  map.width = stored.width() / 2;
+  map.box_width = kSparseSpanBytes / MapBytes(map.type);
+  map.box_lines = lines;
+  map.swizzle_bytes = kSparseSpanBytes;
+  return map;
+}
+
+TensorMapSpec MetadataMap(const MatrixLayout& stored, int lines) {
+  TensorMapSpec map = Map(FormLayout(stored, Form::kMetadata));
+  map.box_width = kWarpgroupThreads * MetadataWords(BitsOf(stored.type));
+  map.box_lines = lines / kInstructionM;
+  return map;
+}
+
 TensorMapSpec ResultMap(const MatrixLayout& layout, const Family& family,
                         const Config& config) {
   const int line_bytes = SlabLineBytes(family, config);
@@ -148,8 +165,13 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
   SetPasses(plan);
   const MatrixLayout x = plan.exchanged ? problem.b() : problem.a();
   const MatrixLayout y = plan.exchanged ? problem.a() : problem.b();
-  plan.x = OperandMap(x, plan.exchanged ? plan.b_form : plan.a_form,
-                      plan.family.x_major, config.tile_m);
+  if (plan.family.instruction.sparse) {
+    plan.x = SparseMap(x, config.tile_m);
+    plan.metadata = MetadataMap(x, config.tile_m);
+  } else {
+    plan.x = OperandMap(x, plan.exchanged ? plan.b_form : plan.a_form,
+                        plan.family.x_major, config.tile_m);
+  }
   plan.y = OperandMap(y, plan.exchanged ? plan.a_form : plan.b_form,
                       plan.family.y_major, config.tile_n);
   plan.x.rounds_tf32 = plan.y.rounds_tf32 =

@@ -21,7 +21,7 @@ inline int64_t Tiles(const Plan& plan) {
          DivideUp(plan.columns, plan.config.tile_n);
 }
 
-// Bytes of a line of X along k.
+// Bytes of a line of Y along k, and of X unless it is sparse.
 int64_t DepthBytes(const Plan& plan);
 
 // Fills in everything of `plan` but its orientation, family, config, splits

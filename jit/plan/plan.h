@@ -36,6 +36,8 @@ enum class Form : uint8_t {
   kStored,
   kTransposed,  // The same matrix in the opposite order.
   kSplit,       // f32 as three planes of bf16: high, middle and low parts.
+  kMetadata,    // That of a sparse operand in the instruction's order, which
+                // is read beside the stored one.
 };
 
 // What is done to sums on their way to D, in terms of P.
@@ -105,7 +107,8 @@ struct Plan {
   Family family;
   Config config;
   bool exchanged = false;
-  // Of the problem's A and B, whichever of X and Y they are.
+  // Of the problem's A and B, whichever of X and Y they are. Of a sparse one
+  // kMetadata, beside what is stored.
   Form a_form = Form::kStored;
   Form b_form = Form::kStored;
   int64_t rows = 0;
@@ -126,6 +129,7 @@ struct Plan {
   // s32: matrices p * splits + s. The reduction reads C and writes D without
   // tensor maps.
   TensorMapSpec x, y, c, d;    // c only when StagesC(family, config).
+  TensorMapSpec metadata;      // Of a sparse X.
   int splits = 1;              // 0 for an empty product.
   int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
   int reduce_lane_bits = 0;    // 2^bits of its lanes make the same elements.

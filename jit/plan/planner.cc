@@ -18,6 +18,8 @@ constexpr int kMaxSumRegisters = 208;
 constexpr int kMaxSumRegistersWithSteps = 128;
 constexpr int kMaxSumRegistersWithManySteps = 96;
 constexpr int kMaxSumRegistersWithOutputs = 64;
+// Of elements of D that are packed into bytes across lanes.
+constexpr int kMaxSumRegistersOfBytes = 144;
 // A part of k shorter than this many stages is not worth its reduction.
 constexpr int64_t kMinStagesPerPart = 4;
 // Plans whose predicted time is corrected.
@@ -40,8 +42,9 @@ constexpr Shape kShapes[] = {
 // The form that makes an operand ready for the instruction, and how it is
 // then read.
 Form FormOf(const Problem& problem, const Instruction& instruction,
-            DataType stored, Major major) {
+            DataType stored, bool sparse, Major major) {
   if (!problem.reads_ab()) return Form::kStored;
+  if (sparse) return Form::kMetadata;
   if (instruction.x != stored && stored == DataType::kF32) return Form::kSplit;
   return major == Major::kMn && !ReadsMnMajor(instruction) ? Form::kTransposed
                                                            : Form::kStored;
@@ -97,12 +100,15 @@ Plan Orient(const Problem& problem, bool exchanged) {
   plan.depth = problem.reads_ab() ? problem.k : 0;
   plan.batch = problem.batch;
   Instruction instruction = InstructionOf(problem.arithmetic());
-  if (exchanged) std::swap(instruction.x, instruction.y);
+  // That of a sparse product is given with its X, whichever operand it is.
+  if (exchanged && !instruction.sparse) std::swap(instruction.x, instruction.y);
   Major a_major = problem.a_order == Order::kRowMajor ? Major::kK : Major::kMn;
   Major b_major =
       problem.b_order == Order::kColumnMajor ? Major::kK : Major::kMn;
-  plan.a_form = FormOf(problem, instruction, problem.a_type, a_major);
-  plan.b_form = FormOf(problem, instruction, problem.b_type, b_major);
+  plan.a_form = FormOf(problem, instruction, problem.a_type,
+                       problem.sparse == Sparse::kA, a_major);
+  plan.b_form = FormOf(problem, instruction, problem.b_type,
+                       problem.sparse == Sparse::kB, b_major);
   if (!ReadsMnMajor(instruction)) a_major = b_major = Major::kK;
   plan.family = {.instruction = instruction,
                  .sum = SumOf(problem, instruction),
@@ -118,6 +124,10 @@ bool HasRegisters(const Family& family, const Config& config) {
   if (registers > kMaxSumRegisters) return false;
   if (config.split_k) return true;
   const TileEpilogue& epilogue = family.epilogue;
+  if (BitsOf(epilogue.output) == 8 && epilogue.store == Store::kTransposed &&
+      std::max(registers, SumsPerThread(config)) > kMaxSumRegistersOfBytes) {
+    return false;
+  }
   // Of promoted sums those that the tensor core adds to are free by then; those
   // in f16 lie in pairs and are unpacked.
   int sums = registers;
@@ -229,6 +239,8 @@ std::vector<Plan> Candidates(const Problem& problem,
     const bool scaled = plan.family.sum == Summation::kBlockScaled;
     // Its kernels take A's scales by row.
     if (scaled && exchanged) continue;
+    // The instruction's X is the sparse operand.
+    if (problem.sparse == (exchanged ? Sparse::kA : Sparse::kB)) continue;
     // The order in which clamped sums are made shows in the result.
     const bool splits = !problem.invariant && !problem.clamps;
     for (const Shape& shape : kShapes) {
@@ -291,6 +303,7 @@ std::optional<Plan> PlanWith(const Problem& problem,
   if (config.split_k) return std::nullopt;
   std::optional<Plan> best;
   for (const bool exchanged : {false, true}) {
+    if (problem.sparse == (exchanged ? Sparse::kA : Sparse::kB)) continue;
     Plan plan = Orient(problem, exchanged);
     if (plan.family != family) continue;
     plan.config = config;

@@ -3,8 +3,11 @@
 namespace gemmd::jit {
 
 int StageBytes(const Family& family, const Config& config) {
-  return OperandTileBytes(family.x_major, config.tile_m) +
-         OperandTileBytes(family.y_major, config.tile_n);
+  const int x =
+      family.instruction.sparse
+          ? SparseTileBytes(BitsOf(family.instruction.x), config.tile_m)
+          : OperandTileBytes(family.x_major, config.tile_m);
+  return x + OperandTileBytes(family.y_major, config.tile_n);
 }
 
 DataType StagedType(const Family& family, const Config& config) {
@@ -37,10 +40,14 @@ int SharedMemoryBytes(const Family& family, const Config& config) {
          BarrierBytes(config.stages, config.consumers);
 }
 
-int SumRegisters(const Family& family, const Config& config) {
+int SumsPerThread(const Config& config) {
   const int sharers =
       config.schedule == Schedule::kPingPong ? 1 : config.consumers;
-  const int sums = config.tile_m / sharers * config.tile_n / kWarpgroupThreads;
+  return config.tile_m / sharers * config.tile_n / kWarpgroupThreads;
+}
+
+int SumRegisters(const Family& family, const Config& config) {
+  const int sums = SumsPerThread(config);
   if (family.sum != Summation::kDirect) return 2 * sums;
   return family.instruction.accumulator == DataType::kF16 ? sums / 2 : sums;
 }

@@ -25,7 +25,8 @@ int SlabLineBytes(const Family& family, const Config& config);
 // Dynamic shared memory of a CTA.
 int SharedMemoryBytes(const Family& family, const Config& config);
 
-// Registers per consumer thread that hold sums.
+// Sums of one consumer thread, and the registers that hold them.
+int SumsPerThread(const Config& config);
 int SumRegisters(const Family& family, const Config& config);
 
 // Whether the kernel's epilogue has so much to do that it needs registers of

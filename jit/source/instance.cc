@@ -173,6 +173,7 @@ std::string ConfigSource(const Family& family, const Config& config,
       constant("Major", "kXMajor", MajorName(family.x_major)),    //
       constant("Major", "kYMajor", MajorName(family.y_major)),    //
       constant("Store", "kStore", StoreName(epilogue.store)),     //
+      boolean("kSparse", family.instruction.sparse),               //
       boolean("kPromoted", family.sum != Summation::kDirect),
       boolean("kBlockScaled", family.sum == Summation::kBlockScaled),  //
       boolean("kStagesC", StagesC(family, config)),                    //
@@ -228,13 +229,15 @@ absl::StatusOr<Instance> MakePrepareInstance(const TemplateLibrary& templates,
                                              Form form, DataType type) {
   std::string name = "split";
   std::string text = "#include \"kernels/prepare/split.cu\"\n";
-  if (form == Form::kTransposed) {
-    name = absl::StrCat("transpose_", BitsOf(type));
+  if (form != Form::kSplit) {
+    const absl::string_view kernel =
+        form == Form::kTransposed ? "transpose" : "metadata";
+    name = absl::StrCat(kernel, "_", BitsOf(type));
     text = absl::StrCat(
         "namespace gemmd {\n\nstruct Config {\n"
         "  static constexpr int kBits = ",
         BitsOf(type), ";\n};\n\n}  // namespace gemmd\n\n",
-        "#include \"kernels/prepare/transpose.cu\"\n");
+        "#include \"kernels/prepare/", kernel, ".cu\"\n");
   }
   ASSIGN_OR_RETURN(std::string source, templates.Expand(text));
   return Instance{.name = std::move(name),

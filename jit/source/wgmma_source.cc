@@ -10,14 +10,20 @@ absl::string_view OperandType(DataType type) {
   return type == DataType::kF32 ? "tf32" : Name(type);
 }
 
-// "wgmma.mma_async.sync.aligned.m64n200k16.f32.bf16.bf16".
+// "wgmma.mma_async.sync.aligned.m64n200k16.f32.bf16.bf16",
+// "wgmma.mma_async.sp.sync.aligned.m64n200k32.f32.bf16.bf16".
 std::string Mnemonic(const Instruction& instruction, int n) {
   const bool bits = instruction.x == DataType::kB1;
-  return absl::StrCat("wgmma.mma_async.sync.aligned.m64n", n, "k",
-                      KOf(instruction), ".", Name(instruction.accumulator), ".",
-                      OperandType(instruction.x), ".",
-                      OperandType(instruction.y), bits ? ".and.popc" : "",
-                      instruction.clamps ? ".satfinite" : "");
+  const std::string types =
+      absl::StrCat(".", Name(instruction.accumulator), ".",
+                   OperandType(instruction.x), ".", OperandType(instruction.y));
+  const absl::string_view clamp = instruction.clamps ? ".satfinite" : "";
+  // A sparse form says it before the types.
+  return absl::StrCat("wgmma.mma_async", instruction.sparse ? ".sp" : "",
+                      ".sync.aligned.m64n", n, "k", KOf(instruction),
+                      instruction.sparse ? clamp : "", types,
+                      bits ? ".and.popc" : "",
+                      instruction.sparse ? "" : clamp);
 }
 
 // What follows the predicate: neither operand negated; which are mn-major.
@@ -61,18 +67,26 @@ std::string WgmmaSource(const Instruction& instruction, int n, Major x_major,
     absl::StrAppend(&operands, separator, "\"+", registers.constraint, "\"(d[",
                     i, "])");
   }
-  const int x = registers.count, y = x + 1, accumulate = x + 2;
+  const int x = registers.count, y = x + 1;
+  const bool sparse = instruction.sparse;
+  // Behind the operands of a sparse form: metadata and selector.
+  const int accumulate = y + (sparse ? 3 : 1);
   return absl::StrCat(
       "struct Wgmma {\n  using Register = ", registers.type, ";\n",
       "  static constexpr int kRegisters = ", registers.count, ";\n",
+      sparse ? "  template <int kSelector>\n" : "",
       "  static inline void Issue(Register (&d)[kRegisters], uint64 x, "
-      "uint64 y,\n                           int accumulate) {\n",
+      "uint64 y,\n                           ",
+      sparse ? "int metadata, " : "", "int accumulate) {\n",
       "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %", accumulate,
       ", 0;\\n\"\n        \"", Mnemonic(instruction, n), " \"\n        \"{",
-      names, "}, \"\n        \"%", x, ", %", y, ", p",
+      names, "}, \"\n        \"%", x, ", %", y,
+      sparse ? absl::StrCat(", %", y + 1, ", %", y + 2) : "", ", p",
       Immediates(instruction, x_major, y_major),
       ";\\n}\"\n        : ", operands,
-      "\n        : \"l\"(x), \"l\"(y), \"r\"(accumulate));\n  }\n};\n");
+      "\n        : \"l\"(x), \"l\"(y), ",
+      sparse ? "\"r\"(metadata), \"n\"(kSelector), " : "",
+      "\"r\"(accumulate));\n  }\n};\n");
 }
 
 }  // namespace gemmd::jit

@@ -97,6 +97,8 @@ struct HostMatrix {
 struct Operands {
   const Matrix* a = nullptr;
   const Matrix* b = nullptr;
+  // Of whichever is sparse, in the form kMetadata, if the device derives_forms.
+  const Matrix* metadata = nullptr;
   const Matrix* c = nullptr;
   Matrix* d = nullptr;  // May be the matrix given as c.
   // Values of the epilogue, in the layouts that the problem gives.

@@ -78,30 +78,54 @@ absl::StatusOr<Resident> Bring(device::Lane& lane, const Input& input,
   return resident;
 }
 
-// An operand in the form that the plan asks for: that of a tensor is kept with
-// it, that of bytes lives as long as the product.
-absl::StatusOr<Resident> BringForm(device::Lane& lane, Forms* forms,
-                                   const Input& input,
-                                   const jit::MatrixLayout& layout,
-                                   jit::Form form, absl::Time deadline) {
-  if (forms == nullptr || !forms->Derives(form) || layout.empty()) {
-    return Bring(lane, input, layout);
-  }
+// `form`, which is derived, of an operand that was brought: that of a tensor is
+// kept with it, that of bytes lives as long as the product.
+absl::StatusOr<Resident> DeriveForm(device::Lane& lane, Forms& forms,
+                                    const Input& input, const Resident& stored,
+                                    jit::Form form, absl::Time deadline) {
   Resident resident;
   if (input.tensor != nullptr) {
     Tensor& tensor = *input.tensor;
     ASSIGN_OR_RETURN(
         resident.kept,
-        forms->Of(lane, tensor.forms(), TensorLocks::matrix(tensor),
-                  TensorLocks::version(tensor), form, deadline));
+        forms.Of(lane, tensor.forms(), *stored.matrix,
+                 TensorLocks::version(tensor), form, deadline));
     resident.matrix = resident.kept->matrix.get();
     return resident;
   }
-  ASSIGN_OR_RETURN(const Resident stored, Bring(lane, input, layout));
   ASSIGN_OR_RETURN(resident.owned,
-                   forms->Derive(lane, *stored.matrix, form, deadline));
+                   forms.Derive(lane, *stored.matrix, form, deadline));
   resident.matrix = resident.owned.get();
   return resident;
+}
+
+// An operand as the plan reads it: in its form, or as it is stored and the
+// metadata beside it.
+struct Operand {
+  Resident values, metadata;
+};
+
+absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
+                                     const Input& input,
+                                     const jit::MatrixLayout& layout,
+                                     jit::Form form, absl::Time deadline) {
+  Operand operand;
+  ASSIGN_OR_RETURN(Resident stored, Bring(lane, input, layout));
+  const bool derives =
+      forms != nullptr && forms->Derives(form) && !layout.empty();
+  if (!derives) {
+    operand.values = std::move(stored);
+    return operand;
+  }
+  ASSIGN_OR_RETURN(Resident derived, DeriveForm(lane, *forms, input, stored,
+                                                form, deadline));
+  if (form != jit::Form::kMetadata) {
+    operand.values = std::move(derived);
+    return operand;
+  }
+  operand.values = std::move(stored);
+  operand.metadata = std::move(derived);
+  return operand;
 }
 
 // An output on the device: a tensor's matrix, or one made for this product.
@@ -173,13 +197,16 @@ absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
                                    Phases& phases) {
   const jit::Problem& problem = product.problem;
   Stopwatch stopwatch;
-  Resident a, b, c;
+  Operand a, b;
+  Resident c;
   if (problem.reads_ab()) {
     const jit::Plan& plan = prepared.plan;
-    ASSIGN_OR_RETURN(a, BringForm(lane, prepared.forms, product.a, problem.a(),
-                                  plan.a_form, context.deadline));
-    ASSIGN_OR_RETURN(b, BringForm(lane, prepared.forms, product.b, problem.b(),
-                                  plan.b_form, context.deadline));
+    ASSIGN_OR_RETURN(
+        a, BringOperand(lane, prepared.forms, product.a, problem.a(),
+                        plan.a_form, context.deadline));
+    ASSIGN_OR_RETURN(
+        b, BringOperand(lane, prepared.forms, product.b, problem.b(),
+                        plan.b_form, context.deadline));
   }
   if (problem.reads_c()) {
     ASSIGN_OR_RETURN(c, Bring(lane, product.c, problem.c()));
@@ -191,8 +218,11 @@ absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
   RETURN_IF_ERROR(context.Check("launch"));
   RETURN_IF_ERROR(lane.Multiply(problem, prepared.plan,
                                 *prepared.kernel->kernel,
-                                {.a = a.matrix,
-                                 .b = b.matrix,
+                                {.a = a.values.matrix,
+                                 .b = b.values.matrix,
+                                 .metadata = problem.sparse == jit::Sparse::kB
+                                                 ? b.metadata.matrix
+                                                 : a.metadata.matrix,
                                  .c = c.matrix,
                                  .d = d.matrix,
                                  .bias = epilogue.bias.matrix,

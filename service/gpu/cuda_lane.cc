@@ -86,7 +86,8 @@ absl::Status CudaLane::Prepare(jit::Form form, const device::Kernel& kernel,
                                const device::Matrix& from, device::Matrix& to) {
   RETURN_IF_ERROR(stream_->context().MakeCurrent());
   jit::PrepareLaunch launch = jit::PrepareLaunchOf(from.layout(), form);
-  launch.arguments.from = reinterpret_cast<const void*>(Use(&from));
+  launch.arguments.from = reinterpret_cast<const void*>(
+      Use(&from) + static_cast<CUdeviceptr>(launch.from_offset));
   launch.arguments.to = reinterpret_cast<void*>(Use(&to));
   return EnqueuePrepare(
       launch, static_cast<const CudaKernel&>(kernel).functions().multiply,
@@ -114,6 +115,7 @@ absl::Status CudaLane::Multiply(const jit::Problem& problem,
   LaunchMemory memory;
   memory.a = Use(operands.a);
   memory.b = Use(operands.b);
+  memory.metadata = Use(operands.metadata);
   memory.c = Use(operands.c);
   memory.d = Use(operands.d);
   memory.partials = partials_.get();

@@ -141,6 +141,10 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   }
   ASSIGN_OR_RETURN(arguments.x, EncodeTensorMap(driver, plan.x, x));
   ASSIGN_OR_RETURN(arguments.y, EncodeTensorMap(driver, plan.y, y));
+  if (plan.family.instruction.sparse) {
+    ASSIGN_OR_RETURN(arguments.metadata, EncodeTensorMap(driver, plan.metadata,
+                                                         memory.metadata));
+  }
   // Partial products go to the workspace; the reduction writes D.
   ASSIGN_OR_RETURN(
       arguments.d,

@@ -19,6 +19,7 @@ namespace gemmd::gpu {
 struct LaunchMemory {
   CUdeviceptr a = 0;
   CUdeviceptr b = 0;
+  CUdeviceptr metadata = 0;  // Of a sparse A or B, beside what is stored.
   CUdeviceptr c = 0;
   CUdeviceptr d = 0;
   CUdeviceptr partials = 0;  // Plan::partials_bytes.

@@ -22,6 +22,8 @@ constexpr int64_t kPatternBytes = 1 << 20;
 // More would make launches that are prepared for each take longer than the
 // products.
 constexpr int64_t kMostCopies = 1024;
+// Legal metadata: the first two of every four.
+constexpr unsigned char kAnyPatterns = 0x44;
 
 // `bytes` behind what there is.
 Region Add(int64_t bytes, jit::DataType type, bool filled, int64_t& end) {
@@ -58,8 +60,14 @@ ScratchLayout ScratchLayoutOf(const jit::Problem& problem,
   }
   ScratchLayout all;
   int64_t& end = all.copy_bytes;
-  all.a = Add(jit::FormLayout(problem.a(), first.a_form), true, end);
-  all.b = Add(jit::FormLayout(problem.b(), first.b_form), true, end);
+  const auto operand = [&](const jit::MatrixLayout& stored, jit::Form form) {
+    const jit::MatrixLayout derived = jit::FormLayout(stored, form);
+    if (form != jit::Form::kMetadata) return Add(derived, true, end);
+    all.metadata = Add(derived, false, end);
+    return Add(stored, true, end);
+  };
+  all.a = operand(problem.a(), first.a_form);
+  all.b = operand(problem.b(), first.b_form);
   all.input_bytes = end;
   if (problem.reads_c()) all.c = Add(problem.c(), true, end);
   all.d = Add(problem.d(), false, end);
@@ -92,6 +100,7 @@ absl::StatusOr<Scratch> Scratch::Create(const ScratchLayout& layout,
                    pool.Allocate(stream, layout.Bytes(copies)));
   Scratch scratch(layout, copies, std::move(memory));
   RETURN_IF_ERROR(scratch.Fill(pinned));
+  RETURN_IF_ERROR(scratch.FillMetadata());
   return scratch;
 }
 
@@ -107,6 +116,7 @@ LaunchMemory Scratch::operator[](int64_t copy) const {
   LaunchMemory memory;
   memory.a = at(start, layout_.a);
   memory.b = at(start, layout_.b);
+  memory.metadata = at(start, layout_.metadata);
   memory.c = at(start, layout_.c);
   memory.d = at(start, layout_.d);
   memory.auxiliary = at(start, layout_.auxiliary);
@@ -152,6 +162,19 @@ absl::Status Scratch::Fill(PinnedPool& pinned) {
     RETURN_IF_ERROR(FillType(type, staging.bytes()));
   }
   return absl::OkStatus();
+}
+
+absl::Status Scratch::FillMetadata() {
+  if (layout_.metadata.bytes == 0) return absl::OkStatus();
+  const Stream& stream = memory_.stream();
+  for (int64_t copy = 0; copy < copies_; ++copy) {
+    RETURN_IF_CUDA_ERROR(
+        stream.driver(),
+        cuMemsetD8Async((*this)[copy].metadata, kAnyPatterns,
+                        static_cast<size_t>(layout_.metadata.bytes),
+                        stream.get()));
+  }
+  return stream.Synchronize();
 }
 
 // The first region, which is the largest or as good, gets the pattern from the

@@ -27,7 +27,7 @@ struct ScratchLayout {
     bool filled = false;  // With random elements.
   };
   // Of each copy, from its start.
-  Region a, b, c, d, auxiliary;
+  Region a, b, metadata, c, d, auxiliary;
   int64_t copy_bytes = 0;
   int64_t input_bytes = 0;  // Of A and B in it.
   // Behind the copies, from their end.
@@ -62,6 +62,7 @@ class Scratch {
       : layout_(layout), copies_(copies), memory_(std::move(memory)) {}
 
   absl::Status Fill(PinnedPool& pinned);
+  absl::Status FillMetadata();
   absl::Status FillType(jit::DataType type, absl::Span<char> staging);
   // Regions of `type` that are filled, by their address.
   struct Target {

@@ -51,6 +51,7 @@ struct EpilogueArguments {
 // of three dimensions.
 struct Arguments {
   TensorMap x;
+  TensorMap metadata;  // Of a sparse X; see common/prepare.h.
   TensorMap y;
   TensorMap c;          // Encoded only when the config stages C.
   TensorMap d;          // The partial products of a split product.

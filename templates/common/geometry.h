@@ -28,6 +28,8 @@ inline constexpr int kInstructionM = 64;       // Rows of every wgmma.
 inline constexpr int kInstructionKBytes = 32;  // Of k, for every type.
 // Of k in a stage: one swizzle span of a k-major line, so four instructions.
 inline constexpr int kSwizzleBytes = 128;
+// Of X's line in a stage where X is sparse: it holds every other element.
+inline constexpr int kSparseSpanBytes = kSwizzleBytes / 2;
 // Lines of X, and of k, that share one value of a block scale of Y.
 inline constexpr int kScaleLines = 128;
 // Larger slabs leave too little room for four stages of the largest tiles.
@@ -63,6 +65,26 @@ constexpr int PowerOfTwoDivisor(int n, int limit) {
 constexpr int OperandTileBytes(Major major, int lines) {
   const int whole = major == Major::kK ? lines : DivideUp(lines, 64) * 64;
   return whole * kSwizzleBytes;
+}
+
+// Metadata of a sparse X come in words of 32 bits, for each thread of the
+// warpgroup that multiplies a block of 64 lines. Words in a stage, for elements
+// of so many bits: one serves two instructions of half as many bits.
+constexpr int MetadataWords(int element_bits) {
+  return element_bits == 8 ? 2 : 1;
+}
+
+// Bytes of them for a tile of X.
+constexpr int MetadataBytes(int element_bits, int lines) {
+  return lines / kInstructionM * kWarpgroupThreads * 4 *
+         MetadataWords(element_bits);
+}
+
+// Bytes of a sparse X in a stage: `lines` lines of 64 bytes, and metadata. What
+// is swizzled begins at multiples of 1024.
+constexpr int SparseTileBytes(int element_bits, int lines) {
+  return lines * kSparseSpanBytes +
+         DivideUp(MetadataBytes(element_bits, lines), 1024) * 1024;
 }
 
 // The epilogue moves blocks of 64 rows in slabs of whole columns. A normal

@@ -55,6 +55,12 @@ struct TransposeShape {
   }
 };
 
+// The metadata of a sparse matrix, in the order that wgmma.mma_async.sp takes
+// them in: `width` counts chunks, the four bits that describe some elements of a
+// line. For every 64 lines one is written: for each stage, one or two words
+// (kernels/prepare/metadata.cu) for each of the kPrepareThreads threads that
+// multiply it.
+
 // Planes of a split matrix: high, middle and low parts of each element.
 inline constexpr int kSplitPlanes = 3;
 // Elements that a thread splits at once: a word of each plane.

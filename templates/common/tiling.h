@@ -23,7 +23,7 @@ concept IsConfig = requires {
   { C::kStore == Store::kNormal } -> SameAs<bool>;
   { C::kXMajor == Major::kK&& C::kYMajor == Major::kK } -> SameAs<bool>;
   {
-    C::kPromoted&& C::kBlockScaled&& C::kStagesC&& C::kAuxiliary&&
+    C::kSparse&& C::kPromoted&& C::kBlockScaled&& C::kStagesC&& C::kAuxiliary&&
         C::kExclusiveOr&& C::kSplitK&& C::kManySteps
     } -> SameAs<bool>;
 };
@@ -36,8 +36,10 @@ struct Tiling {
   // Tiles of 64 rows that one consumer warpgroup accumulates.
   static constexpr int kBlocks =
       C::kTileM / kInstructionM / (kPingPong ? 1 : C::kConsumers);
-  // Instructions along k in a stage.
-  static constexpr int kSteps = kSwizzleBytes / kInstructionKBytes;
+  // Bytes of Y's lines that an instruction multiplies, and how many
+  // instructions that makes along k in a stage.
+  static constexpr int kStepBytes = kInstructionKBytes * (C::kSparse ? 2 : 1);
+  static constexpr int kSteps = kSwizzleBytes / kStepBytes;
   // Groups of 8 columns.
   static constexpr int kGroups = C::kTileN / 8;
 

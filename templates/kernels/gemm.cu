@@ -1,5 +1,5 @@
-// Dense product with the epilogue of the config:
-//   P = epilogue(X Y^T).
+// A product with the epilogue of the config:
+//   P = epilogue(X Y^T), X dense or sparse.
 // Persistent CTAs walk tiles of P. One producer thread drives the copy engine
 // into a ring of stages; consumer warpgroups multiply stages with wgmma and
 // write tiles through staging buffers, which overlaps the next tile's loads.
@@ -13,6 +13,7 @@
 #include "pipeline/ring.h"
 #include "pipeline/sum.h"
 #include "pipeline/turn.h"
+#include "pipeline/x_source.h"
 #include "ptx/barrier.h"
 #include "ptx/fence.h"
 #include "ptx/grid.h"
@@ -25,14 +26,13 @@
 namespace gemmd {
 
 using T = Tiling<Config>;
-using XTile = OperandTile<Config::XElement, Config::kXMajor, Config::kTileM>;
+using X = XSource<Config>;
 using YTile = OperandTile<Config::YElement, Config::kYMajor, Config::kTileN>;
-using Instruction = ptx::Wgmma;
 using Sums = SumOf<Config>;
 using Writer = TileWriter<Config>;
 
 // Shared memory, in this order: stages, staging buffers, barriers.
-constexpr int kStageBytes = XTile::kBytes + YTile::kBytes;
+constexpr int kStageBytes = X::kBytes + YTile::kBytes;
 constexpr int kStaging = Config::kStages * kStageBytes;
 constexpr int kRingBarriers = kStaging + T::kStagingBytes;
 constexpr int kTurnBarriers = kRingBarriers + Ring<Config::kStages>::kBytes;
@@ -46,8 +46,13 @@ static_assert(kWriterBarriers + Config::kConsumers * Writer::kBarrierBytes <=
 // producer does not need. Small kernels stay small, so that a dependent grid
 // finds room beside them.
 constexpr int kSumRegisters = sizeof(Sums) / 4;
+// Bytes of a transposed slab are packed across lanes, out of many registers.
+constexpr bool kPacksBytes =
+    T::kStagedBytes == 1 && Config::kStore == Store::kTransposed;
 constexpr bool kMoveRegisters =
-    (kSumRegisters > 96 || Config::kManySteps) && Config::kConsumers == 2;
+    (kSumRegisters > 96 || Config::kManySteps ||
+     (kPacksBytes && T::kBlocks * T::kGroups * 4 > 72)) &&
+    Config::kConsumers == 2;
 constexpr bool kMany =
     kSumRegisters >= 176 || Config::kPromoted || Config::kManySteps;
 constexpr int kProducerRegisters = kMany ? 24 : 40;
@@ -61,12 +66,12 @@ void Produce(const Arguments& arguments, uint32 shared,
     const int y_matrix = arguments.y_matrices == 1 ? 0 : unit.tile.matrix;
     StageWalk walk(arguments, unit.split);
     for (int i = work.stages(); i > 0; --i, walk.Advance()) {
-      ring.Acquire(kStageBytes);
+      ring.Acquire(X::kLoadBytes + YTile::kBytes);
       const uint32 x = shared + ring.stage() * kStageBytes;
       const uint32 full = ring.full(ring.stage());
-      XTile::Load(x, &arguments.x, unit.tile.row, walk.stage(),
-                  x_matrix + walk.x_plane() * arguments.x_matrices, full);
-      YTile::Load(x + XTile::kBytes, &arguments.y, unit.tile.column,
+      X::Load(x, arguments, unit.tile.row, walk.stage(),
+              x_matrix + walk.x_plane() * arguments.x_matrices, full);
+      YTile::Load(x + X::kBytes, &arguments.y, unit.tile.column,
                   walk.stage(),
                   y_matrix + walk.y_plane() * arguments.y_matrices, full);
       ring.Advance();
@@ -84,21 +89,20 @@ void Multiply(Sums& sums, uint32 shared, Ring<Config::kStages>& ring,
   uint32 previous = 0;
 #pragma unroll 1
   for (int stage = 0; stage < stages; ++stage) {
-    const uint32 x = shared + ring.stage() * kStageBytes;
-    const uint64 x_descriptor =
-        XTile::Descriptor(x) + XTile::Offset(first_row / kInstructionM, 0);
-    const uint64 y_descriptor = YTile::Descriptor(x + XTile::kBytes);
+    const uint32 at = shared + ring.stage() * kStageBytes;
+    X x(at, first_row / kInstructionM);
+    const uint64 y = YTile::Descriptor(at + X::kBytes);
     sums.BeginStage(stage);
     ring.WaitFull();
+    x.Fetch();
     ptx::WgmmaFence();
 #pragma unroll
     for (int step = 0; step < T::kSteps; ++step) {
 #pragma unroll
       for (int block = 0; block < T::kBlocks; ++block) {
-        Instruction::Issue(sums.Target(block),
-                           x_descriptor + XTile::Offset(block, step),
-                           y_descriptor + YTile::Offset(0, step),
-                           Sums::Accumulates(stage, step));
+        x.Issue(sums.Target(block), block, step,
+                y + YTile::Offset(0, step * T::kStepBytes / kInstructionKBytes),
+                Sums::Accumulates(stage, step));
       }
     }
     ptx::WgmmaCommit();
@@ -156,6 +160,7 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
 
   if (warp == 0 && ptx::ElectOne()) {
     ptx::PrefetchTensorMap(&arguments.x);
+    if constexpr (Config::kSparse) ptx::PrefetchTensorMap(&arguments.metadata);
     ptx::PrefetchTensorMap(&arguments.y);
     ptx::PrefetchTensorMap(&arguments.d);
     ring.Init(T::kPingPong ? 1 : Config::kConsumers);

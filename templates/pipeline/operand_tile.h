@@ -1,8 +1,8 @@
 // One operand's part of a stage: kLines lines by 128 bytes of k in shared
-// memory, swizzled over 128 bytes, and the descriptors by which wgmma reads
+// memory (64 of a sparse X), swizzled over as many, and the descriptors by which wgmma reads
 // it. PTX ISA, "Shared Memory Matrix Layout" and "Matrix Descriptor Format".
 //
-// k-major: kLines lines of 128 bytes along k.
+// k-major: kLines lines of kLineBytes along k.
 // mn-major, 16-bit types only: slabs of 64 lines; a slab holds 64 lines of k,
 // 128 bytes along mn.
 #pragma once
@@ -14,16 +14,20 @@
 
 namespace gemmd {
 
-template <typename Element, Major kMajor, int kLines>
+template <typename Element, Major kMajor, int kLines,
+          int kLineBytes = kSwizzleBytes>
 struct OperandTile {
-  // Elements in 128 bytes: of k in a stage, of mn in a slab.
-  static constexpr int kSpan = kSwizzleBytes / sizeof(Element);
+  // Elements in a line: of k in a stage, of mn in a slab.
+  static constexpr int kSpan = kLineBytes / sizeof(Element);
   static constexpr int kSlabBytes = kSpan * kSwizzleBytes;
   static constexpr int kSlabs = DivideUp(kLines, kSpan);
   static constexpr bool kKMajor = kMajor == Major::kK;
-  static constexpr int kBytes = OperandTileBytes(kMajor, kLines);
+  static constexpr int kBytes =
+      OperandTileBytes(kMajor, kLines) / (kSwizzleBytes / kLineBytes);
   static_assert(kBytes % 1024 == 0);
   static_assert(kKMajor || sizeof(Element) == 2);
+  static_assert(kLineBytes == kSwizzleBytes ||
+                (kLineBytes == kSparseSpanBytes && kKMajor));
 
   // Copies lines [line, line + kLines) of the given stage of k of a matrix.
   static void Load(uint32 to, const TensorMap* map, int line, int stage,
@@ -43,20 +47,21 @@ struct OperandTile {
   // Descriptor of the tile at `address`. Offsets are in units of 16 bytes:
   // between groups of 8 lines (stride) and, mn-major, between slabs (leading).
   static uint64 Descriptor(uint32 address) {
-    constexpr uint64 kSwizzle128 = uint64{1} << 62;
+    constexpr uint64 kSwizzle = uint64{kLineBytes == kSwizzleBytes ? 1 : 2}
+                                << 62;
     constexpr uint64 kLeading = kKMajor ? 1 : kSlabBytes / 16;
-    constexpr uint64 kStride = 8 * kSwizzleBytes / 16;
-    return kSwizzle128 | kStride << 32 | kLeading << 16 |
+    constexpr uint64 kStride = 8 * kLineBytes / 16;
+    return kSwizzle | kStride << 32 | kLeading << 16 |
            (address & 0x3ffff) >> 4;
   }
 
-  // What to add for the k-th instruction of a stage and for the block of 64
-  // lines numbered `block`.
+  // What to add for the `step`-th 32 bytes of k of a stage and for the block of
+  // 64 lines numbered `block`.
   static constexpr uint64 Offset(int block, int step) {
     constexpr int kStepBytes =
         kKMajor ? kInstructionKBytes
                 : kInstructionKBytes / int{sizeof(Element)} * kSwizzleBytes;
-    constexpr int kBlockBytes = kInstructionM * kSwizzleBytes;
+    constexpr int kBlockBytes = kInstructionM * kLineBytes;
     return (step * kStepBytes + block * kBlockBytes) / 16;
   }
 };

@@ -9,6 +9,7 @@
 #include "common/arguments.h"
 #include "common/tiling.h"
 #include "common/types.h"
+#include "pipeline/x_source.h"
 #include "ptx/convert.h"
 #include "ptx/math.h"
 #include "ptx/wgmma.h"
@@ -22,8 +23,6 @@ template <typename V>
 struct Patch {
   V at[2][2];
 };
-
-using Registers = ptx::Wgmma::Register[ptx::Wgmma::kRegisters];
 
 template <typename Sum>
 Patch<Sum> PatchOf(const Sum* elements, int group) {

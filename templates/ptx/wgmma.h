@@ -1,4 +1,4 @@
-// wgmma.mma_async with both operands in shared memory. PTX ISA, "Asynchronous
+// wgmma.mma_async and wgmma.mma_async.sp with both operands in shared memory. PTX ISA, "Asynchronous
 // Warpgroup Level Matrix Multiply-Accumulate Instructions".
 //
 // The instruction itself is generated with each instance, as
@@ -12,6 +12,14 @@
 //     static void Issue(Register (&d)[kRegisters], uint64 x, uint64 y,
 //                       int accumulate);
 //   };
+//
+// Where X is sparse, 64 bytes of k of Y meet the half of X's that is there:
+//
+//     // Takes the metadata of threads 2 * kSelector and the one behind it of
+//     // every four, with 8-bit elements those of all: kSelector 0.
+//     template <int kSelector>
+//     static void Issue(Register (&d)[kRegisters], uint64 x, uint64 y,
+//                       int metadata, int accumulate);
 #pragma once
 
 #include "common/types.h"

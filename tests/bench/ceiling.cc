@@ -18,6 +18,7 @@ absl::StatusOr<jit::Instance> CeilingInstance(
   ASSIGN_OR_RETURN(
       std::string source,
       templates.Expand(absl::StrCat(
+          "#define GEMMD_SPARSE ", instruction.sparse ? "1\n" : "0\n",
           kElementsText, kArgumentsText,
           "#include \"common/types.h\"\n"
           "namespace gemmd::bench {\n"

@@ -80,8 +80,36 @@ int64_t OffsetOf(const jit::MatrixLayout& layout, Place at) {
   return line * layout.pitch_bytes() + position * jit::BytesOf(layout.type);
 }
 
+// Of a sparse matrix, of which `line` and `k` are given: zero where the metadata
+// of the chunk do not name k.
+double SparseOperand(const jit::MatrixLayout& layout, unsigned seed,
+                     int64_t line, int64_t k) {
+  const Element element = ElementOf(layout.type);
+  const int chunk_size = jit::ChunkOf(layout.type);
+  const int64_t chunk = k / chunk_size;
+  const auto place = static_cast<unsigned>(k % chunk_size);
+  const unsigned byte =
+      Encode(chunk_size == 4 ? Element::kTwoOfFour : Element::kOneOfTwo,
+             RandomValue(seed + kSeedMetadata,
+                         static_cast<uint64_t>(
+                             line * layout.metadata_bytes() + chunk / 2)));
+  const unsigned pattern = byte >> 4 * (chunk % 2) & 0xf;
+  const auto value = [&](int64_t i) {
+    const auto index = static_cast<uint64_t>(line * (layout.width() / 2) + i);
+    return Decode(element, Encode(element, RandomValue(seed, index)));
+  };
+  if (chunk_size == 2) return pattern == (place ? 0xE : 0x4) ? value(chunk) : 0;
+  if ((pattern & 3) == place) return value(2 * chunk);
+  return pattern >> 2 == place ? value(2 * chunk + 1) : 0;
+}
+
 double Operand(const jit::MatrixLayout& layout, unsigned seed, Place at) {
   const Element element = ElementOf(layout.type);
+  if (layout.sparse) {
+    const bool row_major = layout.order == jit::Order::kRowMajor;
+    return SparseOperand(layout, seed, row_major ? at.row : at.column,
+                         row_major ? at.column : at.row);
+  }
   if (element == Element::kBits) {
     const bool row_major = layout.order == jit::Order::kRowMajor;
     const int64_t line = row_major ? at.row : at.column;

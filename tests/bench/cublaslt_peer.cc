@@ -147,6 +147,9 @@ std::string CublasLt::version() const {
 
 absl::StatusOr<std::unique_ptr<LtProduct>> LtProduct::Create(
     const CublasLt& library, const jit::Problem& problem) {
+  if (problem.sparse != jit::Sparse::kNone) {
+    return absl::UnimplementedError("cuBLASLt has no sparse operands");
+  }
   auto product = std::unique_ptr<LtProduct>(new LtProduct(library, problem));
   RETURN_IF_ERROR(product->Describe());
   return product;

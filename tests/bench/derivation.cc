@@ -73,7 +73,8 @@ absl::Status Derivation::Enqueue(int i) const {
 absl::Status Derivation::Enqueue(const Kernel& kernel,
                                  const Matrix& matrix) const {
   jit::PrepareLaunch launch = jit::PrepareLaunchOf(matrix.layout, kernel.form);
-  launch.arguments.from = reinterpret_cast<const void*>(matrix.padded.get());
+  launch.arguments.from = reinterpret_cast<const void*>(
+      matrix.padded.get() + static_cast<CUdeviceptr>(launch.from_offset));
   launch.arguments.to = reinterpret_cast<void*>(matrix.derived.get());
   return gpu::EnqueuePrepare(launch, kernel.module.function(), *stream_);
 }

@@ -43,6 +43,18 @@ class Maker {
       fill.last_mask = 0xff >> (-layout.width() & 7);
       fill.width = layout.width_bytes();
     }
+    // The library has no sparse operands: nobody reads one without padding.
+    if (layout.sparse) {
+      fill.width = layout.width() / 2;
+      RETURN_IF_ERROR(code_.Fill(fill, *stream_));
+      fill.to = static_cast<char*>(fill.to) + layout.values_bytes();
+      fill.width = layout.metadata_bytes();
+      fill.seed = seed + kSeedMetadata;
+      fill.element = jit::ChunkOf(layout.type) == 4 ? Element::kTwoOfFour
+                                                    : Element::kOneOfTwo;
+      RETURN_IF_ERROR(code_.Fill(fill, *stream_));
+      return matrix;
+    }
     RETURN_IF_ERROR(code_.Fill(fill, *stream_));
     if (matrix.odd()) {
       fill.to = reinterpret_cast<void*>(matrix.separate.get());

@@ -15,7 +15,8 @@
 namespace gemmd::bench {
 
 // What every matrix of a copy is filled from; hosts recompute elements by it.
-enum Seed : unsigned { kSeedA = 1, kSeedB = 2, kSeedC = 3 };
+// Metadata have the seed of their matrix and kSeedMetadata.
+enum Seed : unsigned { kSeedA = 1, kSeedB = 2, kSeedC = 3, kSeedMetadata = 16 };
 
 // One matrix twice: with lines padded as the daemon stores them, and without
 // padding as the library wants them. The same memory where the two agree.
@@ -26,8 +27,9 @@ struct Matrix {
   gpu::DeviceBuffer derived;   // In the form that our kernels read, if another.
 
   bool odd() const { return layout.pitch_bytes() != layout.width_bytes(); }
+  // Metadata are derived too, but read beside what is stored.
   CUdeviceptr ready() const {
-    return derived.get() != 0 ? derived.get() : padded.get();
+    return derived.get() != 0 && !layout.sparse ? derived.get() : padded.get();
   }
   CUdeviceptr unpadded() const { return odd() ? separate.get() : padded.get(); }
 };

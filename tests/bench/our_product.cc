@@ -121,6 +121,9 @@ absl::StatusOr<gpu::PreparedLaunch> OurProduct::Prepare(const OperandCopy& copy,
       gpu::PrepareLaunch(stream_->driver(), problem_, plan_, functions_,
                          {.a = copy.a.ready(),
                           .b = copy.b.ready(),
+                          .metadata = problem_.sparse == jit::Sparse::kB
+                                          ? copy.b.derived.get()
+                                          : copy.a.derived.get(),
                           .c = copy.c.padded.get(),
                           .d = d,
                           .partials = partials_.get()}));

@@ -126,7 +126,8 @@ absl::StatusOr<std::unique_ptr<GlobalBlock>> Derive(
       std::make_unique<GlobalBlock>(static_cast<size_t>(to.device_bytes()));
   std::memset(derived->data(), 0xff, derived->size());
   jit::PrepareLaunch launch = jit::PrepareLaunchOf(layout, form);
-  launch.arguments.from = stored.data();
+  launch.arguments.from =
+      static_cast<const char*>(stored.data()) + launch.from_offset;
   launch.arguments.to = derived->data();
   const auto kernel = module->Kernel<PrepareArguments>(jit::kKernelSymbol);
   if (kernel == nullptr) return absl::InternalError("no kernel");
@@ -221,9 +222,15 @@ absl::StatusOr<std::vector<std::string>> RunProduct(const Case& c,
   std::memset(partials.data(), 0x5b, partials.size());
   GlobalBlock line_bits(static_cast<size_t>(plan.line_bits_bytes));
   std::memset(line_bits.data(), 0x5b, line_bits.size());
+  // Metadata stand beside what is stored, other forms in its stead.
+  const bool a_sparse = problem.sparse == jit::Sparse::kA;
+  const bool b_sparse = problem.sparse == jit::Sparse::kB;
   const gpu::LaunchMemory memory = {
-      .a = Address(a ? *a : operands.a),
-      .b = Address(b ? *b : operands.b),
+      .a = Address(a && !a_sparse ? *a : operands.a),
+      .b = Address(b && !b_sparse ? *b : operands.b),
+      .metadata = a_sparse && a   ? Address(*a)
+                  : b_sparse && b ? Address(*b)
+                                  : CUdeviceptr{0},
       .c = Address(c.in_place ? operands.d : operands.c),
       .d = Address(operands.d),
       .partials = Address(partials),

@@ -26,6 +26,20 @@ uint64 Descriptor(uint32 address) {
          (address & 0x3ffff) >> 4;
 }
 
+// Of Y's descriptor: 32 bytes of k, or 64, which two of four instructions read
+// again.
+constexpr int kYStep = GEMMD_SPARSE ? 4 : 2;
+
+void Multiply(Instruction::Register (&sums)[Instruction::kRegisters], uint64 x,
+              uint64 y, int accumulate) {
+#if GEMMD_SPARSE
+  constexpr int kPatterns = 0x44444444;
+  Instruction::Issue<0>(sums, x, y, kPatterns, accumulate);
+#else
+  Instruction::Issue(sums, x, y, accumulate);
+#endif
+}
+
 }  // namespace gemmd::bench
 
 extern "C" __global__ void __launch_bounds__(gemmd::bench::kThreads, 1)
@@ -57,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(gemmd::bench::kThreads, 1)
       ptx::WgmmaFence();
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
-        Instruction::Issue(sums, x + 2 * step, y + 2 * step, i + stage + step);
+        Multiply(sums, x + 2 * step, y + kYStep * step % 8, i + stage + step);
       }
       ptx::WgmmaCommit();
       ptx::WgmmaWait<1>();

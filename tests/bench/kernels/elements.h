@@ -5,7 +5,8 @@
 
 namespace gemmd::bench {
 
-// kBits stands for eight elements of b1: their byte.
+// kBits stands for eight elements of b1: their byte. kTwoOfFour and kOneOfTwo
+// stand for a byte of a sparse line's metadata, two patterns.
 enum class Element : int {
   kBf16,
   kF16,
@@ -15,7 +16,9 @@ enum class Element : int {
   kS8,
   kU8,
   kBits,
-  kS32
+  kS32,
+  kTwoOfFour,
+  kOneOfTwo
 };
 
 constexpr int BytesOf(Element element) {
@@ -79,6 +82,11 @@ inline float DecodeSmall(Small type, unsigned magnitude) {
          PowerOfTwo(exponent - type.bias - type.fraction);
 }
 
+// The metadata of a chunk for `choice` in [0, 6).
+constexpr unsigned TwoOfFour(unsigned choice) {
+  return 0xEDC984u >> 4 * choice & 0xf;
+}
+
 // Bits of an element for `value` in (-1, 1): rounded to nearest even; integers
 // spread it over their range.
 inline unsigned Encode(Element element, float value) {
@@ -100,6 +108,14 @@ inline unsigned Encode(Element element, float value) {
       return static_cast<unsigned>((value + 1.0f) * 128.0f) & 0xff;
     case Element::kS32:
       return static_cast<unsigned>(static_cast<int>(value * 1000.0f));
+    case Element::kTwoOfFour: {
+      const auto choices = static_cast<unsigned>((value + 1.0f) * 18.0f);
+      return TwoOfFour(choices % 6) | TwoOfFour(choices / 6 % 6) << 4;
+    }
+    case Element::kOneOfTwo: {
+      const auto choices = static_cast<unsigned>((value + 1.0f) * 2.0f);
+      return (choices % 2 ? 0xEu : 0x4u) | (choices / 2 % 2 ? 0xE0u : 0x40u);
+    }
     case Element::kF32:
       break;
   }
@@ -131,6 +147,8 @@ inline float Decode(Element element, unsigned bits) {
       return static_cast<float>(static_cast<signed char>(bits & 0xff));
     case Element::kU8:
     case Element::kBits:
+    case Element::kTwoOfFour:
+    case Element::kOneOfTwo:
       return static_cast<float>(bits & 0xff);
     case Element::kS32:
       return static_cast<float>(static_cast<int>(bits));

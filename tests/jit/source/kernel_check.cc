@@ -73,8 +73,9 @@ void ExpectGoodKernel(Compiler& compiler, const Family& family,
   ASSERT_EQ(found.size(), 1u) << instance->name;
   EXPECT_EQ(found.begin()->first, OpcodeOf(family.instruction))
       << instance->name;
-  // Four along k for every block of 64 rows.
-  EXPECT_EQ(found.begin()->second % 4, 0) << instance->name;
+  // Four along k for every block of 64 rows, two where each takes 64 bytes.
+  EXPECT_EQ(found.begin()->second % (family.instruction.sparse ? 2 : 4), 0)
+      << instance->name;
 }
 
 }  // namespace gemmd::jit

@@ -26,16 +26,14 @@ class RandomProblems {
   Problem Next() {
     const Arithmetic& arithmetic = Pick(Arithmetics());
     Problem problem = {.m = Size(), .n = Size(), .k = Size()};
-    problem.a_type = arithmetic.a;
-    problem.b_type = arithmetic.b;
-    problem.accumulator = arithmetic.accumulator;
-    problem.precision = arithmetic.precision;
-    problem.clamps = arithmetic.clamps;
-    problem.bit_operation = arithmetic.bit_operation;
+    problem.SetArithmetic(arithmetic);
     problem.d_type = Pick(OutputsOf(arithmetic.accumulator));
     problem.a_order = AnyOrder();
     problem.b_order = AnyOrder();
     problem.d_order = AnyOrder();
+    if (arithmetic.sparse == Sparse::kA) problem.a_order = Order::kRowMajor;
+    if (arithmetic.sparse == Sparse::kB) problem.b_order = Order::kColumnMajor;
+    if (arithmetic.sparse != Sparse::kNone) problem.k += -problem.k & 3;
     problem.invariant = random_() % 4 == 0;
     problem.beta = random_() % 2 ? 1.0f : 0.0f;
     problem.c_type = problem.d_type;
@@ -44,7 +42,8 @@ class RandomProblems {
     problem.alpha = random_() % 2 ? 2.0f : 1.0f;
     AddSteps(problem.epilogue);
     if (arithmetic.accumulator == DataType::kF32 && IsFp8(arithmetic.a) &&
-        arithmetic.precision == Precision::kDefault && random_() % 3 == 0) {
+        arithmetic.precision == Precision::kDefault &&
+        arithmetic.sparse == Sparse::kNone && random_() % 3 == 0) {
       problem.epilogue.a_scale = problem.epilogue.b_scale = Extent::kBlock;
     }
     return problem;
