@@ -3,6 +3,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -64,6 +65,13 @@ std::string AName(const Arithmetic& arithmetic) {
 
 std::string BName(const Arithmetic& arithmetic) {
   return OperandName(arithmetic.b, arithmetic.sparse == Sparse::kB);
+}
+
+// Names of what is the same but for `sparse`; "" where there is none.
+std::string NameWith(Sparse sparse, Arithmetic arithmetic) {
+  arithmetic.sparse = sparse;
+  return absl::c_linear_search(Arithmetics(), arithmetic) ? Name(arithmetic)
+                                                          : "";
 }
 
 // Names, separated by commas, but for the first `skipped`.
@@ -148,20 +156,24 @@ Served ServedWith(const Step& step) {
 
 std::string CapabilitiesMarkdown() {
   std::string text =
-      "| name | A | B | sum | | D |\n|---|---|---|---|---|---|\n";
+      "| name | A | B | sum | | D | with a sparse A | with a sparse B |\n"
+      "|---|---|---|---|---|---|---|---|\n";
   for (const Arithmetic& arithmetic : Arithmetics()) {
-    absl::StrAppend(&text, "| ", Name(arithmetic), " | ", AName(arithmetic),
-                    " | ", BName(arithmetic), " | ",
+    if (arithmetic.sparse != Sparse::kNone) continue;
+    absl::StrAppend(&text, "| ", Name(arithmetic), " | ", Name(arithmetic.a),
+                    " | ", Name(arithmetic.b), " | ",
                     Name(arithmetic.accumulator), " | ", Remark(arithmetic),
-                    " | ", Outputs(arithmetic), " |\n");
+                    " | ", Outputs(arithmetic), " | ",
+                    NameWith(Sparse::kA, arithmetic), " | ",
+                    NameWith(Sparse::kB, arithmetic), " |\n");
   }
   return text;
 }
 
 std::string CapabilitiesText() {
   std::string text =
-      absl::StrFormat("%-21s %-11s %-11s %-4s %-38s %-32s %s\n", "NAME", "A", "B",
-                      "SUM", "", "D", "KERNELS");
+      absl::StrFormat("%-21s %-11s %-11s %-4s %-38s %-32s %s\n", "NAME", "A",
+                      "B", "SUM", "", "D", "KERNELS");
   for (const Arithmetic& arithmetic : Arithmetics()) {
     absl::StrAppendFormat(
         &text, "%-21s %-11s %-11s %-4s %-38s %-32s %s\n", Name(arithmetic),

@@ -1,8 +1,8 @@
 // One form of wgmma.mma_async: the types of X and Y, the type of the sum,
-// whether integers clamp, and whether X is sparse. The table below is the one table of what is
-// served: validation, planning, capabilities, documents and the conformance
-// grid read it. PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-
-// Accumulate Instructions". Plain data, thread-compatible.
+// whether integers clamp, and whether X is sparse. The table below is the one
+// table of what is served: validation, planning, capabilities, documents and
+// the conformance grid read it. PTX ISA, "Asynchronous Warpgroup Level Matrix
+// Multiply-Accumulate Instructions". Plain data, thread-compatible.
 #ifndef GEMMD_JIT_PROBLEM_INSTRUCTION_H_
 #define GEMMD_JIT_PROBLEM_INSTRUCTION_H_
 
@@ -27,7 +27,8 @@ struct Instruction {
 absl::Span<const Instruction> Instructions();
 
 // "bf16", "f16-f16" (f16 sums), "tf32", "e4m3", "e5m2-e4m3", "e4m3-f16",
-// "u8-s8", "s8-clamp", "b1", "sparse-bf16": for kernel names, tables and evidence.
+// "u8-s8", "s8-clamp", "b1", "sparse-bf16": for kernel names, tables and
+// evidence.
 std::string Name(const Instruction& instruction);
 
 // Elements of k that one instruction multiplies: 32 bytes of X.

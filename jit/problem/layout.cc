@@ -38,6 +38,12 @@ MatrixLayout MatrixLayout::bytes() const {
           count};
 }
 
+MatrixLayout MatrixLayout::dense() const {
+  MatrixLayout whole = *this;
+  whole.sparse = false;
+  return whole;
+}
+
 int64_t MatrixLayout::pitch_bytes() const {
   const int64_t bytes = width_bytes();
   const int64_t alignment =

@@ -28,7 +28,7 @@ struct MatrixLayout {
   Order order = Order::kRowMajor;
   int64_t rows = 0;
   int64_t columns = 0;
-  int64_t count = 1;  // Matrices, one behind the other.
+  int64_t count = 1;    // Matrices, one behind the other.
   bool sparse = false;  // Its lines are a multiple of ChunkOf(type) long.
 
   // Elements along the contiguous dimension, and how many such lines there
@@ -47,6 +47,8 @@ struct MatrixLayout {
   int64_t device_bytes() const { return lines() * pitch_bytes(); }
   // The same lines as bytes.
   MatrixLayout bytes() const;
+  // The matrix with its zeros.
+  MatrixLayout dense() const;
   bool empty() const { return rows == 0 || columns == 0 || count == 0; }
 
   friend bool operator==(const MatrixLayout&, const MatrixLayout&) = default;

@@ -89,12 +89,12 @@ struct Problem {
   void SetArithmetic(const Arithmetic& arithmetic);
 
   MatrixLayout a() const {
-    return {a_type, a_order, m, k, a_broadcast ? 1 : batch,
-            sparse == Sparse::kA};
+    return {
+        a_type, a_order, m, k, a_broadcast ? 1 : batch, sparse == Sparse::kA};
   }
   MatrixLayout b() const {
-    return {b_type, b_order, k, n, b_broadcast ? 1 : batch,
-            sparse == Sparse::kB};
+    return {
+        b_type, b_order, k, n, b_broadcast ? 1 : batch, sparse == Sparse::kB};
   }
   MatrixLayout c() const { return {c_type, d_order, m, n, batch}; }
   MatrixLayout d() const { return {d_type, d_order, m, n, batch}; }

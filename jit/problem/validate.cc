@@ -111,10 +111,10 @@ absl::Status ValidateSparse(const Problem& problem) {
   const Order along_k = a ? Order::kRowMajor : Order::kColumnMajor;
   const Order order = a ? problem.a_order : problem.b_order;
   if (order != along_k) {
-    return Refuse(kInvalid, a ? "a_order" : "b_order", Name(order),
-                  absl::StrCat(Name(along_k), " with sparse ",
-                               Name(problem.sparse),
-                               ": the lines of a sparse operand run along k"));
+    return Refuse(
+        kInvalid, a ? "a_order" : "b_order", Name(order),
+        absl::StrCat(Name(along_k), " with sparse ", Name(problem.sparse),
+                     ": the lines of a sparse operand run along k"));
   }
   const int chunk = ChunkOf(a ? problem.a_type : problem.b_type);
   if (problem.k % chunk == 0) return absl::OkStatus();
@@ -154,7 +154,8 @@ absl::Status ValidateExtents(const Problem& problem) {
                   Name(a ? epilogue.b_scale : epilogue.a_scale),
                   "block, because the other scale is by block");
   }
-  if (a && !(IsFp8(problem.a_type) && problem.sparse == Sparse::kNone && problem.accumulator == DataType::kF32 &&
+  if (a && !(IsFp8(problem.a_type) && problem.sparse == Sparse::kNone &&
+             problem.accumulator == DataType::kF32 &&
              problem.precision == Precision::kDefault)) {
     return Refuse(
         kUnserved, "epilogue.a_scale", "block",

@@ -38,10 +38,9 @@ absl::StatusOr<T> Translate(int wire, Meanings<T> meanings,
                     names.FindValueByNumber(theirs)->name());
   }
   const auto* named = names.FindValueByNumber(wire);
-  return absl::InvalidArgumentError(
-      absl::StrCat("problem.", field, " is ",
-                   named != nullptr ? named->name() : absl::StrCat(wire),
-                   "; allowed: ", allowed));
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " is ", named != nullptr ? named->name() : absl::StrCat(wire),
+      "; allowed: ", allowed));
 }
 
 // The first wire value that means `ours`, but UNSPECIFIED where another does.
@@ -89,27 +88,43 @@ constexpr std::pair<int, jit::Extent> kExtents[] = {
     {v1::EXTENT_BLOCK, jit::Extent::kBlock},
 };
 
+constexpr std::pair<int, bool> kSparsities[] = {
+    {v1::SPARSITY_UNSPECIFIED, false},
+    {v1::SPARSITY_2_4, true},
+};
+
+absl::StatusOr<jit::Sparse> ToSparse(const v1::Problem& wire) {
+  ASSIGN_OR_RETURN(const bool a,
+                   ToSparsity(wire.sparsity(), "problem.sparsity"));
+  ASSIGN_OR_RETURN(const bool b,
+                   ToSparsity(wire.b_sparsity(), "problem.b_sparsity"));
+  if (a && b) {
+    return absl::InvalidArgumentError(
+        "problem.b_sparsity is SPARSITY_2_4; allowed: SPARSITY_UNSPECIFIED, "
+        "because problem.sparsity is SPARSITY_2_4 and one operand at most is "
+        "sparse");
+  }
+  return a ? jit::Sparse::kA : b ? jit::Sparse::kB : jit::Sparse::kNone;
+}
+
 absl::Status SetArithmetic(const v1::Problem& wire, jit::Problem& problem) {
   const auto accumulators = Accumulators(problem.a_type);
-  ASSIGN_OR_RETURN(
-      problem.accumulator,
-      Translate<jit::DataType>(wire.accumulator(), accumulators, "accumulator",
-                               *v1::Accumulator_descriptor()));
-  ASSIGN_OR_RETURN(
-      problem.precision,
-      Translate<jit::Precision>(wire.precision(), kPrecisions, "precision",
-                                *v1::Precision_descriptor()));
+  ASSIGN_OR_RETURN(problem.accumulator,
+                   Translate<jit::DataType>(wire.accumulator(), accumulators,
+                                            "problem.accumulator",
+                                            *v1::Accumulator_descriptor()));
+  ASSIGN_OR_RETURN(problem.precision,
+                   Translate<jit::Precision>(wire.precision(), kPrecisions,
+                                             "problem.precision",
+                                             *v1::Precision_descriptor()));
   problem.clamps = wire.saturate();
-  ASSIGN_OR_RETURN(problem.bit_operation,
-                   Translate<jit::BitOperation>(
-                       wire.bit_operation(), kBitOperations, "bit_operation",
-                       *v1::BitOperation_descriptor()));
-  if (wire.sparsity() == v1::SPARSITY_UNSPECIFIED) return absl::OkStatus();
-  const std::string text = absl::StrCat("problem.sparsity is ", wire.sparsity(),
-                                        "; served: SPARSITY_UNSPECIFIED");
-  return v1::Sparsity_IsValid(wire.sparsity())
-             ? absl::UnimplementedError(text)
-             : absl::InvalidArgumentError(text);
+  ASSIGN_OR_RETURN(
+      problem.bit_operation,
+      Translate<jit::BitOperation>(wire.bit_operation(), kBitOperations,
+                                   "problem.bit_operation",
+                                   *v1::BitOperation_descriptor()));
+  ASSIGN_OR_RETURN(problem.sparse, ToSparse(wire));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<jit::Extent> ToExtent(int wire, absl::string_view field) {
@@ -120,16 +135,17 @@ absl::StatusOr<jit::Extent> ToExtent(int wire, absl::string_view field) {
 absl::StatusOr<jit::Epilogue> ToEpilogue(const v1::Problem& wire) {
   const v1::Epilogue& given = wire.epilogue();
   jit::Epilogue epilogue;
-  ASSIGN_OR_RETURN(epilogue.bias, ToExtent(given.bias(), "epilogue.bias"));
+  ASSIGN_OR_RETURN(epilogue.bias,
+                   ToExtent(given.bias(), "problem.epilogue.bias"));
   ASSIGN_OR_RETURN(epilogue.a_scale,
-                   ToExtent(given.a_scale(), "epilogue.a_scale"));
+                   ToExtent(given.a_scale(), "problem.epilogue.a_scale"));
   ASSIGN_OR_RETURN(epilogue.b_scale,
-                   ToExtent(given.b_scale(), "epilogue.b_scale"));
+                   ToExtent(given.b_scale(), "problem.epilogue.b_scale"));
   epilogue.d_scale = given.d_scale();
-  ASSIGN_OR_RETURN(
-      epilogue.activation,
-      Translate<jit::Activation>(wire.activation(), kActivations, "activation",
-                                 *v1::Activation_descriptor()));
+  ASSIGN_OR_RETURN(epilogue.activation,
+                   Translate<jit::Activation>(wire.activation(), kActivations,
+                                              "problem.activation",
+                                              *v1::Activation_descriptor()));
   epilogue.writes_auxiliary = given.auxiliary();
   epilogue.measures_amax = given.amax();
   return epilogue;
@@ -175,6 +191,10 @@ absl::StatusOr<jit::Order> ToOrder(int wire, absl::string_view field) {
           absl::StrCat(field, " is ", wire,
                        "; allowed: ORDER_ROW_MAJOR or ORDER_COLUMN_MAJOR"));
   }
+}
+
+absl::StatusOr<bool> ToSparsity(int wire, absl::string_view field) {
+  return Translate<bool>(wire, kSparsities, field, *v1::Sparsity_descriptor());
 }
 
 absl::StatusOr<jit::Problem> ReadProblem(const v1::Problem& wire) {
@@ -224,6 +244,10 @@ v1::Order ToWire(jit::Order order) {
                                         : v1::ORDER_COLUMN_MAJOR;
 }
 
+v1::Sparsity SparsityOf(bool sparse) {
+  return sparse ? v1::SPARSITY_2_4 : v1::SPARSITY_UNSPECIFIED;
+}
+
 v1::Problem ToWire(const jit::Problem& problem) {
   v1::Problem wire;
   wire.set_m(problem.m);
@@ -246,6 +270,8 @@ v1::Problem ToWire(const jit::Problem& problem) {
   wire.set_saturate(problem.clamps);
   wire.set_bit_operation(v1::BitOperation(
       Wire<jit::BitOperation>(problem.bit_operation, kBitOperations)));
+  wire.set_sparsity(SparsityOf(problem.sparse == jit::Sparse::kA));
+  wire.set_b_sparsity(SparsityOf(problem.sparse == jit::Sparse::kB));
   wire.set_invariant(problem.invariant);
   SetEpilogue(problem.epilogue, wire);
   return wire;

@@ -16,6 +16,8 @@ namespace gemmd::convert {
 absl::StatusOr<jit::DataType> ToDataType(int wire, absl::string_view field);
 // UNSPECIFIED is row-major.
 absl::StatusOr<jit::Order> ToOrder(int wire, absl::string_view field);
+// Whether it is sparse.
+absl::StatusOr<bool> ToSparsity(int wire, absl::string_view field);
 
 // What it says, valid or not.
 absl::StatusOr<jit::Problem> ReadProblem(const v1::Problem& wire);
@@ -24,6 +26,7 @@ absl::StatusOr<jit::Problem> ToProblem(const v1::Problem& wire);
 
 v1::DataType ToWire(jit::DataType type);
 v1::Order ToWire(jit::Order order);
+v1::Sparsity SparsityOf(bool sparse);
 // With every field set, so that ReadProblem gives `problem` again. Which
 // operands are broadcast is not said: it shapes no kernel, and a request says
 // it with its layouts.

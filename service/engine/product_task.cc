@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "jit/base/status.h"
 #include "service/engine/cost.h"
+#include "service/engine/metadata.h"
 
 namespace gemmd::engine {
 namespace {
@@ -60,14 +62,21 @@ void ProductTask::Queue(Preparation preparation, Places::Entry entry) {
   if (held) served_.products->Enqueue(std::move(self));
 }
 
+// Here and not where bytes are read from the wire: it takes time, and an event
+// loop has others to serve.
+absl::StatusOr<Results> ProductTask::CheckAndRun(device::Lane& lane,
+                                                 Phases& phases) {
+  RETURN_IF_ERROR(CheckMetadata(product_));
+  return RunProduct(lane, *preparation_.prepared, product_, context(), phases);
+}
+
 bool ProductTask::Run(device::Lane& lane) {
   ProductResult result;
   result.execution = ToExecution(served_, preparation_);
   Phases& phases = result.execution.phases;
   phases.queue = absl::Now() - admitted_ - preparation_.plan_time -
                  preparation_.compile_time;
-  auto results =
-      RunProduct(lane, *preparation_.prepared, product_, context(), phases);
+  auto results = CheckAndRun(lane, phases);
   if (results.ok()) {
     served_.counts.Ran(product_.problem, preparation_.source, phases,
                        absl::Now() - admitted_);

@@ -50,6 +50,7 @@ class ProductTask final : public LaneTask {
 
  private:
   void Refuse(const absl::Status& why) override;
+  absl::StatusOr<Results> CheckAndRun(device::Lane& lane, Phases& phases);
 
   ServedDevice& served_;
   const absl::Time admitted_;

@@ -1,9 +1,12 @@
 #include "service/engine/tensor_tasks.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "jit/base/status.h"
+#include "jit/problem/metadata.h"
 #include "service/engine/cost.h"
+#include "service/engine/metadata.h"
 
 namespace gemmd::engine {
 namespace {
@@ -11,6 +14,32 @@ namespace {
 // Cleared in one turn: some tens of microseconds on a GPU, of milliseconds on
 // the host.
 constexpr int64_t kClearBytes = 64 << 20;
+
+// Lines of a sparse matrix that are sent at once, in pieces of so many bytes.
+constexpr int64_t kSparseLines = 1 << 14;
+constexpr int64_t kPieceBytes = 1 << 14;
+
+// As many pieces of `block` as have `bytes`.
+void Repeat(absl::Span<const char> block, int64_t bytes,
+            std::vector<absl::Span<const char>>& pieces) {
+  for (; bytes > 0; bytes -= std::ssize(pieces.back())) {
+    pieces.push_back(block.subspan(0, bytes));
+  }
+}
+
+// Lines without a value that is not zero.
+absl::Status ClearSparse(device::Lane& lane, device::Matrix& matrix,
+                         device::LineRange lines) {
+  const jit::MatrixLayout& layout = matrix.layout();
+  const std::vector<char> zeros(kPieceBytes, '\0');
+  const std::vector<char> metadata(kPieceBytes, jit::kFirstPlaces);
+  std::vector<absl::Span<const char>> pieces;
+  for (int64_t i = 0; i < lines.count; ++i) {
+    Repeat(zeros, layout.values_bytes(), pieces);
+    Repeat(metadata, layout.metadata_bytes(), pieces);
+  }
+  return lane.Upload({pieces, layout.width_bytes()}, lines, matrix);
+}
 
 absl::Status Gone() {
   return absl::NotFoundError(
@@ -44,12 +73,14 @@ absl::StatusOr<bool> CreateTask::ClearSome(device::Lane& lane) {
   if (contents_.matrix == nullptr) {
     ASSIGN_OR_RETURN(contents_.matrix, lane.Allocate(layout_));
   }
-  const int64_t count =
-      std::min(std::max<int64_t>(1, kClearBytes / layout_.pitch_bytes()),
-               layout_.lines() - cleared_lines_);
-  RETURN_IF_ERROR(lane.ClearLines(*contents_.matrix, {cleared_lines_, count}));
+  int64_t at_once = std::max<int64_t>(1, kClearBytes / layout_.pitch_bytes());
+  if (layout_.sparse) at_once = std::min(at_once, kSparseLines);
+  const device::LineRange lines = {
+      cleared_lines_, std::min(at_once, layout_.lines() - cleared_lines_)};
+  RETURN_IF_ERROR(layout_.sparse ? ClearSparse(lane, *contents_.matrix, lines)
+                                 : lane.ClearLines(*contents_.matrix, lines));
   RETURN_IF_ERROR(lane.Synchronize());
-  cleared_lines_ += count;
+  cleared_lines_ += lines.count;
   return cleared_lines_ < layout_.lines();
 }
 
@@ -91,6 +122,7 @@ void UploadTask::Start() {
 }
 
 absl::Status UploadTask::Send(device::Lane& lane) {
+  RETURN_IF_ERROR(CheckMetadata(upload_->name, upload_->layout, from_, lines_));
   // Alive as long as the tensor, which this task keeps.
   std::unique_ptr<device::Matrix>& matrix = upload_->contents.lock()->matrix;
   if (matrix == nullptr) {

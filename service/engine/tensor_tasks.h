@@ -36,14 +36,16 @@ struct TensorUpload {
 
   // Not kept: while the client is silent, the tensor may be deleted or expire.
   std::weak_ptr<Tensor> tensor;
-  int device = 0;  // Of the tensor.
+  std::string name = "data";  // What errors call the elements.
+  int device = 0;             // Of the tensor.
   jit::MatrixLayout layout;
   int64_t uploads = 0;  // That the tensor had seen when this one began.
   // Owned by the tensor. No matrix before the first part.
   std::weak_ptr<Tensor::Contents> contents;
 };
 
-// Allocates and clears, in several turns: a large tensor holds up nobody.
+// Allocates and clears, in several turns: a large tensor holds up nobody. Zeros
+// of a sparse tensor have legal metadata, too.
 class CreateTask final : public LaneTask {
  public:
   // `served` and `store` outlive the task.

@@ -1,8 +1,10 @@
 #include "service/host/elements.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "jit/base/status.h"
+#include "jit/problem/metadata.h"
 #include "service/host/fp8.h"
 #include "service/host/numbers.h"
 
@@ -88,6 +90,30 @@ void Load(DataType type, Reading reading, const char* line, int64_t first,
 
 template void Load(DataType, Reading, const char*, int64_t, int64_t, float*);
 template void Load(DataType, Reading, const char*, int64_t, int64_t, double*);
+
+template <typename Number>
+void Load(const jit::MatrixLayout& layout, Reading reading, const char* line,
+          int64_t first, int64_t count, Number* to) {
+  if (!layout.sparse) {
+    return Load(layout.type, reading, line, first, count, to);
+  }
+  const int chunk = jit::ChunkOf(layout.type);
+  const char* const metadata = line + layout.values_bytes();
+  for (int64_t at = 0; at < count; at += chunk, to += chunk) {
+    Number values[2];
+    Load(layout.type, reading, line, (first + at) / 2, chunk / 2, values);
+    std::fill_n(to, chunk, Number{0});
+    const jit::Places places = jit::PlacesOf(
+        layout.type, jit::MetadataOf(metadata, (first + at) / chunk));
+    to[places.first] = values[0];
+    if (chunk == 4) to[places.second] = values[1];
+  }
+}
+
+template void Load(const jit::MatrixLayout&, Reading, const char*, int64_t,
+                   int64_t, float*);
+template void Load(const jit::MatrixLayout&, Reading, const char*, int64_t,
+                   int64_t, double*);
 
 void Store(DataType type, const float* from, int64_t count, char* line,
            int64_t first) {

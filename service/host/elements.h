@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "jit/problem/data_type.h"
+#include "jit/problem/layout.h"
 
 namespace gemmd::host {
 
@@ -26,6 +27,17 @@ extern template void Load(jit::DataType, Reading, const char*, int64_t, int64_t,
                           float*);
 extern template void Load(jit::DataType, Reading, const char*, int64_t, int64_t,
                           double*);
+
+// The same of a line of `layout`; what a sparse one does not store is zero, and
+// `first` and `count` are multiples of its chunk.
+template <typename Number>
+void Load(const jit::MatrixLayout& layout, Reading reading, const char* line,
+          int64_t first, int64_t count, Number* to);
+
+extern template void Load(const jit::MatrixLayout&, Reading, const char*,
+                          int64_t, int64_t, float*);
+extern template void Load(const jit::MatrixLayout&, Reading, const char*,
+                          int64_t, int64_t, double*);
 
 // Rounds as the contract of matmul.proto says; NaN becomes a GPU's. Not for b1,
 // which is no result, nor s32, which is not reached through f32.

@@ -1,10 +1,12 @@
 #include "service/host/gemm.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "service/host/block.h"
 #include "service/host/epilogue.h"
 #include "service/host/hopper/hopper_sums.h"
+#include "service/host/non_finite.h"
 #include "service/host/sums.h"
 
 namespace gemmd::host {
@@ -16,16 +18,23 @@ constexpr int64_t kBlock = 512;
 
 template <typename Sums>
 void Multiply(const jit::Problem& problem, const GemmOperands& operands,
-              Sums sums) {
+              const NonFinite& non_finite, Sums sums) {
   Epilogue epilogue(problem, operands);
+  std::vector<double> of_block;
   for (int64_t batch = 0; batch < problem.batch; ++batch) {
     for (int64_t m = 0; m < problem.m; m += kBlock) {
       for (int64_t n = 0; n < problem.n; n += kBlock) {
         const Block block = {{m, std::min(kBlock, problem.m - m)},
                              {n, std::min(kBlock, problem.n - n)}};
-        epilogue.Write(
-            batch, block,
-            problem.reads_ab() ? sums.Of(batch, block).data() : nullptr);
+        if (!problem.reads_ab()) {
+          epilogue.Write(batch, block, nullptr);
+        } else if (non_finite.empty()) {
+          epilogue.Write(batch, block, sums.Of(batch, block).data());
+        } else {
+          of_block = sums.Of(batch, block);
+          non_finite.AddTo(batch, block, of_block.data());
+          epilogue.Write(batch, block, of_block.data());
+        }
       }
     }
   }
@@ -34,12 +43,15 @@ void Multiply(const jit::Problem& problem, const GemmOperands& operands,
 }  // namespace
 
 void Gemm(const jit::Problem& problem, const GemmOperands& operands) {
-  Multiply(problem, operands, Sums(problem, operands));
+  const NonFinite non_finite(problem, operands);
+  Multiply(problem, operands, non_finite, Sums(problem, non_finite.operands()));
 }
 
 void Gemm(const jit::Problem& problem, const jit::Plan& plan,
           const GemmOperands& operands) {
-  Multiply(problem, operands, HopperSums(problem, plan, operands));
+  const NonFinite non_finite(problem, operands);
+  Multiply(problem, operands, non_finite,
+           HopperSums(problem, plan, non_finite.operands()));
 }
 
 }  // namespace gemmd::host

@@ -50,18 +50,6 @@ int64_t StepOf(const Problem& problem) {
   return 0;
 }
 
-Reading ReadingOf(const Problem& problem) {
-  if (problem.bit_operation == jit::BitOperation::kXor) return Reading::kSigns;
-  switch (problem.precision) {
-    case jit::Precision::kTf32:
-      return Reading::kNearestTf32;
-    case jit::Precision::kFast:
-      return Reading::kTruncatedTf32;
-    default:
-      return Reading::kExact;
-  }
-}
-
 double Clamp(double sum) {
   using Limits = std::numeric_limits<int32_t>;
   return std::clamp<double>(sum, Limits::min(), Limits::max());
@@ -77,6 +65,18 @@ double RoundToF16(double sum) {
 }
 
 }  // namespace
+
+Reading ReadingOf(const Problem& problem) {
+  if (problem.bit_operation == jit::BitOperation::kXor) return Reading::kSigns;
+  switch (problem.precision) {
+    case jit::Precision::kTf32:
+      return Reading::kNearestTf32;
+    case jit::Precision::kFast:
+      return Reading::kTruncatedTf32;
+    default:
+      return Reading::kExact;
+  }
+}
 
 Sums::Sums(const Problem& problem, const GemmOperands& operands)
     : problem_(problem),
@@ -118,8 +118,8 @@ void Sums::Pack(const MatrixLayout& layout, const char* matrix,
   const int threads = ThreadsFor(lines.count * along.count * kLinesAtOnce);
   ForEachSlice(threads, lines.count, [&](Range slice) {
     for (int64_t i = slice.first; i < slice.first + slice.count; ++i) {
-      Load(layout.type, reading_, Line(layout, matrix, lines.first + i),
-           along.first, along.count, packed.elements.data() + i * along.count);
+      Load(layout, reading_, Line(layout, matrix, lines.first + i), along.first,
+           along.count, packed.elements.data() + i * along.count);
     }
   });
 }
@@ -129,14 +129,13 @@ void Sums::Multiply(const Block& block, Range depth, double keep,
   const int64_t columns = block.columns.count;
   const int threads = ThreadsFor(block.rows.count * columns * depth.count);
   ForEachSlice(threads, block.rows.count, [&](Range rows) {
-    cblas_dgemm(CblasRowMajor, a_.transpose, b_.transpose, rows.count, columns,
-                depth.count, 1.0,
-                a_.elements.data() + rows.first * a_.row_stride +
-                    depth.first * a_.k_stride,
-                a_.leading_dimension,
-                b_.elements.data() + depth.first * b_.k_stride,
-                b_.leading_dimension, keep, to.data() + rows.first * columns,
-                columns);
+    cblas_dgemm(
+        CblasRowMajor, a_.transpose, b_.transpose, rows.count, columns,
+        depth.count, 1.0,
+        a_.elements.data() + rows.first * a_.row_stride +
+            depth.first * a_.k_stride,
+        a_.leading_dimension, b_.elements.data() + depth.first * b_.k_stride,
+        b_.leading_dimension, keep, to.data() + rows.first * columns, columns);
   });
 }
 

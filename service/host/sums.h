@@ -13,6 +13,9 @@
 
 namespace gemmd::host {
 
+// What the elements of A and B are taken for.
+Reading ReadingOf(const jit::Problem& problem);
+
 class Sums {
  public:
   // Both outlive the sums.

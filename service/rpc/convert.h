@@ -8,9 +8,11 @@
 
 namespace gemmd::rpc {
 
+using convert::SparsityOf;
 using convert::ToDataType;
 using convert::ToOrder;
 using convert::ToProblem;
+using convert::ToSparsity;
 using convert::ToWire;
 
 v1::Execution ToWire(const engine::Execution& execution);

@@ -85,6 +85,7 @@ absl::StatusOr<Stream> ToStream(Runtime& runtime, Call& call,
     ASSIGN_OR_RETURN(
         auto elements,
         runtime.engine.BeginUpload(*next, call.request_context().identity));
+    elements->name = operand.name;
     stream.incoming.push_back(
         {IncomingLines(operand.name, operand.layout, operand.wire),
          std::move(elements)});

@@ -16,6 +16,7 @@ v1::TensorInfo ToWire(const engine::Tensor& tensor,
   info.set_columns(layout.columns);
   info.set_count(layout.count);
   info.set_order(ToWire(layout.order));
+  info.set_sparsity(SparsityOf(layout.sparse));
   info.set_device(engine.device(identity.device).description().name);
   info.set_label(identity.label);
   info.set_device_bytes(layout.device_bytes());
@@ -26,7 +27,7 @@ v1::TensorInfo ToWire(const engine::Tensor& tensor,
 
 std::string LayoutText(const jit::MatrixLayout& layout) {
   return absl::StrCat(
-      jit::Name(layout.type), " ",
+      layout.sparse ? "sparse " : "", jit::Name(layout.type), " ",
       layout.count == 1 ? "" : absl::StrCat(layout.count, " x "), layout.rows,
       " x ", layout.columns, " ", jit::Name(layout.order));
 }

@@ -12,7 +12,7 @@ namespace gemmd::rpc {
 v1::TensorInfo ToWire(const engine::Tensor& tensor,
                       const engine::Engine& engine);
 
-// "bf16 3 x 5 row_major", for error texts.
+// "bf16 3 x 5 row_major", "sparse bf16 3 x 8 row_major", for error texts.
 std::string LayoutText(const jit::MatrixLayout& layout);
 
 }  // namespace gemmd::rpc

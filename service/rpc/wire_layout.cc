@@ -23,8 +23,14 @@ int64_t TightBytes(const WireLayout& layout, const jit::MatrixLayout& matrix) {
   return Saturate(absl::int128(layout.pitch_bytes) * matrix.matrix_lines());
 }
 
-int64_t ElementsIn(int64_t bytes, jit::DataType type) {
-  return Saturate(absl::int128(bytes) * 8 / jit::BitsOf(type));
+// Of a sparse matrix the wire counts bytes: its lines are no elements alone.
+jit::DataType CountedType(const jit::MatrixLayout& matrix) {
+  return matrix.sparse ? jit::DataType::kU8 : matrix.type;
+}
+
+// What the wire counts, elements or bytes.
+int64_t CountIn(int64_t bytes, const jit::MatrixLayout& matrix) {
+  return Saturate(absl::int128(bytes) * 8 / jit::BitsOf(CountedType(matrix)));
 }
 
 // Lines and matrices start at bytes.
@@ -51,8 +57,10 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
           "; allowed: ", jit::Name(matrix.order), ", the order of the matrix"));
     }
   }
-  const int64_t unit = ElementsPerByte(matrix.type);
-  const int64_t tight = (matrix.width() + unit - 1) / unit * unit;
+  const jit::DataType counted = CountedType(matrix);
+  const int64_t unit = ElementsPerByte(counted);
+  const int64_t width = matrix.sparse ? matrix.width_bytes() : matrix.width();
+  const int64_t tight = (width + unit - 1) / unit * unit;
   const int64_t asked = layout.leading_dimension();
   if (asked != 0 &&
       (asked < tight || asked > jit::kMaxDimension || asked % unit != 0)) {
@@ -61,8 +69,7 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
         std::max(tight, unit), " to ", jit::kMaxDimension, MultipleOf(unit)));
   }
   WireLayout wire;
-  wire.pitch_bytes =
-      (asked != 0 ? asked : tight) * jit::BitsOf(matrix.type) / 8;
+  wire.pitch_bytes = (asked != 0 ? asked : tight) * jit::BitsOf(counted) / 8;
   const absl::int128 one =
       absl::int128(wire.pitch_bytes) * matrix.matrix_lines();
   absl::int128 stride = one;
@@ -73,7 +80,7 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
           absl::StrCat(field, ".batch_stride is ", elements,
                        "; allowed: from 0", MultipleOf(unit)));
     }
-    stride = absl::int128(elements) * jit::BitsOf(matrix.type) / 8;
+    stride = absl::int128(elements) * jit::BitsOf(counted) / 8;
   }
   wire.matrix_bytes = Saturate(stride);
   if (matrix.empty()) return wire;
@@ -110,8 +117,8 @@ absl::Status CheckApart(const WireLayout& layout,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      field, ".batch_stride is ", ElementsIn(layout.matrix_bytes, matrix.type),
-      "; allowed in a stream: 0, or from ", ElementsIn(least, matrix.type),
+      field, ".batch_stride is ", CountIn(layout.matrix_bytes, matrix),
+      "; allowed in a stream: 0, or from ", CountIn(least, matrix),
       ", where they come one after the other"));
 }
 
@@ -120,9 +127,9 @@ absl::Status CheckTight(const WireLayout& layout,
                         absl::string_view field) {
   if (IsTight(layout, matrix)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      field, ".batch_stride is ", ElementsIn(layout.matrix_bytes, matrix.type),
+      field, ".batch_stride is ", CountIn(layout.matrix_bytes, matrix),
       "; allowed here: absent or ",
-      ElementsIn(TightBytes(layout, matrix), matrix.type)));
+      CountIn(TightBytes(layout, matrix), matrix)));
 }
 
 }  // namespace gemmd::rpc

@@ -60,7 +60,7 @@ def _operands(form, shape, kind):
                        for size in values.shape)
         with np.errstate(all="ignore"):
             values[row, column] = np.array([np.inf, -np.inf, np.nan])
-    return a, b
+    return form.keep(a, b, generator)
 
 
 class Unit:
@@ -81,9 +81,10 @@ class Unit:
         """Yields Results; requests.Refused when the form is not served."""
         shapes = (*_CI_SHAPES, _CI_SPLIT) if self._ci else _SHAPES
         for shape in shapes:
+            shape = shape._replace(k=self._form.depth(shape.k))
             output, order, scalars = self._how()
             # The specification is slow where k is long.
-            kinds = KINDS[:2] if shape == _CI_SPLIT else KINDS
+            kinds = KINDS[:2] if shape[:2] == _CI_SPLIT[:2] else KINDS
             for kind in kinds:
                 made = self._check(shape, kind, output, order, scalars)
                 if made is None:

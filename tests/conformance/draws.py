@@ -14,6 +14,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 
 from . import elements, forms, requests
+from . import sparse as sparse_lines
 from .shapes import Shape
 
 _SIDES = (1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 33, 40, 56, 63, 64, 65, 72, 96,
@@ -119,9 +120,18 @@ def _steps(generator, form):
     return made
 
 
+def _form(seed, number):
+    """Every dense one in turn, or that with a sparse operand."""
+    form = list(forms.DENSE.values())[number % len(forms.DENSE)]
+    side = _pick(np.random.default_rng([seed, number, 3]), ("", "", "a", "b"))
+    return next((sparse for sparse in forms.SPARSE.values()
+                 if side and sparse.dense == form.name
+                 and sparse.sparse == side), form)
+
+
 def family(seed, number):
     generator = np.random.default_rng([seed, number])
-    form = list(forms.FORMS.values())[number % len(forms.FORMS)]
+    form = _form(seed, number)
     output = _pick(generator, form.outputs)
     c_type = output if _chance(generator, 0.45) else ""
     if c_type and output not in ("s32", "f32") and _chance(generator, 0.35):
@@ -131,7 +141,7 @@ def family(seed, number):
         steps = {name: type(value)() if name not in ("a_scale", "b_scale")
                  else "none" for name, value in steps.items()}
     return Family(
-        form.name, _pick(generator, ("rr", "rc", "cr", "cc")),
+        form.name, form.legal(_pick(generator, ("rr", "rc", "cr", "cc"))),
         _pick(generator, "rc"), output, c_type,
         output != "s32" and _chance(generator, 0.5), **steps,
         invariant=_chance(generator, 0.1), empties=_chance(generator, 0.15),
@@ -155,7 +165,8 @@ class _Maker:
         stage = _STAGE.get(self._form.a, 128)
         self.shape = Shape(_smaller(generator, shape.m, 8),
                            _smaller(generator, shape.n, 8),
-                           _smaller(generator, shape.k, min(stage, 16)))
+                           self._form.depth(_smaller(generator, shape.k,
+                                                     min(stage, 16))))
         self.empty = ""
         if family_.empties and _chance(generator, 0.2):
             self.empty = "k"
@@ -166,7 +177,7 @@ class _Maker:
         self.kind = _pick(generator, elements.kinds(self._form))
         self.odd = _chance(generator, _ODD_SHARE)
 
-    def operand(self, name, rows, columns, order, kind, shares):
+    def operand(self, name, rows, columns, order, kind, shares, sparse=False):
         """(array, elements between lines, batch stride or None). `shares`: one
         matrix may serve the whole batch."""
         generator = self._generator
@@ -175,7 +186,9 @@ class _Maker:
         stride = None
 
         def values(size):
-            return elements.values(generator, name, kind, size)
+            made = elements.values(generator, name, kind, size)
+            return (sparse_lines.keep(made, name, generator) if sparse
+                    else made)
         if self.batch in (None, 0) or 0 in (lines, width) or (
                 shares and _chance(generator, 0.25)):
             whole = (lines, width)
@@ -186,7 +199,7 @@ class _Maker:
         else:
             pitch = width + padding
             how = _pick(generator, ("tight", "tight", "apart", "overlap"))
-            if how == "tight" or name == "b1":
+            if how == "tight" or name == "b1" or sparse:
                 array = values((self.batch, lines, width))
             else:
                 stride = lines * pitch + int(generator.integers(1, 20))
@@ -260,9 +273,11 @@ def draw(seed, families, index) -> Draw:
     maker = _Maker(own, generator)
     m, n, k = maker.shape
     a, a_padding, a_stride = maker.operand(form.a, m, k, own.layout[0],
-                                           maker.kind, True)
+                                           maker.kind, True,
+                                           form.sparse == "a")
     b, b_padding, b_stride = maker.operand(form.b, k, n, own.layout[1],
-                                           elements.partner(maker.kind), True)
+                                           elements.partner(maker.kind), True,
+                                           form.sparse == "b")
     alpha, beta = maker.scalars()
     c, c_padding, c_stride = None, 0, None
     if own.c_type:

@@ -33,11 +33,16 @@ def _integers(generator, name, least, most, size):
     return generator.integers(least, most + 1, size).astype(forms.TYPES[name])
 
 
+def _kept(form, shape, a, b):
+    """With the zeros that a sparse form has."""
+    return form.keep(a, b, _generator(shape, 5))
+
+
 def exact(form, shape):
     generator = _generator(shape, 1)
     m, n, k = shape
-    return (_integers(generator, form.a, -4, 4, (m, k)),
-            _integers(generator, form.b, -2, 2, (k, n)))
+    return _kept(form, shape, _integers(generator, form.a, -4, 4, (m, k)),
+                 _integers(generator, form.b, -2, 2, (k, n)))
 
 
 def exact_c(form, shape):
@@ -62,7 +67,7 @@ def random(form, shape, kind):
         if name == "f32" and form.precision:
             values = forms.round_to_tf32(values)
         made.append(forms.round_to(values, name))
-    return made
+    return _kept(form, shape, *made)
 
 
 def one_hot(form, shape, offset):
@@ -76,7 +81,20 @@ def one_hot(form, shape, offset):
         b -= form.b == "b1" and generator.integers(0, 2, (k, n))
     else:
         b = b * generator.choice((-1, 1), (k, n))
-    return (a.astype(forms.TYPES[form.a]), b.astype(forms.TYPES[form.b]))
+    a, b = a.astype(forms.TYPES[form.a]), b.astype(forms.TYPES[form.b])
+    # One element of a line obeys every pattern.
+    return (a, b) if form.sparse == "a" else _kept(form, shape, a, b)
+
+
+def _steps(form, shape):
+    """Four steps of k, of a sparse form few enough of each chunk."""
+    order = _generator(shape, 3).permutation(shape.k)
+    if form.sparse:
+        most = form.chunk // 2
+        of_chunk = order // form.chunk
+        order = [step for i, step in enumerate(order)
+                 if (of_chunk[:i] == of_chunk[i]).sum() < most]
+    return order[:4]
 
 
 def coordinates(form, shape, high):
@@ -88,7 +106,7 @@ def coordinates(form, shape, high):
     if high:
         i, j = i // 32, j // 64
     i, j = i % 32, j % 64
-    steps = _generator(shape, 3).permutation(k)[:4]
+    steps = _steps(form, shape)
     a, b = np.zeros((m, k)), np.zeros((k, n))
     for step, of_a, of_b in zip(steps, (i % 8, i // 8, 32, 32),
                                 (1, 8, j % 8, j // 8 * 8)):

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 from gemmd import api
 
+from . import sparse as sparse_lines
 from .fills import BF16, F16, F32
 
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -19,6 +20,7 @@ TYPES = {"bf16": BF16, "f16": F16, "f32": F32, "e4m3": E4M3, "e5m2": E5M2,
 FP8 = ("e4m3", "e5m2")
 INTEGERS = ("s8", "u8")
 _WIRE = api.enum("DataType")
+_SPARSE = api.enum("Sparsity")["SPARSITY_2_4"]
 
 
 class Form(NamedTuple):
@@ -29,6 +31,50 @@ class Form(NamedTuple):
     precision: str = ""  # "TF32" or "FAST".
     saturate: bool = False
     xor: bool = False
+    sparse: str = ""  # "a" or "b".
+
+    @property
+    def chunk(self):
+        """Elements along k that come together."""
+        return sparse_lines.chunk(self.a) if self.sparse else 1
+
+    @property
+    def layouts(self):
+        """Orders of A and B: lines of a sparse operand run along k."""
+        return {"": ("rr", "rc", "cr", "cc"), "a": ("rr", "rc"),
+                "b": ("rc", "cc")}[self.sparse]
+
+    def legal(self, layout):
+        """The nearest layout that there is."""
+        if self.sparse == "a":
+            return "r" + layout[1]
+        return layout[0] + "c" if self.sparse == "b" else layout
+
+    def depth(self, k):
+        """The least one from k on."""
+        return -(-k // self.chunk) * self.chunk
+
+    @property
+    def dense(self):
+        """The name of the form of the same arithmetic that is not."""
+        return _name(self._replace(sparse=""))
+
+    def keep(self, a, b, generator):
+        """A and B with zeros where the pattern has none of their elements."""
+        if self.sparse == "a":
+            return sparse_lines.keep(a, self.a, generator), b
+        if self.sparse == "b":
+            return a, sparse_lines.keep(
+                b.swapaxes(-1, -2), self.b, generator).swapaxes(-1, -2)
+        return a, b
+
+    def stored(self, a, b):
+        """Which elements of A and of B are multiplied; None where all are."""
+        if self.sparse == "a":
+            return sparse_lines.stored(a, self.a), None
+        if self.sparse == "b":
+            return None, sparse_lines.stored(b.T, self.b).T
+        return None, None
 
     @property
     def outputs(self):
@@ -50,16 +96,38 @@ class Form(NamedTuple):
             problem.precision = api.enum("Precision")[
                 f"PRECISION_{self.precision}"]
         problem.saturate = self.saturate
+        if self.sparse == "a":
+            problem.sparsity = _SPARSE
+        elif self.sparse == "b":
+            problem.b_sparsity = _SPARSE
         if self.xor:
             problem.bit_operation = api.enum("BitOperation")[
                 "BIT_OPERATION_XOR"]
+
+
+def _name(form):
+    """As `gemmctl capabilities` has it."""
+    name = form.a
+    if form.a == "f32" and form.precision:
+        name = "tf32"
+    if form.sparse:
+        name = f"sparse-{name}" if form.sparse == "a" else f"{name}-sparse"
+    if form.b != form.a:
+        name += f"-{form.b}"
+    if form.xor:
+        return f"{name}-xor"
+    if form.saturate:
+        return f"{name}-clamp"
+    if form.sums == "f16":
+        return f"{name}-f16"
+    return f"{name}-fast" if form.precision == "FAST" else name
 
 
 def _pair(a, b):
     return a if a == b else f"{a}-{b}"
 
 
-FORMS = {form.name: form for form in (
+DENSE = {form.name: form for form in (
     Form("bf16", "bf16", "bf16"),
     Form("f16", "f16", "f16"),
     Form("f16-f16", "f16", "f16", "f16"),
@@ -76,6 +144,21 @@ FORMS = {form.name: form for form in (
     Form("b1", "b1", "b1", "s32"),
     Form("b1-xor", "b1", "b1", "s32", xor=True),
 )}
+
+
+def _sparse(form, side):
+    made = form._replace(sparse=side)
+    return made._replace(name=_name(made))
+
+
+SPARSE = {form.name: form for form in (
+    _sparse(form, side) for form in DENSE.values() for side in "ab"
+    if form.name not in ("f32", "b1", "b1-xor"))}
+FORMS = DENSE | SPARSE
+# Of each arithmetic one sparse operand, A and B in turn; and few of them.
+CI = (*DENSE, *(name for number, name in enumerate(SPARSE)
+                if number // 2 % 2 == number % 2))
+FEW_SPARSE = ("sparse-bf16", "e4m3-sparse", "sparse-s8", "tf32-sparse")
 
 
 def truncate_to_tf32(values):

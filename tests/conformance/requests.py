@@ -11,6 +11,7 @@ import numpy as np
 from gemmd import api
 
 from . import forms
+from . import sparse as sparse_lines
 
 _TIMEOUT_S = 300
 _ORDERS = {"r": api.ROW_MAJOR, "c": api.COLUMN_MAJOR}
@@ -55,7 +56,8 @@ class Product(NamedTuple):
     alpha: float = 1.0
     beta: float = 0.0
     batch: Optional[int] = None
-    padding: tuple = (0, 0, 0, 0)  # Of the lines of A, B, C, D; b1 in bytes.
+    padding: tuple = (0, 0, 0, 0)  # Of the lines of A, B, C, D; b1 and
+    # sparse ones in bytes.
     epilogue: Epilogue = Epilogue()
     invariant: bool = False
     # Elements from one matrix of A, B and C to the next, where not tight; those
@@ -83,13 +85,16 @@ def strided(flat, shape, steps):
         bits, shape, [step * flat.itemsize for step in steps]).view(flat.dtype)
 
 
-def encode(array, order, padding, layout, stride=None) -> bytes:
+def encode(array, order, padding, layout, stride=None, sparse="") -> bytes:
     """The bytes of a matrix or a batch; sets `layout`. What does not count,
-    padding and slack bits, is poisoned."""
+    padding and slack bits, is poisoned. `sparse`: the type of what is, whose
+    padding counts bytes."""
     lines = np.ascontiguousarray(_lines(array, order))
     layout.order = _ORDERS[order]
     if lines.size == 0:
         return b""
+    if sparse:
+        lines = sparse_lines.pack(lines, sparse)
     width = lines.shape[-1]
     if array.dtype == np.bool_:
         packed = np.packbits(lines, axis=-1, bitorder="little")
@@ -187,7 +192,9 @@ def request(product, device):
             operands.items(), (*product.layout, product.order),
             product.padding, product.strides):
         layout = getattr(made.header, name).inline
-        setattr(made, name, encode(array, order, padding, layout, stride))
+        sparse = product.form.a if product.form.sparse == name else ""
+        setattr(made, name, encode(array, order, padding, layout, stride,
+                                   sparse))
         if product.batch not in (None, 1) and array.ndim == 2:
             layout.batch_stride = 0
     rows, columns = problem.m, problem.n

@@ -86,7 +86,7 @@ def _integers(form, a, b):
     if form.xor:
         return (a.sum(1)[:, None] + b.sum(0)[None] - 2 * (a @ b))
     if form.saturate:
-        return _clamped(a, b, 32)
+        return _clamped(a, b, 64 if form.sparse else 32)
     return _wrap(a @ b).astype(np.int64)
 
 

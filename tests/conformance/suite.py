@@ -34,18 +34,34 @@ def units(options):
     # Probes hold tensors and use several kernels each: early.
     work += [(1 << 21, run_probe, (name, kind)) for name in probes.PROBES
              for kind in probes.kinds(options.subset)]
-    work += [(1 << 20, run_form, (form, layout)) for form in forms.FORMS
-             for layout in form_grid.LAYOUTS]
+    work += [(1 << 20, run_form, (form, layout)) for form in _forms(options.subset)
+             for layout in _grid_layouts(options.subset, form)]
     work += [(1 << 19, run_bits, (name, layout))
              for number, (name, form) in enumerate(forms.FORMS.items())
-             if tensor_core.knows(form)
-             for layout in _layouts(options.subset, number)]
+             if tensor_core.knows(form) and name in _forms(options.subset)
+             for layout in _layouts(options.subset, form, number)]
     work += [(1 << 20, run_form_probe, (name, form))
              for name, (_, named) in form_probes.PROBES.items()
-             for form in named]
+             for form in named if form in _probed(options.subset)]
     work.append((0, run_refusals, ()))
     work.sort(key=lambda unit: -unit[0])
     return [(function, arguments) for _, function, arguments in work]
+
+
+def _forms(subset):
+    return forms.FORMS if subset == "full" else forms.CI
+
+
+def _grid_layouts(subset, form):
+    """All; of sparse forms one in ci."""
+    layouts = forms.FORMS[form].layouts
+    return layouts[:1] if subset == "ci" and form in forms.SPARSE else layouts
+
+
+def _probed(subset):
+    if subset == "full":
+        return forms.FORMS
+    return {*forms.DENSE, *forms.FEW_SPARSE}
 
 
 def run_grid(client, options, index, shape, input_name):
@@ -92,11 +108,13 @@ def run_form(client, options, form, layout):
     return _collect(options, f"form {form} {layout}", unit.run())
 
 
-def _layouts(subset, number):
+def _layouts(subset, form, number):
     """All, or in ci one a form, which form_grid uses too."""
     if subset == "full":
-        return form_grid.LAYOUTS
-    return form_grid.LAYOUTS[number % 4:][:1]
+        return form.layouts
+    if form.sparse:
+        return form.layouts[:1]
+    return form.layouts[number % 4:][:1]
 
 
 def run_bits(client, options, form, layout):

@@ -23,11 +23,22 @@ from .fills import BF16
 
 
 class _Unit(NamedTuple):
-    step: int  # Products of one instruction, of which a stage has four.
+    step: int  # Products of one instruction.
     kept: int  # Bits of fraction of what is added.
     result: Optional[int]  # Bits of fraction of the sum; None: all of them.
     to_f16: bool = False  # Rounded to nearest even, after that.
     promotes: bool = False  # Sums of stages are added in f32.
+    instructions: int = 4  # Of a stage.
+
+    @property
+    def depth(self):
+        """Of a stage."""
+        return self.step * self.instructions
+
+    def sparse(self):
+        """What is not stored is not multiplied: an instruction goes through
+        twice the k."""
+        return self._replace(step=2 * self.step, instructions=2)
 
 
 _UNITS = {
@@ -54,7 +65,7 @@ _TERMS = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1), (0, 0))
 
 
 def knows(form):
-    return form.name in _UNITS
+    return form.dense in _UNITS
 
 
 def _exponents(values, least):
@@ -95,9 +106,10 @@ def _factors(form, a, b, depth):
             np.vstack([np.pad(y, ((0, padding), (0, 0))) for _, y in passes]))
 
 
-def _add(unit, old, a, b, least_a, least_b):
-    """The sums after one instruction on its columns of A and rows of B."""
-    products = a[:, :, None] * b[None]
+def _add(unit, old, a, b, least_a, least_b, stored):
+    """The sums after one instruction on its columns of A and rows of B, of
+    whose products some are `stored`."""
+    products = np.where(stored, a[:, :, None] * b[None], 0.0)
     plain = old + products.sum(axis=1)
     exponents = (_exponents(a, least_a)[:, :, None]
                  + _exponents(b, least_b)[None])
@@ -131,18 +143,30 @@ def multiply_add(a, b, c):
     return bits.view(np.float64).astype(np.float32)
 
 
-def _part(form, unit, a, b, stages, factors):
+def _stored(form, a, b, depth):
+    """Which products are made, for any row of A and column of B."""
+    of_a, of_b = form.stored(a, b)
+    padding = -a.shape[1] % depth
+    if of_a is not None:
+        return np.pad(of_a, ((0, 0), (0, padding)))[:, :, None]
+    if of_b is not None:
+        return np.pad(of_b, ((0, padding), (0, 0)))[None]
+    return np.ones((1, 1, 1), np.bool_)
+
+
+def _part(form, unit, a, b, stages, factors, stored):
     """The sum over some stages of k, in float32."""
     sums = np.zeros((a.shape[0], b.shape[1]))
     promoted = sums.astype(np.float32)
     for stage in stages:
-        first = 4 * unit.step * stage
-        for k in range(first, first + 4 * unit.step, unit.step):
+        first = unit.depth * stage
+        for k in range(first, first + unit.depth, unit.step):
             step = slice(k, k + unit.step)
             if k > first and not a[:, step].any() and not b[step].any():
                 continue  # Behind the end of k, where nothing changes.
             sums = _add(unit, sums, a[:, step], b[step], _LEAST[form.a],
-                        _LEAST[form.b])
+                        _LEAST[form.b],
+                        stored[:, step] if form.sparse else stored)
         if unit.promotes:
             held = sums.astype(np.float32)
             promoted = (promoted + held if factors is None else
@@ -155,12 +179,15 @@ def sums(form, a, b, parts=1, factors=None):
     """What a kernel that splits k into `parts` takes to D, as float64: values
     of float32. `factors`, of a stage of 128 k: what its sums are multiplied
     by, an array of float32 of the result's shape."""
-    unit = _UNITS[form.name]
+    unit = _UNITS[form.dense]
+    if form.sparse:
+        unit = unit.sparse()
     with np.errstate(all="ignore"):
-        a, b = _factors(form, a, b, 4 * unit.step)
+        stored = _stored(form, a, b, unit.depth)
+        a, b = _factors(form, a, b, unit.depth)
         total = np.zeros((a.shape[0], b.shape[1]), np.float32)
         for part in range(parts):
             total += _part(form, unit, a, b,
-                           range(part, a.shape[1] // (4 * unit.step), parts),
-                           factors)
+                           range(part, a.shape[1] // unit.depth, parts),
+                           factors, stored)
     return total.astype(np.float64)

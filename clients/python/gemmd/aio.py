@@ -13,7 +13,8 @@ from .client import (CHANNEL_OPTIONS, READY_POLL_S, STREAM_BYTES,
                      check_timeout, default_target)
 from .grouped import Groups
 from .product import Product
-from .tensor import Resident, check_filled, filled
+from .sparse import SparseMatrix, is_sparse
+from .tensor import Resident, Stored, check_filled, dense, filled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -46,6 +47,14 @@ class AsyncTensor(Resident):
 
     async def numpy(self, *, timeout: Optional[float] = None) -> arrays.Array:
         """The elements, in the tensor's order."""
+        return dense(await self._download(timeout))
+
+    async def compressed(self, *,
+                         timeout: Optional[float] = None) -> SparseMatrix:
+        """The SparseMatrix that a sparse tensor has."""
+        return self._check_compressed(await self._download(timeout))
+
+    async def _download(self, timeout: Optional[float]) -> Stored:
         result, target = self._empty()
         position = 0
         async for chunk in self._client._stream(
@@ -159,6 +168,7 @@ class AsyncClient:
         array = arrays.check_matrix(array, "array")
         order = order or arrays.operand(array).order
         tensor = await self.zeros(array.shape, array.dtype, order=order,
+                                  sparse=is_sparse(array),
                                   device=device, ttl_s=ttl_s, label=label,
                                   timeout=timeout)
         try:
@@ -168,13 +178,13 @@ class AsyncClient:
             raise
 
     async def zeros(self, shape: tuple[int, ...], dtype: Any, *,
-                    order: arrays.Order = "C", device: str = "",
-                    ttl_s: float = 0, label: str = "",
+                    order: arrays.Order = "C", sparse: bool = False,
+                    device: str = "", ttl_s: float = 0, label: str = "",
                     timeout: Optional[float] = None) -> AsyncTensor:
         """A matrix of zeros on the device."""
         return AsyncTensor(self, await self._run(rpcs.create_tensor(
-            shape, dtype, order=order, device=device, ttl_s=ttl_s,
-            label=label), timeout))
+            shape, dtype, order=order, sparse=sparse, device=device,
+            ttl_s=ttl_s, label=label), timeout))
 
     async def attach(self, handle: str, *,
                      timeout: Optional[float] = None) -> AsyncTensor:

@@ -90,3 +90,5 @@ Statistics = message("Statistics")
 
 ROW_MAJOR: int = enum("Order")["ORDER_ROW_MAJOR"]
 COLUMN_MAJOR: int = enum("Order")["ORDER_COLUMN_MAJOR"]
+DENSE: int = enum("Sparsity")["SPARSITY_UNSPECIFIED"]
+SPARSE: int = enum("Sparsity")["SPARSITY_2_4"]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from . import api, support
 from .bits import Bits
 from .errors import InvalidArgument
+from .sparse import SparseMatrix
 
 Array = npt.NDArray[Any]
 Order = Literal["C", "F"]
@@ -70,6 +71,11 @@ def wire_order(order: Any, name: str = "order") -> int:
     if order not in ("C", "F"):
         raise InvalidArgument(f"{name}: {order!r} is not 'C' or 'F'")
     return api.ROW_MAJOR if order == "C" else api.COLUMN_MAJOR
+
+
+def wire_sparsity(sparse: bool) -> int:
+    """Number in gemmd.v1.Sparsity."""
+    return api.SPARSE if sparse else api.DENSE
 
 
 def check_number(value: Any, name: str) -> float:
@@ -139,9 +145,11 @@ def as_array(value: Any, name: str) -> Array:
         raise InvalidArgument(f"{name}: {error}") from None
 
 
-def check_matrix(value: Any, name: str) -> Array:
-    """`value` as a two-dimensional array of a known type, or an error."""
-    array = as_array(value, name)
+def check_matrix(value: Any, name: str) -> Any:
+    """`value` as a two-dimensional array of a known type, or an error; a
+    sparse matrix as it is."""
+    array = (value if isinstance(value, SparseMatrix)
+             else as_array(value, name))
     if array.ndim != 2:
         raise InvalidArgument(
             f"{name}: has {array.ndim} dimension(s), shape {array.shape}; a "
@@ -205,6 +213,9 @@ def operand(array: Any, order: Optional[Order] = None) -> Operand:
     if isinstance(array, Bits):
         kind: Order = "C" if array.order == "C" else "F"
         return Operand(kind, 0, array.packed.reshape(-1).data)
+    if isinstance(array, SparseMatrix):
+        return Operand(array.order, 0,
+                       np.ascontiguousarray(array.lines).reshape(-1).data)
     if array.size == 0:
         return Operand(order or "C", 0, memoryview(b""))
     if array.dtype == np.bool_:

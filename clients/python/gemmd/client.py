@@ -10,6 +10,7 @@ import grpc
 from . import arrays, errors, product, rpcs, security
 from .grouped import Groups
 from .product import Product
+from .sparse import is_sparse
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -193,7 +194,8 @@ class Client:
     def tensor(self, array: Any, *, order: Optional[arrays.Order] = None,
                device: str = "", ttl_s: float = 0, label: str = "",
                timeout: Optional[float] = None) -> Tensor:
-        """A matrix on the device with the elements of `array`.
+        """A matrix on the device with the elements of `array`, which may be a
+        SparseMatrix.
 
         order  "C" or "F": how it lies on the device; default as the array.
         ttl_s  Seconds without use after which the daemon deletes it; 0 is
@@ -202,6 +204,7 @@ class Client:
         array = arrays.check_matrix(array, "array")
         order = order or arrays.operand(array).order
         tensor = self.zeros(array.shape, array.dtype, order=order,
+                            sparse=is_sparse(array),
                             device=device, ttl_s=ttl_s, label=label,
                             timeout=timeout)
         try:
@@ -211,12 +214,14 @@ class Client:
             raise
 
     def zeros(self, shape: tuple[int, ...], dtype: Any, *,
-              order: arrays.Order = "C", device: str = "", ttl_s: float = 0,
-              label: str = "", timeout: Optional[float] = None) -> Tensor:
-        """A matrix of zeros on the device."""
+              order: arrays.Order = "C", sparse: bool = False,
+              device: str = "", ttl_s: float = 0, label: str = "",
+              timeout: Optional[float] = None) -> Tensor:
+        """A matrix of zeros on the device; where it is sparse, for a
+        SparseMatrix of the same shape and order."""
         return Tensor(self, self._run(rpcs.create_tensor(
-            shape, dtype, order=order, device=device, ttl_s=ttl_s,
-            label=label), timeout))
+            shape, dtype, order=order, sparse=sparse, device=device,
+            ttl_s=ttl_s, label=label), timeout))
 
     def attach(self, handle: str, *,
                timeout: Optional[float] = None) -> Tensor:

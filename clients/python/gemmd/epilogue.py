@@ -20,6 +20,7 @@ class Result(NamedTuple):
     dtype: "np.dtype[Any]"
     drops_rows: bool     # numpy's result has none, because a is a vector.
     drops_columns: bool  # Likewise b.
+    sparse: bool = False  # One of a and b is.
 
 
 class Values(NamedTuple):
@@ -95,7 +96,8 @@ class Epilogue:
         if bias is not None:
             self._bias(_values(bias, "bias"), result)
         if self._scales(a_scale, b_scale):
-            support.check_block_scales(dtype, accumulate, precision)
+            support.check_block_scales(dtype, accumulate, precision,
+                                       result.sparse)
         if out_scale is not None:
             self._out_scale(_values(out_scale, "out_scale"))
         if return_pre_activation:

@@ -9,6 +9,7 @@ from . import api, arrays, support, wire
 from .bits import Bits
 from .epilogue import Epilogue, Result
 from .errors import Internal, InvalidArgument
+from .sparse import SparseMatrix, is_sparse
 from .tensor import Resident
 
 
@@ -57,13 +58,13 @@ class Product(NamedTuple):
                 f"{self.execution.device}>)")
 
 
-Matrix = Union[arrays.Array, Resident, Bits]
+Matrix = Union[arrays.Array, Resident, Bits, SparseMatrix]
 
 
 def _operand(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
     """A matrix or more, and whether it was a vector: a row (0) or a column
     (1)."""
-    if isinstance(value, (Resident, Bits)):
+    if isinstance(value, (Resident, Bits, SparseMatrix)):
         return value, False
     array = arrays.as_array(value, name)
     is_vector = array.ndim == 1
@@ -81,6 +82,8 @@ def _flat(array: Any, batch: tuple[int, ...]) -> Any:
     matrix serves all."""
     if isinstance(array, (Resident, Bits)):
         return array
+    if isinstance(array, SparseMatrix):
+        return array.broadcast(batch)
     if all(side == 1 for side in array.shape[:-2]):
         return array.reshape(array.shape[-2:])
     shape = array.shape[-2:]
@@ -184,6 +187,7 @@ class Call:
         a, self._drops_rows = _operand(a, "a", 0)
         b, self._drops_columns = _operand(b, "b", 1)
         support.check_pair(a.dtype, b.dtype)
+        support.check_sparse(a, b, epilogue.get("precision"))
         alpha = arrays.check_number(alpha, "alpha")
         beta = arrays.check_number(beta, "beta")
         if a.shape[-1] != b.shape[-2]:
@@ -202,8 +206,9 @@ class Call:
         self.shape: tuple[int, ...] = (
             (math.prod(self._batch), *matrix) if self._batch else matrix)
         if c is not None:
-            c = self._like_result(arrays.as_array(c, "c") if not isinstance(
-                c, Resident) else c, "c")
+            c = self._like_result(
+                c if isinstance(c, (Resident, SparseMatrix))
+                else arrays.as_array(c, "c"), "c")
         if beta != 0 and c is None:
             raise InvalidArgument(f"c: required because beta is {beta}")
         self._out = out
@@ -220,12 +225,15 @@ class Call:
         self._fill_header(a, b, c, alpha, beta, device)
         self._epilogue = Epilogue(
             self.header, a.dtype,
-            Result(self.dtype, self._drops_rows, self._drops_columns),
+            Result(self.dtype, self._drops_rows, self._drops_columns,
+                   is_sparse(a) or is_sparse(b)),
             **epilogue)
         self.buffers.update(self._epilogue.buffers)
 
     def _like_result(self, value: Any, name: str) -> Any:
         """`value` as a matrix of the product's shape, or an error."""
+        if is_sparse(value):
+            raise InvalidArgument(f"{name}: is sparse; allowed: a or b alone")
         is_array = not isinstance(value, Resident)
         shape = self.result_shape() if is_array else self.shape
         if value.shape != shape:
@@ -236,6 +244,9 @@ class Call:
 
     def _checked_out(self, out: Any) -> Matrix:
         if isinstance(out, Resident):
+            if out.sparse:
+                raise InvalidArgument("out: a sparse tensor receives no result;"
+                                      " allowed: a dense one")
             if out._transposed:
                 raise InvalidArgument(
                     "out: a transposed tensor receives no result; compute "
@@ -267,6 +278,8 @@ class Call:
             problem.batch = self.shape[0]
         problem.a_type = arrays.wire_type(a.dtype, "a")
         problem.b_type = arrays.wire_type(b.dtype, "b")
+        problem.sparsity = arrays.wire_sparsity(is_sparse(a))
+        problem.b_sparsity = arrays.wire_sparsity(is_sparse(b))
         problem.d_type = arrays.wire_type(self.dtype, "out")
         problem.c_type = (problem.d_type if c is None
                           else arrays.wire_type(c.dtype, "c"))

@@ -57,7 +57,8 @@ def matmul_grouped(
 
 
 def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
-                  device: str, ttl_s: float, label: str) -> Rpc[Any]:
+                  device: str, ttl_s: float, label: str,
+                  sparse: bool = False) -> Rpc[Any]:
     rows, columns = arrays.check_shape(shape)
     if arrays.check_dtype(dtype) == np.bool_:
         raise Unimplemented("dtype: tensors of bool are made by other clients;"
@@ -66,7 +67,7 @@ def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
         dtype=arrays.wire_type(dtype), rows=rows, columns=columns,
         order=arrays.wire_order(order),
         ttl_s=int(arrays.check_number(ttl_s, "ttl_s")), device=device,
-        label=label)
+        label=label, sparsity=arrays.wire_sparsity(sparse))
     return _unary("TensorService/CreateTensor", request, api.TensorInfo)
 
 

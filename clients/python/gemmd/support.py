@@ -60,6 +60,33 @@ def check_input(dtype: Any, side: str) -> None:
         f" Served: {known}")
 
 
+def check_sparse_type(dtype: Any, name: str) -> None:
+    """The types that a sparse matrix may have."""
+    check_input(dtype, name)
+    if _name(dtype) == "bool":
+        raise InvalidArgument(f"{name}: matrices of bool are not sparse; "
+                              "allowed: float and integer types")
+
+
+def check_sparse(a: Any, b: Any, precision: Optional[str]) -> None:
+    """Which operands may be sparse, how they lie, and what goes with them."""
+    sparse = [(name, value, order) for name, value, order in (
+        ("a", a, "C"), ("b", b, "F")) if getattr(value, "sparse", False)]
+    if len(sparse) == 2:
+        raise InvalidArgument("b: is sparse, and so is a; allowed: one sparse "
+                              "operand. The nearest is b.toarray()")
+    for name, value, order in sparse:
+        if value.order != order:
+            along = ("its columns", "-1") if name == "a" else ("its rows", "-2")
+            raise InvalidArgument(
+                f"{name}: is sparse along {along[0]}; allowed: along k, as "
+                f"sparse24({name}, axis={along[1]}) makes it")
+        if _name(value.dtype) == "float32" and precision is None:
+            raise Unimplemented(
+                f"precision: None does not go with {name}, which is sparse and "
+                "float32; served: 'tf32', 'fast'")
+
+
 def check_pair(a: Any, b: Any) -> None:
     if _name(b) not in _partners(a):
         raise Unimplemented(
@@ -155,8 +182,11 @@ def check_steps(result: Any, alpha: float, beta: float,
                                 f"integers and has none. {nearest}")
 
 
-def check_block_scales(a: Any, accumulate: Any,
-                       precision: Optional[str]) -> None:
+def check_block_scales(a: Any, accumulate: Any, precision: Optional[str],
+                       sparse: bool) -> None:
+    if sparse:
+        raise Unimplemented("a_scale: by blocks does not go with a sparse "
+                            "operand. The nearest is one value a row")
     if _name(a) not in _FP8:
         raise Unimplemented(
             f"a_scale: by blocks does not go with {_name(a)}; served with "

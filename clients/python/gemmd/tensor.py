@@ -1,17 +1,23 @@
 """Matrices resident on a device of the daemon."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 import numpy as np
 
 from . import api, arrays, rpcs
 from .errors import Error, InvalidArgument, NotFound
+from .sparse import SparseMatrix
 
 if TYPE_CHECKING:
     from .client import Client
 
 Self = TypeVar("Self", bound="Resident")
+Stored = Union[arrays.Array, SparseMatrix]
+
+
+def dense(stored: Stored) -> arrays.Array:
+    return stored.toarray() if isinstance(stored, SparseMatrix) else stored
 
 
 class Resident:
@@ -26,6 +32,8 @@ class Resident:
         self._stored_order: arrays.Order = (
             "F" if info.order == api.COLUMN_MAJOR else "C")
         self._transposed = False
+        # It stores two of every four elements of its lines.
+        self.sparse: bool = info.sparsity == api.SPARSE
         self.handle: str = info.handle
         self.dtype = arrays.numpy_type(info.dtype)
         self.device: str = info.device
@@ -55,8 +63,18 @@ class Resident:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements; on the device, lines are padded."""
-        return self.size * self.dtype.itemsize
+        """Bytes of the elements, of a sparse tensor of those that are stored
+        and their metadata; on the device, lines are padded."""
+        lines, size = self._stored_lines()
+        return lines * size
+
+    def _stored_lines(self) -> tuple[int, int]:
+        """How many, and their bytes."""
+        lines, length = (self._stored_shape if self._stored_order == "C"
+                         else self._stored_shape[::-1])
+        if self.sparse:
+            return lines, SparseMatrix.line_bytes(length, self.dtype)
+        return lines, length * self.dtype.itemsize
 
     @property
     def T(self: Self) -> Self:
@@ -71,19 +89,32 @@ class Resident:
 
     def __repr__(self) -> str:
         label = f" {self.label!r}" if self.label else ""
+        kind = "sparse " if self.sparse else ""
         return (f"<gemmd.{type(self).__name__}{label} {self.shape[0]}x"
-                f"{self.shape[1]} {self.dtype} order {self.order} on "
+                f"{self.shape[1]} {kind}{self.dtype} order {self.order} on "
                 f"{self.device or '?'}>")
 
-    def _empty(self) -> tuple[arrays.Array, memoryview]:
+    def _empty(self) -> tuple[Stored, memoryview]:
         """The array that a download fills, and its bytes in their order."""
+        if self.sparse:
+            bytes_ = np.empty(self._stored_lines(), np.uint8)
+            rows = self._stored_order == "C"
+            return (SparseMatrix(bytes_, self.dtype,
+                                 self._stored_shape[1 if rows else 0],
+                                 -1 if rows else -2), bytes_.reshape(-1).data)
         result: arrays.Array = np.empty(self._stored_shape, self.dtype,
                                         order=self._stored_order)
         lines = result if self._stored_order == "C" else result.T
         return result, lines.view(np.uint8).reshape(-1).data
 
-    def _as_seen(self, stored: arrays.Array) -> arrays.Array:
+    def _as_seen(self, stored: Stored) -> Stored:
         return stored.T if self._transposed else stored
+
+    def _check_compressed(self, stored: Stored) -> SparseMatrix:
+        if not isinstance(stored, SparseMatrix):
+            raise InvalidArgument("compressed: the tensor is not sparse; use "
+                                  "numpy()")
+        return stored
 
     def _to_upload(self, value: Any) -> arrays.Operand:
         array = arrays.check_matrix(value, "array")
@@ -94,6 +125,17 @@ class Resident:
             raise InvalidArgument(
                 f"array: dtype {array.dtype} is not the tensor's {self.dtype};"
                 f" use array.astype(tensor.dtype)")
+        if self.sparse != isinstance(array, SparseMatrix):
+            raise InvalidArgument(
+                "array: is not sparse, as the tensor is; use gemmd.sparse24"
+                if self.sparse else
+                "array: is sparse, and the tensor is not; use array.toarray()")
+        if isinstance(array, SparseMatrix):
+            if array.order != self.order:
+                raise InvalidArgument(
+                    f"array: its lines are those of order {array.order!r}; the "
+                    f"tensor's order is {self.order!r}")
+            return arrays.operand(array)
         return arrays.operand(self._as_seen(array), self._stored_order)
 
 
@@ -154,6 +196,14 @@ class Tensor(Resident):
 
     def numpy(self, *, timeout: Optional[float] = None) -> arrays.Array:
         """The elements, in the tensor's order."""
+        return dense(self._download(timeout))
+
+    def compressed(self, *,
+                   timeout: Optional[float] = None) -> SparseMatrix:
+        """The SparseMatrix that a sparse tensor has."""
+        return self._check_compressed(self._download(timeout))
+
+    def _download(self, timeout: Optional[float]) -> Stored:
         result, target = self._empty()
         position = 0
         for chunk in self._client._stream(

@@ -25,7 +25,7 @@ void Panels::Resize(int64_t stages, int64_t lines) {
 void Panels::Read(const char* line, Range elements, int plane,
                   double* to) const {
   if (!reading_.splits) {
-    return Load(layout_.type, reading_.reading, line, elements.first,
+    return Load(layout_, reading_.reading, line, elements.first,
                 elements.count, to);
   }
   std::array<float, kMostElements> whole;

@@ -15,10 +15,29 @@ TEST(ArithmeticTest, NamesAreUnique) {
     names.insert(Name(arithmetic));
   }
   EXPECT_EQ(names.size(), Arithmetics().size());
-  for (const char* name :
-       {"bf16", "f16", "f16-f16", "f32", "tf32", "tf32-fast", "e4m3",
-        "e4m3-fast", "e5m2-e4m3", "e5m2-e4m3-fast", "e4m3-f16", "s8", "u8-s8",
-        "s8-clamp", "b1", "b1-xor"}) {
+  for (const char* name : {"bf16",
+                           "f16",
+                           "f16-f16",
+                           "f32",
+                           "tf32",
+                           "tf32-fast",
+                           "e4m3",
+                           "e4m3-fast",
+                           "e5m2-e4m3",
+                           "e5m2-e4m3-fast",
+                           "e4m3-f16",
+                           "s8",
+                           "u8-s8",
+                           "s8-clamp",
+                           "b1",
+                           "b1-xor",
+                           "sparse-bf16",
+                           "bf16-sparse",
+                           "sparse-tf32-fast",
+                           "tf32-sparse",
+                           "sparse-e4m3-e5m2-f16",
+                           "e4m3-sparse-e5m2-fast",
+                           "u8-sparse-clamp"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -31,6 +50,31 @@ TEST(ArithmeticTest, EveryInstructionIsOneRequestAway) {
                             }))
         << Name(instruction);
   }
+}
+
+// Every dense one but "f32" and those of bits.
+TEST(ArithmeticTest, AOrBMayBeSparseWhereverThereIsAnInstruction) {
+  for (Arithmetic arithmetic : Arithmetics()) {
+    if (arithmetic.sparse != Sparse::kNone) continue;
+    const bool both =
+        Name(arithmetic) != "f32" && arithmetic.a != DataType::kB1;
+    for (const Sparse sparse : {Sparse::kA, Sparse::kB}) {
+      arithmetic.sparse = sparse;
+      EXPECT_EQ(
+          std::count(Arithmetics().begin(), Arithmetics().end(), arithmetic),
+          both ? 1 : 0)
+          << Name(arithmetic);
+    }
+  }
+}
+
+TEST(ArithmeticTest, TheSparseOperandIsX) {
+  Arithmetic arithmetic = {
+      .a = DataType::kE4m3, .b = DataType::kE5m2, .sparse = Sparse::kA};
+  EXPECT_EQ(Name(InstructionOf(arithmetic)), "sparse-e4m3-e5m2");
+  arithmetic.sparse = Sparse::kB;
+  EXPECT_EQ(Name(arithmetic), "e4m3-sparse-e5m2");
+  EXPECT_EQ(Name(InstructionOf(arithmetic)), "sparse-e5m2-e4m3");
 }
 
 TEST(ArithmeticTest, AccurateF32RunsAsProductsOfBf16) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "jit/problem/arithmetic.h"
+#include "jit/problem/problem.h"
 
 namespace gemmd::jit {
 namespace {
@@ -16,7 +17,34 @@ TEST(CapabilitiesTest, EveryArithmeticIsARow) {
   for (const Arithmetic& arithmetic : Arithmetics()) {
     EXPECT_TRUE(absl::StrContains(CapabilitiesText(), Name(arithmetic)));
     EXPECT_TRUE(absl::StrContains(CapabilitiesMarkdown(),
-                                  "| " + Name(arithmetic) + " |"));
+                                  "| " + Name(arithmetic) + " |"))
+        << Name(arithmetic);
+  }
+}
+
+TEST(CapabilitiesTest, SparseOnesStandWithTheDenseOne) {
+  for (const char* row :
+       {"| e4m3-e5m2 | e4m3 | e5m2 | f32 | promoted every 128 k; scales by "
+        "block | f32, f16, bf16, e4m3, e5m2 | sparse-e4m3-e5m2 | "
+        "e4m3-sparse-e5m2 |\n",
+        "| b1 | b1 | b1 | s32 | counts bits that are both 1 | s32, f32, f16, "
+        "bf16, s8, u8 |  |  |\n"}) {
+    EXPECT_TRUE(absl::StrContains(CapabilitiesMarkdown(), row))
+        << CapabilitiesMarkdown();
+  }
+}
+
+// A row has the outputs of all of its names.
+TEST(CapabilitiesTest, SparseOnesHaveTheOutputsOfTheDenseOne) {
+  for (Arithmetic arithmetic : Arithmetics()) {
+    const auto outputs = OutputsOf(arithmetic.accumulator);
+    Problem problem = {.m = 1, .n = 1, .k = 4};
+    problem.SetArithmetic(arithmetic);
+    problem.b_order = Order::kColumnMajor;
+    for (const DataType output : outputs) {
+      problem.c_type = problem.d_type = output;
+      EXPECT_TRUE(Validate(problem).ok()) << Validate(problem);
+    }
   }
 }
 

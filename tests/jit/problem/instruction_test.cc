@@ -8,15 +8,29 @@
 namespace gemmd::jit {
 namespace {
 
-TEST(InstructionTest, TheIsaHasTwentyOneDenseFormsOfDifferentNames) {
+TEST(InstructionTest,
+     TheIsaHasTwentyOneDenseAndTwentySparseFormsOfDifferentNames) {
   std::set<std::string> names;
   for (const Instruction& instruction : Instructions()) {
     names.insert(Name(instruction));
   }
-  EXPECT_EQ(names.size(), 21);
+  EXPECT_EQ(names.size(), 41);
   EXPECT_TRUE(names.contains("f16-f16"));
   EXPECT_TRUE(names.contains("e5m2-e4m3"));
   EXPECT_TRUE(names.contains("u8-s8-clamp"));
+  EXPECT_TRUE(names.contains("sparse-bf16"));
+  EXPECT_TRUE(names.contains("sparse-tf32"));
+  EXPECT_TRUE(names.contains("sparse-u8-s8-clamp"));
+  EXPECT_FALSE(names.contains("sparse-b1"));
+}
+
+TEST(InstructionTest, ASparseOneTakesTwiceTheK) {
+  for (Instruction instruction : Instructions()) {
+    if (!instruction.sparse) continue;
+    const int k = KOf(instruction);
+    instruction.sparse = false;
+    EXPECT_EQ(k, 2 * KOf(instruction)) << Name(instruction);
+  }
 }
 
 TEST(InstructionTest, OneInstructionTakesThirtyTwoBytesOfK) {

@@ -40,7 +40,8 @@ TEST(ProblemLineTest, ReadsOptions) {
 TEST(ProblemLineTest, WritesWhatItReads) {
   for (const char* line :
        {"bf16 TN 8192 8192 8192", "f16 NT 1 2 3 d=f32 alpha=0.5 beta=-1",
-        "bf16 NN 0 7 65 alpha=0.100000001 order=row"}) {
+        "bf16 NN 0 7 65 alpha=0.100000001 order=row",
+        "sparse-bf16 TT 5 7 12 d=f32", "e4m3-sparse-e5m2 NN 5 7 12"}) {
     const absl::StatusOr<Problem> problem = ParseProblemLine(line);
     ASSERT_TRUE(problem.ok()) << problem.status();
     EXPECT_EQ(ProblemLine(*problem), line);
@@ -50,7 +51,7 @@ TEST(ProblemLineTest, WritesWhatItReads) {
 TEST(ProblemLineTest, EveryArithmeticIsAWord) {
   for (const Arithmetic& arithmetic : Arithmetics()) {
     const auto problem =
-        ParseProblemLine(absl::StrCat(Name(arithmetic), " TN 1 2 3"));
+        ParseProblemLine(absl::StrCat(Name(arithmetic), " TN 1 2 4"));
     if (absl::IsUnimplemented(problem.status())) continue;  // No kernels.
     ASSERT_TRUE(problem.ok()) << problem.status();
     EXPECT_EQ(problem->arithmetic(), arithmetic);

@@ -80,5 +80,34 @@ TEST(MatrixLayout, PadsLinesToSixteenBytes) {
   EXPECT_EQ(column.pitch_bytes(), 16);
 }
 
+TEST(MatrixLayout, ASparseLineIsValuesThenMetadata) {
+  const MatrixLayout row{DataType::kBf16, Order::kRowMajor, 3, 20, 2, true};
+  EXPECT_EQ(row.width(), 20);
+  EXPECT_EQ(row.values_bytes(), 20);
+  EXPECT_EQ(row.metadata_bytes(), 3);
+  EXPECT_EQ(row.width_bytes(), 23);
+  EXPECT_EQ(row.pitch_bytes(), 32);
+  EXPECT_EQ(row.device_bytes(), 6 * 32);
+  EXPECT_EQ(row.bytes().width_bytes(), 23);
+  EXPECT_EQ(row.bytes().lines(), 6);
+  EXPECT_EQ(row.bytes().pitch_bytes(), 32);
+  EXPECT_EQ(row.dense().width_bytes(), 40);
+  const MatrixLayout column{DataType::kF32, Order::kColumnMajor, 6, 5, 1, true};
+  EXPECT_EQ(column.values_bytes(), 12);
+  EXPECT_EQ(column.metadata_bytes(), 2);
+  EXPECT_EQ(column.bytes().lines(), 5);
+}
+
+TEST(Problem, TheSparseOperandIsALayoutOfItsOwn) {
+  Problem problem = Valid();
+  problem.sparse = Sparse::kB;
+  EXPECT_FALSE(problem.a().sparse);
+  EXPECT_TRUE(problem.b().sparse);
+  problem.sparse = Sparse::kA;
+  EXPECT_TRUE(problem.a().sparse);
+  EXPECT_FALSE(problem.b().sparse);
+  EXPECT_FALSE(problem.d().sparse);
+}
+
 }  // namespace
 }  // namespace gemmd::jit

@@ -32,12 +32,9 @@ TEST(Validate, AcceptsEveryArithmeticWithEachOfItsOutputs) {
   for (const Arithmetic& arithmetic : Arithmetics()) {
     for (const DataType output : OutputsOf(arithmetic.accumulator)) {
       for (const DataType c : {output, DataType::kF32}) {
-        Problem problem = Valid(arithmetic.a);
-        problem.b_type = arithmetic.b;
-        problem.accumulator = arithmetic.accumulator;
-        problem.precision = arithmetic.precision;
-        problem.clamps = arithmetic.clamps;
-        problem.bit_operation = arithmetic.bit_operation;
+        Problem problem = {.m = 3, .n = 4, .k = 8};
+        problem.SetArithmetic(arithmetic);
+        problem.b_order = Order::kColumnMajor;
         problem.d_type = output;
         problem.c_type = output == DataType::kS32 ? output : c;
         problem.beta = 1;
@@ -161,6 +158,51 @@ TEST(Validate, ScalesBelongToTheirSide) {
   problem = Valid();
   problem.epilogue.bias = Extent::kTensor;
   ExpectError(problem, kInvalid, "problem.epilogue.bias is tensor");
+}
+
+TEST(Validate, LinesOfASparseOperandRunAlongKInWholeChunks) {
+  Problem problem = Valid();
+  problem.k = 12;
+  problem.sparse = Sparse::kA;
+  EXPECT_TRUE(Validate(problem).ok());
+  problem.a_order = Order::kColumnMajor;
+  ExpectError(problem, kInvalid,
+              "problem.a_order is column_major; allowed: row_major with sparse "
+              "a: the lines of a sparse operand run along k");
+  problem.sparse = Sparse::kB;
+  ExpectError(problem, kInvalid,
+              "problem.b_order is row_major; allowed: column_major with sparse "
+              "b");
+  problem.b_order = Order::kColumnMajor;
+  EXPECT_TRUE(Validate(problem).ok());
+  problem.k = 14;
+  ExpectError(problem, kInvalid,
+              "problem.k is 14; allowed: multiples of 4 with sparse b of bf16");
+  problem = Valid(DataType::kF32);
+  problem.precision = Precision::kTf32;
+  problem.sparse = Sparse::kA;
+  ExpectError(problem, kInvalid,
+              "problem.k is 5; allowed: multiples of 2 with");
+  problem.k = 6;
+  EXPECT_TRUE(Validate(problem).ok());
+}
+
+TEST(Validate, WhatIsNotSparseIsToldWhatIs) {
+  Problem problem = Valid(DataType::kB1);
+  problem.k = 8;
+  problem.sparse = Sparse::kA;
+  ExpectError(problem, kUnserved, "problem.a_type is b1; served: bf16, f16, ");
+  problem = Valid(DataType::kF32);
+  problem.k = 8;
+  problem.sparse = Sparse::kA;
+  ExpectError(problem, kInvalid,
+              "problem.precision is default; allowed: tf32, fast with sparse "
+              "a, a_type f32");
+  problem = Valid(DataType::kE4m3);
+  problem.k = 8;
+  problem.sparse = Sparse::kA;
+  problem.epilogue.a_scale = problem.epilogue.b_scale = Extent::kBlock;
+  ExpectError(problem, kUnserved, "problem.epilogue.a_scale is block");
 }
 
 // What this build has no kernels for is refused in the same words.

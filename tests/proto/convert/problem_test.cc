@@ -126,7 +126,18 @@ INSTANTIATE_TEST_SUITE_P(
             [](v1::Problem& p) {
               p.mutable_epilogue()->set_b_scale(v1::EXTENT_ROW);
             }},
-        Bad{"sparsity", kUnserved,
+        Bad{"b_sparsity is 9; allowed: SPARSITY_UNSPECIFIED, SPARSITY_2_4",
+            kInvalid,
+            [](v1::Problem& p) { p.set_b_sparsity(v1::Sparsity(9)); }},
+        Bad{"b_sparsity is SPARSITY_2_4; allowed: SPARSITY_UNSPECIFIED, "
+            "because "
+            "problem.sparsity is",
+            kInvalid,
+            [](v1::Problem& p) {
+              p.set_sparsity(v1::SPARSITY_2_4);
+              p.set_b_sparsity(v1::SPARSITY_2_4);
+            }},
+        Bad{"k is 5; allowed: multiples of 4 with sparse a of bf16", kInvalid,
             [](v1::Problem& p) { p.set_sparsity(v1::SPARSITY_2_4); }},
         Bad{"activation", kInvalid,
             [](v1::Problem& p) { p.set_activation(v1::Activation(99)); }}));
@@ -167,6 +178,9 @@ constexpr const char* kProblems[] = {
     "bit_operation: BIT_OPERATION_XOR",
     "a_type: DATA_TYPE_B1 b_type: DATA_TYPE_B1 "
     "bit_operation: BIT_OPERATION_AND",
+    "k: 8 a_type: DATA_TYPE_S8 b_type: DATA_TYPE_U8 sparsity: SPARSITY_2_4",
+    "k: 2 a_type: DATA_TYPE_F32 b_type: DATA_TYPE_F32 precision: "
+    "PRECISION_TF32 b_sparsity: SPARSITY_2_4 b_order: ORDER_COLUMN_MAJOR",
 };
 
 v1::Problem Parse(const std::string& text) {
@@ -236,10 +250,10 @@ void CollectAll(const google::protobuf::Descriptor& message,
 TEST(ConvertTest, TheProblemsAboveHaveEveryFieldAndValueOfTheApi) {
   // What the contract has not.
   const std::set<std::string> never = {
-      "sparsity=SPARSITY_2_4",          "a_type=DATA_TYPE_S32",
-      "b_type=DATA_TYPE_S32",           "d_type=DATA_TYPE_B1",
-      "epilogue.bias=EXTENT_TENSOR",    "epilogue.bias=EXTENT_BLOCK",
-      "epilogue.a_scale=EXTENT_COLUMN", "epilogue.b_scale=EXTENT_ROW"};
+      "a_type=DATA_TYPE_S32",       "b_type=DATA_TYPE_S32",
+      "d_type=DATA_TYPE_B1",        "epilogue.bias=EXTENT_TENSOR",
+      "epilogue.bias=EXTENT_BLOCK", "epilogue.a_scale=EXTENT_COLUMN",
+      "epilogue.b_scale=EXTENT_ROW"};
   // The default, with every other problem.
   std::set<std::string> present = {"a_order=ORDER_ROW_MAJOR",
                                    "b_order=ORDER_ROW_MAJOR",

@@ -84,6 +84,66 @@ TEST_F(UploadsTest, CountTwiceWhileOldAndNewElementsExist) {
   EXPECT_EQ(engine_->tensors().bytes(), 32);
 }
 
+class SparseUploadsTest : public UploadsTest {
+ protected:
+  // Two rows of 4 values of f32 and 1 byte of metadata.
+  static constexpr jit::MatrixLayout kLayout = {
+      jit::DataType::kF32, jit::Order::kRowMajor, 2, 4, 1, true};
+
+  static std::string Rows(char value, char first, char second) {
+    std::string rows(18, value);
+    rows[8] = first;
+    rows[17] = second;
+    return rows;
+  }
+  std::shared_ptr<Tensor> Create() {
+    testing::Answer<std::shared_ptr<Tensor>> answer;
+    engine_->CreateTensor({.layout = kLayout}, {}, answer.done());
+    return answer.Wait().value();
+  }
+  // In two parts, a row each.
+  absl::Status Send(const std::shared_ptr<Tensor>& tensor,
+                    const std::string& rows) {
+    auto upload = engine_->BeginUpload(tensor);
+    if (!upload.ok()) return upload.status();
+    (*upload)->name = "w";
+    for (int i = 0; i < 2; ++i) {
+      const absl::Span<const char> row(rows.data() + 9 * i, 9);
+      testing::Answer<std::monostate> sent;
+      engine_->Upload(*upload, {{&row, 1}, 9}, {i, 1}, {}, sent.done());
+      if (absl::Status status = sent.Wait().status(); !status.ok()) {
+        return status;
+      }
+    }
+    return engine_.Finish(*std::move(upload)).Wait().status();
+  }
+  std::string Elements(const std::shared_ptr<Tensor>& tensor) {
+    testing::Answer<TensorPart> answer;
+    engine_->Download(tensor, {0, 2}, 9, {}, answer.done());
+    const absl::Span<char> bytes = answer.Wait().value().bytes->bytes();
+    return {bytes.data(), bytes.size()};
+  }
+};
+
+TEST_F(SparseUploadsTest, NewTensorsHaveZerosInLegalPlaces) {
+  EXPECT_EQ(Elements(Create()), Rows(0, 0x44, 0x44));
+}
+
+TEST_F(SparseUploadsTest, IllegalMetadataChangeNothing) {
+  const auto tensor = Create();
+  const std::string right = Rows(1, static_cast<char>(0xe4), 0x4e);
+  ASSERT_TRUE(Send(tensor, right).ok());
+  const absl::Status refused = Send(tensor, Rows(2, 0x44, 0x49));
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.message(),
+            "w has metadata 0x9 for k 0 to 1 of row 1; allowed: 0x4 or 0xe, "
+            "the place of one of two elements");
+  EXPECT_EQ(Elements(tensor), right);
+  const std::string next = Rows(3, 0x4e, 0x44);
+  EXPECT_TRUE(Send(tensor, next).ok());
+  EXPECT_EQ(Elements(tensor), next);
+}
+
 // The elements change between products, not under one.
 TEST_F(UploadsTest, AreFinishedWhenNobodyUsesTheOldElements) {
   hooks_->multiply = [this](const auto&, const auto&) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/problem/metadata.h"
 #include "jit/problem/problem.h"
 #include "service/host/elements.h"
 #include "service/host/gemm.h"
@@ -27,14 +28,11 @@ inline jit::Problem ProblemOf(const std::string& name, int64_t m, int64_t n,
   jit::Problem problem = {.m = m, .n = n, .k = k};
   for (const jit::Arithmetic& arithmetic : jit::Arithmetics()) {
     if (jit::Name(arithmetic) != name) continue;
-    problem.a_type = arithmetic.a;
-    problem.b_type = arithmetic.b;
-    problem.accumulator = arithmetic.accumulator;
-    problem.precision = arithmetic.precision;
-    problem.clamps = arithmetic.clamps;
-    problem.bit_operation = arithmetic.bit_operation;
+    problem.SetArithmetic(arithmetic);
   }
-  problem.c_type = problem.d_type = jit::DefaultOutput(problem.a_type);
+  if (problem.sparse == jit::Sparse::kB) {
+    problem.b_order = jit::Order::kColumnMajor;
+  }
   return problem;
 }
 
@@ -52,17 +50,51 @@ inline void PutElement(jit::DataType type, double value, char* line,
   }
 }
 
-// Every matrix of the layout holds the same elements.
+// Legal metadata of a chunk: all that there are, in turn.
+inline int SomeMetadata(jit::DataType type, int64_t line, int64_t chunk) {
+  constexpr int kOfFour[] = {0x4, 0xe, 0x9, 0xc, 0x8, 0xd};
+  return kOfFour[(line + chunk) % (type == jit::DataType::kF32 ? 2 : 6)];
+}
+
+// Of a sparse line: what `element` has where SomeMetadata say.
+inline void PutSparseLine(const jit::MatrixLayout& layout, int64_t in_matrix,
+                          const std::function<double(int64_t k)>& element,
+                          char* line) {
+  const int width = jit::ChunkOf(layout.type);
+  char* const metadata = line + layout.values_bytes();
+  for (int64_t i = 0; i < layout.width() / width; ++i) {
+    const int bits = SomeMetadata(layout.type, in_matrix, i);
+    const jit::Places places = jit::PlacesOf(layout.type, bits);
+    const int64_t first = i * width;
+    PutElement(layout.type, element(first + places.first), line, first / 2);
+    if (width == 4) {
+      PutElement(layout.type, element(first + places.second), line,
+                 first / 2 + 1);
+    }
+    char& byte = metadata[i / 2];
+    byte = static_cast<char>(i % 2 == 0 ? (byte & 0xf0) | bits
+                                        : (byte & 0x0f) | bits << 4);
+  }
+}
+
+// Every matrix of the layout holds the same elements; of a sparse one, some of
+// them.
 inline std::string Bytes(const jit::MatrixLayout& layout,
                          const Element& element) {
   std::string bytes(layout.device_bytes(), '\xff');
   const bool by_rows = layout.order == jit::Order::kRowMajor;
   for (int64_t line = 0; line < layout.lines(); ++line) {
     const int64_t in_matrix = line % layout.matrix_lines();
+    char* const to = bytes.data() + line * layout.pitch_bytes();
+    const auto at = [&](int64_t i) {
+      return by_rows ? element(in_matrix, i) : element(i, in_matrix);
+    };
+    if (layout.sparse) {
+      PutSparseLine(layout, in_matrix, at, to);
+      continue;
+    }
     for (int64_t i = 0; i < layout.width(); ++i) {
-      PutElement(layout.type,
-                 by_rows ? element(in_matrix, i) : element(i, in_matrix),
-                 bytes.data() + line * layout.pitch_bytes(), i);
+      PutElement(layout.type, at(i), to, i);
     }
   }
   return bytes;
@@ -122,11 +154,13 @@ class Product {
     const bool by_rows = layout.order == jit::Order::kRowMajor;
     const int64_t line =
         batch * layout.matrix_lines() + (by_rows ? row : column);
-    double value;
-    Load(layout.type, Reading::kExact,
-         bytes.data() + line * layout.pitch_bytes(), by_rows ? column : row, 1,
-         &value);
-    return value;
+    const int64_t i = by_rows ? column : row;
+    // A chunk of a sparse line, or an element.
+    const int count = layout.sparse ? jit::ChunkOf(layout.type) : 1;
+    double values[4];
+    Load(layout, Reading::kExact, bytes.data() + line * layout.pitch_bytes(),
+         i / count * count, count, values);
+    return values[i % count];
   }
 
   const jit::Problem problem_;

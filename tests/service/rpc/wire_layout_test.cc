@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "jit/problem/problem.h"
 
 namespace gemmd::rpc {
@@ -50,6 +51,30 @@ TEST(WireLayoutTest, RefusesALeadingDimensionOutOfRange) {
               "a.inline.leading_dimension is " + std::to_string(bad) +
                   "; allowed: 0 or 5 to " + std::to_string(jit::kMaxDimension));
   }
+}
+
+// Lines of 8 values and 1 byte of metadata: no number of elements has them.
+TEST(WireLayoutTest, OfASparseMatrixBytesAreCounted) {
+  const MatrixLayout sparse = {
+      DataType::kBf16, Order::kRowMajor, 3, 8, 2, true};
+  auto wire = ToWireLayout(Layout(0, 0), sparse, "a.inline");
+  ASSERT_TRUE(wire.ok());
+  EXPECT_EQ(wire->pitch_bytes, 9);
+  EXPECT_EQ(wire->most_bytes, 54);
+  EXPECT_EQ(CheckLength(*wire, 96, "a").message(),
+            "a has 96 bytes; allowed for its shape: 54");
+  v1::Layout layout = Layout(0, 10);
+  layout.set_batch_stride(33);
+  wire = ToWireLayout(layout, sparse, "a.inline");
+  ASSERT_TRUE(wire.ok());
+  EXPECT_EQ(wire->pitch_bytes, 10);
+  EXPECT_EQ(wire->matrix_bytes, 33);
+  EXPECT_EQ(wire->least_bytes, 33 + 29);
+  EXPECT_EQ(CheckTight(*wire, sparse, "a").message(),
+            "a.batch_stride is 33; allowed here: absent or 30");
+  EXPECT_EQ(ToWireLayout(Layout(0, 8), sparse, "a.inline").status().message(),
+            absl::StrCat("a.inline.leading_dimension is 8; allowed: 0 or 9 to ",
+                         jit::kMaxDimension));
 }
 
 TEST(WireLayoutTest, RefusesAnOrderThatIsNotTheMatrixs) {

@@ -1,0 +1,291 @@
+"""Matrices of which every chunk of four elements stores two."""
+
+import math
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from . import patterns, support
+from .errors import InvalidArgument
+
+Array = npt.NDArray[Any]
+
+# Chunks that are worked on at once: few enough for a processor's cache.
+_CHUNKS_AT_ONCE = 1 << 16
+
+
+def _axis(axis: Any, ndim: int) -> Literal[-1, -2]:
+    """The axis that k is: that of columns, -1, or of rows, -2."""
+    if axis in (-1, ndim - 1):
+        return -1
+    if axis in (-2, ndim - 2):
+        return -2
+    raise InvalidArgument(f"axis: {axis!r} is none of a matrix's; allowed: -1, "
+                          "as of a, and -2, as of b")
+
+
+def _place(line: int, lines: int, batch: tuple[int, ...], axis: int) -> str:
+    """Names a line, counted from that of the first matrix on."""
+    kind = "row" if axis == -1 else "column"
+    where = f"{kind} {line % lines}"
+    if not batch:
+        return where
+    matrix = tuple(map(int, np.unravel_index(line // lines, batch)))
+    return f"{where} of matrix {matrix if len(matrix) > 1 else matrix[0]}"
+
+
+def _halves(metadata: npt.NDArray[np.uint8],
+            chunks: int) -> npt.NDArray[np.uint8]:
+    """Four bits each, of so many chunks a line."""
+    both = np.stack((metadata & 15, metadata >> 4), axis=-1)
+    *lines, size = metadata.shape
+    return both.reshape(*lines, 2 * size)[..., :chunks]
+
+
+class SparseMatrix:
+    """A matrix that stores two of every four elements along k, of float32 one
+    of every two, or a batch of them: what sparse24 makes.
+
+    It may be a or b of matmul, and what Client.tensor brings to the device. As
+    a, k is its axis -1; as b, its axis -2; `.T` changes between them. Immutable.
+    """
+
+    # numpy leaves `array @ sparse` alone.
+    __array_ufunc__ = None
+    sparse = True
+
+    def __init__(self, lines: Any, dtype: Any, length: int,
+                 axis: int = -1) -> None:
+        """`lines` are bytes as they go on the wire, (..., lines, bytes), whose
+        metadata are legal; use sparse24 or from_parts."""
+        self._lines: npt.NDArray[np.uint8] = lines
+        self._length = length  # Of a line: k.
+        self.axis = _axis(axis, 2)
+        self.dtype: "np.dtype[Any]" = np.dtype(dtype)
+
+    @classmethod
+    def from_parts(cls, values: Any, metadata: Any,
+                   axis: int = -1) -> "SparseMatrix":
+        """From `values` (..., lines, k/2), in ascending order of k, of float32
+        too, and `metadata` (..., lines, bytes) of uint8, four bits for every
+        chunk as gemmd/v1/types.proto describes them.
+
+        Lines are rows where `axis` is -1, columns where it is -2. ValueError
+        names the first place whose metadata are not legal.
+        """
+        values, metadata = np.asanyarray(values), np.asanyarray(metadata)
+        support.check_sparse_type(values.dtype, "values")
+        if values.ndim < 2:
+            raise InvalidArgument(f"values: has {values.ndim} dimension(s); "
+                                  "a matrix has 2")
+        pattern = patterns.of(values.dtype)
+        chunks, rest = divmod(values.shape[-1], pattern.kept)
+        if rest:
+            raise InvalidArgument(
+                f"values: has {values.shape[-1]} a line; allowed: multiples of"
+                f" {pattern.kept}, {pattern.kept} for every {pattern.chunk} k")
+        shape = (*values.shape[:-1], (chunks + 1) // 2)
+        if metadata.dtype != np.uint8 or metadata.shape != shape:
+            raise InvalidArgument(
+                f"metadata: {metadata.dtype} of shape {metadata.shape} is not "
+                f"that of the values; allowed: uint8 of shape {shape}")
+        halves = _halves(metadata, chunks)
+        axis = _axis(axis, values.ndim)
+        legal = pattern.legal[halves]
+        if not legal.all():
+            flat = int(np.argmin(legal))
+            line, chunk = divmod(flat, chunks)
+            first = chunk * pattern.chunk
+            raise InvalidArgument(
+                f"metadata: 0x{int(halves.reshape(-1)[flat]):x} for k {first} "
+                f"to {first + pattern.chunk - 1} of "
+                f"{_place(line, shape[-2], shape[:-2], axis)}; allowed: "
+                f"{pattern.rule}")
+        plain = np.ascontiguousarray(values).view(np.uint8)
+        return cls(np.concatenate((plain, metadata), axis=-1), values.dtype,
+                   chunks * pattern.chunk, axis)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the matrix with its zeros: (..., rows, columns)."""
+        *batch, lines, _ = self._lines.shape
+        sides = (lines, self._length)
+        return (*batch, *(sides if self.axis == -1 else sides[::-1]))
+
+    @property
+    def ndim(self) -> int:
+        return self._lines.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements, zeros included."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values and metadata."""
+        return self._lines.nbytes
+
+    @property
+    def order(self) -> Literal["C", "F"]:
+        """How it lies in memory: "C" where lines are rows, else "F"."""
+        return "C" if self.axis == -1 else "F"
+
+    @property
+    def lines(self) -> npt.NDArray[np.uint8]:
+        """Values and metadata, line by line as they go on the wire."""
+        view = self._lines.view()
+        view.flags.writeable = False
+        return view
+
+    @staticmethod
+    def line_bytes(length: int, dtype: Any) -> int:
+        """Of a line of so many elements, zeros included."""
+        chunks = length // patterns.of(dtype).chunk
+        return int(length // 2 * np.dtype(dtype).itemsize + (chunks + 1) // 2)
+
+    def _values_bytes(self) -> int:
+        return self._length // 2 * self.dtype.itemsize
+
+    @property
+    def values(self) -> Array:
+        """A copy of what is stored, (..., lines, k/2)."""
+        values = self._lines[..., :self._values_bytes()]
+        return np.ascontiguousarray(values).view(self.dtype)
+
+    @property
+    def metadata(self) -> npt.NDArray[np.uint8]:
+        """A copy of the four bits for every chunk, (..., lines, bytes)."""
+        return self._lines[..., self._values_bytes():].copy()
+
+    @property
+    def T(self) -> "SparseMatrix":
+        """The transpose, of a batch that of each matrix: another view of the
+        same bytes."""
+        return SparseMatrix(self._lines, self.dtype, self._length,
+                            -2 if self.axis == -1 else -1)
+
+    def broadcast(self, batch: tuple[int, ...]) -> "SparseMatrix":
+        """Its matrices, repeated as numpy does, with one leading dimension;
+        with none where one serves all."""
+        *own, lines, size = self._lines.shape
+        if all(side == 1 for side in own):
+            array = self._lines.reshape(lines, size)
+        else:
+            array = np.broadcast_to(
+                self._lines, (*batch, lines, size)).reshape(
+                    math.prod(batch), lines, size)
+        return SparseMatrix(array, self.dtype, self._length, self.axis)
+
+    def toarray(self) -> Array:
+        """The matrix with its zeros, in its order."""
+        pattern = patterns.of(self.dtype)
+        plain = f"u{self.dtype.itemsize}"
+        values = self.values.view(plain).reshape(-1, pattern.kept)
+        chunks = self._length // pattern.chunk
+        halves = _halves(self.metadata, chunks).reshape(-1)
+        dense = np.zeros(len(halves) * pattern.chunk, plain)
+        for first in range(0, len(halves), _CHUNKS_AT_ONCE):
+            some = slice(first, first + _CHUNKS_AT_ONCE)
+            start = np.arange(first, first + len(halves[some])) * pattern.chunk
+            for i in range(pattern.kept):
+                places = pattern.places[:, i].take(halves[some])
+                dense[start + places] = values[some, i]
+        lines = dense.view(self.dtype).reshape(*self._lines.shape[:-1],
+                                               self._length)
+        return lines if self.axis == -1 else lines.swapaxes(-1, -2)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        kept = patterns.of(self.dtype)
+        return (f"<gemmd.SparseMatrix {'x'.join(map(str, self.shape))} "
+                f"{self.dtype}, {kept.kept} of {kept.chunk} along "
+                f"{'rows' if self.axis == -1 else 'columns'}, {self.nbytes} "
+                "bytes>")
+
+
+def _refuse(values: int, flat: int, pattern: patterns.Pattern,
+            shape: tuple[int, ...], axis: int) -> NoReturn:
+    line, chunk = divmod(flat, shape[-1] // pattern.chunk)
+    first = chunk * pattern.chunk
+    last = first + pattern.chunk - 1
+    raise InvalidArgument(
+        f"array: has {int(values).bit_count()} elements that are not zero at k"
+        f" {first} to {last} of {_place(line, shape[-2], shape[:-2], axis)}; "
+        f"allowed: {pattern.kept} of every {pattern.chunk}. prune=True keeps "
+        "those of the greatest magnitude")
+
+
+def _compress(lines: Array, prune: bool, axis: int) -> npt.NDArray[np.uint8]:
+    """Lines of a C-ordered array as they go on the wire."""
+    pattern = patterns.of(lines.dtype)
+    plain = f"u{lines.dtype.itemsize}"
+    chunks = lines.reshape(-1, pattern.chunk)
+    flat = chunks.view(plain).reshape(-1)
+    values = np.empty((len(chunks), pattern.kept), plain)
+    halves = np.empty(len(chunks), np.uint8)
+    for first in range(0, len(chunks), _CHUNKS_AT_ONCE):
+        some = slice(first, first + _CHUNKS_AT_ONCE)
+        magnitudes = patterns.magnitudes(chunks[some])
+        kept = patterns.not_zero(magnitudes).reshape(-1)
+        metadata = pattern.metadata.take(kept)
+        if prune and metadata.max() == patterns.ILLEGAL:
+            greatest = patterns.greatest(magnitudes, pattern.kept)
+            kept = np.where(metadata == patterns.ILLEGAL, greatest, kept)
+            metadata = pattern.metadata.take(kept)
+        if metadata.max() == patterns.ILLEGAL:
+            at = int(np.argmax(metadata == patterns.ILLEGAL))
+            _refuse(kept[at], first + at, pattern, lines.shape, axis)
+        halves[some] = metadata
+        start = np.arange(first, first + len(metadata)) * pattern.chunk
+        for i in range(pattern.kept):
+            places = pattern.places[:, i].take(metadata)
+            values[some, i] = flat.take(start + places)
+    *sides, length = lines.shape
+    halves = halves.reshape(*sides, length // pattern.chunk)
+    if halves.shape[-1] % 2:
+        halves = np.concatenate(
+            (halves, np.zeros((*sides, 1), np.uint8)), axis=-1)
+    packed = halves[..., 0::2] | halves[..., 1::2] << np.uint8(4)
+    stored = values.reshape(*sides, length // 2).view(np.uint8)
+    return np.concatenate((stored, packed), axis=-1)
+
+
+def sparse24(array: Any, axis: int = -1, *,
+             prune: bool = False) -> SparseMatrix:
+    """A matrix, or batch of them, that stores two of every four elements along
+    `axis`, of float32 one of every two.
+
+    array  (..., rows, columns) of a type that is multiplied, but not bool.
+    axis   That which k is: -1, the default, for a; -2 for b. Its length is a
+           multiple of 4, of float32 of 2.
+    prune  What is more than the pattern allows is dropped: the greatest
+           magnitudes stay, of equal ones those of lower k. By default it is a
+           ValueError that names the first place. -0.0 counts as zero.
+    """
+    from . import arrays
+
+    array = arrays.as_array(array, "array")
+    support.check_sparse_type(array.dtype, "array")
+    if array.ndim < 2:
+        raise InvalidArgument(f"array: has {array.ndim} dimension(s), shape "
+                              f"{array.shape}; a matrix has 2")
+    axis = _axis(axis, array.ndim)
+    pattern = patterns.of(array.dtype)
+    length = array.shape[axis]
+    if length % pattern.chunk:
+        raise InvalidArgument(
+            f"array: has {length} elements along axis {axis}; allowed in a "
+            f"sparse matrix of {array.dtype}: multiples of {pattern.chunk}")
+    lines = np.ascontiguousarray(
+        array if axis == -1 else array.swapaxes(-1, -2))
+    return SparseMatrix(_compress(lines, prune, axis), array.dtype, length,
+                        axis)
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether an operand is sparse, here or on a device."""
+    return getattr(value, "sparse", False) is True
