@@ -30,7 +30,7 @@ int64_t Ctas(const PrepareArguments& arguments, const MatrixLayout& stored,
   }
   // A CTA makes the words of a stage of 64 lines.
   if (form == Form::kMetadata) {
-    return MetadataStages(stored) * PiecesOf(arguments.lines, kInstructionM);
+    return MetadataStages(stored) * MetadataLines(arguments.lines);
   }
   switch (BitsOf(stored.type)) {
     case 1:
@@ -62,7 +62,7 @@ MatrixLayout FormLayout(const MatrixLayout& stored, Form form) {
       CHECK(stored.sparse);
       layout = {.type = DataType::kS32,
                 .order = Order::kRowMajor,
-                .rows = PiecesOf(stored.matrix_lines(), kInstructionM),
+                .rows = MetadataLines(stored.matrix_lines()),
                 .columns = MetadataStages(stored) * kWarpgroupThreads *
                            MetadataWords(BitsOf(stored.type)),
                 .count = stored.count};

@@ -59,7 +59,10 @@ struct TransposeShape {
 // them in: `width` counts chunks, the four bits that describe some elements of a
 // line. For every 64 lines one is written: for each stage, one or two words
 // (kernels/prepare/metadata.cu) for each of the kPrepareThreads threads that
-// multiply it.
+// multiply it. Written lines are as many as the largest tile may read.
+constexpr long long MetadataLines(long long lines) {
+  return PiecesOf(lines, 256) * 4;
+}
 
 // Planes of a split matrix: high, middle and low parts of each element.
 inline constexpr int kSplitPlanes = 3;

@@ -26,16 +26,24 @@ std::string LineOf(size_t i) {
       "64x64 pp s3",        "64x48 co1 s3 split2 swap",
       "64x32 co1 s2 split3"};
   const auto outputs = jit::OutputsOf(arithmetic.accumulator);
+  // The lines of a sparse operand run along k, and it is X.
+  std::string layout(kLayouts[(i + i / 4) % std::size(kLayouts)]);
+  if (arithmetic.sparse == jit::Sparse::kA) layout[0] = 'T';
+  if (arithmetic.sparse == jit::Sparse::kB) layout[1] = 'N';
   // Two stages and a part of one; sums in f16 hold few integers.
   const int k = 2 * 1024 / jit::BitsOf(arithmetic.a) + 24;
   // The order in which clamped sums are made shows.
   const size_t configs = std::size(kConfigs) - (arithmetic.clamps ? 2 : 0);
+  std::string config(kConfigs[i % configs]);
+  if (arithmetic.sparse != jit::Sparse::kNone) {
+    absl::StrReplaceAll({{" swap", ""}}, &config);
+    config += arithmetic.sparse == jit::Sparse::kB ? " g0 swap" : " g0";
+  }
   const bool by_rows = i / 3 % 2 == 1;
-  return absl::StrCat("x: ", jit::Name(arithmetic), " ",
-                      kLayouts[(i + i / 4) % std::size(kLayouts)], " 136 72 ",
-                      k, " d=", jit::Name(outputs[i % outputs.size()]),
-                      by_rows ? " order=row" : "", " ; ", kConfigs[i % configs],
-                      " ; 64 8 ", k - 16);
+  return absl::StrCat("x: ", jit::Name(arithmetic), " ", layout, " 136 72 ", k,
+                      " d=", jit::Name(outputs[i % outputs.size()]),
+                      by_rows ? " order=row" : "", " ; ", config, " ; 64 8 ",
+                      k - 16);
 }
 
 class FamiliesTest : public testing::TestWithParam<size_t> {};

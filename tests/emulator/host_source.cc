@@ -63,11 +63,19 @@ std::string EmulatedWgmma(const jit::Family& family, int n) {
       NumberOf(instruction.x, true), ", ", NumberOf(instruction.y, true), ", ",
       NumberOf(instruction.accumulator, false), ", ", flag(instruction.clamps),
       ", ", n, ", ", flag(family.x_major == jit::Major::kMn), ", ",
-      flag(family.y_major == jit::Major::kMn), "};\n",
-      "  static constexpr int kRegisters = kForm.registers();\n"
-      "  static void Issue(Register (&d)[kRegisters], uint64 x, uint64 y,\n"
-      "                    int accumulate) {\n"
-      "    emulator::isa::IssueWgmma(kForm, d, x, y, accumulate != 0);\n"
+      flag(family.y_major == jit::Major::kMn), ", ", flag(instruction.sparse),
+      "};\n",
+      "  static constexpr int kRegisters = kForm.registers();\n",
+      instruction.sparse
+          ? "  template <int kSelector>\n"
+            "  static void Issue(Register (&d)[kRegisters], uint64 x, uint64 y,"
+            "\n                    int metadata, int accumulate) {\n"
+            "    emulator::isa::IssueSparseWgmma(\n"
+            "        kForm, d, x, y, {uint32(metadata), kSelector},\n"
+            "        accumulate != 0);\n"
+          : "  static void Issue(Register (&d)[kRegisters], uint64 x, uint64 y,"
+            "\n                    int accumulate) {\n"
+            "    emulator::isa::IssueWgmma(kForm, d, x, y, accumulate != 0);\n",
       "  }\n};\n");
 }
 

@@ -39,6 +39,9 @@ constexpr char kSplit[] = "bf16 TN 64 64 700 ; 64x64 co1 s3 split2";
 constexpr char kWide[] = "bf16 TN 130 200 100 ; 128x200 pp s3";
 constexpr char kC[] = "bf16 TN 128 128 64 beta=2 ; 64x64 co1 s2 swap";
 
+constexpr char kSparse[] = "sparse-bf16 TN 130 72 200 ; 128x64 co2 s3 g0";
+constexpr char kSparseBytes[] = "sparse-s8 TN 130 64 600 ; 128x64 co2 s3 g0";
+
 constexpr Mutation kMutations[] = {
     // What a barrier counts.
     {"an_empty_barrier_expects_one_more", "pipeline/ring.h",
@@ -116,17 +119,17 @@ constexpr Mutation kMutations[] = {
      "with no barrier between"},
     // Addresses.
     {"the_descriptor_has_another_swizzle", "pipeline/operand_tile.h",
-     "uint64{1} << 62", "uint64{2} << 62", kCooperative,
+     "kLineBytes == kSwizzleBytes ? 1 : 2", "2", kCooperative,
      "descriptor disagrees with the copy engine"},
     {"the_descriptor_has_another_stride", "pipeline/operand_tile.h",
-     "kStride = 8 * kSwizzleBytes", "kStride = 4 * kSwizzleBytes", kCooperative,
+     "kStride = 8 * kLineBytes", "kStride = 4 * kLineBytes", kCooperative,
      "descriptor disagrees with the copy engine"},
     {"slabs_of_a_descriptor_are_too_near", "pipeline/operand_tile.h",
      "kSlabBytes / 16;", "kSlabBytes / 32;",
      "bf16 NT 100 256 200 ; 64x128 pp s3",
      "descriptor disagrees with the copy engine"},
     {"operands_step_along_k_differently", "kernels/gemm.cu",
-     "YTile::Offset(0, step)", "YTile::Offset(0, step ^ 1)", kCooperative,
+     "YTile::Offset(0, step *", "YTile::Offset(0, (step ^ 1) *", kCooperative,
      "operands at different k"},
     {"the_epilogue_has_another_swizzle", "epilogue/slab.h", "offset >> 7",
      "offset >> 8", kPingPong, "another swizzle"},
@@ -148,7 +151,7 @@ constexpr Mutation kMutations[] = {
      "outside of shared memory"},
     // Numbers.
     {"too_few_bytes_are_announced", "kernels/gemm.cu",
-     "ring.Acquire(kStageBytes)", "ring.Acquire(kStageBytes - 128)",
+     "ring.Acquire(X::kLoadBytes", "ring.Acquire(X::kLoadBytes - 128",
      kCooperative, "wrong transaction bytes"},
     {"too_many_bytes_are_announced", "epilogue/tile_writer.h",
      "ArriveExpecting(barrier, T::kSlabBytes)",
@@ -177,7 +180,7 @@ constexpr Mutation kMutations[] = {
      "index_ >= arguments_.units", "index_ >= arguments_.units - 1", kPingPong,
      "were never written"},
     {"rows_are_eight_too_far", "kernels/gemm.cu",
-     "&arguments.x, unit.tile.row,", "&arguments.x, unit.tile.row + 8,",
+     "arguments, unit.tile.row,", "arguments, unit.tile.row + 8,",
      kTransposed, "8 elements further on"},
     {"the_box_of_the_other_side", "epilogue/slab.h",
      "ptx::StoreBox(map, kTransposed ? row : at.column,\n"
@@ -185,6 +188,46 @@ constexpr Mutation kMutations[] = {
      "ptx::StoreBox(map, kTransposed ? at.column : row,\n"
      "                    kTransposed ? row : at.column, at.matrix,",
      kTransposed, "were never written"},
+    // Which metadata a sparse instruction takes.
+    {"the_selectors_are_exchanged", "pipeline/x_source.h", "step % 2 == 1",
+     "step % 2 == 0", kSparse, "wrong D"},
+    {"all_blocks_take_the_metadata_of_the_first", "pipeline/x_source.h",
+     "from_ + block * kBlockBytes + word * 4", "from_ + word * 4",
+     "sparse-bf16 TN 256 72 200 ; 256x64 co2 s3 g0", "wrong D"},
+    {"both_instructions_take_one_word", "pipeline/x_source.h",
+     "metadata_[block][step % kWords]", "metadata_[block][0]", kSparseBytes,
+     "wrong D"},
+    {"metadata_come_from_the_next_stage", "pipeline/x_source.h",
+     "stage * kWords * kWarpgroupThreads",
+     "(stage + 1) * kWords * kWarpgroupThreads", kSparse, "wrong D"},
+    {"metadata_are_those_of_the_first_rows", "pipeline/x_source.h",
+     "line / kInstructionM,", "0,", kSparse, "wrong D"},
+    {"fewer_bytes_are_announced_than_come", "pipeline/x_source.h",
+     "Tile::kBytes + MetadataBytes(kBits, C::kTileM);", "Tile::kBytes;",
+     kSparse, "transaction"},
+    {"a_group_stays_in_flight_while_metadata_are_fetched",
+     "pipeline/x_source.h", "!C::kSparse || C::kGroupsInFlight == 0", "true",
+     "sparse-bf16 TN 130 72 400 ; 128x64 co2 s3 g1", "metadata touched"},
+    {"the_lower_half_of_a_byte_is_the_later_chunk",
+     "kernels/prepare/metadata.cu", "byte >> 4 * (i % 2)",
+     "byte >> 4 * (1 - i % 2)", kSparse, "wrong D"},
+    {"the_rows_of_a_word_are_exchanged", "kernels/prepare/metadata.cu",
+     "Chunks(a, matrix, line + 8, chunk, 4) << 16",
+     "Chunks(a, matrix, line + 4, chunk, 4) << 16", kSparse, "wrong D"},
+    {"the_lanes_of_a_word_are_exchanged", "kernels/prepare/metadata.cu",
+     "first_chunk + 8 * upper + 4 * odd", "first_chunk + 4 * upper + 8 * odd",
+     kSparse, "wrong D"},
+    {"lanes_of_bytes_are_exchanged", "kernels/prepare/metadata.cu",
+     "line + 8 * odd,", "line + 8 * upper,", kSparseBytes, "wrong D"},
+    {"lines_that_are_not_there_have_no_pattern", "kernels/prepare/metadata.cu",
+     "uint32 pattern = kAnyPattern;", "uint32 pattern = 0;", kSparse,
+     "metadata without meaning"},
+    {"y_advances_as_in_a_dense_product", "kernels/gemm.cu",
+     "step * T::kStepBytes / kInstructionKBytes", "step", kSparse,
+     "operands at different k"},
+    {"x_is_swizzled_as_a_dense_one", "pipeline/operand_tile.h",
+     "kLineBytes == kSwizzleBytes ? 1 : 2", "1", kSparse,
+     "descriptor disagrees"},
 };
 
 std::string TextOf(const fs::path& path) {
@@ -241,7 +284,8 @@ TEST_P(MutationsTest, IsCaughtByItsCause) {
 // The cases of the mutations themselves are sound.
 TEST(SoundTest, NothingIsSaidOfWhatIsRight) {
   for (const char* line :
-       {kCooperative, kPingPong, kTransposed, kSplit, kWide, kC}) {
+       {kCooperative, kPingPong, kTransposed, kSplit, kWide, kC, kSparse,
+        kSparseBytes}) {
     const auto c = ParseCase(absl::StrCat("sound: ", line));
     ASSERT_TRUE(c.ok()) << c.status();
     const auto kernels = CompileCase(*c);

@@ -45,6 +45,33 @@ void PutElement(DataType type, int value, char* line, int64_t i) {
   }
 }
 
+// Elements that a line stores.
+int64_t Stored(const MatrixLayout& layout) {
+  return layout.sparse ? layout.width() / 2 : layout.width();
+}
+
+// Any legal metadata. What is slack behind the last chunk has any bits.
+void FillMetadata(const MatrixLayout& layout, uint64_t seed,
+                  GlobalBlock& block) {
+  constexpr int kTwoOfFour[] = {0x4, 0x8, 0x9, 0xc, 0xd, 0xe};
+  constexpr int kOneOfTwo[] = {0x4, 0xe};
+  const int64_t chunks = layout.width() / jit::ChunkOf(layout.type);
+  std::minstd_rand random(seed);
+  const auto pattern = [&]() -> int {
+    const auto choice = random() >> 8;
+    return layout.type == DataType::kF32 ? kOneOfTwo[choice % 2]
+                                         : kTwoOfFour[choice % 6];
+  };
+  for (int64_t line = 0; line < layout.lines(); ++line) {
+    char* const to = block.data() + line * layout.pitch_bytes() +
+                     layout.values_bytes();
+    for (int64_t i = 0; i < layout.metadata_bytes(); ++i) {
+      const int upper = 2 * i + 1 < chunks ? pattern() : 0xf;
+      to[i] = static_cast<char>(pattern() | upper << 4);
+    }
+  }
+}
+
 // Padding, and what is never written, holds ones; not the bits behind the last
 // one of a line, which the lane clears.
 void Fill(const MatrixLayout& layout, int limit, uint64_t seed,
@@ -53,7 +80,7 @@ void Fill(const MatrixLayout& layout, int limit, uint64_t seed,
   std::memset(block.data(), 0xff, block.size());
   const int least = layout.type == DataType::kU8 ? 0 : -limit;
   for (int64_t line = 0; line < layout.lines(); ++line) {
-    for (int64_t i = 0; i < layout.width(); ++i) {
+    for (int64_t i = 0; i < Stored(layout); ++i) {
       const auto span = static_cast<uint64_t>(limit - least + 1);
       PutElement(layout.type, least + static_cast<int>(random() % span),
                  block.data() + line * layout.pitch_bytes(), i);
@@ -63,6 +90,7 @@ void Fill(const MatrixLayout& layout, int limit, uint64_t seed,
       PutElement(layout.type, 0, block.data() + line * layout.pitch_bytes(), i);
     }
   }
+  if (layout.sparse) FillMetadata(layout, seed, block);
 }
 
 // Numbers of many sizes, and zeros; of integers nothing changes.
@@ -71,7 +99,7 @@ void FillNumbers(const MatrixLayout& layout, uint64_t seed,
   if (jit::DefaultAccumulator(layout.type) != DataType::kF32) return;
   std::minstd_rand random(seed);
   for (int64_t line = 0; line < layout.lines(); ++line) {
-    for (int64_t i = 0; i < layout.width(); ++i) {
+    for (int64_t i = 0; i < Stored(layout); ++i) {
       const uint32_t bits = static_cast<uint32_t>(random());
       const float fraction = static_cast<float>(bits % 65536) / 65536;
       const int exponent = static_cast<int>(bits >> 16 & 7) - 6;
@@ -153,8 +181,10 @@ Operands::Results Operands::Expected(const jit::Problem& problem) const {
 Operands::Results Operands::ExpectedWithout(
     const jit::Problem& problem,
     const std::function<bool(int64_t k)>& left_out) const {
-  std::string left(a.data(), a.size());
+  // What is not stored cannot be left out by writing zeros.
   const jit::MatrixLayout layout = problem.a();
+  if (layout.sparse) return Expected(problem);
+  std::string left(a.data(), a.size());
   const bool by_rows = layout.order == jit::Order::kRowMajor;
   for (int64_t line = 0; line < layout.lines(); ++line) {
     for (int64_t i = 0; i < layout.width(); ++i) {

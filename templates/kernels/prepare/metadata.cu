@@ -64,7 +64,7 @@ uint32 Word(const PrepareArguments& a, const unsigned char* matrix,
 void ArrangeAll(const PrepareArguments& a, int64 first, int64 step,
                 int thread) {
   const int64 stages = PiecesOf(a.width, kStageChunks);
-  const int64 blocks = PiecesOf(a.lines, kInstructionM);
+  const int64 blocks = MetadataLines(a.lines);
   for (int64 i = first; i < stages * blocks * a.matrices; i += step) {
     const int64 stage = i % stages;
     const int64 block = i / stages % blocks;

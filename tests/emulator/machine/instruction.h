@@ -46,9 +46,10 @@ struct Wgmma {
   // Operands whose lines, not k, are contiguous.
   bool x_mn_major;
   bool y_mn_major;
+  bool sparse;  // X holds half of its elements.
 
-  // Elements of k: 32 bytes.
-  constexpr int depth() const { return 256 / BitsOf(x); }
+  // Elements of k: 32 bytes of X.
+  constexpr int depth() const { return 256 / BitsOf(x) * (sparse ? 2 : 1); }
   // Registers of 32 bits per thread.
   constexpr int registers() const {
     return sum == Number::kF16 ? columns / 4 : columns / 2;
@@ -56,6 +57,12 @@ struct Wgmma {
 };
 
 inline constexpr int kWgmmaRows = 64;
+
+// What a thread gives to a sparse instruction besides its operands.
+struct Metadata {
+  uint32_t word;
+  int selector;
+};
 
 }  // namespace gemmd::emulator
 

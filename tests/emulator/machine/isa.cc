@@ -249,7 +249,14 @@ void IssueWgmma(const Wgmma& wgmma, void* registers, uint64_t x, uint64_t y,
                 bool accumulates) {
   Cta& cta = Here();
   cta.warpgroup().Issue(cta.actor(), wgmma, static_cast<uint32_t*>(registers),
-                        x, y, accumulates);
+                        {x, y, accumulates}, {});
+}
+
+void IssueSparseWgmma(const Wgmma& wgmma, void* registers, uint64_t x,
+                      uint64_t y, Metadata metadata, bool accumulates) {
+  Cta& cta = Here();
+  cta.warpgroup().Issue(cta.actor(), wgmma, static_cast<uint32_t*>(registers),
+                        {x, y, accumulates}, metadata);
 }
 
 void WgmmaCommit() {

@@ -54,6 +54,8 @@ void WaitStoresRead();
 void WgmmaFence();
 void IssueWgmma(const Wgmma& wgmma, void* registers, uint64_t x, uint64_t y,
                 bool accumulates);
+void IssueSparseWgmma(const Wgmma& wgmma, void* registers, uint64_t x,
+                      uint64_t y, Metadata metadata, bool accumulates);
 void WgmmaCommit();
 void WgmmaWait(int pending);
 

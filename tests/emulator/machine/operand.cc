@@ -19,10 +19,11 @@ uint32_t Field(uint64_t descriptor, int bit) {
 }  // namespace
 
 Operand::Operand(const char* name, uint64_t descriptor, Number number,
-                 int lines, bool mn_major)
+                 Extent extent, bool mn_major)
     : name_(name),
       number_(number),
-      lines_(lines),
+      lines_(extent.lines),
+      line_bytes_(extent.line_bytes),
       mn_major_(mn_major),
       start_(Field(descriptor, 0)),
       leading_(Field(descriptor, 16)),
@@ -52,10 +53,11 @@ void Operand::ForChunks(const Visit& visit) const {
   if (!mn_major_) {
     const uint32_t next = swizzle_bytes_ == 0 ? leading_ : kChunk;
     for (uint32_t line = 0; line < static_cast<uint32_t>(lines_); ++line) {
-      for (uint32_t half = 0; half < 2; ++half) {
-        visit(Swizzle(start_ + line / 8 * stride_ + line % 8 * pitch +
-                      half * next),
-              static_cast<int>(line), static_cast<int>(half * kChunk));
+      for (uint32_t k = 0; k < static_cast<uint32_t>(line_bytes_) / kChunk;
+           ++k) {
+        visit(
+            Swizzle(start_ + line / 8 * stride_ + line % 8 * pitch + k * next),
+            static_cast<int>(line), static_cast<int>(k * kChunk));
       }
     }
     return;
@@ -64,7 +66,7 @@ void Operand::ForChunks(const Visit& visit) const {
   const uint32_t to_atom = swizzle_bytes_ == 0 ? stride_ : leading_;
   const uint32_t to_eight = swizzle_bytes_ == 0 ? leading_ : stride_;
   const auto elements = static_cast<uint32_t>(128 / BitsOf(number_));
-  const auto depth = static_cast<uint32_t>(256 / BitsOf(number_));
+  const auto depth = static_cast<uint32_t>(8 * line_bytes_ / BitsOf(number_));
   for (uint32_t chunk = 0; chunk < static_cast<uint32_t>(lines_) / elements;
        ++chunk) {
     for (uint32_t k = 0; k < depth; ++k) {
@@ -131,18 +133,18 @@ int Operand::FirstK(const SharedMemory& memory, Reports& reports) const {
 }
 
 std::vector<unsigned char> Operand::Fetch(SharedMemory& memory) const {
-  std::vector<unsigned char> lines(static_cast<size_t>(lines_ * kLineBytes));
+  std::vector<unsigned char> lines(static_cast<size_t>(lines_ * line_bytes_));
   const int bytes = BitsOf(number_) / 8;
   ForChunks([&](uint32_t address, int line, int k) {
     const unsigned char* chunk = memory.At(address);
     if (!mn_major_) {
-      std::memcpy(&lines[static_cast<size_t>(line * kLineBytes + k)], chunk,
+      std::memcpy(&lines[static_cast<size_t>(line * line_bytes_ + k)], chunk,
                   kChunk);
       return;
     }
     for (int i = 0; i * bytes < static_cast<int>(kChunk); ++i) {
       std::memcpy(
-          &lines[static_cast<size_t>((line + i) * kLineBytes + k * bytes)],
+          &lines[static_cast<size_t>((line + i) * line_bytes_ + k * bytes)],
           chunk + i * bytes, static_cast<size_t>(bytes));
     }
   });

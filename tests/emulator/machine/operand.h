@@ -16,11 +16,14 @@ namespace gemmd::emulator {
 
 class Operand {
  public:
-  static constexpr int kLineBytes = 32;  // Of k, in one instruction.
+  // What an instruction multiplies of an operand.
+  struct Extent {
+    int lines;       // Along m or n.
+    int line_bytes;  // Along k.
+  };
 
-  // `lines` along m or n, of which 16 bytes follow each other in memory where
-  // the operand is mn-major.
-  Operand(const char* name, uint64_t descriptor, Number number, int lines,
+  // 16 bytes of lines follow each other in memory where the operand is mn-major.
+  Operand(const char* name, uint64_t descriptor, Number number, Extent extent,
           bool mn_major);
 
   // Reports a descriptor that has no meaning, or that leaves shared memory;
@@ -33,7 +36,7 @@ class Operand {
   // that the descriptor finds lines and k in the order in which they came; -1
   // where that cannot be told.
   int FirstK(const SharedMemory& memory, Reports& reports) const;
-  // Lines of 32 bytes along k, as shared memory holds them now.
+  // Lines along k, as shared memory holds them now.
   std::vector<unsigned char> Fetch(SharedMemory& memory) const;
 
   std::string Describe() const;
@@ -48,6 +51,7 @@ class Operand {
   const char* name_;
   Number number_;
   int lines_;
+  int line_bytes_;
   bool mn_major_;
   uint32_t start_;
   uint32_t leading_;

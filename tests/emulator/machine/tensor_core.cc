@@ -166,7 +166,8 @@ uint32_t AddIntegerProducts(const Wgmma& wgmma, const unsigned char* x,
   const auto widen = [](Number number, unsigned char byte) {
     return number == Number::kS8 ? static_cast<signed char>(byte) : int{byte};
   };
-  for (int i = 0; i < 32; ++i) {
+  const int bytes = wgmma.sparse ? 64 : 32;
+  for (int i = 0; i < bytes; ++i) {
     total += wgmma.x == Number::kB1
                  ? std::popcount(static_cast<unsigned>(x[i] & y[i]))
                  : widen(wgmma.x, x[i]) * widen(wgmma.y, y[i]);

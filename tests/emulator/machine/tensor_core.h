@@ -29,7 +29,7 @@ Parts PartsOf(Number number, uint32_t bits);
 uint32_t AddProducts(const Wgmma& wgmma, const Parts* x, const Parts* y,
                      uint32_t sum);
 
-// For integers and bits: operands are 32 bytes.
+// For integers and bits: operands are 32 bytes, 64 of a sparse form.
 uint32_t AddIntegerProducts(const Wgmma& wgmma, const unsigned char* x,
                             const unsigned char* y, uint32_t sum);
 

@@ -13,12 +13,39 @@ std::string Who(const Actor& actor) {
   return "thread " + std::to_string(actor.thread);
 }
 
+constexpr int kXLineBytes = 32;
+
+int YLineBytes(const Wgmma& wgmma) {
+  return wgmma.sparse ? 2 * kXLineBytes : kXLineBytes;
+}
+
 Operand XOf(const Wgmma& wgmma, uint64_t descriptor) {
-  return Operand("X", descriptor, wgmma.x, kWgmmaRows, wgmma.x_mn_major);
+  return Operand("X", descriptor, wgmma.x, {kWgmmaRows, kXLineBytes},
+                 wgmma.x_mn_major);
 }
 
 Operand YOf(const Wgmma& wgmma, uint64_t descriptor) {
-  return Operand("Y", descriptor, wgmma.y, wgmma.columns, wgmma.y_mn_major);
+  return Operand("Y", descriptor, wgmma.y, {wgmma.columns, YLineBytes(wgmma)},
+                 wgmma.y_mn_major);
+}
+
+// Four bits of metadata: which chunk of which row they describe comes from the
+// place of the word. PTX ISA, figures of "Matrix Fragments for
+// wgmma.mma_async.sp".
+uint32_t PatternOf(const Wgmma& wgmma, int selector,
+                   const std::array<uint32_t, Warpgroup::kLanes>& words,
+                   int row, int chunk) {
+  const int warp = row / 16;
+  const int quad = row % 8;
+  const bool lower = row % 16 >= 8;
+  if (BitsOf(wgmma.x) == 8) {
+    const int lane = 32 * warp + 4 * quad + chunk / 8 * 2 + (lower ? 1 : 0);
+    return words[static_cast<size_t>(lane)] >> chunk % 8 * 4 & 0xf;
+  }
+  const int lane = 32 * warp + 4 * quad + 2 * selector + chunk / 4;
+  return words[static_cast<size_t>(lane)] >>
+             ((lower ? 16 : 0) + chunk % 4 * 4) &
+         0xf;
 }
 
 // Lines of 32 bytes as numbers.
@@ -62,9 +89,16 @@ Warpgroup::Bound& Warpgroup::Bind(Lane& lane, size_t index, const Wgmma& wgmma,
 }
 
 void Warpgroup::Issue(const Actor& actor, const Wgmma& wgmma,
-                      uint32_t* registers, uint64_t x, uint64_t y,
-                      bool accumulates) {
+                      uint32_t* registers, const Operands& operands,
+                      Metadata metadata) {
   Lane& lane = LaneOf(actor);
+  if (wgmma.sparse && !lane.issued_at_commit.empty() &&
+      lane.issued_at_commit.back() > lane.ended) {
+    reports_.Add("metadata touched in flight",
+                 Who(actor) +
+                     " issues a sparse wgmma while a group is in flight, whose"
+                     " registers of metadata it may have overwritten");
+  }
   if (!lane.fenced) {
     reports_.Add("missing wgmma fence",
                  Who(actor) +
@@ -76,11 +110,14 @@ void Warpgroup::Issue(const Actor& actor, const Wgmma& wgmma,
       Bind(lane, static_cast<size_t>(actor.thread % kLanes), wgmma, registers);
   bound.last_instruction = lane.issued++;
   if (at == instructions_.size()) {
-    instructions_.push_back({wgmma, x, y, accumulates, bound.accumulator, 0});
+    instructions_.push_back(
+        {wgmma, operands, metadata.selector, bound.accumulator, 0, {}});
   }
   Instruction& instruction = instructions_[at];
-  if (instruction.x != x || instruction.y != y ||
-      instruction.accumulates != accumulates ||
+  instruction.metadata[static_cast<size_t>(actor.thread % kLanes)] =
+      metadata.word;
+  if (instruction.operands != operands ||
+      instruction.selector != metadata.selector ||
       instruction.accumulator != bound.accumulator) {
     reports_.Add("warpgroup diverged",
                  Who(actor) + " issues another wgmma than its warpgroup");
@@ -94,8 +131,8 @@ void Warpgroup::Issue(const Actor& actor, const Wgmma& wgmma,
 void Warpgroup::CheckOperands(const Actor& actor,
                               const Instruction& instruction) {
   const Lane& lane = LaneOf(actor);
-  const Operand x = XOf(instruction.wgmma, instruction.x);
-  const Operand y = YOf(instruction.wgmma, instruction.y);
+  const Operand x = XOf(instruction.wgmma, instruction.operands.x);
+  const Operand y = YOf(instruction.wgmma, instruction.operands.y);
   if (!x.Check(memory_, reports_) || !y.Check(memory_, reports_)) return;
   const SharedMemory::AsyncRead read = {
       "wgmma", number_,
@@ -103,7 +140,8 @@ void Warpgroup::CheckOperands(const Actor& actor,
   x.IssueReads(actor, memory_, read);
   y.IssueReads(actor, memory_, read);
   if (actor.thread % kLanes != 0) return;
-  const int x_k = x.FirstK(memory_, reports_);
+  const int stored = x.FirstK(memory_, reports_);
+  const int x_k = instruction.wgmma.sparse && stored > 0 ? 2 * stored : stored;
   const int y_k = y.FirstK(memory_, reports_);
   if (x_k >= 0 && y_k >= 0 && x_k != y_k) {
     reports_.Add("operands at different k",
@@ -132,6 +170,7 @@ void Warpgroup::Wait(Actor& actor, int pending) {
              std::to_string(kLanes) + " threads";
     });
   }
+  lane.ended = std::max(lane.ended, wanted);
   uint32_t& seen =
       actor.knowledge.seen[static_cast<size_t>(kFirstReader + number_)];
   seen = std::max(seen, static_cast<uint32_t>(completed));
@@ -159,14 +198,55 @@ void Warpgroup::Deliver(const Actor& actor, Lane& lane, size_t completed) {
   });
 }
 
+// Lines of a sparse X with zeros where nothing is stored.
+std::vector<unsigned char> Warpgroup::ExpandedX(
+    const Instruction& instruction, const std::vector<unsigned char>& x) {
+  const Wgmma& wgmma = instruction.wgmma;
+  const int bytes = BitsOf(wgmma.x) / 8;
+  const int chunk_size = wgmma.x == Number::kTf32 ? 2 : 4;
+  const int chunks = wgmma.depth() / chunk_size;
+  std::vector<unsigned char> expanded(2 * x.size());
+  for (int row = 0; row < kWgmmaRows; ++row) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const uint32_t pattern = PatternOf(wgmma, instruction.selector,
+                                         instruction.metadata, row, chunk);
+      const uint32_t first = pattern & 3, second = pattern >> 2;
+      if (chunk_size == 2 ? pattern != 0x4 && pattern != 0xe
+                          : first >= second) {
+        reports_.Add("metadata without meaning",
+                     "the bits of row " + std::to_string(row) + ", chunk " +
+                         std::to_string(chunk) + " are " +
+                         std::to_string(pattern));
+        continue;
+      }
+      const auto put = [&](int value, uint32_t place) {
+        const int to = row * wgmma.depth() + chunk * chunk_size;
+        std::copy_n(&x[static_cast<size_t>(row * kXLineBytes + value * bytes)],
+                    bytes,
+                    &expanded[static_cast<size_t>(to * bytes) +
+                              place * static_cast<size_t>(bytes)]);
+      };
+      if (chunk_size == 2) {
+        put(chunk, pattern == 0xe ? 1 : 0);
+      } else {
+        put(2 * chunk, first);
+        put(2 * chunk + 1, second);
+      }
+    }
+  }
+  return expanded;
+}
+
 void Warpgroup::ExecuteNext() {
   const Instruction instruction = instructions_.front();
   instructions_.pop_front();
   ++executed_;
   const Wgmma& wgmma = instruction.wgmma;
   auto& values = AccumulatorAt(instruction.accumulator).values;
-  const auto x = XOf(wgmma, instruction.x).Fetch(memory_);
-  const auto y = YOf(wgmma, instruction.y).Fetch(memory_);
+  auto x = XOf(wgmma, instruction.operands.x).Fetch(memory_);
+  if (wgmma.sparse) x = ExpandedX(instruction, x);
+  const auto y = YOf(wgmma, instruction.operands.y).Fetch(memory_);
+  const int line_bytes = YLineBytes(wgmma);
   const bool integers = wgmma.sum == Number::kS32;
   const std::vector<Parts> x_parts =
       integers ? std::vector<Parts>() : Unpack(x, wgmma.x);
@@ -183,10 +263,10 @@ void Warpgroup::ExecuteNext() {
                 [static_cast<size_t>(pairs ? element / 2 : element)];
       const int shift = pairs ? element % 2 * 16 : 0;
       const uint32_t mask = (pairs ? 0xffffu : ~0u) << shift;
-      const uint32_t old = instruction.accumulates ? (all & mask) >> shift : 0;
+      const uint32_t old = instruction.operands.accumulates ? (all & mask) >> shift : 0;
       const uint32_t sum =
-          integers ? AddIntegerProducts(wgmma, &x[row * Operand::kLineBytes],
-                                        &y[column * Operand::kLineBytes], old)
+          integers ? AddIntegerProducts(wgmma, &x[row * line_bytes],
+                                        &y[column * line_bytes], old)
                    : AddProducts(wgmma, &x_parts[row * wgmma.depth()],
                                  &y_parts[column * wgmma.depth()], old);
       all = (all & ~mask) | sum << shift;

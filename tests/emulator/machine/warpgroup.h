@@ -37,8 +37,17 @@ class Warpgroup {
         reports_(reports) {}
 
   void Fence(const Actor& actor) { LaneOf(actor).fenced = true; }
+  // What all threads of a warpgroup say alike.
+  struct Operands {
+    uint64_t x, y;
+    bool accumulates;
+
+    bool operator==(const Operands&) const = default;
+  };
+
+  // `metadata` of a sparse form only.
   void Issue(const Actor& actor, const Wgmma& wgmma, uint32_t* registers,
-             uint64_t x, uint64_t y, bool accumulates);
+             const Operands& operands, Metadata metadata);
   void Commit(const Actor& actor);
   void Wait(Actor& actor, int pending);
   // When `actor` ends: that all that it issued was waited for.
@@ -54,6 +63,7 @@ class Warpgroup {
   struct Lane {
     bool fenced = false;
     size_t issued = 0;
+    size_t ended = 0;  // Of those issued, known by a wait.
     std::vector<size_t> issued_at_commit;  // By group.
     std::vector<Bound> bound;
     size_t accumulators = 0;  // Bound so far.
@@ -65,10 +75,11 @@ class Warpgroup {
   };
   struct Instruction {
     Wgmma wgmma;
-    uint64_t x, y;
-    bool accumulates;
+    Operands operands;
+    int selector;
     size_t accumulator;
     int arrived;
+    std::array<uint32_t, kLanes> metadata;
   };
 
   Lane& LaneOf(const Actor& actor) {
@@ -78,6 +89,8 @@ class Warpgroup {
               uint32_t* registers);
   Accumulator& AccumulatorAt(size_t number);
   void CheckOperands(const Actor& actor, const Instruction& instruction);
+  std::vector<unsigned char> ExpandedX(const Instruction& instruction,
+                                       const std::vector<unsigned char>& x);
   void ExecuteNext();
   void Deliver(const Actor& actor, Lane& lane, size_t completed);
 
