@@ -56,7 +56,9 @@ struct Options {
   absl::Duration silence = absl::Seconds(20);
 };
 
-// Where A, B or C comes from. The order of its lines is the problem's.
+// Where A, B or C comes from. The order of its lines is the problem's; of a
+// sparse operand, bytes are counted where this says elements (types.proto,
+// Sparsity).
 struct Operand {
   // Bytes here: lines `leading_dimension` elements apart (0: tight), the last
   // one with or without its padding; of a batch, one matrix behind the other,

@@ -12,6 +12,7 @@ struct Input {
   v1::DataType type;
   v1::Order order;
   v1::Source* (v1::MatmulHeader::*source)();
+  bool sparse = false;
 };
 
 std::vector<Input> Inputs(const Product& product) {
@@ -21,9 +22,9 @@ std::vector<Input> Inputs(const Product& product) {
   const v1::Epilogue& epilogue = problem.epilogue();
   std::vector<Input> inputs = {
       {Request::kAFieldNumber, product.a, problem.a_type(), problem.a_order(),
-       &Header::mutable_a},
+       &Header::mutable_a, problem.sparsity() != v1::SPARSITY_UNSPECIFIED},
       {Request::kBFieldNumber, product.b, problem.b_type(), problem.b_order(),
-       &Header::mutable_b}};
+       &Header::mutable_b, problem.b_sparsity() != v1::SPARSITY_UNSPECIFIED}};
   if (problem.beta() != 0) {
     inputs.push_back({Request::kCFieldNumber, product.c, problem.c_type(),
                       problem.d_order(), &Header::mutable_c});
@@ -103,8 +104,9 @@ bool Overlaps(const Input& input, int64_t batch) {
   const auto bytes = static_cast<int64_t>(input.operand.bytes.size());
   if (stride <= 0 || batch <= 1 || stride > bytes * 8) return false;
   // Strides up to the last matrix, and that matrix, are all there is: it is
-  // longer than a stride.
-  return stride * BitsOf(input.type) / 8 < (bytes + batch - 1) / batch;
+  // longer than a stride. Of a sparse operand it counts bytes.
+  const int bits = input.sparse ? 8 : BitsOf(input.type);
+  return stride * bits / 8 < (bytes + batch - 1) / batch;
 }
 
 uint64_t BytesTo(const Destination& destination, const v1::Problem& problem) {

@@ -89,6 +89,23 @@ void OrderOption(cli::Command& command, const std::string& name, v1::Order& to,
       help);
 }
 
+void SideOption(cli::Command& command, const std::string& name, v1::Order& to,
+                const std::string& help) {
+  command.Parsed(
+      name,
+      to == v1::ORDER_UNSPECIFIED ? ""
+      : to == v1::ORDER_ROW_MAJOR ? "a"
+                                  : "b",
+      [&to](const std::string& text) {
+        if (text != "a" && text != "b") {
+          return absl::InvalidArgumentError("a, b");
+        }
+        to = text == "a" ? v1::ORDER_ROW_MAJOR : v1::ORDER_COLUMN_MAJOR;
+        return absl::OkStatus();
+      },
+      help);
+}
+
 int Fail(const absl::Status& status) {
   Show(stderr, "gemmctl: %s: %s\n", absl::StatusCodeToString(status.code()),
        status.message());

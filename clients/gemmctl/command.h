@@ -20,6 +20,7 @@ namespace gemmd::gemmctl {
 
 // Each declares commands of its own.
 void AddMatmul(cli::Command& program);
+void AddCompress(cli::Command& program);
 void AddTensor(cli::Command& program);
 void AddKernel(cli::Command& program);
 void AddServer(cli::Command& program);
@@ -36,6 +37,9 @@ void TypeOption(cli::Command& command, const std::string& name,
                 v1::DataType& to, const std::string& help);
 void OrderOption(cli::Command& command, const std::string& name, v1::Order& to,
                  const std::string& help);
+// "a" or "b", as the order whose lines run along k.
+void SideOption(cli::Command& command, const std::string& name, v1::Order& to,
+                const std::string& help);
 
 // Prints what a daemon said, which may be another client's text: nothing in it
 // controls the terminal.

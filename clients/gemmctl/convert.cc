@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "clients/gemmctl/sparse.h"
 #include "jit/problem/data_type.h"
+#include "jit/base/status.h"
 #include "proto/convert/problem.h"
 #include "service/host/fp8.h"
 
@@ -124,6 +126,7 @@ absl::StatusOr<Matrix> Convert(Matrix matrix, v1::DataType type) {
 
 Matrix Reorder(Matrix matrix, v1::Order order) {
   if (matrix.order == order) return matrix;
+  CHECK(!matrix.sparse);  // Its lines are what it is made of.
   const auto [all_lines, width] = LinesOf(matrix);
   const int64_t count = matrix.count();
   const int64_t lines = count == 0 ? 0 : all_lines / count;
@@ -174,6 +177,7 @@ Matrix Unpack(Matrix shape, std::string packed) {
 }
 
 int64_t PackedBytes(const Matrix& matrix) {
+  if (matrix.sparse) return SparseBytes(matrix);
   const auto [lines, width] = LinesOf(matrix);
   return matrix.type == v1::DATA_TYPE_B1
              ? lines * LineBytes(width)

@@ -27,6 +27,19 @@ std::string Alphabet(jit::DataType type) {
                         : std::string("\0\1\2\3\0\1\2\3", 8);
 }
 
+// Metadata of any places, legal for every type.
+void PutMetadata(const jit::MatrixLayout& layout, std::minstd_rand& random,
+                 std::string& bytes) {
+  constexpr absl::string_view kLegal = "\x44\x4e\xe4\xee";
+  for (int64_t line = 0; line < layout.lines(); ++line) {
+    char* const metadata =
+        bytes.data() + line * layout.width_bytes() + layout.values_bytes();
+    for (int64_t i = 0; i < layout.metadata_bytes(); ++i) {
+      metadata[i] = kLegal[(random() >> 8) % kLegal.size()];
+    }
+  }
+}
+
 std::string RandomElements(const jit::MatrixLayout& layout, unsigned seed) {
   std::string bytes(layout.lines() * layout.width_bytes(), '\0');
   const std::string alphabet = Alphabet(layout.type);
@@ -36,6 +49,7 @@ std::string RandomElements(const jit::MatrixLayout& layout, unsigned seed) {
     std::memcpy(bytes.data() + at, alphabet.data() + (random() >> 8) % 8 * size,
                 size);
   }
+  if (layout.sparse) PutMetadata(layout, random, bytes);
   return bytes;
 }
 
@@ -53,6 +67,7 @@ absl::StatusOr<std::string> MakeTensor(client::Client& client,
   request.set_columns(layout.columns);
   request.set_count(layout.count);
   request.set_order(convert::ToWire(layout.order));
+  request.set_sparsity(convert::SparsityOf(layout.sparse));
   request.set_label("gemmctl load");
   request.set_lifetime(v1::CreateTensorRequest::LIFETIME_CONNECTION);
   ASSIGN_OR_RETURN(const v1::TensorInfo info, client.CreateTensor(request));

@@ -25,6 +25,8 @@ struct MatmulOptions {
   v1::DataType b_type = v1::DATA_TYPE_UNSPECIFIED;
   v1::DataType d_type = v1::DATA_TYPE_UNSPECIFIED;
   v1::Order order = v1::ORDER_ROW_MAJOR;
+  // Of the operand that is a file of sparse lines.
+  v1::Order sparse = v1::ORDER_UNSPECIFIED;
   double alpha = 1;
   double beta = 0;
   ValueNames values;
@@ -128,7 +130,9 @@ absl::StatusOr<jit::Problem> ProblemOf(const MatmulOptions& options,
                                                       .d = options.d_type,
                                                       .a_order = a.order,
                                                       .b_order = b.order,
-                                                      .d_order = options.order},
+                                                      .d_order = options.order,
+                                                      .a_sparse = a.sparse,
+                                                      .b_sparse = b.sparse},
                                                      options.problem));
   problem.m = a.rows;
   problem.n = b.columns;
@@ -140,20 +144,27 @@ absl::StatusOr<jit::Problem> ProblemOf(const MatmulOptions& options,
   return problem;
 }
 
+// The order of sparse lines, if that operand is made of them.
+v1::Order SparseOf(const MatmulOptions& options, v1::Order order) {
+  return options.sparse == order ? order : v1::ORDER_UNSPECIFIED;
+}
+
 int Run(client::Client& client, const MatmulOptions& options) {
   if (const absl::Status wrong = Check(options); !wrong.ok()) {
     return FailUsage(wrong);
   }
-  GEMMCTL_ASSIGN(
-      const NamedMatrix a,
-      Load(client, options.a,
-           {.type = options.a_type, .order_of_bits = v1::ORDER_ROW_MAJOR}),
-      FailLoad);
-  GEMMCTL_ASSIGN(
-      const NamedMatrix b,
-      Load(client, options.b,
-           {.type = options.b_type, .order_of_bits = v1::ORDER_COLUMN_MAJOR}),
-      FailLoad);
+  GEMMCTL_ASSIGN(const NamedMatrix a,
+                 Load(client, options.a,
+                      {.type = options.a_type,
+                       .sparse = SparseOf(options, v1::ORDER_ROW_MAJOR),
+                       .order_of_bits = v1::ORDER_ROW_MAJOR}),
+                 FailLoad);
+  GEMMCTL_ASSIGN(const NamedMatrix b,
+                 Load(client, options.b,
+                      {.type = options.b_type,
+                       .sparse = SparseOf(options, v1::ORDER_COLUMN_MAJOR),
+                       .order_of_bits = v1::ORDER_COLUMN_MAJOR}),
+                 FailLoad);
   GEMMCTL_ASSIGN(jit::Problem problem, ProblemOf(options, a.matrix, b.matrix),
                  FailUsage);
   GEMMCTL_ASSIGN(const std::vector<int64_t> batch,
@@ -235,6 +246,8 @@ void AddMatmul(cli::Command& program) {
   TypeOption(command, "--b-type TYPE", o->b_type, "Of B, where it is another.");
   TypeOption(command, "--d-type TYPE", o->d_type,
              "Of D. Default: that of A; s32 of integers and bits.");
+  SideOption(command, "--sparse SIDE", o->sparse,
+             "a or b: which one is a file of gemmctl compress, of --dtype.");
   OrderOption(command, "--order ORDER", o->order, "Of D: row or column.");
   command.Number("--alpha X", o->alpha, "The factor of A B.");
   command.Number("--beta X", o->beta, "The factor of C.");

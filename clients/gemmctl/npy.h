@@ -26,6 +26,9 @@ struct Matrix {
   int64_t columns = 0;
   std::string bytes;           // Tight; bits as numpy has them, a byte each.
   std::vector<int64_t> batch;  // Dimensions before rows and columns.
+  // Rows and columns count zeros, too, and bytes are the lines of a sparse
+  // matrix (sparse.h).
+  bool sparse = false;
 
   int64_t count() const;      // Matrices of the batch; 1 without one.
   std::string shape() const;  // "2 x 3 x 5".

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "clients/gemmctl/convert.h"
+#include "clients/gemmctl/sparse.h"
 #include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
@@ -18,6 +19,7 @@ std::optional<std::string> TensorHandle(const std::string& name) {
 Matrix Describe(const v1::TensorInfo& info) {
   Matrix matrix = {info.dtype(), info.order(), info.rows(), info.columns()};
   if (info.count() > 1) matrix.batch = {info.count()};
+  matrix.sparse = info.sparsity() != v1::SPARSITY_UNSPECIFIED;
   return matrix;
 }
 
@@ -36,6 +38,11 @@ absl::StatusOr<NamedMatrix> Load(client::Client& client,
     ASSIGN_OR_RETURN(const v1::TensorInfo info, client.DescribeTensor(*handle));
     named.tensor = *handle;
     named.matrix = Describe(info);
+    return named;
+  }
+  if (wanted.sparse != v1::ORDER_UNSPECIFIED) {
+    ASSIGN_OR_RETURN(named.matrix, ReadLines(name, wanted.type, wanted.sparse));
+    named.bytes = std::exchange(named.matrix.bytes, {});
     return named;
   }
   const bool converts = wanted.type != v1::DATA_TYPE_UNSPECIFIED;

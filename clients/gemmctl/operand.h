@@ -34,6 +34,8 @@ struct Wanted {
   v1::DataType named = v1::DATA_TYPE_UNSPECIFIED;
   // Of its lines; UNSPECIFIED: as they are.
   v1::Order order = v1::ORDER_UNSPECIFIED;
+  // It is a file of sparse lines, of that order and type.
+  v1::Order sparse = v1::ORDER_UNSPECIFIED;
   // Of lines of bits, instead; products are fastest where k runs along them.
   v1::Order order_of_bits = v1::ORDER_UNSPECIFIED;
 };

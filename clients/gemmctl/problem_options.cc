@@ -64,6 +64,13 @@ absl::StatusOr<jit::Problem> MakeProblem(const ProblemTypes& types,
                    convert::ToOrder(types.b_order, "B's order"));
   ASSIGN_OR_RETURN(problem.d_order,
                    convert::ToOrder(types.d_order, "D's order"));
+  if (types.a_sparse && types.b_sparse) {
+    return absl::InvalidArgumentError(
+        "A and B are sparse; allowed: one of them");
+  }
+  problem.sparse = types.a_sparse   ? jit::Sparse::kA
+                   : types.b_sparse ? jit::Sparse::kB
+                                    : jit::Sparse::kNone;
   problem.epilogue = options.epilogue;
   for (const std::string& word : options.words) {
     RETURN_IF_ERROR(jit::ParseProblemOption(word, problem));

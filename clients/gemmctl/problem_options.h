@@ -38,6 +38,8 @@ struct ProblemTypes {
   v1::Order a_order = v1::ORDER_ROW_MAJOR;
   v1::Order b_order = v1::ORDER_ROW_MAJOR;
   v1::Order d_order = v1::ORDER_ROW_MAJOR;
+  bool a_sparse = false;
+  bool b_sparse = false;
 };
 
 // A problem without dimensions and scalars, not validated.

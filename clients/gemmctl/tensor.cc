@@ -9,6 +9,8 @@
 #include "clients/gemmctl/convert.h"
 #include "clients/gemmctl/npy.h"
 #include "clients/gemmctl/operand.h"
+#include "clients/gemmctl/sparse.h"
+#include "proto/convert/problem.h"
 
 namespace gemmd::gemmctl {
 namespace {
@@ -22,6 +24,9 @@ struct TensorOptions {
   std::vector<std::string> handles;
   v1::DataType type = v1::DATA_TYPE_UNSPECIFIED;
   v1::Order order = v1::ORDER_ROW_MAJOR;
+  bool creates_sparse = false;
+  // Of the sparse lines in the file that is uploaded, if that is what it has.
+  v1::Order sparse = v1::ORDER_UNSPECIFIED;
   absl::Duration ttl = absl::ZeroDuration();
   std::string device;
   std::string label;
@@ -29,11 +34,12 @@ struct TensorOptions {
 };
 
 void Print(const v1::TensorInfo& info) {
-  Show(stdout, "%s %s %s %s-major on %s, %d bytes, idle %d of %d s%s%s\n",
-       info.handle(), Describe(info).shape(), Name(info.dtype()),
-       Name(info.order()), info.device(), info.device_bytes(), info.idle_s(),
-       info.ttl_s(), info.label().empty() ? "" : ", ",
-       jit::Printable(info.label()));
+  const Matrix matrix = Describe(info);
+  Show(stdout, "%s %s %s%s %s-major on %s, %d bytes, idle %d of %d s%s%s\n",
+       info.handle(), matrix.shape(), matrix.sparse ? "sparse " : "",
+       Name(info.dtype()), Name(info.order()), info.device(),
+       info.device_bytes(), info.idle_s(), info.ttl_s(),
+       info.label().empty() ? "" : ", ", jit::Printable(info.label()));
 }
 
 void PrintHandle(const v1::TensorInfo& info, bool json) {
@@ -48,6 +54,7 @@ v1::CreateTensorRequest Request(const TensorOptions& options,
   request.set_count(matrix.count());
   request.set_dtype(matrix.type);
   request.set_order(matrix.order);
+  request.set_sparsity(convert::SparsityOf(matrix.sparse));
   request.set_ttl_s(absl::ToInt64Seconds(options.ttl));
   request.set_device(options.device);
   request.set_label(options.label);
@@ -55,26 +62,33 @@ v1::CreateTensorRequest Request(const TensorOptions& options,
 }
 
 int Create(client::Client& client, const TensorOptions& options) {
-  const Matrix matrix = {options.type, options.order,
-                         options.rows, options.columns,
-                         {},           {options.count}};
+  const Matrix matrix = {
+      options.type, options.order,   options.rows,          options.columns,
+      {},           {options.count}, options.creates_sparse};
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  client.CreateTensor(Request(options, matrix)), Fail);
   PrintHandle(info, options.json);
   return cli::kExitOk;
 }
 
-int Upload(client::Client& client, const TensorOptions& options) {
-  GEMMCTL_ASSIGN(Matrix matrix, ReadNpy(options.file, options.type), FailFile);
-  if (options.type != v1::DATA_TYPE_UNSPECIFIED) {
-    GEMMCTL_ASSIGN(matrix, Convert(std::move(matrix), options.type), FailFile);
+absl::StatusOr<Matrix> ReadElements(const TensorOptions& options) {
+  if (options.sparse != v1::ORDER_UNSPECIFIED) {
+    return ReadLines(options.file, options.type, options.sparse);
   }
+  ASSIGN_OR_RETURN(Matrix matrix, ReadNpy(options.file, options.type));
+  if (options.type == v1::DATA_TYPE_UNSPECIFIED) return matrix;
+  return Convert(std::move(matrix), options.type);
+}
+
+int Upload(client::Client& client, const TensorOptions& options) {
+  GEMMCTL_ASSIGN(Matrix matrix, ReadElements(options), FailFile);
   const bool creates = options.handle.empty();
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  creates ? client.CreateTensor(Request(options, matrix))
                          : client.DescribeTensor(options.handle),
                  Fail);
-  matrix = Reorder(std::move(matrix), info.order());
+  // Those of a sparse matrix cannot be; the daemon says so.
+  if (!matrix.sparse) matrix = Reorder(std::move(matrix), info.order());
   v1::Layout layout;
   layout.set_order(matrix.order);
   if (absl::Status sent =
@@ -100,6 +114,7 @@ int Download(client::Client& client, const TensorOptions& options) {
     return Fail(got);
   }
   matrix = Unpack(std::move(matrix), std::move(bytes));
+  if (matrix.sparse) matrix = ToLines(std::move(matrix));
   const absl::Status written = WriteNpy(options.file, matrix);
   return written.ok() ? cli::kExitOk : FailFile(written);
 }
@@ -165,6 +180,9 @@ void DeclareCreate(cli::Command& command, TensorOptions& options) {
   TypeOption(command, "--dtype TYPE", options.type,
              "f32, f16, bf16, e4m3, e5m2, s8, u8, b1 or s32.");
   OrderOption(command, "--order ORDER", options.order, "row or column.");
+  command.Switch("--sparse", options.creates_sparse,
+                 "Its lines store two of every four elements, of f32 one of "
+                 "two.");
   DeclareNew(command, options);
 }
 
@@ -176,6 +194,8 @@ void DeclareUpload(cli::Command& command, TensorOptions& options) {
       command, "--dtype TYPE", options.type,
       "Converts an f4 file to bf16, f16, e4m3 or e5m2; names the type of "
       "a V1, u1 or u2 file's bits.");
+  SideOption(command, "--sparse SIDE", options.sparse,
+             "The file is of gemmctl compress, for an a or a b, of --dtype.");
   DeclareNew(command, options);
 }
 

@@ -120,18 +120,20 @@ def _steps(generator, form):
     return made
 
 
-def _form(seed, number):
-    """Every dense one in turn, or that with a sparse operand."""
-    form = list(forms.DENSE.values())[number % len(forms.DENSE)]
-    side = _pick(np.random.default_rng([seed, number, 3]), ("", "", "a", "b"))
+def _form(number):
+    """Every dense one, then as many with a sparse A or B, and so on."""
+    turn, place = divmod(number, len(forms.DENSE))
+    form = list(forms.DENSE.values())[place]
+    if turn % 2 == 0:
+        return form
+    side = "ab"[(turn // 2 + place) % 2]
     return next((sparse for sparse in forms.SPARSE.values()
-                 if side and sparse.dense == form.name
-                 and sparse.sparse == side), form)
+                 if (sparse.dense, sparse.sparse) == (form.name, side)), form)
 
 
 def family(seed, number):
     generator = np.random.default_rng([seed, number])
-    form = _form(seed, number)
+    form = _form(number)
     output = _pick(generator, form.outputs)
     c_type = output if _chance(generator, 0.45) else ""
     if c_type and output not in ("s32", "f32") and _chance(generator, 0.35):
@@ -173,7 +175,8 @@ class _Maker:
             self.shape = self.shape._replace(k=0)
             if family_.scales and _chance(generator, 0.5):
                 self.empty = "alpha"
-                self.shape = self.shape._replace(k=shape.k)
+                self.shape = self.shape._replace(
+                    k=self._form.depth(shape.k))
         self.kind = _pick(generator, elements.kinds(self._form))
         self.odd = _chance(generator, _ODD_SHARE)
 

@@ -25,15 +25,15 @@ class Bench:
     """Multiplies in one form and names the checks."""
 
     def __init__(self, target, device, form, name, subset):
-        self._target = target
-        self._device = device
+        self.target = target
+        self.device = device
         self.form = forms.FORMS[form]
         self._probe = name
         self.full = subset == "full"
 
     @property
     def on_tensor_core(self):
-        return self._device.startswith("cuda")
+        return self.device.startswith("cuda")
 
     def name(self, what=""):
         return f"{self._probe} {self.form.name}" + (f" {what}" if what else "")
@@ -46,12 +46,12 @@ class Bench:
 
     def answer(self, a, b, output, layout="rr", **more):
         return requests.multiply(
-            self._target, self._device,
+            self.target, self.device,
             requests.Product(self.form, a, b, output,
                              layout=self.form.legal(layout), **more))
 
     def groups(self, products):
-        return requests.multiply_groups(self._target, self._device, products)
+        return requests.multiply_groups(self.target, self.device, products)
 
     def multiply(self, a, b, output, **more):
         return self.answer(a, b, output, **more).d

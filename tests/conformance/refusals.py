@@ -51,8 +51,12 @@ UNSUPPORTED = [
                  "c_type": _TYPES["DATA_TYPE_BF16"]}),
     Unsupported("bf16 accumulated in f16", _LATER,
                 {"accumulator": api.enum("Accumulator")["ACCUMULATOR_F16"]}),
-    Unsupported("2:4 sparse A", _LATER,
-                {"sparsity": api.enum("Sparsity")["SPARSITY_2_4"]}),
+    Unsupported("sparse f32 in full", _LATER,
+                {"sparsity": api.SPARSE, "a_type": _TYPES["DATA_TYPE_F32"],
+                 "b_type": _TYPES["DATA_TYPE_F32"]}),
+    Unsupported("sparse bits", _LATER,
+                {"sparsity": api.SPARSE, "a_type": _TYPES["DATA_TYPE_B1"],
+                 "b_type": _TYPES["DATA_TYPE_B1"]}),
 ]
 
 

@@ -84,13 +84,13 @@ def metadata(made):
 
 def pack(lines, name, made=None):
     """Values and metadata of every line as bytes; `made` are the codes if they
-    are to be others."""
+    are to be others, where they are not legal with the first elements."""
     if made is None:
         made = codes(lines, name)
     size = chunk(name)
     lines = np.ascontiguousarray(lines)
     plain = _chunks(lines.view(f"u{lines.itemsize}"), name)
-    table = np.zeros((16, size // 2), np.intp)
+    table = np.tile(np.arange(size // 2), (16, 1))
     for code, places in PLACES[size].items():
         table[code] = places
     values = np.take_along_axis(plain, table[made], axis=-1)

@@ -8,9 +8,10 @@ import gemmd
 
 from . import (bits, form_grid, form_probes, forms, grid, groups, probes,
                processes, refusals, requests, residency, results, semantics,
-               shapes, tensor_core)
+               shapes, sparse_probes, tensor_core)
 
-assert semantics and residency and groups  # Imported for the probes they register.
+# Imported for the probes they register.
+assert semantics and residency and groups and sparse_probes
 
 
 class Options(NamedTuple):

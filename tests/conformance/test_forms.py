@@ -1,7 +1,6 @@
 """The checks of forms against arithmetic that is right, and against arithmetic
 with one mistake: each mistake must be found by the checks made for it."""
 
-import itertools
 import unittest
 from unittest import mock
 
@@ -140,16 +139,18 @@ FAULTS = {
 
 class FormsTest(unittest.TestCase):
     def test_right_arithmetic_passes_the_grid(self):
-        for form, layout in itertools.product(forms.FORMS,
-                                              form_grid.LAYOUTS[:2]):
-            found = run_grid(form, layout)
-            self.assertGreater(len(found), 2)
-            self.assertEqual([r for r in found if r.detail], [])
+        for form in forms.CI:
+            for layout in forms.FORMS[form].layouts[:2]:
+                found = run_grid(form, layout)
+                self.assertGreater(len(found), 2)
+                self.assertEqual([r for r in found if r.detail], [])
 
     def test_right_arithmetic_passes_the_probes(self):
-        for name, (_, named) in form_probes.PROBES.items():
-            for form in named:
-                if name == "rows_are_invariant":
+        for name, (function, named) in form_probes.PROBES.items():
+            if function.__module__ == "conformance.sparse_probes":
+                continue  # They send bytes to a daemon.
+            for form in (*forms.DENSE, *forms.FEW_SPARSE):
+                if name == "rows_are_invariant" or form not in named:
                     continue  # Reference products of k = 4096 are slow.
                 with self.subTest(f"{name} {form}"):
                     found = run_probe(name, form)
@@ -176,7 +177,7 @@ class FormsTest(unittest.TestCase):
 
     def test_the_tensor_core_is_within_the_contract(self):
         for name in filter(lambda n: tensor_core.knows(forms.FORMS[n]),
-                           forms.FORMS):
+                           forms.CI):
             form = forms.FORMS[name]
             for kind in form_fills.RANDOM:
                 a, b = form_fills.random(form, Shape(9, 11, 300), kind)

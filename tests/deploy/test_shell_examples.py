@@ -39,7 +39,8 @@ class ShellExamplesTest(unittest.TestCase):
         for name, shape, dtype in (
                 ("a", (5, 7), "f4"), ("b", (7, 3), "f4"), ("x", (5, 7), "f2"),
                 ("w", (7, 3), "f2"), ("weights", (7, 3), "f4"),
-                ("bias", (3,), "f4")):
+                ("bias", (3,), "f4"), ("y", (5, 8), "f4"),
+                ("v", (8, 3), "f4")):
             np.save(self.folder / f"{name}.npy", np.ones(shape, dtype))
         self.address = f"unix:{self.folder}/socket"
         path = f"{_BUILD}/clients/gemmctl:{_BUILD}/clients/warmup"

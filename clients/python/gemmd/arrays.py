@@ -148,8 +148,8 @@ def as_array(value: Any, name: str) -> Array:
 def check_matrix(value: Any, name: str) -> Any:
     """`value` as a two-dimensional array of a known type, or an error; a
     sparse matrix as it is."""
-    array = (value if isinstance(value, SparseMatrix)
-             else as_array(value, name))
+    array: Any = (value if isinstance(value, SparseMatrix)
+                  else as_array(value, name))
     if array.ndim != 2:
         raise InvalidArgument(
             f"{name}: has {array.ndim} dimension(s), shape {array.shape}; a "

@@ -65,7 +65,9 @@ def magnitudes(elements: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if elements.dtype == np.int8:
         return np.abs(elements.astype(np.int16)).astype(np.uint8)
     bits = elements.view(f"u{elements.itemsize}")
-    return bits & np.array(np.iinfo(bits.dtype).max >> 1, bits.dtype)
+    magnitude: npt.NDArray[Any] = bits & np.array(
+        np.iinfo(bits.dtype).max >> 1, bits.dtype)
+    return magnitude
 
 
 def not_zero(chunks: npt.NDArray[Any]) -> Bytes:
@@ -73,11 +75,13 @@ def not_zero(chunks: npt.NDArray[Any]) -> Bytes:
     are magnitudes, one a row."""
     flags = chunks != 0
     if chunks.shape[-1] == 2:
-        word = flags.view(np.uint16)
-        return (word | word >> 7).astype(np.uint8) & np.uint8(3)
+        pair = flags.view("<u2")
+        low: Bytes = (pair | pair >> 7).astype(np.uint8) & np.uint8(3)
+        return low
     # Byte i of the word goes to bit 24 + i.
     word = flags.view("<u4") * np.uint32(1 << 24 | 1 << 17 | 1 << 10 | 1 << 3)
-    return (word >> 24).astype(np.uint8) & np.uint8(15)
+    high: Bytes = (word >> 24).astype(np.uint8) & np.uint8(15)
+    return high
 
 
 def greatest(chunks: npt.NDArray[Any], kept: int) -> Bytes:

@@ -38,7 +38,8 @@ def _place(line: int, lines: int, batch: tuple[int, ...], axis: int) -> str:
 def _halves(metadata: npt.NDArray[np.uint8],
             chunks: int) -> npt.NDArray[np.uint8]:
     """Four bits each, of so many chunks a line."""
-    both = np.stack((metadata & 15, metadata >> 4), axis=-1)
+    both: npt.NDArray[np.uint8] = np.stack(
+        (metadata & 15, metadata >> 4), axis=-1)
     *lines, size = metadata.shape
     return both.reshape(*lines, 2 * size)[..., :chunks]
 

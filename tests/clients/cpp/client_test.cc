@@ -133,6 +133,15 @@ TEST_F(ClientTest, SizeDecidesWhatTravelsInChunks) {
   product.a.batch_stride = 8;
   ASSERT_TRUE(client_->Matmul(product).ok());
   EXPECT_EQ(matmul_.streams(), 3);
+  // Of a sparse operand a stride counts bytes: matrices of more than 6 overlap
+  // then, those 6 elements of two bytes apart do not.
+  product.a.batch_stride = 6;
+  product.problem.set_a_type(v1::DATA_TYPE_BF16);
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 4);
+  product.problem.set_sparsity(v1::SPARSITY_2_4);
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 4);
 }
 
 TEST_F(ClientTest, LargeOperandsAreCutIntoChunks) {

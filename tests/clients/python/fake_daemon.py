@@ -312,6 +312,7 @@ class FakeDaemon:
                 or problem.HasField("epilogue") and
                 problem.epilogue != api.message("Epilogue")()
                 or problem.activation or problem.sparsity
+                or problem.b_sparsity
                 or problem.precision or problem.accumulator > 1
                 or problem.a_type not in inputs
                 or problem.a_type != problem.b_type

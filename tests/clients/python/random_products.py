@@ -42,12 +42,12 @@ class Generator:
             array.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
-def form_of(a, b, precision, accumulate, saturate, xor):
+def form_of(a, b, precision, accumulate, saturate, xor, sparse=""):
     """The Form of types and options by their names, or None."""
     sums_in = accumulate or (
         "s32" if a in (*forms.INTEGERS, "b1") else "f32")
     return next((form for form in forms.FORMS.values() if form[1:] == (
-        a, b, sums_in, precision, saturate, xor)), None)
+        a, b, sums_in, precision, saturate, xor, sparse)), None)
 
 
 def check(test, label, activation, product, expected, output):

@@ -36,7 +36,7 @@ class RandomOptionsTest(unittest.TestCase):
         if g.chance(0.05):
             return (g.one([*forms.TYPES.values(), *_OTHERS]),
                     g.one([*forms.TYPES.values(), *_OTHERS]))
-        form = g.one(list(forms.FORMS.values()))
+        form = g.one(list(forms.DENSE.values()))
         return forms.TYPES[form.a], forms.TYPES[form.b]
 
     def _options(self, g, a, shape):

@@ -120,7 +120,8 @@ class SparseUploadsTest : public UploadsTest {
   std::string Elements(const std::shared_ptr<Tensor>& tensor) {
     testing::Answer<TensorPart> answer;
     engine_->Download(tensor, {0, 2}, 9, {}, answer.done());
-    const absl::Span<char> bytes = answer.Wait().value().bytes->bytes();
+    const absl::StatusOr<TensorPart>& part = answer.Wait();
+    const absl::Span<char> bytes = part->bytes->bytes();
     return {bytes.data(), bytes.size()};
   }
 };

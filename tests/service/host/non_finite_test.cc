@@ -22,12 +22,7 @@ double Sum(const Product& product, const Problem& problem, int64_t i,
   double sum = 0;
   for (int64_t k = 0; k < problem.k; ++k) {
     const bool a = problem.sparse == Sparse::kA;
-    const int64_t line = a ? i : j;
-    const int chunk = jit::ChunkOf(problem.a_type);
-    const jit::Places places = jit::PlacesOf(
-        problem.a_type, SomeMetadata(problem.a_type, line, k / chunk));
-    if (places.first == k % chunk ||
-        (chunk == 4 && places.second == k % chunk)) {
+    if (IsStored(problem.a_type, a ? i : j, k)) {
       sum += product.a(i, k) * product.b(k, j);
     }
   }

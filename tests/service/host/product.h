@@ -56,6 +56,15 @@ inline int SomeMetadata(jit::DataType type, int64_t line, int64_t chunk) {
   return kOfFour[(line + chunk) % (type == jit::DataType::kF32 ? 2 : 6)];
 }
 
+// Whether a line of these has a value at k.
+inline bool IsStored(jit::DataType type, int64_t line, int64_t k) {
+  const int chunk = jit::ChunkOf(type);
+  const jit::Places places =
+      jit::PlacesOf(type, SomeMetadata(type, line, k / chunk));
+  return places.first == k % chunk ||
+         (chunk == 4 && places.second == k % chunk);
+}
+
 // Of a sparse line: what `element` has where SomeMetadata say.
 inline void PutSparseLine(const jit::MatrixLayout& layout, int64_t in_matrix,
                           const std::function<double(int64_t k)>& element,
