@@ -240,7 +240,7 @@ class ProductsTest(unittest.TestCase):
             lines[3, 420] = 0x45
             bad = SparseMatrix(lines, BF16, 400)
             with self.assertRaisesRegex(
-                    gemmd.InvalidArgument, "a has metadata 0x5 for k 160 to "
+                    gemmd.InvalidArgument, ": a has metadata 0x5 for k 160 to "
                     "163 of row 3; allowed"):
                 client.matmul(bad, b)
             np.testing.assert_array_equal(
