@@ -21,6 +21,7 @@ namespace gemmd::gemmctl {
 // Each declares commands of its own.
 void AddMatmul(cli::Command& program);
 void AddTensor(cli::Command& program);
+void AddModel(cli::Command& program);
 void AddKernel(cli::Command& program);
 void AddServer(cli::Command& program);
 void AddCapabilities(cli::Command& program);

@@ -7,6 +7,7 @@ int main(int argc, char** argv) {
   program.Alias("target", "server");
   gemmctl::AddMatmul(program);
   gemmctl::AddTensor(program);
+  gemmctl::AddModel(program);
   gemmctl::AddKernel(program);
   gemmctl::AddServer(program);
   gemmctl::AddCapabilities(program);

@@ -175,7 +175,8 @@ void DeclareProducts(cli::Command& c, Options& o) {
          "Folder in which models are kept, so that a restart brings them back. "
          "Without it, they end with the daemon.");
   c.Bytes("--model-repository-limit-bytes BYTES", o.server.models.limit_bytes,
-          {0}, "Most that the files of models may have in all.");
+          {0},
+          "Most that the files of models may have in all; 0: no limit.");
 }
 
 void DeclareKernels(cli::Command& c, Options& o) {

@@ -240,7 +240,8 @@ absl::Status Store::Reserve(const Spec& spec, int64_t file_bytes) {
         own >= share ? absl::StrCat(share, " of one client")
                      : absl::StrCat(options_.max_models, " of all clients")));
   }
-  if (file_bytes > options_.limit_bytes - file_bytes_) {
+  if (options_.limit_bytes > 0 &&
+      file_bytes > options_.limit_bytes - file_bytes_) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the model's file has ", file_bytes,
         " bytes, for which the folder of models has no room; its limit is ",

@@ -28,7 +28,7 @@ class Store {
  public:
   struct Options {
     std::string directory;  // Empty: models end with the daemon.
-    // Of all files together.
+    // Of all files together; 0: no limit.
     int64_t limit_bytes = int64_t{16} << 30;
     // Of all owners together; one of several gets three quarters.
     int64_t max_models = 256;

@@ -117,14 +117,18 @@ absl::StatusOr<InferRequest> ToInferRequest(InferHeader header) {
   InferRequest request;
   request.header = std::move(header.message);
   RETURN_IF_ERROR(CheckNames(request.header));
-  const size_t count = request.header.inputs_size();
+  for (const Tensor& tensor : request.header.inputs()) {
+    ASSIGN_OR_RETURN(Input input, ToInput(tensor));
+    request.inputs.push_back(std::move(input));
+  }
+  const size_t count = request.inputs.size();
   if (!header.raw.empty() && header.raw.size() != count) {
     return absl::InvalidArgumentError(absl::StrCat(
         "raw_input_contents is there ", header.raw.size(),
         " times; allowed: ", count, ", once for each input, or none"));
   }
   for (size_t i = 0; i < count; ++i) {
-    ASSIGN_OR_RETURN(Input input, ToInput(request.header.inputs(i)));
+    Input& input = request.inputs[i];
     if (header.raw.empty()) {
       RETURN_IF_ERROR(ReadContents(header.contents[i], input));
     } else if (!header.contents[i].empty()) {
@@ -138,7 +142,6 @@ absl::StatusOr<InferRequest> ToInferRequest(InferHeader header) {
     if (input.numbers.empty()) {
       RETURN_IF_ERROR(CheckBytes(input, SizeOf(input.data)));
     }
-    request.inputs.push_back(std::move(input));
   }
   return request;
 }

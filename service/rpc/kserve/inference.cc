@@ -232,7 +232,7 @@ class Builder {
       return absl::InvalidArgumentError(
           absl::StrCat("unexpected shape ", Shown(a_input_->shape),
                        " for input 'A' of model '", model_.spec().name,
-                       "'; allowed: a batch of ", problem_.batch));
+                       "'; allowed: a batch of ", b_.count()));
     }
     if (c_input_ == nullptr) return absl::OkStatus();
     if (c_input_->shape != inference_.shape) {
