@@ -7,7 +7,8 @@ import unittest
 import grpc
 import numpy as np
 
-from triton_case import TritonCase, given, service_pb2 as api, values
+from triton_case import (TritonCase, given, service_pb2 as api, triton,
+                         values)
 
 INVALID, UNKNOWN = "INVALID_ARGUMENT", "NOT_FOUND"
 MOST = 2**63 - 1
@@ -171,7 +172,6 @@ class ErrorsTest(TritonCase):
                    sequence_start=True)
 
     def test_outputs(self):
-        from triton_case import triton
         ok = {"A": values(2, 2), "B": values(2, 2)}
         d = triton.InferRequestedOutput("D")
         np.testing.assert_array_equal(

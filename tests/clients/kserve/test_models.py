@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import tempfile
+import time
 import unittest
 
 import grpc
@@ -14,7 +15,7 @@ import tritonclient.grpc as triton
 import gemmd
 from secure_daemon import SecureDaemon
 from triton_case import (BF16, HostDaemon, TritonCase, array_of, given,
-                         service_pb2 as api, values)
+                         values)
 
 
 class ModelsTest(TritonCase):
@@ -321,7 +322,6 @@ class PolicyTest(TritonCase):
             daemon.certificate(name, "authority", f"URI:spiffe://{name}")
 
     def write_policy(self, principals):
-        import time
         self.daemon.write("policy", json.dumps({"principals": principals}))
         end = time.monotonic() + 30
         while "event=reloaded what=policy" not in self.daemon.log():

@@ -4,10 +4,11 @@ Triton's client understands."""
 import time
 import unittest
 
-import grpc
 import numpy as np
+from google.protobuf import descriptor_pb2
+from tritonclient.grpc import model_config_pb2
 
-from triton_case import BUILD, TritonCase, given, service_pb2, triton, values
+from triton_case import TritonCase, given, service_pb2, values
 
 
 class ServerTest(TritonCase):
@@ -154,14 +155,10 @@ class ProtocolTest(TritonCase):
     """Our description of the protocol has the fields that theirs has."""
 
     def test_fields_are_numbered_alike(self):
-        from google.protobuf import descriptor_pb2
         # Serialised by protoc for our build: what reflection answers.
         ours = self.reflected("inference.GRPCInferenceService")
         theirs = {}
-        for module in (service_pb2, triton.model_config_pb2
-                       if hasattr(triton, "model_config_pb2")
-                       else __import__("tritonclient.grpc.model_config_pb2",
-                                       fromlist=["x"])):
+        for module in (service_pb2, model_config_pb2):
             proto = descriptor_pb2.FileDescriptorProto()
             module.DESCRIPTOR.CopyToProto(proto)
             self.collect(proto.message_type, "", theirs)
@@ -185,7 +182,6 @@ class ProtocolTest(TritonCase):
             self.collect(message.nested_type, name + ".", to)
 
     def reflected(self, symbol):
-        from google.protobuf import descriptor_pb2
         # ServerReflectionRequest{file_containing_symbol = 4}.
         request = bytes([0x22, len(symbol)]) + symbol.encode()
         call = self.client._channel.stream_stream(
