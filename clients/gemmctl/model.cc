@@ -131,10 +131,11 @@ void DeclareCreate(cli::Command& command, ModelOptions& options) {
 }  // namespace
 
 void AddModel(cli::Command& program) {
-  cli::Command& group = program.Subcommand(
-      "model",
-      "products with weights under a name, for clients of KServe: create, list, "
-      "delete");
+  cli::Command& group =
+      program.Subcommand("model",
+                         "products with weights under a name, for clients of "
+                         "KServe: create, list, "
+                         "delete");
   Add(group, "create", "make a model of resident weights", Create,
       DeclareCreate);
   Add(group, "list", "the models that one may infer with", List,

@@ -90,10 +90,9 @@ absl::Status Filler::Add(absl::Span<const char> part) {
   CHECK(BytesOf(layout_, lines) == static_cast<int64_t>(part.size()));
   bytes_ += static_cast<int64_t>(part.size());
   return Await<std::monostate>([&](engine::Done<std::monostate> done) {
-           engine_.Upload(upload_,
-                          {absl::MakeConstSpan(&part, 1),
-                           layout_.width_bytes()},
-                          lines, context_, std::move(done));
+           engine_.Upload(
+               upload_, {absl::MakeConstSpan(&part, 1), layout_.width_bytes()},
+               lines, context_, std::move(done));
          })
       .status();
 }

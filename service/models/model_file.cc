@@ -150,9 +150,9 @@ FileWriter::~FileWriter() {
 
 absl::StatusOr<FileWriter> FileWriter::Create(const std::string& directory,
                                               const FileHeader& header) {
-  ASSIGN_OR_RETURN(jit::UniqueFd folder,
-                   jit::OpenFolder(directory, kFolder,
-                                   jit::FolderAccess::kCreate));
+  ASSIGN_OR_RETURN(
+      jit::UniqueFd folder,
+      jit::OpenFolder(directory, kFolder, jit::FolderAccess::kCreate));
   std::string name = FileNameOf(header.spec.owner, header.spec.name);
   // One at a time: what is there was left by a crash.
   const std::string temporary = absl::StrCat(name, kNewEnding);

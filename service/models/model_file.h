@@ -1,7 +1,8 @@
 // Models in the folder of --model-repository, a file each: a header of 4 KiB (a
-// frame, see jit/base/frame.h, which says what the model is), the elements of B,
-// those of the bias, and the SHA-256 of all of that. A file appears whole or not
-// at all, and what was damaged is found out when it is read. Thread-compatible.
+// frame, see jit/base/frame.h, which says what the model is), the elements of
+// B, those of the bias, and the SHA-256 of all of that. A file appears whole or
+// not at all, and what was damaged is found out when it is read.
+// Thread-compatible.
 #ifndef GEMMD_SERVICE_MODELS_MODEL_FILE_H_
 #define GEMMD_SERVICE_MODELS_MODEL_FILE_H_
 

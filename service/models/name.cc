@@ -22,10 +22,11 @@ absl::Status CheckName(absl::string_view name) {
       name[0] != '.' && absl::c_all_of(name, IsNameCharacter)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "name is '", jit::Printable(name.substr(0, kMaxBytes)), "'; allowed: 1 to ",
-      kMaxBytes, " letters, digits and \"_.-\", not \".\" first, and not ",
-      kMatmul, ", which is there"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("name is '", jit::Printable(name.substr(0, kMaxBytes)),
+                   "'; allowed: 1 to ", kMaxBytes,
+                   " letters, digits and \"_.-\", not \".\" first, and not ",
+                   kMatmul, ", which is there"));
 }
 
 }  // namespace gemmd::models

@@ -20,9 +20,9 @@ FileHeader HeaderOf(const Spec& spec) {
 }
 
 absl::Status Unknown(const std::string& name) {
-  return absl::NotFoundError(absl::StrCat(
-      "no model ", jit::Printable(name.substr(0, 64)),
-      " of this client's: never created, or deleted"));
+  return absl::NotFoundError(
+      absl::StrCat("no model ", jit::Printable(name.substr(0, 64)),
+                   " of this client's: never created, or deleted"));
 }
 
 // Nobody waits for what is done at the start.
@@ -77,10 +77,10 @@ absl::StatusOr<ModelPointer> Store::Load(
                    FileReader::Open(options_.directory, file));
   const Spec& spec = reader.header().spec;
   if (!is_owner(spec.owner)) {
-    return absl::NotFoundError(absl::StrCat(
-        "it belongs to ",
-        spec.owner.empty() ? "clients without a name" : spec.owner,
-        ", which this daemon does not know"));
+    return absl::NotFoundError(
+        absl::StrCat("it belongs to ",
+                     spec.owner.empty() ? "clients without a name" : spec.owner,
+                     ", which this daemon does not know"));
   }
   const int64_t file_bytes = reader.header().file_bytes();
   RETURN_IF_ERROR(Reserve(spec, file_bytes));
@@ -124,14 +124,14 @@ void Store::Create(Spec spec, Weights weights, engine::RequestContext context,
     return done(status);
   }
   const std::string identity = context.identity;
-  thread_.Submit(identity, [this, spec = std::move(spec),
-                            weights = std::move(weights),
-                            context = std::move(context), file_bytes,
-                            done = std::move(done)]() mutable {
-    absl::StatusOr<ModelPointer> model = Make(spec, weights, context);
-    model.ok() ? Publish(*model) : Release(spec, file_bytes);
-    done(std::move(model));
-  });
+  thread_.Submit(
+      identity, [this, spec = std::move(spec), weights = std::move(weights),
+                 context = std::move(context), file_bytes,
+                 done = std::move(done)]() mutable {
+        absl::StatusOr<ModelPointer> model = Make(spec, weights, context);
+        model.ok() ? Publish(*model) : Release(spec, file_bytes);
+        done(std::move(model));
+      });
 }
 
 absl::StatusOr<ModelPointer> Store::Make(
@@ -145,17 +145,16 @@ absl::StatusOr<ModelPointer> Store::Make(
                      FileWriter::Create(options_.directory, header));
     file.emplace(std::move(writer));
   }
-  ASSIGN_OR_RETURN(const Weights copies,
-                   MakeWeights(header.layouts(),
-                               weights.b->identity().device, spec.owner));
+  ASSIGN_OR_RETURN(
+      const Weights copies,
+      MakeWeights(header.layouts(), weights.b->identity().device, spec.owner));
   // They count for the owner, who may be everybody.
   engine::RequestContext owner = context;
   owner.identity = spec.owner;
   const auto from = Parts(weights);
   const auto to = Parts(copies);
   for (size_t i = 0; i < from.size(); ++i) {
-    ASSIGN_OR_RETURN(Filler filler,
-                     Filler::Begin(engine_, to[i].first, owner));
+    ASSIGN_OR_RETURN(Filler filler, Filler::Begin(engine_, to[i].first, owner));
     const auto take = [&](absl::Span<const char> part) -> absl::Status {
       if (file) RETURN_IF_ERROR(file->Add(part));
       return filler.Add(part);
@@ -207,8 +206,8 @@ absl::Status Store::Remove(const Key& key) {
   }
   // First the file: what a client was told is gone does not come back.
   if (model->persistent()) {
-    RETURN_IF_ERROR(RemoveFile(options_.directory,
-                               FileNameOf(key.first, key.second)));
+    RETURN_IF_ERROR(
+        RemoveFile(options_.directory, FileNameOf(key.first, key.second)));
   }
   Release(model->spec(),
           model->persistent() ? HeaderOf(model->spec()).file_bytes() : 0);
@@ -219,13 +218,12 @@ absl::Status Store::Reserve(const Spec& spec, int64_t file_bytes) {
   std::lock_guard lock(mutex_);
   const Key key(spec.owner, spec.name);
   const auto is_taken = [&](const auto& entry) {
-    return entry.first == key ||
-           (spec.shared && entry.second.shared &&
-            entry.first.second == spec.name);
+    return entry.first == key || (spec.shared && entry.second.shared &&
+                                  entry.first.second == spec.name);
   };
   if (std::ranges::any_of(models_, is_taken)) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "there is a model ", spec.name, "; delete it first"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("there is a model ", spec.name, "; delete it first"));
   }
   const int64_t all = static_cast<int64_t>(models_.size());
   const int64_t own = std::ranges::count_if(models_, [&](const auto& entry) {

@@ -35,11 +35,10 @@ absl::Status WrongContents(const Input& input) {
   return absl::InvalidArgumentError(absl::StrCat(
       "the contents of input ", Quoted(input.name), " of ", NameOf(input.type),
       " are of another type; allowed: ",
-      field == 0
-          ? "raw_input_contents alone"
-          : absl::StrCat(
-                Contents::descriptor()->FindFieldByNumber(field)->name(),
-                ", packed")));
+      field == 0 ? "raw_input_contents alone"
+                 : absl::StrCat(
+                       Contents::descriptor()->FindFieldByNumber(field)->name(),
+                       ", packed")));
 }
 
 absl::Status WrongCount(const Input& input) {
@@ -112,10 +111,10 @@ absl::StatusOr<std::string> DecodeNumbers(const Input& input) {
       if (bits >= 0x80) continue;
       const auto number = static_cast<int64_t>(value);
       if (number < limits.least || number > limits.most) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "the contents of input ", Quoted(input.name), " hold ", number,
-            "; allowed for ", NameOf(input.type), ": ", limits.least, " to ",
-            limits.most));
+        return absl::InvalidArgumentError(
+            absl::StrCat("the contents of input ", Quoted(input.name), " hold ",
+                         number, "; allowed for ", NameOf(input.type), ": ",
+                         limits.least, " to ", limits.most));
       }
       if (at == bytes.size()) return WrongCount(input);
       // Little-endian, as this machine is.

@@ -17,8 +17,8 @@ absl::StatusOr<models::ModelPointer> FindModel(Runtime& runtime,
                                                const std::string& version) {
   models::ModelPointer model = runtime.models.Find(name, WhoCounts(call));
   if (model == nullptr) {
-    return absl::NotFoundError(absl::StrCat("Request for unknown model: ",
-                                            Quoted(name), " is not found"));
+    return absl::NotFoundError(absl::StrCat(
+        "Request for unknown model: ", Quoted(name), " is not found"));
   }
   if (!version.empty() && version != Version()) {
     return absl::NotFoundError(

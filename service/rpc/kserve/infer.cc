@@ -87,8 +87,7 @@ Async<absl::StatusOr<WireWriter>> Run(Runtime& runtime, Call& call,
   CO_ASSIGN_OR_RETURN(
       Inference inference,
       ToInference(request, model, runtime.limits.max_message_bytes));
-  const Asker asker(runtime, call.request_context().identity,
-                    &inference.bound);
+  const Asker asker(runtime, call.request_context().identity, &inference.bound);
   CO_ASSIGN_OR_RETURN(MatmulRequest product,
                       ToMatmulRequest(std::move(inference.fields), asker));
   call.counters().received_bytes += product.operand_bytes;

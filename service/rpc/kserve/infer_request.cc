@@ -54,10 +54,9 @@ absl::StatusOr<Input> ToInput(const Tensor& tensor) {
   Input input;
   input.name = tensor.name();
   RETURN_IF_ERROR(CheckParameters(tensor));
-  ASSIGN_OR_RETURN(input.type,
-                   ToDataType(tensor.datatype(),
-                              absl::StrCat("the datatype of input ",
-                                           Quoted(tensor.name()))));
+  ASSIGN_OR_RETURN(input.type, ToDataType(tensor.datatype(),
+                                          absl::StrCat("the datatype of input ",
+                                                       Quoted(tensor.name()))));
   input.shape.assign(tensor.shape().begin(), tensor.shape().end());
   ASSIGN_OR_RETURN(input.elements, CountOf(input.shape, input.name));
   return input;

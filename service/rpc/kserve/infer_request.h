@@ -23,8 +23,8 @@ struct Input {
   jit::DataType type = jit::DataType::kF32;
   Dimensions shape;
   int64_t elements = 0;
-  Pieces data;      // Those elements, little-endian, once `numbers` are decoded.
-  Pieces numbers;   // Integers of variable length.
+  Pieces data;     // Those elements, little-endian, once `numbers` are decoded.
+  Pieces numbers;  // Integers of variable length.
   std::string own;  // What `data` may lie in: not to be moved from then on.
 
   int64_t bytes() const { return elements * jit::BytesOf(type); }

@@ -33,9 +33,8 @@ class Inputs {
 
   absl::StatusOr<Input*> Get(absl::string_view name) const {
     if (Input* const input = Find(name)) return input;
-    return absl::InvalidArgumentError(
-        absl::StrCat("input '", name, "' is missing for model '",
-                     model_.spec().name, "'"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input '", name, "' is missing for model '", model_.spec().name, "'"));
   }
 
   absl::Status CheckNames(absl::Span<const char* const> allowed) const {
@@ -57,10 +56,9 @@ absl::Status CheckOutputs(const inference::ModelInferRequest& header) {
   bool asked = false;
   for (const auto& output : header.outputs()) {
     if (output.name() != kD || asked) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unexpected inference output ", Quoted(output.name()),
-                       " for model ", Quoted(header.model_name()),
-                       "; allowed: 'D', once"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "unexpected inference output ", Quoted(output.name()), " for model ",
+          Quoted(header.model_name()), "; allowed: 'D', once"));
     }
     asked = true;
     for (const auto& [name, value] : output.parameters()) {
@@ -93,8 +91,8 @@ absl::StatusOr<jit::Extent> ExtentOf(const Input& input, const Line& line,
       return line.each;
     }
   }
-  return WrongValues(input, absl::StrCat("[1], ", Shown({line.size}), " or ",
-                                         Shown(full)));
+  return WrongValues(
+      input, absl::StrCat("[1], ", Shown({line.size}), " or ", Shown(full)));
 }
 
 // As numpy adds it to D: a value a column, or a value a row.
@@ -108,8 +106,8 @@ absl::StatusOr<jit::Extent> BiasExtent(const Input& input, const Matrices& a,
     if (shape == Dimensions{1, b.columns}) return jit::Extent::kColumn;
     if (shape == Dimensions{a.rows, 1}) return jit::Extent::kRow;
   }
-  return WrongValues(input, absl::StrCat(Shown({b.columns}), " or ",
-                                         Shown({a.rows, 1})));
+  return WrongValues(
+      input, absl::StrCat(Shown({b.columns}), " or ", Shown({a.rows, 1})));
 }
 
 // The bytes of an operand, as many times as the product needs its matrices.
@@ -166,8 +164,7 @@ class Builder {
 
   // Of "matmul".
   absl::Status SetProblem() {
-    RETURN_IF_ERROR(
-        inputs_.CheckNames({kA, kB, kC, kBias, kAScale, kBScale}));
+    RETURN_IF_ERROR(inputs_.CheckNames({kA, kB, kC, kBias, kAScale, kBScale}));
     ASSIGN_OR_RETURN(b_input_, inputs_.Get(kB));
     ASSIGN_OR_RETURN(b_, AsB(b_input_->shape));
     c_input_ = inputs_.Find(kC);
@@ -177,8 +174,7 @@ class Builder {
     problem_.accumulator = jit::DefaultAccumulator(problem_.a_type);
     problem_.beta = c_input_ == nullptr ? 0.0f : 1.0f;
     RETURN_IF_ERROR(Apply(request_.header.parameters(), problem_));
-    problem_.c_type =
-        c_input_ == nullptr ? problem_.d_type : c_input_->type;
+    problem_.c_type = c_input_ == nullptr ? problem_.d_type : c_input_->type;
     if (c_input_ == nullptr && problem_.reads_c()) {
       return inputs_.Get(kC).status();
     }
@@ -195,10 +191,10 @@ class Builder {
                               absl::StrCat("model '", model_.spec().name,
                                            "', whose product is fixed")));
     if (a_input_->type != problem_.a_type) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "inference input data-type is '", NameOf(a_input_->type),
-          "', but input 'A' of model '", model_.spec().name, "' expects '",
-          NameOf(problem_.a_type), "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("inference input data-type is '", NameOf(a_input_->type),
+                       "', but input 'A' of model '", model_.spec().name,
+                       "' expects '", NameOf(problem_.a_type), "'"));
     }
     b_ = {problem_.batch == 1 ? Dimensions{} : Dimensions{problem_.batch},
           problem_.k, problem_.n};

@@ -48,8 +48,8 @@ absl::Status CheckProblem(const v1::Problem& problem) {
 absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(
     Runtime& runtime, const Call& call, const std::string& handle,
     absl::string_view field) {
-  auto tensor = runtime.engine.tensors().Find(
-      handle, call.request_context().identity);
+  auto tensor =
+      runtime.engine.tensors().Find(handle, call.request_context().identity);
   if (tensor.ok()) return tensor;
   return absl::Status(tensor.status().code(),
                       absl::StrCat(field, ": ", tensor.status().message()));
@@ -100,9 +100,9 @@ absl::StatusOr<Draft> ToDraft(Runtime& runtime, const Call& call,
                    FindTensor(runtime, call, request.bias(), "bias"));
   const jit::MatrixLayout wanted = draft.spec.problem.bias();
   if (draft.weights.bias->layout() != wanted) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "bias is ", LayoutText(draft.weights.bias->layout()),
-        "; allowed for this b: ", LayoutText(wanted)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("bias is ", LayoutText(draft.weights.bias->layout()),
+                     "; allowed for this b: ", LayoutText(wanted)));
   }
   if (draft.weights.bias->identity().device !=
       draft.weights.b->identity().device) {
@@ -142,8 +142,7 @@ Async<absl::StatusOr<v1::DeleteModelResponse>> DeleteModel(
   CO_RETURN_IF_ERROR(CheckMayCreate(call, false));
   auto remove = CallEngine<std::monostate>(
       call.loop(), [&](engine::Done<std::monostate> done) {
-        runtime.models.Delete(request.name(), WhoCounts(call),
-                              std::move(done));
+        runtime.models.Delete(request.name(), WhoCounts(call), std::move(done));
       });
   absl::StatusOr<std::monostate> removed = co_await remove;
   if (!removed.ok()) co_return removed.status();

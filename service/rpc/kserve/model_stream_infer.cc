@@ -50,9 +50,9 @@ Async<absl::Status> ModelStreamInfer(Runtime& runtime, Call& call) {
     }
     {
       // Neither is held while the next request is waited for.
-      const grpc::ByteBuffer answer =
-          response.ok() ? AnswerOf(*std::move(response))
-                        : ErrorOf(response.status(), id);
+      const grpc::ByteBuffer answer = response.ok()
+                                          ? AnswerOf(*std::move(response))
+                                          : ErrorOf(response.status(), id);
       message->reset();
       call.HoldRequests(0);
       const bool written = co_await call.Write(answer);

@@ -9,7 +9,8 @@
 
 namespace gemmd::rpc::kserve {
 
-using Parameters = google::protobuf::Map<std::string, inference::InferParameter>;
+using Parameters =
+    google::protobuf::Map<std::string, inference::InferParameter>;
 
 // Sets what they say of a product whose input types are set. INVALID_ARGUMENT
 // when one is unknown or has a wrong value; says what is allowed.

@@ -10,8 +10,8 @@ namespace gemmd::rpc::kserve {
 
 // The matrices of `input`, which are those of `operand`, as often as `product`
 // needs each and in its order. INVALID_ARGUMENT when that is more than 65536 of
-// them, RESOURCE_EXHAUSTED when it is more than `max_bytes`: a device holds them
-// all.
+// them, RESOURCE_EXHAUSTED when it is more than `max_bytes`: a device holds
+// them all.
 absl::StatusOr<Pieces> Repeat(const Input& input, const Matrices& operand,
                               const Matrices& product, int64_t max_bytes);
 

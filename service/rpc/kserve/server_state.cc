@@ -34,14 +34,16 @@ Async<absl::Status> Unserved(Runtime&, Call& call) {
   const std::string name = method.substr(method.rfind('/') + 1);
   if (name.starts_with("RepositoryModel")) {
     co_return absl::UnimplementedError(
-        absl::StrCat(name, " is not served: models are made and deleted by "
-                           "gemmd.v1.ModelService (gemmctl model), and are "
-                           "loaded as long as they are there"));
+        absl::StrCat(name,
+                     " is not served: models are made and deleted by "
+                     "gemmd.v1.ModelService (gemmctl model), and are "
+                     "loaded as long as they are there"));
   }
   if (name.find("SharedMemory") != std::string::npos) {
     co_return absl::UnimplementedError(
-        absl::StrCat(name, " is not served: the daemon shares no memory with "
-                           "clients; send raw_input_contents"));
+        absl::StrCat(name,
+                     " is not served: the daemon shares no memory with "
+                     "clients; send raw_input_contents"));
   }
   co_return absl::UnimplementedError(absl::StrCat(
       name, " is not served: settings are those of the command line"));

@@ -48,10 +48,9 @@ absl::StatusOr<int64_t> CountOf(absl::Span<const int64_t> shape,
     empty |= size == 0;
     most *= std::max<int64_t>(size, 1);
     if (most > kMaxElements) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unexpected shape ", Shown(shape), " for input ",
-                       Quoted(input), "; allowed: up to ", kMaxElements,
-                       " elements"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "unexpected shape ", Shown(shape), " for input ", Quoted(input),
+          "; allowed: up to ", kMaxElements, " elements"));
     }
   }
   return empty ? 0 : static_cast<int64_t>(most);
@@ -96,9 +95,9 @@ absl::StatusOr<Matrices> ProductOf(const Matrices& a, const Matrices& b) {
   }
   ASSIGN_OR_RETURN(const int64_t count, CountOf(d.batch, "D"));
   if (count > jit::kMaxDimension) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the batch has ", count, " products; allowed: 0 to ",
-                     jit::kMaxDimension));
+    return absl::InvalidArgumentError(absl::StrCat("the batch has ", count,
+                                                   " products; allowed: 0 to ",
+                                                   jit::kMaxDimension));
   }
   return d;
 }

@@ -88,7 +88,8 @@ TEST(ModelNameTest, MayBeAFewLetters) {
   for (const char* name : {"a", "Model-7.b_c", "matmul2"}) {
     EXPECT_TRUE(CheckName(name).ok()) << name;
   }
-  for (const char* name : {"", "matmul", ".", ".a", "a/b", "a b", "a\n", "\xc3"}) {
+  for (const char* name :
+       {"", "matmul", ".", ".a", "a/b", "a b", "a\n", "\xc3"}) {
     EXPECT_FALSE(CheckName(name).ok()) << name;
   }
   EXPECT_TRUE(CheckName(std::string(64, 'a')).ok());

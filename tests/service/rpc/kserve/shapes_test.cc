@@ -27,10 +27,15 @@ TEST(ShapesTest, CountsElements) {
 
 TEST(ShapesTest, CountsNothingThatCannotBe) {
   const int64_t least = std::numeric_limits<int64_t>::min();
-  for (const Dimensions& shape :
-       {Dimensions{-1}, {least}, {least, least}, {kMost + 1}, {kMost, kMost},
-        {0, kMost, kMost}, {1 << 20, 1 << 20, 2}, {4, least},
-        Dimensions(kMaxRank + 1, 1)}) {
+  for (const Dimensions& shape : {Dimensions{-1},
+                                  {least},
+                                  {least, least},
+                                  {kMost + 1},
+                                  {kMost, kMost},
+                                  {0, kMost, kMost},
+                                  {1 << 20, 1 << 20, 2},
+                                  {4, least},
+                                  Dimensions(kMaxRank + 1, 1)}) {
     EXPECT_EQ(CountOf(shape, "A").status().code(),
               absl::StatusCode::kInvalidArgument);
   }
