@@ -164,6 +164,12 @@ bool HasGoodSlabs(const Family& family, const Config& config) {
                    (columns >= 32 && config.tile_n <= 96);
 }
 
+// None where sums are added up, or registers of metadata used again, when an
+// instruction has ended.
+int GroupsInFlight(const Family& family) {
+  return family.sum != Summation::kDirect || family.instruction.sparse ? 0 : 1;
+}
+
 // Most stages that fit, or 0 when not even two do.
 int Stages(const Family& family, Config config, int limit_bytes) {
   config.stages = 0;
@@ -182,11 +188,7 @@ void Consider(Plan plan, const DeviceProperties& device,
       Stages(plan.family, plan.config, device.shared_memory_bytes);
   const bool ping_pong = plan.config.schedule == Schedule::kPingPong;
   if (plan.config.stages < (ping_pong ? 3 : 2)) return;
-  // Sums are added up, or registers of metadata used again, when an instruction
-  // has ended.
-  if (plan.family.sum != Summation::kDirect || plan.family.instruction.sparse) {
-    plan.config.groups_in_flight = 0;
-  }
+  plan.config.groups_in_flight = GroupsInFlight(plan.family);
   plan.predicted_cycles = PredictCycles(plan, device);
   candidates.push_back(plan);
 }
@@ -219,12 +221,13 @@ void ConsiderSplits(const Plan& plan, const DeviceProperties& device,
 // Only the reduction of such a cubin runs: any config will do.
 Plan EmptyProduct(const Problem& problem, const DeviceProperties& device,
                   int tile_n) {
-  Plan plan = Orient(problem, false);
+  Plan plan = Orient(problem, problem.sparse == Sparse::kB);
   plan.splits = 0;
   plan.config = {.tile_m = 64,
                  .tile_n = tile_n,
                  .consumers = 1,
                  .schedule = Schedule::kCooperative,
+                 .groups_in_flight = GroupsInFlight(plan.family),
                  .split_k = true};
   plan.predicted_cycles = PredictCycles(plan, device);
   return plan;

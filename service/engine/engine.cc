@@ -83,7 +83,9 @@ Engine::~Engine() {
   background_.Stop();
   tuner_.reset();     // It uses all of these.
   preparer_.reset();  // It feeds the devices,
-  devices_.clear();   // which use the rest.
+  for (const auto& served : devices_) served->Stop();
+  tensors_->Clear();  // whose memory goes back to them
+  devices_.clear();   // before they end.
 }
 
 void Engine::Sweep() {

@@ -41,7 +41,9 @@ absl::StatusOr<std::unique_ptr<ServedDevice>> ServedDevice::Create(
 
 // Both stop before either is destroyed: the end of a task of one may let in a
 // task of the other.
-ServedDevice::~ServedDevice() {
+ServedDevice::~ServedDevice() { Stop(); }
+
+void ServedDevice::Stop() {
   if (products != nullptr) products->Stop();
   if (transfers != nullptr) transfers->Stop();
 }

@@ -27,6 +27,9 @@ struct ServedDevice {
       Executor::Options executor);
   ~ServedDevice();
 
+  // Finishes what runs; what waits gets UNAVAILABLE, as does what comes later.
+  void Stop();
+
   // Takes notice of how work on the device ended; returns `status`.
   absl::Status Note(absl::Status status);
 

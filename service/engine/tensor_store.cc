@@ -221,6 +221,10 @@ void TensorStore::Disconnect(const std::string& connection) {
   });
 }
 
+void TensorStore::Clear() {
+  DropIf([](const std::shared_ptr<Tensor>&) { return true; });
+}
+
 std::vector<std::shared_ptr<Tensor>> TensorStore::List() const {
   std::vector<std::shared_ptr<Tensor>> tensors;
   std::lock_guard lock(mutex_);

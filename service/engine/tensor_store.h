@@ -61,6 +61,9 @@ class TensorStore {
   // Drops those that live no longer than `connection`.
   void Disconnect(const std::string& connection);
 
+  // Drops all.
+  void Clear();
+
   // From now on these are granted, by identity, and no others.
   void SetGrants(absl::flat_hash_map<std::string, Grant> grants);
 

@@ -45,6 +45,13 @@ TEST_F(DevicesTest, TensorsGoWhereMostOfTheQuotaIsLeft) {
   EXPECT_EQ(on, (std::vector{5, 5}));
 }
 
+// The devices say so where a matrix is left (see ~HostDevice).
+TEST_F(DevicesTest, TensorsThatAreLeftGoBeforeTheirDevices) {
+  Start();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine().Create({}).Wait().ok());
+  engine_.reset();
+}
+
 TEST_F(DevicesTest, TensorsGoWhereTheyAreAskedToGo) {
   Start();
   for (int i = 0; i < 4; ++i) {
