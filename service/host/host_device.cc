@@ -207,11 +207,6 @@ class HostDevice : public device::Device {
     CallBlasOnOneThread();
   }
 
-  // As the interface demands: a GPU's matrices need their device to be freed.
-  ~HostDevice() override {
-    CHECK(budget_->free_bytes() == budget_->limit_bytes());
-  }
-
   const device::Description& description() const override {
     return description_;
   }

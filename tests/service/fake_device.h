@@ -28,6 +28,8 @@ struct Hooks {
   PlanTime time;
   PlanPair same_bits;  // Null: all plans.
   device::TimingMemory timing_memory;
+  // When the device ends: bytes of matrices that did not.
+  std::function<void(int64_t bytes)> ended;
 };
 
 class FakeDevice final : public device::Device {
@@ -41,6 +43,12 @@ class FakeDevice final : public device::Device {
     description_.name = std::move(name);
     description_.may_hang = true;
     description_.times_kernels = hooks_->time != nullptr;
+  }
+
+  ~FakeDevice() override {
+    if (hooks_->ended) {
+      hooks_->ended(description_.memory_bytes - host_->FreeBytes());
+    }
   }
 
   const device::Description& description() const override {

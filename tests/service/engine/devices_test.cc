@@ -45,11 +45,19 @@ TEST_F(DevicesTest, TensorsGoWhereMostOfTheQuotaIsLeft) {
   EXPECT_EQ(on, (std::vector{5, 5}));
 }
 
-// The devices say so where a matrix is left (see ~HostDevice).
+// A GPU's memory cannot be given back when its context is gone.
 TEST_F(DevicesTest, TensorsThatAreLeftGoBeforeTheirDevices) {
+  int ended = 0;
+  for (const auto& hooks : hooks_) {
+    hooks->ended = [&ended](int64_t bytes) {
+      ++ended;
+      EXPECT_EQ(bytes, 0);
+    };
+  }
   Start();
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine().Create({}).Wait().ok());
   engine_.reset();
+  EXPECT_EQ(ended, 2);
 }
 
 TEST_F(DevicesTest, TensorsGoWhereTheyAreAskedToGo) {
