@@ -218,6 +218,7 @@ TEST_F(KernelTableTest, EveryPropertyOfAProblemTellsShapesApart) {
   other([](auto& p) { p.precision = jit::Precision::kFast; });
   other([](auto& p) { p.clamps = true; });
   other([](auto& p) { p.bit_operation = jit::BitOperation::kXor; });
+  other([](auto& p) { p.sparse = jit::Sparse::kA; });
   other([](auto& p) { p.invariant = true; });
   other([](auto& p) { p.epilogue.activation = jit::Activation::kRelu; });
   other([](auto& p) { p.batch = 2; });
