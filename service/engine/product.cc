@@ -79,10 +79,9 @@ absl::StatusOr<Resident> DeriveForm(device::Lane& lane, Forms& forms,
   Resident resident;
   if (input.tensor != nullptr && !input.changes) {
     Tensor& tensor = *input.tensor;
-    ASSIGN_OR_RETURN(
-        resident.kept,
-        forms.Of(lane, tensor.forms(), *stored.matrix,
-                 TensorLocks::version(tensor), form, deadline));
+    ASSIGN_OR_RETURN(resident.kept,
+                     forms.Of(lane, tensor.forms(), *stored.matrix,
+                              TensorLocks::version(tensor), form, deadline));
     resident.matrix = resident.kept->matrix.get();
     return resident;
   }
@@ -104,8 +103,8 @@ absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
     operand.values = std::move(stored);
     return operand;
   }
-  ASSIGN_OR_RETURN(Resident derived, DeriveForm(lane, *forms, input, stored,
-                                                form, deadline));
+  ASSIGN_OR_RETURN(Resident derived,
+                   DeriveForm(lane, *forms, input, stored, form, deadline));
   if (form != jit::Form::kMetadata) {
     operand.values = std::move(derived);
     return operand;
@@ -162,12 +161,10 @@ absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
   Placed all;
   if (problem.reads_ab()) {
     const jit::Plan& plan = prepared.plan;
-    ASSIGN_OR_RETURN(all.a,
-                     BringOperand(lane, prepared.forms, product.a, problem.a(),
-                                  plan.a_form, deadline));
-    ASSIGN_OR_RETURN(all.b,
-                     BringOperand(lane, prepared.forms, product.b, problem.b(),
-                                  plan.b_form, deadline));
+    ASSIGN_OR_RETURN(all.a, BringOperand(lane, prepared.forms, product.a,
+                                         problem.a(), plan.a_form, deadline));
+    ASSIGN_OR_RETURN(all.b, BringOperand(lane, prepared.forms, product.b,
+                                         problem.b(), plan.b_form, deadline));
   }
   if (problem.reads_c()) {
     ASSIGN_OR_RETURN(all.c, Bring(lane, product.c, problem.c()));
@@ -179,20 +176,20 @@ absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
 
 absl::Status Launch(device::Lane& lane, const Prepared& prepared,
                     const jit::Problem& problem, const Placed& placed) {
-  return lane.Multiply(problem, prepared.plan, *prepared.kernel->kernel,
-                       {.a = placed.a.values.matrix,
-                        .b = placed.b.values.matrix,
-                        .metadata = problem.sparse == jit::Sparse::kB
-                                        ? placed.b.metadata.matrix
-                                        : placed.a.metadata.matrix,
-                        .c = placed.c.matrix,
-                        .d = placed.d.matrix,
-                        .bias = placed.bias.matrix,
-                        .a_scale = placed.a_scale.matrix,
-                        .b_scale = placed.b_scale.matrix,
-                        .d_scale = placed.d_scale.matrix,
-                        .auxiliary = placed.auxiliary.matrix,
-                        .amax = placed.amax.matrix});
+  return lane.Multiply(
+      problem, prepared.plan, *prepared.kernel->kernel,
+      {.a = placed.a.values.matrix,
+       .b = placed.b.values.matrix,
+       .metadata = problem.sparse == jit::Sparse::kB ? placed.b.metadata.matrix
+                                                     : placed.a.metadata.matrix,
+       .c = placed.c.matrix,
+       .d = placed.d.matrix,
+       .bias = placed.bias.matrix,
+       .a_scale = placed.a_scale.matrix,
+       .b_scale = placed.b_scale.matrix,
+       .d_scale = placed.d_scale.matrix,
+       .auxiliary = placed.auxiliary.matrix,
+       .amax = placed.amax.matrix});
 }
 
 absl::StatusOr<float> DownloadValue(device::Lane& lane,
@@ -221,8 +218,8 @@ absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
   Results results;
   const device::LineRange lines = {0, problem.d().lines()};
   if (placed.d.owned != nullptr) {
-    ASSIGN_OR_RETURN(results.d,
-                     lane.Download(*placed.d.matrix, lines, product.d_pitch_bytes));
+    ASSIGN_OR_RETURN(results.d, lane.Download(*placed.d.matrix, lines,
+                                              product.d_pitch_bytes));
   }
   if (placed.auxiliary.owned != nullptr) {
     ASSIGN_OR_RETURN(results.auxiliary,

@@ -25,8 +25,8 @@ absl::Status BringOperands(device::Lane& lane, const Sequence& sequence) {
     RETURN_IF_ERROR(GiveMatrix(lane, *room));
   }
   for (const Sequence::Operand& operand : sequence.operands) {
-    RETURN_IF_ERROR(UploadBatch(lane, operand.bytes,
-                                TensorLocks::matrix(*operand.room)));
+    RETURN_IF_ERROR(
+        UploadBatch(lane, operand.bytes, TensorLocks::matrix(*operand.room)));
   }
   return absl::OkStatus();
 }
@@ -42,8 +42,7 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
     if (absl::Status why = context.Check("launch"); !why.ok()) {
       return OfStep(i, why);
     }
-    auto matrices =
-        PlaceProduct(lane, *prepared[i], product, context.deadline);
+    auto matrices = PlaceProduct(lane, *prepared[i], product, context.deadline);
     if (!matrices.ok()) return OfStep(i, matrices.status());
     const absl::Status launched =
         Launch(lane, *prepared[i], product.problem, *matrices);

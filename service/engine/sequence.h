@@ -51,8 +51,8 @@ inline bool IsRoom(const Tensor& tensor) {
 void MarkChanges(Sequence& sequence);
 
 // Uploads, multiplies, downloads. `prepared` are of the steps, null of those
-// that write nothing. The tensors are held, and MarkChanges was called. The lane
-// has nothing left to do afterwards, whatever the status.
+// that write nothing. The tensors are held, and MarkChanges was called. The
+// lane has nothing left to do afterwards, whatever the status.
 absl::StatusOr<std::vector<Results>> RunSequence(
     device::Lane& lane,
     absl::Span<const std::shared_ptr<const Prepared>> prepared,

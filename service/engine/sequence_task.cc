@@ -24,8 +24,8 @@ Named NamedTensors(const Sequence& sequence) {
   };
   for (const Sequence::Step& step : sequence.steps) {
     const Product& p = step.product;
-    for (const Input* input : {&p.a, &p.b, &p.c, &p.bias, &p.a_scale,
-                               &p.b_scale, &p.d_scale}) {
+    for (const Input* input :
+         {&p.a, &p.b, &p.c, &p.bias, &p.a_scale, &p.b_scale, &p.d_scale}) {
       add(input->tensor, all.read);
     }
     add(p.d, all.written);
@@ -108,9 +108,9 @@ void SequenceTask::Queue(Places::Entry entry) {
   if (!admitted.ok()) return GiveUp(admitted);
   auto self = std::static_pointer_cast<SequenceTask>(shared_from_this());
   const Named tensors = NamedTensors(sequence_);
-  const bool held =
-      locks_.Acquire(tensors.read, tensors.written,
-                     [self] { self->served_.products->Enqueue(self); });
+  const bool held = locks_.Acquire(tensors.read, tensors.written, [self] {
+    self->served_.products->Enqueue(self);
+  });
   if (held) served_.products->Enqueue(std::move(self));
 }
 

@@ -213,13 +213,11 @@ absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
                         Transport transport, SequenceNames* names,
                         MatmulRequest& request) {
   engine::Product& product = request.product;
-  ASSIGN_OR_RETURN(Output d,
-                   ToOutput(asker, header.d(), product, names, "d"));
+  ASSIGN_OR_RETURN(Output d, ToOutput(asker, header.d(), product, names, "d"));
   Output auxiliary;
   if (product.problem.epilogue.writes_auxiliary) {
-    ASSIGN_OR_RETURN(auxiliary,
-                     ToOutput(asker, header.auxiliary(), product, names,
-                              "auxiliary"));
+    ASSIGN_OR_RETURN(auxiliary, ToOutput(asker, header.auxiliary(), product,
+                                         names, "auxiliary"));
     if (auxiliary.tensor != nullptr) {
       return absl::UnimplementedError("auxiliary is a tensor; served: inline");
     }
@@ -242,9 +240,9 @@ absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
                                  d.is_returned, "d", &engine::Product::d));
   }
   if (names != nullptr && product.problem.epilogue.writes_auxiliary) {
-    RETURN_IF_ERROR(names->Write(header.auxiliary().name(),
-                                 product.problem.d(), auxiliary.is_returned,
-                                 "auxiliary", &engine::Product::auxiliary));
+    RETURN_IF_ERROR(names->Write(header.auxiliary().name(), product.problem.d(),
+                                 auxiliary.is_returned, "auxiliary",
+                                 &engine::Product::auxiliary));
   }
   request.returns_d = d.is_returned;
   request.returns_auxiliary = auxiliary.is_returned;

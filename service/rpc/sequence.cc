@@ -32,7 +32,6 @@ Async<absl::Status> Sequence(Runtime& runtime, Call& call) {
     if (!rooms.ok()) co_return rooms.status();
     request.names.Bind(*rooms, request.sequence);
   }
-  call.NoteTensorRoom();
   // After that on the device, as a stream does: neither waits for the other.
   absl::Status room =
       co_await call.TakeResponse(HeldBytes(request.result_bytes));

@@ -26,17 +26,16 @@ std::string Quoted(absl::string_view name) {
 absl::Status SequenceNames::CheckNew(const std::string& name,
                                      absl::string_view field) const {
   if (name.empty() || name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, " has ", name.size(), " bytes; allowed: 1 to ",
-                     kMaxNameBytes));
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, " has ", name.size(), " bytes; allowed: 1 to ", kMaxNameBytes));
   }
   const auto taken = by_name_.find(name);
   if (taken == by_name_.end()) return absl::OkStatus();
   const int step = values_[taken->second].written;
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, " ", Quoted(name), " is taken by ",
-      step < 0 ? "an operand" : absl::StrCat("steps[", step, "]"),
-      "; allowed: a name of its own"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " ", Quoted(name), " is taken by ",
+                   step < 0 ? "an operand" : absl::StrCat("steps[", step, "]"),
+                   "; allowed: a name of its own"));
 }
 
 absl::Status SequenceNames::AddOperand(const std::string& name,
@@ -94,10 +93,9 @@ absl::Status SequenceNames::Read(const std::string& name,
                                 absl::StrCat(sent, ": operand's data")));
     value.layout = layout;
   } else if (*value.layout != layout) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ".name ", Quoted(name), " is ",
-                     LayoutText(*value.layout), "; allowed for this problem: ",
-                     LayoutText(layout)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".name ", Quoted(name), " is ", LayoutText(*value.layout),
+        "; allowed for this problem: ", LayoutText(layout)));
   }
   value.last_use = std::max(value.last_use, step_);
   uses_.push_back({.step = static_cast<size_t>(step_),
@@ -148,8 +146,7 @@ std::vector<jit::MatrixLayout> SequenceNames::Rooms() {
   return rooms;
 }
 
-void SequenceNames::Bind(const Temporaries& rooms,
-                         engine::Sequence& sequence) {
+void SequenceNames::Bind(const Temporaries& rooms, engine::Sequence& sequence) {
   sequence.rooms = rooms;
   for (Value& value : values_) {
     if (value.written >= 0 || !value.has_room()) continue;

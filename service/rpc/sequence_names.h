@@ -1,6 +1,6 @@
-// What the steps of a sequence call by names: operands that were sent along, and
-// results. From it comes what the call needs on its device: the room of what is
-// not read any more serves what is written later. Thread-compatible.
+// What the steps of a sequence call by names: operands that were sent along,
+// and results. From it comes what the call needs on its device: the room of
+// what is not read any more serves what is written later. Thread-compatible.
 #ifndef GEMMD_SERVICE_RPC_SEQUENCE_NAMES_H_
 #define GEMMD_SERVICE_RPC_SEQUENCE_NAMES_H_
 
@@ -33,7 +33,8 @@ class SequenceNames {
   // The step's `input` is what is called `name`, which has `layout`. `field` is
   // how the step calls it.
   absl::Status Read(const std::string& name, const jit::MatrixLayout& layout,
-                    absl::string_view field, engine::Input engine::Product::*input);
+                    absl::string_view field,
+                    engine::Input engine::Product::*input);
   // The step's `output` has `layout`, and a name unless that is empty.
   absl::Status Write(const std::string& name, const jit::MatrixLayout& layout,
                      bool is_returned, absl::string_view field,

@@ -26,8 +26,7 @@ absl::Status TooMany(absl::string_view field, int most) {
 
 absl::StatusOr<Fields> ReadFields(absl::Span<const Piece> pieces) {
   Fields fields;
-  WireReader reader(pieces,
-                    kMaxSteps + kMaxOperands + WireReader::kMaxFields);
+  WireReader reader(pieces, kMaxSteps + kMaxOperands + WireReader::kMaxFields);
   while (true) {
     ASSIGN_OR_RETURN(const bool more, reader.Next());
     if (!more) return fields;
@@ -59,9 +58,9 @@ class Headers {
                      google::protobuf::MessageLite& message) {
     bytes_ += SizeOf(pieces);
     if (bytes_ > kMaxSequenceHeaderBytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "steps and operands until here have more than ",
-          kMaxSequenceHeaderBytes, " bytes in all without data"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("steps and operands until here have more than ",
+                       kMaxSequenceHeaderBytes, " bytes in all without data"));
     }
     if (message.ParseFromString(Join(pieces))) return absl::OkStatus();
     return absl::InvalidArgumentError("is not a message of the field's type");
@@ -106,10 +105,9 @@ absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
   MatmulFields fields;
   RETURN_IF_ERROR(headers.Parse(pieces, fields.header));
   request.names.BeginStep();
-  ASSIGN_OR_RETURN(
-      MatmulRequest step,
-      ToMatmulRequest(std::move(fields), asker, Transport::kOneMessage,
-                      &request.names));
+  ASSIGN_OR_RETURN(MatmulRequest step,
+                   ToMatmulRequest(std::move(fields), asker,
+                                   Transport::kOneMessage, &request.names));
   ASSIGN_OR_RETURN(request.device,
                    HomeOf(asker.runtime, step.product, request.device));
   request.result_bytes += step.result_bytes + kMoreOfAStep;
@@ -119,10 +117,10 @@ absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
         "results until here have ", request.result_bytes,
         " bytes; a response is limited to ", limit, ". Let d be a tensor."));
   }
-  request.sequence.steps.push_back({.product = std::move(step.product),
-                                    .returns_d = step.returns_d,
-                                    .returns_auxiliary =
-                                        step.returns_auxiliary});
+  request.sequence.steps.push_back(
+      {.product = std::move(step.product),
+       .returns_d = step.returns_d,
+       .returns_auxiliary = step.returns_auxiliary});
   return absl::OkStatus();
 }
 
@@ -148,11 +146,10 @@ absl::StatusOr<SequenceRequest> ToSequenceRequest(
   }
   Headers headers;
   for (size_t i = 0; i < fields.operands.size(); ++i) {
-    const absl::Status read =
-        ReadOperand(fields.operands[i], headers, request);
+    const absl::Status read = ReadOperand(fields.operands[i], headers, request);
     if (read.ok()) continue;
-    return absl::Status(read.code(), absl::StrCat("operands[", i, "]: ",
-                                                  read.message()));
+    return absl::Status(read.code(),
+                        absl::StrCat("operands[", i, "]: ", read.message()));
   }
   for (size_t i = 0; i < fields.steps.size(); ++i) {
     const absl::Status read =

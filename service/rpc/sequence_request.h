@@ -1,5 +1,5 @@
-// SequenceRequest, read from the wire and validated: every step is the header of
-// a MatmulRequest. Thread-compatible.
+// SequenceRequest, read from the wire and validated: every step is the header
+// of a MatmulRequest. Thread-compatible.
 #ifndef GEMMD_SERVICE_RPC_SEQUENCE_REQUEST_H_
 #define GEMMD_SERVICE_RPC_SEQUENCE_REQUEST_H_
 

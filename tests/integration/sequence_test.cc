@@ -34,7 +34,8 @@ class SequenceTest : public ::testing::Test {
     const grpc::Status status = Send(request);
     EXPECT_EQ(status.error_code(), code) << status.error_message();
     EXPECT_NE(status.error_message().find(text), std::string::npos)
-        << status.error_message() << "\nand not\n" << text;
+        << status.error_message() << "\nand not\n"
+        << text;
     EXPECT_EQ(server_.engine().tensors().bytes(), 0);
   }
 
@@ -127,9 +128,12 @@ TEST_F(SequenceTest, WhatIsWrongNamesItsStepAndField) {
   refused([](R& r) { Step(r, 1).mutable_a()->set_name("g"); },
           "steps[1]: a.name is \"g\"; allowed: names of operands, and of "
           "results of steps before this one: \"ones\", \"twos\", \"h\"");
-  refused([](R& r) { Step(r, 0).mutable_a()->set_name("y");
-                     Step(r, 1).mutable_d()->set_name("y"); },
-          "steps[0]: a.name is \"y\"");
+  refused(
+      [](R& r) {
+        Step(r, 0).mutable_a()->set_name("y");
+        Step(r, 1).mutable_d()->set_name("y");
+      },
+      "steps[0]: a.name is \"y\"");
   refused([](R& r) { Step(r, 0).mutable_a()->set_name("h"); },
           "steps[0]: a.name is \"h\"");
   refused([](R& r) { Step(r, 1).mutable_d()->set_name("h"); },
@@ -156,19 +160,25 @@ TEST_F(SequenceTest, WhatIsWrongNamesItsStepAndField) {
           "steps[0]: d.name is given and so is d.tensor");
   refused([](R& r) { Step(r, 1).clear_problem(); },
           "steps[1]: header.problem is missing");
-  refused([](R& r) { for (int i = 0; i < 255; ++i) *r.add_steps() = r.steps(1); },
-          "steps: more than 256");
-  refused([](R& r) { for (int i = 0; i < 255; ++i) *r.add_operands(); },
-          "operands: more than 256");
+  refused(
+      [](R& r) {
+        for (int i = 0; i < 255; ++i) *r.add_steps() = r.steps(1);
+      },
+      "steps: more than 256");
+  refused(
+      [](R& r) {
+        for (int i = 0; i < 255; ++i) r.add_operands();
+      },
+      "operands: more than 256");
   ExpectRefused(With([](R& r) { Step(r, 1).mutable_a()->set_tensor("gone"); }),
                 "steps[1]: a.tensor: ", grpc::NOT_FOUND);
 }
 
 TEST_F(SequenceTest, MalformedMessagesAreRefused) {
-  for (const std::string bytes : {std::string("\x0a\x05"
-                                              "abc"),
-                                  std::string("\x0a\x02\x0a\x7f"),
-                                  std::string("\x12\x02\x12\x7f")}) {
+  for (const std::string& bytes :
+       {std::string("\x0a\x05"
+                    "abc"),
+        std::string("\x0a\x02\x0a\x7f"), std::string("\x12\x02\x12\x7f")}) {
     const grpc::Status status = server_.CallRaw(kMethod, bytes);
     EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
   }
@@ -180,9 +190,9 @@ TEST_F(SequenceTest, NamesAreForSequencesAlone) {
     const grpc::Status status = server_.CallRaw(
         "/gemmd.v1.MatmulService/Matmul", product.SerializeAsString());
     EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
-    EXPECT_EQ(status.error_message(),
-              std::string(text) +
-                  " is given; allowed in steps of a Sequence alone");
+    EXPECT_EQ(
+        status.error_message(),
+        std::string(text) + " is given; allowed in steps of a Sequence alone");
   };
   product.mutable_header()->mutable_d()->set_name("h");
   refused("d.name");
@@ -196,7 +206,7 @@ TEST_F(SequenceTest, StepsAndOperandsAreCountedTogether) {
   Step(request, 1).mutable_c()->set_tensor(std::string(60000, 'c'));
   for (int i = 0; i < 17; ++i) *request.add_steps() = request.steps(1);
   ExpectRefused(request,
-                "steps[17]: steps and operands until here have more than "
+                "steps[18]: steps and operands until here have more than "
                 "1048576 bytes");
 }
 

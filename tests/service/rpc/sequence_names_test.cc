@@ -127,8 +127,8 @@ TEST_F(SequenceNamesTest, RoomsServeOneLayout) {
 TEST_F(SequenceNamesTest, EmptyMatricesTakeNone) {
   ASSERT_TRUE(Add("nothing", 0).ok());
   names_.BeginStep();
-  const jit::MatrixLayout empty = {jit::DataType::kF32,
-                                   jit::Order::kRowMajor, 0, 3};
+  const jit::MatrixLayout empty = {jit::DataType::kF32, jit::Order::kRowMajor,
+                                   0, 3};
   ASSERT_TRUE(Read("nothing", empty).ok());
   ASSERT_TRUE(Write("h", true, empty).ok());
   EXPECT_TRUE(names_.Rooms().empty());
@@ -157,8 +157,8 @@ TEST_F(SequenceNamesTest, OperandsHaveTheBytesOfTheStepThatReadsThem) {
   ASSERT_TRUE(Add("x", 25).ok());
   names_.BeginStep();
   const absl::Status refused = Read("x");
-  EXPECT_TRUE(absl::StartsWith(
-      refused.message(), "a.name \"x\": operand's data has 25 bytes"))
+  EXPECT_TRUE(absl::StartsWith(refused.message(),
+                               "a.name \"x\": operand's data has 25 bytes"))
       << refused;
 }
 
