@@ -97,7 +97,7 @@ class SequenceTest : public ::testing::Test {
   std::atomic<int> cancels_at_ = 0;
   std::shared_ptr<std::atomic<bool>> cancelled_ =
       std::make_shared<std::atomic<bool>>(false);
-  TestEngine engine_{{.executor = {.lanes = 2}}, {Hooks()}};
+  TestEngine engine_{{.executor = {.lanes = 5}}, {Hooks()}};
 };
 
 float First(device::HostBuffer& buffer) {
@@ -163,13 +163,15 @@ TEST_F(SequenceTest, StepsThatWriteNothingNeedNoKernel) {
 // A product that reads or writes one of its tensors comes before it or after
 // it, on whatever lane.
 TEST_F(SequenceTest, ItsTensorsAreItsOwnUntilItsEnd) {
-  const auto x = Filled(1), y = Filled(2), other = Filled(3);
+  const auto x = Filled(1), y = Filled(2), z = Filled(4), other = Filled(3);
   const int before = gate_.arrived();
   gate_.Close();
-  auto running = Start({.steps = {Scale(x, 2, x), Scale(x, 2, y)}});
+  auto running =
+      Start({.steps = {Scale(x, 2, x), Scale(x, 2, y), Scale(z, 1, x)}});
   ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
   auto writes = engine_.Multiply(TestEngine::Copy(other, y));
   auto reads = engine_.Multiply(TestEngine::Copy(x, other));
+  auto writes_input = engine_.Multiply(TestEngine::Copy(z, z));
   auto free = engine_.Multiply(TestEngine::Zeros());
   ASSERT_TRUE(gate_.WaitForArrivals(before + 2)) << "of the free one";
   absl::SleepFor(absl::Milliseconds(20));
@@ -177,9 +179,10 @@ TEST_F(SequenceTest, ItsTensorsAreItsOwnUntilItsEnd) {
   gate_.Open();
   EXPECT_TRUE(running.Wait().ok());
   EXPECT_TRUE(writes.Wait().ok());
+  EXPECT_TRUE(writes_input.Wait().ok());
   EXPECT_TRUE(reads.Wait().ok());
   EXPECT_TRUE(free.Wait().ok());
-  EXPECT_EQ(engine_.Elements(other)[0], 2) << "x as the sequence left it";
+  EXPECT_EQ(engine_.Elements(other)[0], 4) << "x as the sequence left it";
 }
 
 TEST_F(SequenceTest, ATensorOfAnotherRequestIsWaitedForOffTheLanes) {
