@@ -231,12 +231,16 @@ TEST_F(SequenceTest, WhatTheQuotaNeverHoldsIsRefused) {
   v1::SequenceRequest request = Chain();
   for (int i = 0; i < 2; ++i) {
     v1::Problem& problem = *Step(request, i).mutable_problem();
-    problem.set_m(50000);
+    problem.set_m(20000);
     problem.set_alpha(0);
   }
   Step(request, 1).mutable_d()->set_name("y");
   Step(request, 0).mutable_d()->mutable_inline_();
-  ExpectRefused(request, "", grpc::RESOURCE_EXHAUSTED);
+  ExpectRefused(request, "operands and results on the device: ",
+                grpc::RESOURCE_EXHAUSTED);
+  // One after the other, they have the same room.
+  Step(request, 0).mutable_d()->clear_inline_();
+  EXPECT_TRUE(Send(request).ok());
 }
 
 }  // namespace
