@@ -97,6 +97,9 @@ suite ctest python3 tests/tally.py ctest "$build"
 suite python-client python3 tests/tally.py unittest tests/clients/python
 suite gemmctl python3 tests/tally.py unittest tests/clients/gemmctl \
   tests/clients/python
+# With Triton's client, which has an environment of its own.
+suite kserve build/tools/triton/bin/python tests/tally.py unittest \
+  tests/clients/kserve tests/clients/python
 suite conformance-suite python3 tests/tally.py unittest tests/conformance \
   tests/clients/python
 suite conformance tests/with_daemon.sh "$build" \

@@ -27,3 +27,19 @@ if ! command -v chromium chromium-headless-shell > /dev/null; then
     --no-install-recommends chromium-headless-shell ||
     echo "there is no chromium-headless-shell here"
 fi
+
+# Triton's client wants another gRPC than deploy/requirements.txt has. Its
+# program that measures is there for glibc 2.38 and newer: without it a test is
+# skipped, and says so.
+triton=$tools/triton
+requirements=tests/clients/kserve/requirements.txt
+if ! cmp -s "$requirements" "$triton/installed.txt"; then
+  rm -rf "$triton"
+  /usr/bin/python3 -m venv "$triton"
+  "$triton/bin/pip" install --quiet --disable-pip-version-check \
+    -r "$requirements"
+  "$triton/bin/pip" install --quiet --disable-pip-version-check --no-deps \
+    perf-analyzer==2.60.0 ||
+    echo "there is no perf_analyzer for this machine"
+  cp "$requirements" "$triton/installed.txt"
+fi

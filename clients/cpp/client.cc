@@ -71,6 +71,7 @@ Client::Client(std::string target, std::shared_ptr<grpc::Channel> channel,
       options_(std::move(options)),
       authorization_(std::move(authorization)),
       tensors_(v1::TensorService::NewStub(channel_)),
+      models_(v1::ModelService::NewStub(channel_)),
       kernels_(v1::KernelService::NewStub(channel_)),
       server_(v1::ServerService::NewStub(channel_)) {}
 

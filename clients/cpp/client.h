@@ -31,6 +31,7 @@
 #include "clients/cpp/security.h"
 #include "gemmd/v1/kernels.grpc.pb.h"
 #include "gemmd/v1/matmul.grpc.pb.h"
+#include "gemmd/v1/models.grpc.pb.h"
 #include "gemmd/v1/server.grpc.pb.h"
 #include "gemmd/v1/tensors.grpc.pb.h"
 
@@ -164,6 +165,11 @@ class Client {
   absl::StatusOr<std::vector<v1::TensorInfo>> ListTensors();
   absl::Status DeleteTensor(const std::string& handle);
 
+  // Products with weights under a name, for clients of the inference protocol.
+  absl::StatusOr<v1::Model> CreateModel(const v1::CreateModelRequest& request);
+  absl::StatusOr<v1::ListModelsResponse> ListModels();
+  absl::Status DeleteModel(const std::string& name);
+
   // Compiles and loads what the problems would use; device "" means all.
   absl::StatusOr<std::vector<v1::Execution>> PrepareKernels(
       absl::Span<const v1::Problem> problems, const std::string& device = "");
@@ -195,6 +201,7 @@ class Client {
   const Options options_;
   const std::unique_ptr<Authorization> authorization_;
   const std::unique_ptr<v1::TensorService::Stub> tensors_;
+  const std::unique_ptr<v1::ModelService::Stub> models_;
   const std::unique_ptr<v1::KernelService::Stub> kernels_;
   const std::unique_ptr<v1::ServerService::Stub> server_;
 };

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   gemmctl::AddMatmul(program);
   gemmctl::AddCompress(program);
   gemmctl::AddTensor(program);
+  gemmctl::AddModel(program);
   gemmctl::AddKernel(program);
   gemmctl::AddServer(program);
   gemmctl::AddCapabilities(program);

@@ -160,7 +160,7 @@ absl::Status ValidateExtents(const Problem& problem) {
     return Refuse(
         kUnserved, "epilogue.a_scale", "block",
         absl::StrCat("none, tensor, row with ", Name(problem.arithmetic()),
-                     "; block with sums of e4m3 and e5m2 that are "
+                     "; block with sums of e4m3 and e5m2, both dense, that are "
                      "promoted"));
   }
   return absl::OkStatus();

@@ -171,6 +171,12 @@ void DeclareProducts(cli::Command& c, Options& o) {
              {kSecond, absl::Hours(24 * 366 * 10)},
              "Time without use after which a tensor is deleted, unless its "
              "creator said otherwise.");
+  c.Text("--model-repository DIR", o.server.models.directory,
+         "Folder in which models are kept, so that a restart brings them back. "
+         "Without it, they end with the daemon.");
+  c.Bytes("--model-repository-limit-bytes BYTES", o.server.models.limit_bytes,
+          {0},
+          "Most that the files of models may have in all; 0: no limit.");
 }
 
 void DeclareKernels(cli::Command& c, Options& o) {

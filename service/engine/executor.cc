@@ -1,6 +1,7 @@
 #include "service/engine/executor.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,8 @@ namespace {
 using Clock = std::chrono::steady_clock;  // Nobody sets it.
 
 constexpr absl::string_view kStep = "execution";
+// All lanes but one may idle so long before a task that is to run alone.
+constexpr std::chrono::milliseconds kSolitudePatience{5};
 
 int LanesOf(const Executor::Options& options) {
   return options.lanes + (options.short_cycles < 0 ? 0 : 1);
@@ -93,10 +96,12 @@ void Executor::Enqueue(std::shared_ptr<LaneTask> task) {
 
 std::shared_ptr<LaneTask> Executor::Next(std::unique_lock<std::mutex>& lock,
                                          bool of_short) {
+  const auto takes = [&](const std::shared_ptr<LaneTask>& task) {
+    return !of_short || IsShort(*task);
+  };
   while (!stopping_) {
-    auto next = queue_.Pop(GivenUp, [&](const std::shared_ptr<LaneTask>& task) {
-      return !of_short || IsShort(*task);
-    });
+    auto next = alone_ ? std::nullopt : queue_.Pop(GivenUp, takes);
+    if (next) alone_ = (*next)->alone();
     if (next && short_lane_waits_ && !queue_.empty()) {
       // What came first of an identity is gone: what is next may be short.
       short_lane_waits_ = false;
@@ -109,9 +114,23 @@ std::shared_ptr<LaneTask> Executor::Next(std::unique_lock<std::mutex>& lock,
   return nullptr;
 }
 
+void Executor::BeginAlone(std::unique_lock<std::mutex>& lock) {
+  const bool alone = all_idle_.wait_for(
+      lock, kSolitudePatience, [this] { return running_count_ == 0; });
+  if (!alone) EndAlone();
+}
+
+void Executor::EndAlone() {
+  alone_ = false;
+  changed_.notify_all();
+  short_changed_.notify_all();
+}
+
 void Executor::Serve(int lane) {
   std::unique_lock lock(mutex_);
   while (auto task = Next(lock, lane == lane_count_)) {
+    const bool alone = task->alone();
+    if (alone) BeginAlone(lock);
     running_[lane] = {task, Clock::now()};
     if (running_count_++ == 0) busy_since_ = running_[lane].since;
     ++begun_;
@@ -119,7 +138,11 @@ void Executor::Serve(int lane) {
     RunTask(lane, *task);
     lock.lock();
     running_[lane].task.reset();
-    if (--running_count_ == 0) busy_ += Clock::now() - busy_since_;
+    if (--running_count_ == 0) {
+      busy_ += Clock::now() - busy_since_;
+      if (alone_) all_idle_.notify_one();
+    }
+    if (alone) EndAlone();
     lock.unlock();
     task.reset();  // It may hold much, and others wait for the lock.
     lock.lock();
@@ -158,14 +181,6 @@ void Executor::Sweep() {
   if (absl::Status why = health_.Check(); !why.ok()) {
     for (const auto& task : running) task->Abandon(why);
   }
-}
-
-bool Executor::HasIdleLane() const {
-  if (places_.taken() > 0) return false;
-  std::lock_guard lock(mutex_);
-  return std::any_of(
-      running_.begin(), running_.begin() + lane_count_,
-      [](const Running& one) { return one.task == nullptr; });
 }
 
 Executor::Activity Executor::activity() const {

@@ -1,7 +1,8 @@
 // The queue of one device: tasks wait for their turn and run on lanes, one
 // thread per lane. Turns are shared fairly between identities by predicted
 // cost, places by number. Short tasks need not wait until a long one ends: one
-// more lane is theirs alone. Thread-safe.
+// more lane is theirs alone. A task may ask to run alone, and mostly does.
+// Thread-safe.
 //
 // A task is admitted before anything is done for it, so that a full queue
 // refuses at once; between admission and Enqueue it may wait for tensors.
@@ -67,8 +68,6 @@ class Executor {
   const Places& places() const { return places_; }
   // In which at least one lane worked.
   absl::Duration busy() const;
-  // Whether a lane has nothing to do, nor will soon.
-  bool HasIdleLane() const;
   // Tasks that run, and those begun since the start.
   struct Activity {
     int running = 0;
@@ -92,6 +91,10 @@ class Executor {
   // none. Waits with `lock`, which is of mutex_.
   std::shared_ptr<LaneTask> Next(std::unique_lock<std::mutex>& lock,
                                  bool of_short);
+  // Nothing begins from when Next has given a task that is to run alone until
+  // EndAlone. What runs too long is not waited for.
+  void BeginAlone(std::unique_lock<std::mutex>& lock);
+  void EndAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsShort(const LaneTask& task) const {
     return task.cost() <= short_cycles_;
   }
@@ -110,6 +113,8 @@ class Executor {
   std::condition_variable changed_;
   std::condition_variable short_changed_;  // Wakes the lane of short tasks.
   bool short_lane_waits_ ABSL_GUARDED_BY(mutex_) = false;
+  bool alone_ ABSL_GUARDED_BY(mutex_) = false;  // A task is, or is to be.
+  std::condition_variable all_idle_;
   // Some may have been given up: they are dropped by the next sweep.
   FairQueue<std::shared_ptr<LaneTask>> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);  // One per lane.

@@ -25,6 +25,7 @@ class SliceTask final : public LaneTask {
     set_cost(kSliceCycles);
   }
 
+  bool alone() const override { return true; }
   bool Run(device::Lane&) override {
     const absl::Status status = served_.Note(work_());
     if (status.ok()) {

@@ -1,5 +1,6 @@
 // Work of the daemon's own on a lane of products: a slice of it waits for its
-// turn as a product does, and should be as short.
+// turn as a product does, and should be as short. Mostly no product runs beside
+// it, so that it can measure.
 #ifndef GEMMD_SERVICE_ENGINE_LANE_SLICE_H_
 #define GEMMD_SERVICE_ENGINE_LANE_SLICE_H_
 

@@ -14,6 +14,9 @@ class LaneTask : public Waiter {
   // Does the work and answers. Called by a lane that began the task. True when
   // there is more to do: then it waits for another turn.
   virtual bool Run(device::Lane& lane) = 0;
+  // Whether nothing else should run meanwhile: then the executor begins no
+  // other task, and it waits a moment for those that run.
+  virtual bool alone() const { return false; }
   // Answers with `why` while Run has not returned, and may never: the device
   // hangs. Run's own answer is dropped then.
   virtual void Abandon(const absl::Status& why) = 0;

@@ -1,5 +1,6 @@
 #include "service/engine/tuner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -16,6 +17,8 @@ constexpr int kBackgroundJobs = 2;
 // Who is asked waits so long for a device that does nothing else.
 constexpr absl::Duration kPatience = absl::Milliseconds(20);
 constexpr absl::Duration kPoll = absl::Milliseconds(1);
+// What a slice costs also where it finds that it is not alone.
+constexpr absl::Duration kLeastSlice = absl::Milliseconds(2);
 
 bool Quiet(const ServedDevice& served) {
   return served.products->waiting() == 0 &&
@@ -101,11 +104,9 @@ absl::Status Tuner::AwaitTurn(int device, const RequestContext& context,
     if (background) {
       std::lock_guard lock(bench.mutex);
       rest = bench.rests_until - absl::Now();
-    }
-    if (rest <= absl::ZeroDuration()) {
-      if (Quiet(served)) return absl::OkStatus();
-      const bool idle = !background || served.products->HasIdleLane();
-      if (waited >= kPatience && idle) return absl::OkStatus();
+      if (rest <= absl::ZeroDuration()) return absl::OkStatus();
+    } else if (Quiet(served) || waited >= kPatience) {
+      return absl::OkStatus();
     }
     Sleep(std::max(rest, kPoll));
     if (*stopping_)
@@ -131,8 +132,8 @@ absl::Status Tuner::OnLane(int device, const RequestContext& context,
   Bench& bench = *benches_[device];
   std::lock_guard lock(bench.mutex);
   bench.device_time += *taken;
-  bench.rests_until =
-      absl::Now() + *taken * (100.0 / options_.share_percent - 1);
+  bench.rests_until = absl::Now() + std::max(*taken, kLeastSlice) *
+                                        (100.0 / options_.share_percent - 1);
   return absl::OkStatus();
 }
 

@@ -2,10 +2,10 @@
 // background those that are hot, whose predicted time adds up to most. What it
 // finds out is in the table of tuning records. Thread-safe.
 //
-// In the background, slices of a millisecond or two of device work begin on a
-// lane that has nothing to do, while nothing waits, and rest so long between
-// them that they take at most their share of the time. Compiles wait until no
-// request waits for one.
+// It works in slices of a millisecond or two, in turn with products and alone on
+// the device, unless one of those takes long. In the background it rests so long between them that they
+// take at most their share of the time. Compiles wait until no request waits
+// for one.
 #ifndef GEMMD_SERVICE_ENGINE_TUNER_H_
 #define GEMMD_SERVICE_ENGINE_TUNER_H_
 

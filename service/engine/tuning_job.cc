@@ -194,8 +194,10 @@ absl::StatusOr<double> TuningJob::Sample(const std::shared_ptr<Field>& field,
     RETURN_IF_ERROR(place_.on_lane([field, i, measured,
                                     &executor]() -> absl::Status {
       const Executor::Activity before = executor.activity();
+      measured->disturbed = before.running > 1;
+      if (measured->disturbed) return absl::OkStatus();
       ASSIGN_OR_RETURN(measured->us, field->timing->Sample(i));
-      measured->disturbed = before.running > 1 || executor.activity() != before;
+      measured->disturbed = executor.activity() != before;
       return absl::OkStatus();
     }));
     if (!measured->disturbed) return measured->us;

@@ -89,6 +89,8 @@ class Call final : public Sweepable {
   // ReturnResponse or the end.
   Async<absl::Status> TakeResponse(int64_t bytes);
   void ReturnResponse(int64_t bytes);
+  // All that are held.
+  void ReturnResponses() { ReturnResponse(response_bytes_); }
 
   // co_await: false when the client is gone.
   auto Write(const grpc::ByteBuffer& message) {

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "service/rpc/kserve/methods.h"
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
@@ -13,8 +14,8 @@ namespace {
 using identity::Access;
 using Methods = absl::flat_hash_map<absl::string_view, Method>;
 
-const Methods& AllMethods() {
-  static const auto& methods = *new Methods({
+Methods OwnMethods() {
+  return {
       {"/gemmd.v1.MatmulService/Matmul", {Counted<Matmul>, Access::kCompute}},
       {"/gemmd.v1.MatmulService/MatmulGrouped",
        {Counted<MatmulGrouped>, Access::kCompute}},
@@ -67,7 +68,15 @@ const Methods& AllMethods() {
        {Reflect, Access::kAnyPrincipal}},
       {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
        {Reflect, Access::kAnyPrincipal}},
-  });
+  };
+}
+
+const Methods& AllMethods() {
+  static const auto& methods = *[] {
+    auto* const all = new Methods(OwnMethods());
+    for (const auto& method : kserve::Methods()) all->insert(method);
+    return all;
+  }();
   return methods;
 }
 

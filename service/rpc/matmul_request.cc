@@ -61,11 +61,20 @@ constexpr OperandKind kOperands[] = {
      &engine::Product::d_scale},
 };
 
+absl::StatusOr<std::shared_ptr<engine::Tensor>> LookUp(
+    const Asker& asker, const std::string& handle) {
+  if (asker.bound != nullptr) {
+    const auto found = asker.bound->find(handle);
+    if (found != asker.bound->end()) return found->second;
+  }
+  return asker.runtime.engine.tensors().Find(handle, asker.identity);
+}
+
 // The tensor that `field` names, when it fits the problem.
 absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(
     const Asker& asker, const std::string& handle,
     const jit::MatrixLayout& wanted, absl::string_view field) {
-  auto tensor = asker.runtime.engine.tensors().Find(handle, asker.identity);
+  auto tensor = LookUp(asker, handle);
   if (!tensor.ok()) {
     return absl::Status(
         tensor.status().code(),
@@ -273,8 +282,7 @@ bool IsBroadcast(const Asker& asker, const v1::Source& source, int64_t batch,
            source.inline_().batch_stride() == 0;
   }
   // A handle that is unknown is refused where its field is named.
-  const auto tensor =
-      asker.runtime.engine.tensors().Find(source.tensor(), asker.identity);
+  const auto tensor = LookUp(asker, source.tensor());
   return tensor.ok() && (*tensor)->layout().count == 1;
 }
 

@@ -4,9 +4,11 @@
 #define GEMMD_SERVICE_RPC_MATMUL_REQUEST_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "gemmd/v1/matmul.pb.h"
 #include "service/engine/product.h"
@@ -62,10 +64,16 @@ enum class Transport {
   kStream,  // The bytes follow, and `fields` has none.
 };
 
+// Tensors that no store has, by what a header of the daemon's own making calls
+// them.
+using BoundTensors =
+    absl::flat_hash_map<std::string, std::shared_ptr<engine::Tensor>>;
+
 // Whose request it is: he uses what is his.
 struct Asker {
   Runtime& runtime;
   std::string identity;
+  const BoundTensors* bound = nullptr;  // Null: there are none.
 };
 
 // Looks up tensors and the device. Nothing is allocated before every length

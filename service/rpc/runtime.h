@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "service/engine/engine.h"
 #include "service/identity/gate.h"
+#include "service/models/store.h"
 #include "service/rpc/budget.h"
 #include "service/rpc/call_count.h"
 #include "service/rpc/call_metrics.h"
@@ -87,7 +88,8 @@ inline constexpr int64_t kLawless = 2;
 inline constexpr int64_t kLeastCallsPerConnection = 16;
 
 struct Runtime {
-  Runtime(engine::Engine& engine, ServerFacts facts, Limits limits)
+  Runtime(engine::Engine& engine, ServerFacts facts, Limits limits,
+          models::Store::Options models = {})
       : engine(engine),
         facts(std::move(facts)),
         limits(limits),
@@ -97,7 +99,8 @@ struct Runtime {
         calls({.all = kLawless * limits.max_calls,
                .connection = kLawless * limits.max_calls_per_connection,
                .connection_least = kLeastCallsPerConnection}),
-        rooms(engine.device_count()) {}
+        rooms(engine.device_count()),
+        models(engine, std::move(models)) {}
 
   // For good: principals are as many as the policy ever named.
   std::shared_ptr<Tenant> TenantOf(const std::string& principal) {
@@ -118,6 +121,7 @@ struct Runtime {
   Budget responses;
   CallCount calls;
   std::vector<RoomLine> rooms;      // By device.
+  models::Store models;
   std::atomic<int64_t> places = 0;  // Of calls that were admitted.
   Counters counters;
   CallMetrics metrics;

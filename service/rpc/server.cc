@@ -101,7 +101,7 @@ class Server::Impl {
  public:
   Impl(Options options, engine::Engine& engine)
       : options_(std::move(options)),
-        runtime_(engine, options_.facts, options_.limits),
+        runtime_(engine, options_.facts, options_.limits, options_.models),
         boot_(absl::StrFormat("%08x", absl::Uniform<uint32_t>(bits_))) {}
 
   absl::Status Start();
@@ -117,6 +117,8 @@ class Server::Impl {
   // change.
   absl::Status OpenFiles();
   void ApplyPolicy();
+  // Those of the repository, of principals that there are.
+  absl::Status RestoreModels();
   void Reload();
   // Whether who calls may call the method.
   absl::Status Admit(Call& call, identity::Access access);
@@ -150,6 +152,7 @@ class Server::Impl {
 absl::Status Server::Impl::Start() {
   CHECK(options_.limits.max_message_bytes <= kMaxReceiveBytes);
   RETURN_IF_ERROR(OpenFiles());
+  RETURN_IF_ERROR(RestoreModels());
   RETURN_IF_ERROR(Bind());
   StartProbing();
   for (auto& door : doors_) {
@@ -233,6 +236,15 @@ absl::Status Server::Impl::OpenFiles() {
   reload_ =
       std::make_unique<engine::Periodic>(kReloadInterval, [this] { Reload(); });
   return absl::OkStatus();
+}
+
+absl::Status Server::Impl::RestoreModels() {
+  const auto policy =
+      runtime_.gate == nullptr ? nullptr : runtime_.gate->policy();
+  return runtime_.models.Restore([&](const std::string& owner) {
+    if (policy == nullptr) return owner.empty();
+    return policy->principals().contains(owner);
+  });
 }
 
 void Server::Impl::ApplyPolicy() {

@@ -42,6 +42,7 @@ class Server {
     std::function<void()> on_devices_lost;
     ServerFacts facts;
     Limits limits;
+    models::Store::Options models;
   };
 
   // `engine` outlives the server. INVALID_ARGUMENT for a bad address,

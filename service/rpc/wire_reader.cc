@@ -36,6 +36,7 @@ absl::StatusOr<bool> WireReader::Next() {
   number_ = static_cast<uint32_t>(tag >> 3);
   const uint32_t type = tag & 7;
   length_delimited_ = type == kLengthDelimited;
+  is_varint_ = type == kVarint;
   switch (type) {
     case kVarint: {
       ASSIGN_OR_RETURN(varint_, ReadVarint());

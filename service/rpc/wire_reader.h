@@ -33,6 +33,7 @@ class WireReader {
   uint32_t number() const { return number_; }
   bool length_delimited() const { return length_delimited_; }
   // The value of one that is a number of variable length; 0 of others.
+  bool is_varint() const { return is_varint_; }
   uint64_t varint() const { return varint_; }
   // The bytes of a length-delimited field, in place.
   const Pieces& value() const { return value_; }
@@ -51,6 +52,7 @@ class WireReader {
   int fields_ = 0;
   uint32_t number_ = 0;
   bool length_delimited_ = false;
+  bool is_varint_ = false;
   uint64_t varint_ = 0;
   Pieces value_;
 };

@@ -106,7 +106,7 @@ def _steps(generator, form):
     made = {"a_scale": "none", "b_scale": "none", "bias": "",
             "activation": "", "auxiliary": False, "amax": False,
             "d_scale": False}
-    if form.promotes and _chance(generator, 0.35):
+    if form.promotes and _chance(generator, 0.35) and not form.sparse:
         made.update(a_scale="block", b_scale="block")
     if _chance(generator, 0.4):
         return made

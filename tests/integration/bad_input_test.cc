@@ -102,8 +102,16 @@ const Bad kBad[] = {
      [](auto& r) { ProblemOf(r).set_batch(-1); }},
     {"Activation", grpc::INVALID_ARGUMENT, "problem.activation is 99",
      [](auto& r) { ProblemOf(r).set_activation(v1::Activation(99)); }},
-    {"Sparsity", grpc::UNIMPLEMENTED, "problem.sparsity",
+    {"SparsityAndK", grpc::INVALID_ARGUMENT,
+     "problem.k is 5; allowed: multiples of 4 with sparse a of bf16",
      [](auto& r) { ProblemOf(r).set_sparsity(v1::SPARSITY_2_4); }},
+    {"SparsityOfBoth", grpc::INVALID_ARGUMENT, "problem.b_sparsity",
+     [](auto& r) {
+       ProblemOf(r).set_sparsity(v1::SPARSITY_2_4);
+       ProblemOf(r).set_b_sparsity(v1::SPARSITY_2_4);
+     }},
+    {"UnknownSparsity", grpc::INVALID_ARGUMENT, "problem.sparsity is 7",
+     [](auto& r) { ProblemOf(r).set_sparsity(v1::Sparsity(7)); }},
     {"UnknownOrder", grpc::INVALID_ARGUMENT, "problem.d_order is 7",
      [](auto& r) { ProblemOf(r).set_d_order(v1::Order(7)); }},
     {"ContradictingOrder", grpc::INVALID_ARGUMENT, "a.inline.order",

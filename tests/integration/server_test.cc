@@ -53,6 +53,8 @@ TEST(ServerTest, Reflects) {
   EXPECT_THAT(names, ::testing::IsSupersetOf(
                          {"gemmd.v1.MatmulService", "gemmd.v1.TensorService",
                           "gemmd.v1.KernelService", "gemmd.v1.ServerService",
+                          "gemmd.v1.ModelService",
+                          "inference.GRPCInferenceService",
                           "grpc.health.v1.Health"}));
   // Every service is described, with all that its file imports.
   for (const std::string& name : names) {

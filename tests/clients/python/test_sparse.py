@@ -240,11 +240,33 @@ class ProductsTest(unittest.TestCase):
             lines[3, 420] = 0x45
             bad = SparseMatrix(lines, BF16, 400)
             with self.assertRaisesRegex(
-                    gemmd.InvalidArgument, "a has metadata 0x5 for k 160 to "
+                    gemmd.InvalidArgument, ": a has metadata 0x5 for k 160 to "
                     "163 of row 3; allowed"):
                 client.matmul(bad, b)
             np.testing.assert_array_equal(
                 client.matmul(left, b, out_dtype=np.float32), due)
+
+    def test_long_lines_travel_in_parts(self):
+        k = 1_600_004  # A message ends within a line, and within metadata.
+        a = np.zeros((3, k), np.int8)
+        a[:, 1::4], a[:, 3::4] = 1, 2
+        left = sparse24(a)
+        b = np.ones((k, 1), np.int8)
+        with gemmd.Client(self.client.target, stream_bytes=0) as client:
+            np.testing.assert_array_equal(client.matmul(left, b),
+                                          np.full((3, 1), 3 * k // 4))
+            lines = left.lines.copy()
+            self.assertEqual(lines.shape[1], k // 2 + 200_001)
+            lines[2, k // 2 + 200_000] = 0xDF  # k - 4; behind it is slack.
+            bad = SparseMatrix(lines, np.int8, k)
+            with self.assertRaisesRegex(
+                    gemmd.InvalidArgument, f": a has metadata 0xf for k {k - 4}"
+                    f" to {k - 1} of row 2; allowed"):
+                client.matmul(bad, b)
+            lines[2, k // 2 + 200_000] = 0x0D
+            np.testing.assert_array_equal(
+                client.matmul(SparseMatrix(lines, np.int8, k), b),
+                np.full((3, 1), 3 * k // 4))
 
     def test_grouped(self):
         a = [sparse24(self._integers(m, 8), prune=True) for m in (1, 0, 5)]

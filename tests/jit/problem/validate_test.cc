@@ -202,7 +202,9 @@ TEST(Validate, WhatIsNotSparseIsToldWhatIs) {
   problem.k = 8;
   problem.sparse = Sparse::kA;
   problem.epilogue.a_scale = problem.epilogue.b_scale = Extent::kBlock;
-  ExpectError(problem, kUnserved, "problem.epilogue.a_scale is block");
+  ExpectError(
+      problem, kUnserved,
+      "block with sums of e4m3 and e5m2, both dense, that are promoted");
 }
 
 // What this build has no kernels for is refused in the same words.

@@ -21,9 +21,11 @@ using testing::Gate;
 // Passes a gate on its lane and says how it ended.
 class FakeTask final : public LaneTask {
  public:
-  FakeTask(RequestContext context, const DeviceHealth& health, Gate* gate)
-      : LaneTask(std::move(context), health), gate_(gate) {}
+  FakeTask(RequestContext context, const DeviceHealth& health, Gate* gate,
+           bool alone = false)
+      : LaneTask(std::move(context), health), gate_(gate), alone_(alone) {}
 
+  bool alone() const override { return alone_; }
   bool Run(device::Lane&) override {
     began_ = true;
     if (gate_ != nullptr) gate_->Pass();
@@ -48,6 +50,7 @@ class FakeTask final : public LaneTask {
   }
 
   Gate* const gate_;
+  const bool alone_;
   std::atomic<bool> began_ = false;
   std::atomic<bool> ended_ = false;
   std::promise<absl::Status> end_;
@@ -148,6 +151,52 @@ TEST_F(ExecutorTest, LanesWorkAtTheSameTime) {
   gate_.Open();
 }
 
+TEST_F(ExecutorTest, NothingBeginsBesideATaskThatIsAlone) {
+  Start({.lanes = 3, .max_queue = 10});
+  gate_.Close();
+  const auto alone =
+      std::make_shared<FakeTask>(RequestContext(), health_, &gate_, true);
+  executor_->Submit(alone);
+  ASSERT_TRUE(gate_.WaitForArrivals(1));
+  const auto other = Submit();
+  const auto second =
+      std::make_shared<FakeTask>(RequestContext(), health_, nullptr, true);
+  executor_->Submit(second);
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_FALSE(other->began());
+  EXPECT_FALSE(second->began());
+  EXPECT_EQ(executor_->activity().running, 1);
+  gate_.Open();
+  EXPECT_TRUE(other->Wait().ok());
+  EXPECT_TRUE(second->Wait().ok());
+  EXPECT_TRUE(alone->Wait().ok());
+}
+
+TEST_F(ExecutorTest, ATaskThatIsAloneWaitsForThoseThatRun) {
+  Start({.lanes = 2, .max_queue = 10});
+  const auto running = Occupy();
+  const auto alone =
+      std::make_shared<FakeTask>(RequestContext(), health_, nullptr, true);
+  executor_->Submit(alone);
+  gate_.Open();
+  EXPECT_TRUE(alone->Wait().ok());
+  EXPECT_TRUE(running->ended());
+}
+
+// One long task costs the others a moment, not its time.
+TEST_F(ExecutorTest, WhatTakesLongIsNotWaitedFor) {
+  Start({.lanes = 2, .max_queue = 10});
+  const auto running = Occupy();
+  const auto alone =
+      std::make_shared<FakeTask>(RequestContext(), health_, nullptr, true);
+  executor_->Submit(alone);
+  const auto other = Submit();
+  EXPECT_TRUE(alone->Wait().ok());
+  EXPECT_TRUE(other->Wait().ok());
+  EXPECT_FALSE(running->ended());
+  gate_.Open();
+}
+
 TEST_F(ExecutorTest, LoadIsThePredictedCostOfWhatWaitsAndRuns) {
   Start({.lanes = 1, .max_queue = 10});
   gate_.Close();
@@ -188,7 +237,6 @@ class ShortTasksTest : public ExecutorTest {
 
 TEST_F(ShortTasksTest, TheyNeedNotWaitForLongOnes) {
   const auto running = OccupyWithLong(gate_);
-  EXPECT_FALSE(executor_->HasIdleLane());
   const auto waiting = Submit("long", kShort + 1);
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(Submit("short", kShort)->Wait().ok());

@@ -1,0 +1,300 @@
+#include "service/models/store.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "jit/base/printable.h"
+#include "jit/base/status.h"
+#include "service/log/log.h"
+#include "service/models/copy.h"
+#include "service/models/model_file.h"
+
+namespace gemmd::models {
+namespace {
+
+FileHeader HeaderOf(const Spec& spec) {
+  return {.spec = spec,
+          .has_bias = spec.problem.epilogue.bias != jit::Extent::kNone};
+}
+
+absl::Status Unknown(const std::string& name) {
+  return absl::NotFoundError(
+      absl::StrCat("no model ", jit::Printable(name.substr(0, 64)),
+                   " of this client's: never created, or deleted"));
+}
+
+// Nobody waits for what is done at the start.
+engine::RequestContext ContextOf(const std::string& owner) {
+  return {.identity = owner, .is_principal = !owner.empty()};
+}
+
+std::vector<std::pair<std::shared_ptr<engine::Tensor>, const char*>> Parts(
+    const Weights& weights) {
+  std::vector<std::pair<std::shared_ptr<engine::Tensor>, const char*>> parts = {
+      {weights.b, "b"}};
+  if (weights.bias != nullptr) parts.push_back({weights.bias, "bias"});
+  return parts;
+}
+
+}  // namespace
+
+Store::Store(engine::Engine& engine, Options options)
+    : engine_(engine),
+      options_(std::move(options)),
+      matmul_(std::make_shared<Model>(Spec{.name = kMatmul, .shared = true},
+                                      Weights(), false)) {}
+
+absl::Status Store::Restore(
+    absl::FunctionRef<bool(const std::string&)> is_owner) {
+  if (options_.directory.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto files, ListFiles(options_.directory));
+  for (const auto& file : files) {
+    absl::StatusOr<ModelPointer> model = Load(file.name, is_owner);
+    if (model.ok()) {
+      log::Write(log::Level::kInfo, "model_loaded",
+                 {{"name", (*model)->spec().name},
+                  {"principal", (*model)->spec().owner},
+                  {"bytes", file.bytes}});
+      continue;
+    }
+    {
+      // It stays where it is, for whoever looks after it.
+      std::lock_guard lock(mutex_);
+      file_bytes_ += file.bytes;
+    }
+    log::Write(log::Level::kError, "model_not_loaded",
+               {{"file", file.name}, {"message", model.status().message()}});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelPointer> Store::Load(
+    const std::string& file,
+    absl::FunctionRef<bool(const std::string&)> is_owner) {
+  ASSIGN_OR_RETURN(FileReader reader,
+                   FileReader::Open(options_.directory, file));
+  const Spec& spec = reader.header().spec;
+  if (!is_owner(spec.owner)) {
+    return absl::NotFoundError(
+        absl::StrCat("it belongs to ",
+                     spec.owner.empty() ? "clients without a name" : spec.owner,
+                     ", which this daemon does not know"));
+  }
+  const int64_t file_bytes = reader.header().file_bytes();
+  RETURN_IF_ERROR(Reserve(spec, file_bytes));
+  const auto load = [&]() -> absl::StatusOr<ModelPointer> {
+    const engine::RequestContext context = ContextOf(spec.owner);
+    int device = 0;
+    for (int i = 1; i < engine_.device_count(); ++i) {
+      const auto free = [&](int of) {
+        return engine_.tensors().free_bytes(of, spec.owner);
+      };
+      if (free(i) > free(device)) device = i;
+    }
+    ASSIGN_OR_RETURN(Weights weights, MakeWeights(reader.header().layouts(),
+                                                  device, spec.owner));
+    std::string part(kPartBytes, '\0');
+    for (const auto& [tensor, name] : Parts(weights)) {
+      const jit::MatrixLayout& layout = tensor->layout();
+      ASSIGN_OR_RETURN(Filler filler, Filler::Begin(engine_, tensor, context));
+      for (int64_t at = 0; at < TightBytes(layout);) {
+        const absl::Span<char> bytes =
+            absl::MakeSpan(part).first(BytesOf(layout, NextPart(layout, at)));
+        RETURN_IF_ERROR(reader.Read(bytes));
+        RETURN_IF_ERROR(filler.Add(bytes));
+        at += static_cast<int64_t>(bytes.size());
+      }
+      RETURN_IF_ERROR(filler.Finish());
+    }
+    RETURN_IF_ERROR(reader.CheckDigest());
+    return std::make_shared<Model>(spec, std::move(weights), true);
+  };
+  absl::StatusOr<ModelPointer> model = load();
+  model.ok() ? Publish(*model) : Release(spec, file_bytes);
+  return model;
+}
+
+void Store::Create(Spec spec, Weights weights, engine::RequestContext context,
+                   engine::Done<ModelPointer> done) {
+  const int64_t file_bytes =
+      options_.directory.empty() ? 0 : HeaderOf(spec).file_bytes();
+  if (absl::Status status = Reserve(spec, file_bytes); !status.ok()) {
+    return done(status);
+  }
+  const std::string identity = context.identity;
+  thread_.Submit(
+      identity, [this, spec = std::move(spec), weights = std::move(weights),
+                 context = std::move(context), file_bytes,
+                 done = std::move(done)]() mutable {
+        absl::StatusOr<ModelPointer> model = Make(spec, weights, context);
+        model.ok() ? Publish(*model) : Release(spec, file_bytes);
+        done(std::move(model));
+      });
+}
+
+absl::StatusOr<ModelPointer> Store::Make(
+    const Spec& spec, const Weights& weights,
+    const engine::RequestContext& context) {
+  RETURN_IF_ERROR(context.Check("the model was made"));
+  const FileHeader header = HeaderOf(spec);
+  std::optional<FileWriter> file;
+  if (!options_.directory.empty()) {
+    ASSIGN_OR_RETURN(FileWriter writer,
+                     FileWriter::Create(options_.directory, header));
+    file.emplace(std::move(writer));
+  }
+  ASSIGN_OR_RETURN(
+      const Weights copies,
+      MakeWeights(header.layouts(), weights.b->identity().device, spec.owner));
+  // They count for the owner, who may be everybody.
+  engine::RequestContext owner = context;
+  owner.identity = spec.owner;
+  const auto from = Parts(weights);
+  const auto to = Parts(copies);
+  for (size_t i = 0; i < from.size(); ++i) {
+    ASSIGN_OR_RETURN(Filler filler, Filler::Begin(engine_, to[i].first, owner));
+    const auto take = [&](absl::Span<const char> part) -> absl::Status {
+      if (file) RETURN_IF_ERROR(file->Add(part));
+      return filler.Add(part);
+    };
+    RETURN_IF_ERROR(Fetch(engine_, from[i].first, context, take));
+    RETURN_IF_ERROR(filler.Finish());
+  }
+  if (file) RETURN_IF_ERROR(file->Publish());
+  return std::make_shared<Model>(spec, copies, file.has_value());
+}
+
+absl::StatusOr<Weights> Store::MakeWeights(
+    const std::vector<jit::MatrixLayout>& layouts, int device,
+    const std::string& owner) {
+  ASSIGN_OR_RETURN(auto tensors,
+                   engine_.MakeTemporaries(layouts, device, owner));
+  Weights weights = {.b = std::move(tensors[0]), .bias = nullptr};
+  if (tensors.size() > 1) weights.bias = std::move(tensors[1]);
+  return weights;
+}
+
+void Store::Delete(const std::string& name, const std::string& owner,
+                   engine::Done<std::monostate> done) {
+  const Key key(owner, name);
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = models_.find(key);
+    if (found == models_.end() || found->second.model == nullptr) {
+      return done(Unknown(name));
+    }
+  }
+  thread_.Submit(owner, [this, key, done = std::move(done)]() mutable {
+    const absl::Status removed = Remove(key);
+    if (!removed.ok()) return done(removed);
+    done(std::monostate());
+  });
+}
+
+// On the thread, so that nobody makes one of that name meanwhile.
+absl::Status Store::Remove(const Key& key) {
+  ModelPointer model;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = models_.find(key);
+    if (found == models_.end() || found->second.model == nullptr) {
+      return Unknown(key.second);
+    }
+    model = found->second.model;
+  }
+  // First the file: what a client was told is gone does not come back.
+  if (model->persistent()) {
+    RETURN_IF_ERROR(
+        RemoveFile(options_.directory, FileNameOf(key.first, key.second)));
+  }
+  Release(model->spec(),
+          model->persistent() ? HeaderOf(model->spec()).file_bytes() : 0);
+  return absl::OkStatus();
+}
+
+absl::Status Store::Reserve(const Spec& spec, int64_t file_bytes) {
+  std::lock_guard lock(mutex_);
+  const Key key(spec.owner, spec.name);
+  const auto is_taken = [&](const auto& entry) {
+    return entry.first == key || (spec.shared && entry.second.shared &&
+                                  entry.first.second == spec.name);
+  };
+  if (std::ranges::any_of(models_, is_taken)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("there is a model ", spec.name, "; delete it first"));
+  }
+  const int64_t all = static_cast<int64_t>(models_.size());
+  const int64_t own = std::ranges::count_if(models_, [&](const auto& entry) {
+    return entry.first.first == spec.owner;
+  });
+  const int64_t share = spec.owner.empty()
+                            ? options_.max_models
+                            : options_.max_models - options_.max_models / 4;
+  if (all >= options_.max_models || own >= share) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "there are as many models as may be: ",
+        own >= share ? absl::StrCat(share, " of one client")
+                     : absl::StrCat(options_.max_models, " of all clients")));
+  }
+  if (options_.limit_bytes > 0 &&
+      file_bytes > options_.limit_bytes - file_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the model's file has ", file_bytes,
+        " bytes, for which the folder of models has no room; its limit is ",
+        options_.limit_bytes, " (--model-repository-limit-bytes)"));
+  }
+  file_bytes_ += file_bytes;
+  models_[key] = {.shared = spec.shared, .model = nullptr};
+  return absl::OkStatus();
+}
+
+void Store::Release(const Spec& spec, int64_t file_bytes) {
+  ModelPointer dropped;  // Freed after the lock.
+  std::lock_guard lock(mutex_);
+  const auto found = models_.find(Key(spec.owner, spec.name));
+  dropped = std::move(found->second.model);
+  models_.erase(found);
+  file_bytes_ -= file_bytes;
+}
+
+void Store::Publish(ModelPointer model) {
+  std::lock_guard lock(mutex_);
+  models_[Key(model->spec().owner, model->spec().name)].model =
+      std::move(model);
+}
+
+ModelPointer Store::Find(const std::string& name,
+                         const std::string& asker) const {
+  if (name == kMatmul) return matmul_;
+  std::lock_guard lock(mutex_);
+  const auto own = models_.find(Key(asker, name));
+  if (own != models_.end() && own->second.model != nullptr) {
+    return own->second.model;
+  }
+  for (const auto& [key, place] : models_) {
+    if (key.second == name && place.shared && place.model != nullptr) {
+      return place.model;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<ModelPointer> Store::ListOf(const std::string& asker) const {
+  std::map<std::string, ModelPointer> named = {{kMatmul, matmul_}};
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, place] : models_) {
+    if (place.model == nullptr) continue;
+    if (key.first == asker) {
+      named[key.second] = place.model;
+    } else if (place.shared) {
+      named.try_emplace(key.second, place.model);
+    }
+  }
+  std::vector<ModelPointer> models;
+  for (auto& [name, model] : named) models.push_back(std::move(model));
+  return models;
+}
+
+}  // namespace gemmd::models
