@@ -172,9 +172,9 @@ class Client:
         records s.matmul(...), whose results are operands of later ones, and
         at its end runs them. Results that are returned, which are those of
         s.returns(...) or else those that no later call reads, are arrays
-        then: result.numpy(). At most 256 products; bool arrays count as
-        always, what travels has to fit in one message. Nothing is sent where
-        the block raises.
+        then: result.numpy(). At most 256 products; arrays, each of which is
+        sent once, and what is returned fit in one message. Nothing is sent
+        where the block raises.
         """
         return Sequence(self, device, timeout)
 

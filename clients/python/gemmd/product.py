@@ -373,7 +373,8 @@ class Call:
                              self.dtype, self.order)
 
     def array(self, data: Optional[memoryview]) -> Any:
-        """A result from its bytes. One copy makes it aligned and writable; what came in chunks is."""
+        """A result from its bytes: one copy makes it aligned and writable; what
+        came in chunks is."""
         result = self._received(data)
         if not result.flags.writeable:
             result = result.copy(

@@ -174,6 +174,32 @@ class SequenceTest(unittest.TestCase):
             z.numpy(), self.client.matmul(row, w, bias=self.client.matmul(
                 row, w, out_dtype=F32)))
 
+    def test_sparse_operands_and_scales(self):
+        w = gemmd.sparse24(self.normal(16, 64, seed=1), axis=-1, prune=True)
+        x = self.normal(64, 32)
+        scale = self.normal(16, dtype=F32, seed=2)
+        with self.client.tensor(w) as weights:
+            with self.client.sequence() as s:
+                h = s.matmul(w, x, a_scale=scale)
+                y = s.matmul(weights, x, c=h, beta=1.0)
+        np.testing.assert_array_equal(
+            y.numpy(), self.client.matmul(w, x, beta=1.0, c=self.client.matmul(
+                w, x, a_scale=scale)))
+
+    def test_nothing_is_written_before_all_metadata_are_found_right(self):
+        lines = gemmd.sparse24(self.normal(4, 64, seed=1), axis=-1,
+                               prune=True).lines.copy()
+        lines[2, -1] = 0  # The same place twice.
+        w = gemmd.SparseMatrix(lines, BF16, 64)
+        x = self.normal(64, 4)
+        with self.client.tensor(np.ones((4, 4), BF16)) as state:
+            with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                        'operand "operand 2" has metadata'):
+                with self.client.sequence() as s:
+                    s.matmul(self.normal(4, 64), x, out=state)
+                    s.matmul(w, x)
+            self.assertTrue((state.numpy() == 1).all())
+
     def test_empty_products_and_no_products(self):
         with self.client.sequence() as s:
             pass
