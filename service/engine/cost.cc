@@ -10,22 +10,27 @@ constexpr double kLeastCycles = 8500;
 // So that sums do not overflow.
 constexpr double kMostCycles = 1e15;
 
+}  // namespace
+
 int64_t SizeOf(const Input& input) {
   int64_t bytes = 0;
   for (const auto& piece : input.pieces) bytes += piece.size();
   return bytes;
 }
 
-}  // namespace
-
 int64_t ProductCost(const jit::Plan& plan, const Product& product) {
   const int64_t sent =
       SizeOf(product.a) + SizeOf(product.b) + SizeOf(product.c);
   const int64_t returned =
       product.d == nullptr ? product.problem.d().device_bytes() : 0;
+  return SequenceCost(plan.predicted_cycles, sent, returned);
+}
+
+int64_t SequenceCost(double product_cycles, int64_t uploaded_bytes,
+                     int64_t returned_bytes) {
   return static_cast<int64_t>(
-             std::min(kLeastCycles + plan.predicted_cycles, kMostCycles)) +
-         UploadCost(sent) + DownloadCost(returned);
+             std::min(kLeastCycles + product_cycles, kMostCycles)) +
+         UploadCost(uploaded_bytes) + DownloadCost(returned_bytes);
 }
 
 }  // namespace gemmd::engine

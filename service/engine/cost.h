@@ -19,6 +19,13 @@ inline int64_t ClearCost(int64_t bytes) { return bytes / 32; }
 
 int64_t ProductCost(const jit::Plan& plan, const Product& product);
 
+// Of several products that run one behind the other, which are predicted to
+// take `product_cycles` in all.
+int64_t SequenceCost(double product_cycles, int64_t uploaded_bytes,
+                     int64_t returned_bytes);
+
+int64_t SizeOf(const Input& input);
+
 }  // namespace gemmd::engine
 
 #endif  // GEMMD_SERVICE_ENGINE_COST_H_

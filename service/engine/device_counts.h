@@ -27,9 +27,16 @@ struct DeviceCounts {
   // A product has run, which took `total` from its admission on.
   void Ran(const jit::Problem& problem, KernelSource source,
            const Phases& phases, absl::Duration total) {
+    Multiplied(problem, source);
+    Took(phases, total);
+  }
+  // The same for one of several products of a request, and for the request.
+  void Multiplied(const jit::Problem& problem, KernelSource source) {
     products[static_cast<size_t>(source)].fetch_add(1,
                                                     std::memory_order_relaxed);
     operations.fetch_add(Operations(problem), std::memory_order_relaxed);
+  }
+  void Took(const Phases& phases, absl::Duration total) {
     queue.Observe(phases.queue);
     plan.Observe(phases.plan);
     compile.Observe(phases.compile);

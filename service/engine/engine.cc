@@ -153,6 +153,17 @@ void Engine::Multiply(Product product, int device, RequestContext context,
                      });
 }
 
+void Engine::RunInOrder(Sequence sequence, int device, RequestContext context,
+                        Done<SequenceResult> done) {
+  auto task = std::make_shared<SequenceTask>(
+      *devices_[device], *preparer_, std::move(sequence), std::move(context),
+      std::move(done));
+  if (absl::Status why = task->Check("admission"); !why.ok()) {
+    return task->GiveUp(why);
+  }
+  task->Start();
+}
+
 void Engine::Prepare(jit::Problem problem, int device, RequestContext context,
                      Done<Execution> done) {
   ServedDevice& served = *devices_[device];

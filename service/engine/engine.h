@@ -31,6 +31,7 @@
 #include "service/engine/product.h"
 #include "service/engine/product_task.h"
 #include "service/engine/request_context.h"
+#include "service/engine/sequence_task.h"
 #include "service/engine/served_device.h"
 #include "service/engine/tensor_store.h"
 #include "service/engine/tensor_tasks.h"
@@ -100,6 +101,9 @@ class Engine {
   // `done`.
   void Multiply(Product product, int device, RequestContext context,
                 Done<ProductResult> done);
+  // `sequence` is valid; the bytes of its operands live until `done`.
+  void RunInOrder(Sequence sequence, int device, RequestContext context,
+                  Done<SequenceResult> done);
   // Does all of a product but the product. `problem` is valid.
   void Prepare(jit::Problem problem, int device, RequestContext context,
                Done<Execution> done);

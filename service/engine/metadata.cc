@@ -77,18 +77,6 @@ absl::Status Check(absl::string_view name, const jit::MatrixLayout& layout,
   return absl::OkStatus();
 }
 
-absl::Status CheckInput(absl::string_view name, const Input& input,
-                        const jit::MatrixLayout& layout) {
-  if (input.tensor != nullptr || layout.empty()) return absl::OkStatus();
-  Positions positions(input.pieces);
-  const int64_t lines = layout.matrix_lines();
-  for (int64_t i = 0; i < layout.count; ++i) {
-    RETURN_IF_ERROR(Check(name, layout, positions, i * input.matrix_bytes,
-                          input.pitch_bytes, {i * lines, lines}));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status CheckMetadata(absl::string_view name,
@@ -100,14 +88,29 @@ absl::Status CheckMetadata(absl::string_view name,
   return Check(name, layout, positions, 0, from.pitch_bytes, lines);
 }
 
+absl::Status CheckMetadata(absl::string_view name,
+                           const jit::MatrixLayout& layout,
+                           const Input& input) {
+  if (!layout.sparse || layout.empty() || input.tensor != nullptr) {
+    return absl::OkStatus();
+  }
+  Positions positions(input.pieces);
+  const int64_t lines = layout.matrix_lines();
+  for (int64_t i = 0; i < layout.count; ++i) {
+    RETURN_IF_ERROR(Check(name, layout, positions, i * input.matrix_bytes,
+                          input.pitch_bytes, {i * lines, lines}));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckMetadata(const Product& product) {
   const jit::Problem& problem = product.problem;
   if (!problem.reads_ab()) return absl::OkStatus();
   switch (problem.sparse) {
     case jit::Sparse::kA:
-      return CheckInput("a", product.a, problem.a());
+      return CheckMetadata("a", problem.a(), product.a);
     case jit::Sparse::kB:
-      return CheckInput("b", product.b, problem.b());
+      return CheckMetadata("b", problem.b(), product.b);
     case jit::Sparse::kNone:
       break;
   }

@@ -19,6 +19,10 @@ absl::Status CheckMetadata(absl::string_view name,
                            const device::HostMatrix& from,
                            device::LineRange lines);
 
+// The same for the bytes of `input`, of a matrix of `layout`.
+absl::Status CheckMetadata(absl::string_view name,
+                           const jit::MatrixLayout& layout, const Input& input);
+
 // The same for those operands of `product` that are bytes.
 absl::Status CheckMetadata(const Product& product);
 

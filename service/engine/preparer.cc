@@ -39,8 +39,8 @@ Preparer::~Preparer() {
 
 void Preparer::Prepare(KernelTable& kernels, const jit::Problem& problem,
                        bool substitute, std::shared_ptr<Waiter> waiter,
-                       Ready ready) {
-  const absl::Status admitted = waiter->WaitIn(places_, Places::Entry::kIfFree);
+                       Ready ready, Places::Entry entry) {
+  const absl::Status admitted = waiter->WaitIn(places_, entry);
   if (!admitted.ok()) return waiter->GiveUp(admitted);
   const std::string identity = waiter->context().identity;
   lookups_.Submit(

@@ -54,7 +54,8 @@ class Preparer {
   // any that will do when `substitute` is true; then the own one is prepared
   // behind it. Gives `waiter` up where that is impossible.
   void Prepare(KernelTable& kernels, const jit::Problem& problem,
-               bool substitute, std::shared_ptr<Waiter> waiter, Ready ready);
+               bool substitute, std::shared_ptr<Waiter> waiter, Ready ready,
+               Places::Entry entry = Places::Entry::kIfFree);
 
   // Runs `work`, a compile that no request waits for, when no compile of one
   // that does is to be done. Dropped where the preparer ends before that.

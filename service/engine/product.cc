@@ -4,30 +4,11 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "service/engine/stopwatch.h"
 
 namespace gemmd::engine {
 namespace {
-
-// Time since the last call, or since construction.
-class Stopwatch {
- public:
-  absl::Duration Lap() {
-    const absl::Time now = absl::Now();
-    return now - std::exchange(last_, now);
-  }
-
- private:
-  absl::Time last_ = absl::Now();
-};
-
-// An input on the device: a tensor's matrix, or one made for this product.
-struct Resident {
-  std::unique_ptr<device::Matrix> owned;
-  KeptForms::Shared kept;
-  const device::Matrix* matrix = nullptr;
-};
 
 // `count` of the bytes in `pieces`, from `first` on.
 std::vector<absl::Span<const char>> Cut(
@@ -44,6 +25,8 @@ std::vector<absl::Span<const char>> Cut(
   }
   return part;
 }
+
+}  // namespace
 
 // Matrices that lie one behind the other travel as one; others one by one.
 absl::Status UploadBatch(device::Lane& lane, const Input& input,
@@ -63,6 +46,16 @@ absl::Status UploadBatch(device::Lane& lane, const Input& input,
   return absl::OkStatus();
 }
 
+absl::Status GiveMatrix(device::Lane& lane, Tensor& tensor) {
+  if (TensorLocks::has_elements(tensor)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(auto matrix, lane.Allocate(tensor.layout()));
+  TensorLocks::Replace(
+      tensor, {tensor.TakeRoom().value_or(QuotaHold()), std::move(matrix)});
+  return absl::OkStatus();
+}
+
+namespace {
+
 // Nothing for an empty matrix.
 absl::StatusOr<Resident> Bring(device::Lane& lane, const Input& input,
                                const jit::MatrixLayout& layout) {
@@ -79,17 +72,16 @@ absl::StatusOr<Resident> Bring(device::Lane& lane, const Input& input,
 }
 
 // `form`, which is derived, of an operand that was brought: that of a tensor is
-// kept with it, that of bytes lives as long as the product.
+// kept with it, unless it changes; that of bytes lives as long as the product.
 absl::StatusOr<Resident> DeriveForm(device::Lane& lane, Forms& forms,
                                     const Input& input, const Resident& stored,
                                     jit::Form form, absl::Time deadline) {
   Resident resident;
-  if (input.tensor != nullptr) {
+  if (input.tensor != nullptr && !input.changes) {
     Tensor& tensor = *input.tensor;
-    ASSIGN_OR_RETURN(
-        resident.kept,
-        forms.Of(lane, tensor.forms(), *stored.matrix,
-                 TensorLocks::version(tensor), form, deadline));
+    ASSIGN_OR_RETURN(resident.kept,
+                     forms.Of(lane, tensor.forms(), *stored.matrix,
+                              TensorLocks::version(tensor), form, deadline));
     resident.matrix = resident.kept->matrix.get();
     return resident;
   }
@@ -98,12 +90,6 @@ absl::StatusOr<Resident> DeriveForm(device::Lane& lane, Forms& forms,
   resident.matrix = resident.owned.get();
   return resident;
 }
-
-// An operand as the plan reads it: in its form, or as it is stored and the
-// metadata beside it.
-struct Operand {
-  Resident values, metadata;
-};
 
 absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
                                      const Input& input,
@@ -117,8 +103,8 @@ absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
     operand.values = std::move(stored);
     return operand;
   }
-  ASSIGN_OR_RETURN(Resident derived, DeriveForm(lane, *forms, input, stored,
-                                                form, deadline));
+  ASSIGN_OR_RETURN(Resident derived,
+                   DeriveForm(lane, *forms, input, stored, form, deadline));
   if (form != jit::Form::kMetadata) {
     operand.values = std::move(derived);
     return operand;
@@ -128,22 +114,12 @@ absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
   return operand;
 }
 
-// An output on the device: a tensor's matrix, or one made for this product.
-struct Output {
-  std::unique_ptr<device::Matrix> owned;
-  device::Matrix* matrix = nullptr;
-};
-
 absl::StatusOr<Output> Place(device::Lane& lane,
                              const std::shared_ptr<Tensor>& tensor,
                              const jit::MatrixLayout& layout) {
   Output output;
   if (tensor != nullptr) {
-    if (!TensorLocks::has_elements(*tensor)) {
-      ASSIGN_OR_RETURN(auto matrix, lane.Allocate(layout));
-      TensorLocks::Replace(*tensor, {tensor->TakeRoom().value_or(QuotaHold()),
-                                     std::move(matrix)});
-    }
+    RETURN_IF_ERROR(GiveMatrix(lane, *tensor));
     output.matrix = &TensorLocks::matrix(*tensor);
     return output;
   }
@@ -153,15 +129,9 @@ absl::StatusOr<Output> Place(device::Lane& lane,
 }
 
 // What the epilogue of a product takes and gives beside C and D.
-struct EpilogueMatrices {
-  Resident bias, a_scale, b_scale, d_scale;
-  Output auxiliary, amax;
-};
-
-absl::StatusOr<EpilogueMatrices> BringEpilogue(device::Lane& lane,
-                                               const Product& product) {
+absl::Status PlaceEpilogue(device::Lane& lane, const Product& product,
+                           Placed& all) {
   const jit::Problem& problem = product.problem;
-  EpilogueMatrices all;
   ASSIGN_OR_RETURN(all.bias, Bring(lane, product.bias, problem.bias()));
   if (problem.reads_ab()) {
     ASSIGN_OR_RETURN(all.a_scale,
@@ -178,7 +148,48 @@ absl::StatusOr<EpilogueMatrices> BringEpilogue(device::Lane& lane,
   if (problem.epilogue.measures_amax) {
     ASSIGN_OR_RETURN(all.amax, Place(lane, nullptr, problem.amax()));
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
+                                    const Prepared& prepared,
+                                    const Product& product,
+                                    absl::Time deadline) {
+  const jit::Problem& problem = product.problem;
+  Placed all;
+  if (problem.reads_ab()) {
+    const jit::Plan& plan = prepared.plan;
+    ASSIGN_OR_RETURN(all.a, BringOperand(lane, prepared.forms, product.a,
+                                         problem.a(), plan.a_form, deadline));
+    ASSIGN_OR_RETURN(all.b, BringOperand(lane, prepared.forms, product.b,
+                                         problem.b(), plan.b_form, deadline));
+  }
+  if (problem.reads_c()) {
+    ASSIGN_OR_RETURN(all.c, Bring(lane, product.c, problem.c()));
+  }
+  RETURN_IF_ERROR(PlaceEpilogue(lane, product, all));
+  ASSIGN_OR_RETURN(all.d, Place(lane, product.d, problem.d()));
   return all;
+}
+
+absl::Status Launch(device::Lane& lane, const Prepared& prepared,
+                    const jit::Problem& problem, const Placed& placed) {
+  return lane.Multiply(
+      problem, prepared.plan, *prepared.kernel->kernel,
+      {.a = placed.a.values.matrix,
+       .b = placed.b.values.matrix,
+       .metadata = problem.sparse == jit::Sparse::kB ? placed.b.metadata.matrix
+                                                     : placed.a.metadata.matrix,
+       .c = placed.c.matrix,
+       .d = placed.d.matrix,
+       .bias = placed.bias.matrix,
+       .a_scale = placed.a_scale.matrix,
+       .b_scale = placed.b_scale.matrix,
+       .d_scale = placed.d_scale.matrix,
+       .auxiliary = placed.auxiliary.matrix,
+       .amax = placed.amax.matrix});
 }
 
 absl::StatusOr<float> DownloadValue(device::Lane& lane,
@@ -189,64 +200,34 @@ absl::StatusOr<float> DownloadValue(device::Lane& lane,
   return value;
 }
 
-}  // namespace
-
 absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
                                    const Product& product,
                                    const RequestContext& context,
                                    Phases& phases) {
   const jit::Problem& problem = product.problem;
   Stopwatch stopwatch;
-  Operand a, b;
-  Resident c;
-  if (problem.reads_ab()) {
-    const jit::Plan& plan = prepared.plan;
-    ASSIGN_OR_RETURN(
-        a, BringOperand(lane, prepared.forms, product.a, problem.a(),
-                        plan.a_form, context.deadline));
-    ASSIGN_OR_RETURN(
-        b, BringOperand(lane, prepared.forms, product.b, problem.b(),
-                        plan.b_form, context.deadline));
-  }
-  if (problem.reads_c()) {
-    ASSIGN_OR_RETURN(c, Bring(lane, product.c, problem.c()));
-  }
-  ASSIGN_OR_RETURN(EpilogueMatrices epilogue, BringEpilogue(lane, product));
-  ASSIGN_OR_RETURN(Output d, Place(lane, product.d, problem.d()));
+  ASSIGN_OR_RETURN(const Placed placed,
+                   PlaceProduct(lane, prepared, product, context.deadline));
   phases.upload = stopwatch.Lap();
 
   RETURN_IF_ERROR(context.Check("launch"));
-  RETURN_IF_ERROR(lane.Multiply(problem, prepared.plan,
-                                *prepared.kernel->kernel,
-                                {.a = a.values.matrix,
-                                 .b = b.values.matrix,
-                                 .metadata = problem.sparse == jit::Sparse::kB
-                                                 ? b.metadata.matrix
-                                                 : a.metadata.matrix,
-                                 .c = c.matrix,
-                                 .d = d.matrix,
-                                 .bias = epilogue.bias.matrix,
-                                 .a_scale = epilogue.a_scale.matrix,
-                                 .b_scale = epilogue.b_scale.matrix,
-                                 .d_scale = epilogue.d_scale.matrix,
-                                 .auxiliary = epilogue.auxiliary.matrix,
-                                 .amax = epilogue.amax.matrix}));
+  RETURN_IF_ERROR(Launch(lane, prepared, problem, placed));
   RETURN_IF_ERROR(lane.Synchronize());
   phases.execute = stopwatch.Lap();
 
   Results results;
   const device::LineRange lines = {0, problem.d().lines()};
-  if (d.owned != nullptr) {
-    ASSIGN_OR_RETURN(results.d,
-                     lane.Download(*d.matrix, lines, product.d_pitch_bytes));
+  if (placed.d.owned != nullptr) {
+    ASSIGN_OR_RETURN(results.d, lane.Download(*placed.d.matrix, lines,
+                                              product.d_pitch_bytes));
   }
-  if (epilogue.auxiliary.owned != nullptr) {
+  if (placed.auxiliary.owned != nullptr) {
     ASSIGN_OR_RETURN(results.auxiliary,
-                     lane.Download(*epilogue.auxiliary.matrix, lines,
+                     lane.Download(*placed.auxiliary.matrix, lines,
                                    product.auxiliary_pitch_bytes));
   }
-  if (epilogue.amax.matrix != nullptr) {
-    ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *epilogue.amax.matrix));
+  if (placed.amax.matrix != nullptr) {
+    ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *placed.amax.matrix));
   }
   phases.download = stopwatch.Lap();
   return results;

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "jit/problem/problem.h"
 #include "service/device/device.h"
+#include "service/engine/kept_forms.h"
 #include "service/engine/kernel_table.h"
 #include "service/engine/request_context.h"
 #include "service/engine/tensor_locks.h"
@@ -22,6 +23,9 @@ namespace gemmd::engine {
 // Both empty when the problem does not read it.
 struct Input {
   std::shared_ptr<Tensor> tensor;
+  // The request writes the tensor itself, which its lock does not tell: forms
+  // that are kept for others are not of these elements.
+  bool changes = false;
   std::vector<absl::Span<const char>> pieces;
   int64_t pitch_bytes = 0;
   int64_t matrix_bytes = 0;  // From one matrix of a batch to the next.
@@ -62,6 +66,52 @@ struct Results {
   std::unique_ptr<device::HostBuffer> auxiliary;
   std::optional<float> amax;
 };
+
+// A matrix for the elements of `tensor`, of any content, unless it has one.
+absl::Status GiveMatrix(device::Lane& lane, Tensor& tensor);
+// The bytes of `input` to `matrix`.
+absl::Status UploadBatch(device::Lane& lane, const Input& input,
+                         device::Matrix& matrix);
+
+// An input on the device: a tensor's matrix, or one made for a product.
+struct Resident {
+  std::unique_ptr<device::Matrix> owned;
+  KeptForms::Shared kept;
+  const device::Matrix* matrix = nullptr;
+};
+
+// An operand as the plan reads it: in its form, or as it is stored and the
+// metadata beside it.
+struct Operand {
+  Resident values, metadata;
+};
+
+// An output on the device: a tensor's matrix, or one made for a product.
+struct Output {
+  std::unique_ptr<device::Matrix> owned;
+  device::Matrix* matrix = nullptr;
+};
+
+// The matrices of a product, which it owns where they are nobody else's. They
+// may go as soon as it is enqueued, but for what is still to be read.
+struct Placed {
+  Operand a, b;
+  Resident c, bias, a_scale, b_scale, d_scale;
+  Output d, auxiliary, amax;
+};
+
+// Brings the inputs of a product to the device and makes room for its outputs.
+// The problem writes(), and the tensors are held.
+absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
+                                    const Prepared& prepared,
+                                    const Product& product,
+                                    absl::Time deadline);
+// Enqueues it.
+absl::Status Launch(device::Lane& lane, const Prepared& prepared,
+                    const jit::Problem& problem, const Placed& placed);
+// The one f32 in `matrix`, when what computes it is done.
+absl::StatusOr<float> DownloadValue(device::Lane& lane,
+                                    const device::Matrix& matrix);
 
 // Uploads, multiplies, downloads. The problem writes(), and the tensors are
 // held.

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/types/span.h"
 #include "service/engine/tensor.h"
 
 namespace gemmd::engine {
@@ -32,7 +32,7 @@ class LockTable {
 class TensorLocks {
  public:
   using Granted = absl::AnyInvocable<void()>;
-  using Tensors = std::initializer_list<std::shared_ptr<Tensor>>;
+  using Tensors = absl::Span<const std::shared_ptr<Tensor>>;
 
   explicit TensorLocks(LockTable& table) : table_(table) {}
   TensorLocks(const TensorLocks&) = delete;

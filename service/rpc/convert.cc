@@ -33,6 +33,17 @@ v1::CubinSource ToWire(engine::KernelSource source) {
 
 }  // namespace
 
+v1::Phases ToWire(const engine::Phases& phases) {
+  v1::Phases out;
+  out.set_queue_us(absl::ToInt64Microseconds(phases.queue));
+  out.set_plan_us(absl::ToInt64Microseconds(phases.plan));
+  out.set_compile_us(absl::ToInt64Microseconds(phases.compile));
+  out.set_upload_us(absl::ToInt64Microseconds(phases.upload));
+  out.set_execute_us(absl::ToInt64Microseconds(phases.execute));
+  out.set_download_us(absl::ToInt64Microseconds(phases.download));
+  return out;
+}
+
 v1::Execution ToWire(const engine::Execution& execution) {
   v1::Execution wire;
   wire.set_device(execution.device);
@@ -41,14 +52,7 @@ v1::Execution ToWire(const engine::Execution& execution) {
   wire.set_cubin_source(ToWire(execution.source));
   wire.set_arithmetic(ToWire(execution.arithmetic));
   wire.set_splits(execution.splits);
-  const engine::Phases& phases = execution.phases;
-  v1::Phases& out = *wire.mutable_phases();
-  out.set_queue_us(absl::ToInt64Microseconds(phases.queue));
-  out.set_plan_us(absl::ToInt64Microseconds(phases.plan));
-  out.set_compile_us(absl::ToInt64Microseconds(phases.compile));
-  out.set_upload_us(absl::ToInt64Microseconds(phases.upload));
-  out.set_execute_us(absl::ToInt64Microseconds(phases.execute));
-  out.set_download_us(absl::ToInt64Microseconds(phases.download));
+  *wire.mutable_phases() = ToWire(execution.phases);
   return wire;
 }
 

@@ -15,6 +15,7 @@ using convert::ToProblem;
 using convert::ToSparsity;
 using convert::ToWire;
 
+v1::Phases ToWire(const engine::Phases& phases);
 v1::Execution ToWire(const engine::Execution& execution);
 
 }  // namespace gemmd::rpc

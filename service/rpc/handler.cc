@@ -19,6 +19,8 @@ Methods OwnMethods() {
       {"/gemmd.v1.MatmulService/Matmul", {Counted<Matmul>, Access::kCompute}},
       {"/gemmd.v1.MatmulService/MatmulGrouped",
        {Counted<MatmulGrouped>, Access::kCompute}},
+      {"/gemmd.v1.MatmulService/Sequence",
+       {Counted<Sequence>, Access::kCompute}},
       {"/gemmd.v1.MatmulService/MatmulStream",
        {Counted<MatmulStream>, Access::kCompute}},
       {"/gemmd.v1.TensorService/CreateTensor",

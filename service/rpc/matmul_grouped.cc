@@ -9,18 +9,6 @@
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
-namespace {
-
-void AddGroup(WireWriter group, WireWriter& writer) {
-  std::vector<grpc::Slice> slices;
-  const grpc::ByteBuffer bytes = std::move(group).Finish();
-  if (bytes.Dump(&slices).ok()) {
-    writer.AddBytes(v1::MatmulGroupedResponse::kGroupsFieldNumber,
-                    std::move(slices));
-  }
-}
-
-}  // namespace
 
 Async<absl::Status> MatmulGrouped(Runtime& runtime, Call& call) {
   auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
@@ -49,7 +37,8 @@ Async<absl::Status> MatmulGrouped(Runtime& runtime, Call& call) {
   if (!results.ok()) co_return results.status();
   WireWriter writer;
   for (engine::ProductResult& result : *results) {
-    AddGroup(ToMatmulResponse(std::move(result), call.counters()), writer);
+    writer.AddWritten(v1::MatmulGroupedResponse::kGroupsFieldNumber,
+                      ToMatmulResponse(std::move(result), call.counters()));
   }
   call.Respond(std::move(writer).Finish());
   co_return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/rpc/convert.h"
+#include "service/rpc/sequence_names.h"
 #include "service/rpc/tensor_info.h"
 #include "service/rpc/wire_layout.h"
 #include "service/rpc/wire_reader.h"
@@ -121,8 +122,22 @@ absl::Status SetInline(const OperandKind& kind, const v1::Layout& inline_layout,
 
 absl::Status SetInput(const Asker& asker, const OperandKind& kind,
                       const v1::Source& source, Pieces pieces,
-                      Transport transport, MatmulRequest& request) {
+                      Transport transport, SequenceNames* names,
+                      MatmulRequest& request) {
   const jit::MatrixLayout layout = (request.product.problem.*kind.layout)();
+  if (source.has_name()) {
+    if (names == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          kind.name, ".name is given; allowed in steps of a Sequence alone"));
+    }
+    return names->Read(source.name(),
+                       source.transposed() ? Transposed(layout) : layout,
+                       kind.name, kind.input);
+  }
+  if (names != nullptr && !source.has_tensor()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kind.name, " is inline; allowed in a step: a tensor, or a name"));
+  }
   if (!source.has_tensor()) {
     if (source.transposed()) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -148,23 +163,44 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
 // A result: in a tensor, or returned with its lines `pitch_bytes` apart.
 struct Output {
   std::shared_ptr<engine::Tensor> tensor;
+  bool is_returned = false;
   int64_t pitch_bytes = 0;
   int64_t bytes = 0;  // Of what is returned.
 };
 
+absl::Status CheckName(const v1::Destination& destination,
+                       const SequenceNames* names, absl::string_view field) {
+  if (destination.name().empty()) return absl::OkStatus();
+  if (names == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".name is given; allowed in steps of a Sequence alone"));
+  }
+  if (!destination.has_tensor()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ".name is given and so is ", field,
+      ".tensor; allowed: one, because a tensor is read by its handle"));
+}
+
 absl::StatusOr<Output> ToOutput(const Asker& asker,
                                 const v1::Destination& destination,
                                 const engine::Product& product,
+                                const SequenceNames* names,
                                 absl::string_view field) {
   const jit::MatrixLayout layout = product.problem.d();
   Output output;
+  RETURN_IF_ERROR(CheckName(destination, names, field));
   if (!destination.has_tensor()) {
+    // What has a name need not be returned.
+    if (!destination.has_inline_() && !destination.name().empty()) {
+      return output;
+    }
     ASSIGN_OR_RETURN(const WireLayout wire,
                      ToWireLayout(destination.inline_(), layout,
                                   absl::StrCat(field, ".inline")));
     RETURN_IF_ERROR(CheckTight(wire, layout, absl::StrCat(field, ".inline")));
     output.pitch_bytes = wire.pitch_bytes;
     output.bytes = wire.least_bytes;
+    output.is_returned = product.problem.writes();
     return output;
   }
   ASSIGN_OR_RETURN(output.tensor,
@@ -183,13 +219,14 @@ absl::StatusOr<Output> ToOutput(const Asker& asker,
 
 // Where D and the auxiliary result go.
 absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
-                        Transport transport, MatmulRequest& request) {
+                        Transport transport, SequenceNames* names,
+                        MatmulRequest& request) {
   engine::Product& product = request.product;
-  ASSIGN_OR_RETURN(Output d, ToOutput(asker, header.d(), product, "d"));
+  ASSIGN_OR_RETURN(Output d, ToOutput(asker, header.d(), product, names, "d"));
   Output auxiliary;
   if (product.problem.epilogue.writes_auxiliary) {
-    ASSIGN_OR_RETURN(auxiliary,
-                     ToOutput(asker, header.auxiliary(), product, "auxiliary"));
+    ASSIGN_OR_RETURN(auxiliary, ToOutput(asker, header.auxiliary(), product,
+                                         names, "auxiliary"));
     if (auxiliary.tensor != nullptr) {
       return absl::UnimplementedError("auxiliary is a tensor; served: inline");
     }
@@ -207,6 +244,17 @@ absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
     }
     request.result_bytes = d.bytes + auxiliary.bytes;
   }
+  if (names != nullptr && d.tensor == nullptr) {
+    RETURN_IF_ERROR(names->Write(header.d().name(), product.problem.d(),
+                                 d.is_returned, "d", &engine::Product::d));
+  }
+  if (names != nullptr && product.problem.epilogue.writes_auxiliary) {
+    RETURN_IF_ERROR(names->Write(header.auxiliary().name(), product.problem.d(),
+                                 auxiliary.is_returned, "auxiliary",
+                                 &engine::Product::auxiliary));
+  }
+  request.returns_d = d.is_returned;
+  request.returns_auxiliary = auxiliary.is_returned;
   product.d = std::move(d.tensor);
   product.d_pitch_bytes = d.pitch_bytes;
   product.auxiliary = std::move(auxiliary.tensor);
@@ -223,8 +271,12 @@ Pieces* FieldOf(int number, MatmulFields& fields) {
 }
 
 // Whether one matrix is given for all products of a batch.
-bool IsBroadcast(const Asker& asker, const v1::Source& source, int64_t batch) {
+bool IsBroadcast(const Asker& asker, const v1::Source& source, int64_t batch,
+                 const SequenceNames* names) {
   if (batch == 1) return false;
+  if (source.has_name()) {
+    return names != nullptr && names->IsSingle(source.name());
+  }
   if (!source.has_tensor()) {
     return source.inline_().has_batch_stride() &&
            source.inline_().batch_stride() == 0;
@@ -240,23 +292,7 @@ absl::StatusOr<int> ChooseDevice(Runtime& runtime, const std::string& name,
   if (!name.empty()) {
     ASSIGN_OR_RETURN(device, runtime.engine.ChooseDevice(name));
   }
-  for (const engine::Tensor* tensor :
-       {product.a.tensor.get(), product.b.tensor.get(), product.c.tensor.get(),
-        product.d.get(), product.bias.tensor.get(),
-        product.a_scale.tensor.get(), product.b_scale.tensor.get(),
-        product.d_scale.tensor.get(), product.auxiliary.get()}) {
-    if (tensor == nullptr) continue;
-    const int home = tensor->identity().device;
-    if (device != -1 && device != home) {
-      const auto device_name = [&](int i) {
-        return runtime.engine.device(i).description().name;
-      };
-      return absl::InvalidArgumentError(absl::StrCat(
-          "device: a tensor lives on ", device_name(home), " and not on ",
-          device_name(device), "; allowed: tensors of one device"));
-    }
-    device = home;
-  }
+  ASSIGN_OR_RETURN(device, HomeOf(runtime, product, device));
   if (device != -1) return device;
   return runtime.engine.ChooseDevice("");
 }
@@ -291,6 +327,28 @@ absl::StatusOr<MatmulFields> ReadMatmulFields(absl::Span<const Piece> pieces) {
   }
 }
 
+absl::StatusOr<int> HomeOf(const Runtime& runtime,
+                           const engine::Product& product, int device) {
+  for (const engine::Tensor* tensor :
+       {product.a.tensor.get(), product.b.tensor.get(), product.c.tensor.get(),
+        product.d.get(), product.bias.tensor.get(),
+        product.a_scale.tensor.get(), product.b_scale.tensor.get(),
+        product.d_scale.tensor.get(), product.auxiliary.get()}) {
+    if (tensor == nullptr) continue;
+    const int home = tensor->identity().device;
+    if (device != -1 && device != home) {
+      const auto device_name = [&](int i) {
+        return runtime.engine.device(i).description().name;
+      };
+      return absl::InvalidArgumentError(absl::StrCat(
+          "device: a tensor lives on ", device_name(home), " and not on ",
+          device_name(device), "; allowed: tensors of one device"));
+    }
+    device = home;
+  }
+  return device;
+}
+
 absl::StatusOr<std::string> OperandName(uint64_t operand) {
   std::string names;
   for (const OperandKind& kind : kOperands) {
@@ -304,7 +362,8 @@ absl::StatusOr<std::string> OperandName(uint64_t operand) {
 
 absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
                                               const Asker& asker,
-                                              Transport transport) {
+                                              Transport transport,
+                                              SequenceNames* names) {
   MatmulRequest request;
   engine::Product& product = request.product;
   const v1::MatmulHeader& header = fields.header;
@@ -313,8 +372,8 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
   }
   ASSIGN_OR_RETURN(product.problem, ToProblem(header.problem()));
   jit::Problem& problem = product.problem;
-  problem.a_broadcast = IsBroadcast(asker, header.a(), problem.batch);
-  problem.b_broadcast = IsBroadcast(asker, header.b(), problem.batch);
+  problem.a_broadcast = IsBroadcast(asker, header.a(), problem.batch, names);
+  problem.b_broadcast = IsBroadcast(asker, header.b(), problem.batch, names);
   for (const OperandKind& kind : kOperands) {
     Pieces& pieces = fields.*kind.pieces;
     request.operand_bytes += SizeOf(pieces);
@@ -323,9 +382,14 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
       continue;
     }
     RETURN_IF_ERROR(SetInput(asker, kind, (header.*kind.source)(),
-                             std::move(pieces), transport, request));
+                             std::move(pieces), transport, names, request));
   }
-  RETURN_IF_ERROR(SetOutputs(asker, header, transport, request));
+  RETURN_IF_ERROR(SetOutputs(asker, header, transport, names, request));
+  if (names != nullptr) {
+    if (header.device().empty()) return request;
+    return absl::InvalidArgumentError(
+        "device is given; allowed for the whole sequence alone");
+  }
   ASSIGN_OR_RETURN(request.device,
                    ChooseDevice(asker.runtime, header.device(), product));
   return request;

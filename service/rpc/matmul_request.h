@@ -18,6 +18,8 @@
 
 namespace gemmd::rpc {
 
+class SequenceNames;
+
 // The fields of the message. A repeated `header` is merged, of repeated bytes
 // the last counts, as protobuf has it.
 struct MatmulFields {
@@ -45,6 +47,8 @@ struct AwaitedOperand {
 
 struct MatmulRequest {
   engine::Product product;
+  bool returns_d = false;  // In one message.
+  bool returns_auxiliary = false;
   int device = 0;
   int64_t operand_bytes = 0;
   int64_t result_bytes = 0;  // Of D, when it is returned in one message.
@@ -73,10 +77,17 @@ struct Asker {
 };
 
 // Looks up tensors and the device. Nothing is allocated before every length
-// has been found right.
+// has been found right. Of a step of a sequence `names` are what its header may
+// name, and the device is left to the sequence.
 absl::StatusOr<MatmulRequest> ToMatmulRequest(
     MatmulFields fields, const Asker& asker,
-    Transport transport = Transport::kOneMessage);
+    Transport transport = Transport::kOneMessage,
+    SequenceNames* names = nullptr);
+
+// The device of the product's tensors, all of which are there and on `device`
+// unless that is -1; `device` where there are none.
+absl::StatusOr<int> HomeOf(const Runtime& runtime,
+                           const engine::Product& product, int device);
 
 // The operand that a number of the wire stands for, as errors call it.
 // INVALID_ARGUMENT with those that there are.

@@ -16,6 +16,7 @@ namespace gemmd::rpc {
 
 Async<absl::Status> Matmul(Runtime& runtime, Call& call);
 Async<absl::Status> MatmulGrouped(Runtime& runtime, Call& call);
+Async<absl::Status> Sequence(Runtime& runtime, Call& call);
 Async<absl::Status> MatmulStream(Runtime& runtime, Call& call);
 
 Async<absl::StatusOr<v1::TensorInfo>> CreateTensor(

@@ -47,6 +47,11 @@ void WireWriter::AddBytes(uint32_t number, std::vector<grpc::Slice> slices) {
   for (grpc::Slice& slice : slices) slices_.push_back(std::move(slice));
 }
 
+void WireWriter::AddWritten(uint32_t number, WireWriter message) {
+  message.Flush();
+  AddBytes(number, std::move(message.slices_));
+}
+
 grpc::ByteBuffer WireWriter::Finish() && {
   Flush();
   return grpc::ByteBuffer(slices_.data(), slices_.size());

@@ -30,6 +30,8 @@ class WireWriter {
   void AddFields(const google::protobuf::MessageLite& message);
   // Appends the joined slices as one bytes field; nothing when they are empty.
   void AddBytes(uint32_t number, std::vector<grpc::Slice> slices);
+  // Appends what `message` has as field `number`; nothing when that is nothing.
+  void AddWritten(uint32_t number, WireWriter message);
 
   grpc::ByteBuffer Finish() &&;
 

@@ -31,6 +31,7 @@ const std::map<std::string, std::string>& RolesOfMethods() {
   static const auto& roles = *new std::map<std::string, std::string>({
       {"MatmulService/Matmul", "compute"},
       {"MatmulService/MatmulGrouped", "compute"},
+      {"MatmulService/Sequence", "compute"},
       {"MatmulService/MatmulStream", "compute"},
       {"TensorService/CreateTensor", "tensors"},
       {"TensorService/UploadTensor", "tensors"},

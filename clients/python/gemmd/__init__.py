@@ -25,12 +25,13 @@ from .errors import (  # noqa: E402
     PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
     Unimplemented, Unknown)
 from .product import Product  # noqa: E402
+from .sequence import AsyncSequence, Pending, Sequence  # noqa: E402
 from .sparse import SparseMatrix, sparse24  # noqa: E402
 from .tensor import Tensor  # noqa: E402
 
 __all__ = [
-    "AsyncClient", "AsyncTensor", "Bits", "Client", "Product",
-    "SparseMatrix", "Tensor", "__version__", "sparse24",
+    "AsyncClient", "AsyncSequence", "AsyncTensor", "Bits", "Client", "Pending",
+    "Product", "Sequence", "SparseMatrix", "Tensor", "__version__", "sparse24",
     "Aborted", "AlreadyExists", "Cancelled", "DataLoss", "DeadlineExceeded",
     "Error", "FailedPrecondition", "Internal", "InvalidArgument", "NotFound",
     "OutOfRange", "PermissionDenied", "ResourceExhausted", "Unauthenticated",

@@ -13,6 +13,7 @@ from .client import (CHANNEL_OPTIONS, READY_POLL_S, STREAM_BYTES,
                      check_timeout, default_target)
 from .grouped import Groups
 from .product import Product
+from .sequence import AsyncSequence
 from .sparse import SparseMatrix, is_sparse
 from .tensor import Resident, Stored, check_filled, dense, filled
 
@@ -145,6 +146,12 @@ class AsyncClient:
         groups = Groups(a, b, **options)
         return groups.values(await self._run(rpcs.matmul_grouped(
             (call.header, call.buffers) for call in groups.calls), timeout))
+
+    def sequence(self, *, device: str = "",
+                 timeout: Optional[float] = None) -> AsyncSequence:
+        """As Client.sequence: `async with client.sequence() as s:`, in which
+        s.matmul needs no await."""
+        return AsyncSequence(self, device, timeout)
 
     async def product(self, a: Any, b: Any, *,
                       timeout: Optional[float] = None,

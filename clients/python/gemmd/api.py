@@ -62,6 +62,8 @@ Problem = message("Problem")
 Layout = message("Layout")
 Execution = message("Execution")
 MatmulHeader = message("MatmulHeader")
+SequenceOperand = message("SequenceOperand")
+Phases = message("Phases")
 
 CreateTensorRequest = message("CreateTensorRequest")
 TensorInfo = message("TensorInfo")

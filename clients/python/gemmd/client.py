@@ -10,6 +10,7 @@ import grpc
 from . import arrays, errors, product, rpcs, security
 from .grouped import Groups
 from .product import Product
+from .sequence import Sequence
 from .sparse import is_sparse
 from .tensor import Tensor
 
@@ -164,6 +165,18 @@ class Client:
         groups = Groups(a, b, **options)
         return groups.values(self._run(rpcs.matmul_grouped(
             (call.header, call.buffers) for call in groups.calls), timeout))
+
+    def sequence(self, *, device: str = "",
+                 timeout: Optional[float] = None) -> Sequence:
+        """Products in order in one call: `with client.sequence() as s:`
+        records s.matmul(...), whose results are operands of later ones, and
+        at its end runs them. Results that are returned, which are those of
+        s.returns(...) or else those that no later call reads, are arrays
+        then: result.numpy(). At most 256 products; arrays, each of which is
+        sent once, and what is returned fit in one message. Nothing is sent
+        where the block raises.
+        """
+        return Sequence(self, device, timeout)
 
     def product(self, a: Any, b: Any, *, timeout: Optional[float] = None,
                 **options: "Unpack[product.Options]") -> Product:

@@ -125,8 +125,8 @@ class Epilogue:
             raise InvalidArgument(
                 f"{values.name}: the tensor's order is {value.order!r}; "
                 f"allowed: {'F' if is_column else 'C'!r}")
-        source.tensor = row.handle
-        source.transposed = row._transposed
+        row.check_operand(values.name, ())
+        row.point(source)
 
     def _bias(self, bias: Values, result: Result) -> None:
         """As numpy broadcasts it to the result: one value a column, or one a

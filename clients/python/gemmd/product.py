@@ -64,6 +64,8 @@ Matrix = Union[arrays.Array, Resident, Bits, SparseMatrix]
 def _operand(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
     """A matrix or more, and whether it was a vector: a row (0) or a column
     (1)."""
+    if isinstance(value, Resident):
+        value.check_operand(name, value.shape[:-2])
     if isinstance(value, (Resident, Bits, SparseMatrix)):
         return value, False
     array = arrays.as_array(value, name)
@@ -235,7 +237,8 @@ class Call:
         if is_sparse(value):
             raise InvalidArgument(f"{name}: is sparse; allowed: a or b alone")
         is_array = not isinstance(value, Resident)
-        shape = self.result_shape() if is_array else self.shape
+        shape = (self.result_shape() if is_array
+                 else self._batch + self.shape[-2:])
         if value.shape != shape:
             raise InvalidArgument(f"{name}: shape {value.shape} is not that "
                                   f"of the product, {shape}")
@@ -247,6 +250,9 @@ class Call:
             if out.sparse:
                 raise InvalidArgument("out: a sparse tensor receives no result;"
                                       " allowed: a dense one")
+            if not out.handle:
+                raise InvalidArgument("out: a result of the sequence receives "
+                                      "no other; allowed: an array or a Tensor")
             if out._transposed:
                 raise InvalidArgument(
                     "out: a transposed tensor receives no result; compute "
@@ -304,8 +310,8 @@ class Call:
             if order not in (None, value.order):
                 raise InvalidArgument(f"{name}: the tensor's order "
                                       f"{value.order!r} is not {order!r}")
-            source.tensor = value.handle
-            source.transposed = value._transposed
+            value.check_operand(name, self._batch)
+            value.point(source)
             order = value.order
         else:
             operand = arrays.operand(value, order)
@@ -349,7 +355,7 @@ class Call:
     def product(self, response: wire.Response) -> Product:
         auxiliary = None
         if self._epilogue.returns_auxiliary:
-            auxiliary = self._array(response.auxiliary)
+            auxiliary = self.array(response.auxiliary)
         return Product(self.result(response.d), response.execution, auxiliary,
                        response.amax)
 
@@ -360,14 +366,15 @@ class Call:
         if self._target is not None:
             self._target[...] = self._received(data)
             return self._out
-        return self._array(data)
+        return self.array(data)
 
     def _received(self, data: Optional[memoryview]) -> arrays.Array:
         return arrays.matrix(data if data is not None else b"", self.shape,
                              self.dtype, self.order)
 
-    def _array(self, data: Optional[memoryview]) -> Any:
-        """One copy makes it aligned and writable; what came in chunks is."""
+    def array(self, data: Optional[memoryview]) -> Any:
+        """A result from its bytes: one copy makes it aligned and writable; what
+        came in chunks is."""
         result = self._received(data)
         if not result.flags.writeable:
             result = result.copy(

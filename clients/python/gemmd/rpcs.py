@@ -56,6 +56,14 @@ def matmul_grouped(
                wire.parse_grouped_response, message_bytes=len(request))
 
 
+def sequence(steps: Iterable[Any],
+             operands: Iterable[tuple[str, Any, wire.Buffer]],
+             device: str) -> Rpc[wire.SequenceResponse]:
+    request = wire.sequence_request(steps, operands, device)
+    return Rpc("/gemmd.v1.MatmulService/Sequence", request,
+               wire.parse_sequence_response, message_bytes=len(request))
+
+
 def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
                   device: str, ttl_s: float, label: str,
                   sparse: bool = False) -> Rpc[Any]:

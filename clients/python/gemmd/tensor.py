@@ -39,6 +39,14 @@ class Resident:
         self.device: str = info.device
         self.label: str = info.label
 
+    def point(self, source: Any) -> None:
+        """Makes it the operand that an api.Source stands for."""
+        source.tensor = self.handle
+        source.transposed = self._transposed
+
+    def check_operand(self, name: str, batch: tuple[int, ...]) -> None:
+        """InvalidArgument where no product of that batch reads it."""
+
     @property
     def shape(self) -> tuple[int, int]:
         """(rows, columns)."""

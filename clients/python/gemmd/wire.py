@@ -139,6 +139,39 @@ def parse_grouped_response(data: bytes) -> list[Response]:
             if number == 1]
 
 
+def sequence_request(steps: Iterable[Any],
+                     operands: Iterable[tuple[str, Any, Buffer]],
+                     device: str) -> bytes:
+    """SequenceRequest of MatmulHeaders and operands: names, Layouts, bytes."""
+    parts: list[Buffer] = []
+    for step in steps:
+        head = step.SerializeToString()
+        parts += [field(1, len(head)), head]
+    for name, layout, data in operands:
+        head = api.SequenceOperand(
+            name=name, layout=layout).SerializeToString()
+        prefix = field(3, len(data))
+        parts += [field(2, len(head) + len(prefix) + len(data)), head, prefix,
+                  data]
+    where = device.encode()
+    return b"".join([*parts, field(3, len(where)), where])
+
+
+class SequenceResponse(NamedTuple):
+    steps: list[Response]
+    phases: Any
+
+
+def parse_sequence_response(data: bytes) -> SequenceResponse:
+    steps, phases = [], api.Phases()
+    for number, view in fields(data):
+        if number == 1:
+            steps.append(parse_matmul_response(view))
+        elif number == 2:
+            phases.MergeFromString(bytes(view))
+    return SequenceResponse(steps, phases)
+
+
 def upload_requests(handle: str, layout: Any, data: Buffer,
                     chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
     """Yields the serialised messages of one UploadTensor stream."""

@@ -1,0 +1,269 @@
+"""Recorded calls of matmul -> one request, and what becomes of its answer."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+import numpy as np
+
+from . import arrays, product, rpcs, wire
+from .errors import FailedPrecondition, InvalidArgument
+from .tensor import Resident
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .aio import AsyncClient
+    from .client import Client
+
+
+class _Shape(NamedTuple):
+    """What Resident asks of a TensorInfo, of a recorded result."""
+    rows: int
+    columns: int
+    order: int
+    dtype: int
+    sparsity: int = 0
+    handle: str = ""
+    device: str = ""
+    label: str = ""
+
+
+class Pending(Resident):
+    """A result of a recorded call: an operand of later calls of the same
+    sequence, and, once its block has ended, an array, where it is returned."""
+
+    def __init__(self, recording: "Recording", name: str,
+                 call: product.Call) -> None:
+        problem = call.header.problem
+        super().__init__(None, _Shape(problem.m, problem.n, problem.d_order,
+                                      problem.d_type))
+        self._recording = recording
+        self._name = name
+        self._result_shape = call.result_shape()
+        # Of all views of it.
+        self._state: dict[str, Any] = {"read": False, "value": None}
+
+    @property
+    def shape(self) -> Any:
+        """As of what it becomes."""
+        shape = self._result_shape
+        return (*shape[:-2], *shape[:-3:-1]) if self._transposed else shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self._result_shape)
+
+    def __repr__(self) -> str:
+        return (f"<gemmd.Pending {'x'.join(map(str, self.shape))} "
+                f"{self.dtype} order {self.order}>")
+
+    def point(self, source: Any) -> None:
+        source.name = self._name
+        source.transposed = self._transposed
+        self._state["read"] = True
+
+    def check_operand(self, name: str, batch: tuple[int, ...]) -> None:
+        if self.ndim < 2:
+            raise InvalidArgument(
+                f"{name}: is the result of a product with a vector; allowed: "
+                "of matrices. The nearest is a matrix of one row or column")
+        if self.shape[:-2] not in ((), batch):
+            raise InvalidArgument(
+                f"{name}: leading dimensions {self.shape[:-2]} of a result are "
+                f"not broadcast; allowed: {batch} or none")
+
+    def numpy(self) -> Any:
+        """The array. FailedPrecondition before the block has ended, and where
+        it is not returned."""
+        value = self._state["value"]
+        if value is None:
+            raise FailedPrecondition(
+                "the result is not there: " + (
+                    "the sequence does not return it; name it in returns()"
+                    if self._recording.done else
+                    "the block of its sequence has not ended"))
+        return value.swapaxes(-1, -2) if self._transposed else value
+
+    def __array__(self, dtype: Any = None,
+                  copy: Optional[bool] = None) -> arrays.Array:
+        elements = np.asarray(self.numpy())
+        return elements if dtype is None else elements.astype(dtype)
+
+
+class PendingNumber:
+    """The greatest magnitude of a recorded call; float() of it is the number
+    once the block has ended."""
+
+    def __init__(self) -> None:
+        self.value: Optional[float] = None
+
+    def __float__(self) -> float:
+        if self.value is None:
+            raise FailedPrecondition("the number is not there: the block of "
+                                     "its sequence has not ended")
+        return self.value
+
+
+class _Step(NamedTuple):
+    call: product.Call
+    d: Optional[Pending]  # None: a tensor has it.
+    auxiliary: Optional[Pending]
+    amax: Optional[PendingNumber]
+    fills: bool           # `out` is an array.
+
+
+class _Operands:
+    """Arrays to be sent, each once."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Any, memoryview]] = []
+        self._names: dict[Any, str] = {}
+
+    def name(self, header: Any, field: str, data: memoryview) -> str:
+        p = header.problem
+        # What one array can stand for in two calls.
+        matrix = {"a": (p.a_type, p.sparsity, p.m, p.k),
+                  "b": (p.b_type, p.b_sparsity, p.k, p.n),
+                  "c": (p.c_type, 0, p.m, p.n)}.get(
+                      field, (field, p.m, p.n, p.k))
+        layout = getattr(header, field).inline
+        address = np.frombuffer(data, np.uint8).ctypes.data if data else 0
+        key = (address, len(data), matrix, layout.SerializeToString())
+        if key not in self._names:
+            self._names[key] = f"operand {len(self.sent)}"
+            copy = type(layout)()
+            copy.CopyFrom(layout)
+            self.sent.append((self._names[key], copy, data))
+        return self._names[key]
+
+
+class Recording:
+    """Calls of matmul that become one request."""
+
+    def __init__(self, device: str, timeout: Optional[float]) -> None:
+        self.done = False
+        # Of the daemon's answer: Phases of the whole, an Execution a call.
+        self.phases: Any = None
+        self.executions: list[Any] = []
+        self._device = device
+        self._timeout = timeout
+        self._steps: list[_Step] = []
+        self._operands = _Operands()
+        self._returned: Optional[set[str]] = None
+
+    def matmul(self, a: Any, b: Any,
+               **options: "Unpack[product.Options]") -> Any:
+        """As Client.matmul, but it is recorded, and its results are operands
+        of later calls. Arrays are read when the block ends."""
+        if self.done:
+            raise FailedPrecondition("the block of the sequence has ended")
+        if options.get("device"):
+            raise InvalidArgument("device: allowed for the whole sequence "
+                                  "alone: client.sequence(device=...)")
+        self._check_own(a, b, *options.values())
+        call = product.Call(a, b, **options)
+        for field, data in call.buffers.items():
+            if data is not None:
+                source = getattr(call.header, field)
+                source.name = self._operands.name(call.header, field, data)
+        number = len(self._steps)
+        out = options.get("out")
+        step = _Step(
+            call,
+            None if isinstance(out, Resident) else
+            Pending(self, f"d {number}", call),
+            Pending(self, f"pre-activation {number}", call)
+            if options.get("return_pre_activation") else None,
+            PendingNumber() if options.get("return_amax") else None,
+            out is not None and not isinstance(out, Resident))
+        self._steps.append(step)
+        d = out if step.d is None else step.d
+        more = tuple(part for part in (step.auxiliary, step.amax)
+                     if part is not None)
+        return (d, *more) if more else d
+
+    def returns(self, *results: Pending) -> None:
+        """These are returned. Without this: those that no later call reads."""
+        for result in results:
+            if not isinstance(result, Pending):
+                raise InvalidArgument(
+                    f"returns: {type(result).__name__} is no result of the "
+                    "sequence; allowed: what its matmul returns")
+        self._check_own(*results)
+        self._returned = (self._returned or set()) | {
+            result._name for result in results}
+
+    def _check_own(self, *values: Any) -> None:
+        for value in values:
+            if isinstance(value, Pending) and value._recording is not self:
+                raise InvalidArgument("a result of another sequence is not "
+                                      "read; return it there")
+
+    def _is_returned(self, pending: Pending) -> bool:
+        if self._returned is None:
+            return not pending._state["read"]
+        return pending._name in self._returned
+
+    def _rpc(self) -> rpcs.Rpc[wire.SequenceResponse]:
+        for step in self._steps:
+            for pending, to in ((step.d, step.call.header.d),
+                                (step.auxiliary, step.call.header.auxiliary)):
+                if pending is None:
+                    continue
+                to.name = pending._name
+                if not (self._is_returned(pending) or (
+                        step.fills and pending is step.d)):
+                    to.ClearField("inline")
+        return rpcs.sequence([step.call.header for step in self._steps],
+                             self._operands.sent, self._device)
+
+    def _take(self, response: wire.SequenceResponse) -> None:
+        self.phases = response.phases
+        for step, of_step in zip(self._steps, response.steps):
+            self.executions.append(of_step.execution)
+            if step.d is not None and step.call.header.d.HasField("inline"):
+                step.d._state["value"] = step.call.result(of_step.d)
+            if (step.auxiliary is not None
+                    and step.call.header.auxiliary.HasField("inline")):
+                step.auxiliary._state["value"] = step.call.array(
+                    of_step.auxiliary)
+            if step.amax is not None:
+                step.amax.value = of_step.amax
+
+
+class Sequence(Recording):
+    """Made by Client.sequence."""
+
+    def __init__(self, client: "Client", device: str,
+                 timeout: Optional[float]) -> None:
+        super().__init__(device, timeout)
+        self._client = client
+
+    def __enter__(self) -> "Sequence":
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]],
+                 error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.done = True
+        if error is None and self._steps:
+            self._take(self._client._run(self._rpc(), self._timeout))
+
+
+class AsyncSequence(Recording):
+    """Made by AsyncClient.sequence."""
+
+    def __init__(self, client: "AsyncClient", device: str,
+                 timeout: Optional[float]) -> None:
+        super().__init__(device, timeout)
+        self._client = client
+
+    async def __aenter__(self) -> "AsyncSequence":
+        return self
+
+    async def __aexit__(self, kind: Optional[type[BaseException]],
+                        error: Optional[BaseException],
+                        trace: Optional[TracebackType]) -> None:
+        self.done = True
+        if error is None and self._steps:
+            self._take(await self._client._run(self._rpc(), self._timeout))

@@ -1,0 +1,133 @@
+#include "service/engine/sequence.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "jit/base/status.h"
+#include "service/engine/metadata.h"
+#include "service/engine/stopwatch.h"
+
+namespace gemmd::engine {
+namespace {
+
+using PreparedSteps = absl::Span<const std::shared_ptr<const Prepared>>;
+
+// All that the call holds on the device, at once: between the products nothing
+// is to be waited for.
+absl::Status BringOperands(device::Lane& lane, const Sequence& sequence) {
+  for (const Sequence::Operand& operand : sequence.operands) {
+    RETURN_IF_ERROR(
+        CheckMetadata(operand.name, operand.room->layout(), operand.bytes));
+  }
+  for (const auto& room : sequence.rooms) {
+    RETURN_IF_ERROR(GiveMatrix(lane, *room));
+  }
+  for (const Sequence::Operand& operand : sequence.operands) {
+    RETURN_IF_ERROR(
+        UploadBatch(lane, operand.bytes, TensorLocks::matrix(*operand.room)));
+  }
+  return absl::OkStatus();
+}
+
+// Enqueues the products. What is read when they are done is in `placed`.
+absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
+                         const Sequence& sequence,
+                         const RequestContext& context,
+                         std::vector<Placed>& placed) {
+  for (size_t i = 0; i < sequence.steps.size(); ++i) {
+    const Product& product = sequence.steps[i].product;
+    if (prepared[i] == nullptr) continue;
+    if (absl::Status why = context.Check("launch"); !why.ok()) {
+      return OfStep(i, why);
+    }
+    auto matrices = PlaceProduct(lane, *prepared[i], product, context.deadline);
+    if (!matrices.ok()) return OfStep(i, matrices.status());
+    const absl::Status launched =
+        Launch(lane, *prepared[i], product.problem, *matrices);
+    if (!launched.ok()) return OfStep(i, launched);
+    placed[i].amax = std::move(matrices->amax);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Results> DownloadResults(device::Lane& lane,
+                                        const Sequence::Step& step,
+                                        const Placed& placed) {
+  const Product& product = step.product;
+  const device::LineRange lines = {0, product.problem.d().lines()};
+  Results results;
+  if (step.returns_d) {
+    ASSIGN_OR_RETURN(results.d, lane.Download(TensorLocks::matrix(*product.d),
+                                              lines, product.d_pitch_bytes));
+  }
+  if (step.returns_auxiliary) {
+    ASSIGN_OR_RETURN(results.auxiliary,
+                     lane.Download(TensorLocks::matrix(*product.auxiliary),
+                                   lines, product.auxiliary_pitch_bytes));
+  }
+  if (placed.amax.matrix != nullptr) {
+    ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *placed.amax.matrix));
+  }
+  return results;
+}
+
+}  // namespace
+
+absl::Status OfStep(size_t i, const absl::Status& error) {
+  absl::Status named(error.code(),
+                     absl::StrCat("steps[", i, "]: ", error.message()));
+  // That the device is lost, or when to come again.
+  error.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    named.SetPayload(url, payload);
+  });
+  return named;
+}
+
+void MarkChanges(Sequence& sequence) {
+  absl::flat_hash_set<const Tensor*> written;
+  for (const Sequence::Step& step : sequence.steps) {
+    for (const auto* output : {&step.product.d, &step.product.auxiliary}) {
+      if (*output != nullptr) written.insert(output->get());
+    }
+  }
+  for (Sequence::Step& step : sequence.steps) {
+    for (Input* input : {&step.product.a, &step.product.b}) {
+      if (input->tensor == nullptr) continue;
+      input->changes =
+          IsRoom(*input->tensor) || written.contains(input->tensor.get());
+    }
+  }
+}
+
+absl::StatusOr<std::vector<Results>> RunSequence(device::Lane& lane,
+                                                 PreparedSteps prepared,
+                                                 const Sequence& sequence,
+                                                 const RequestContext& context,
+                                                 Phases& phases) {
+  Stopwatch stopwatch;
+  std::vector<Placed> placed(sequence.steps.size());
+  absl::Status enqueued = BringOperands(lane, sequence);
+  phases.upload = stopwatch.Lap();
+  if (enqueued.ok()) {
+    enqueued = LaunchSteps(lane, prepared, sequence, context, placed);
+  }
+  // Also after an error: what was enqueued before it uses tensors that others
+  // get next.
+  const absl::Status done = lane.Synchronize();
+  phases.execute = stopwatch.Lap();
+  RETURN_IF_ERROR(enqueued);
+  RETURN_IF_ERROR(done);
+
+  std::vector<Results> all;
+  for (size_t i = 0; i < sequence.steps.size(); ++i) {
+    auto results = DownloadResults(lane, sequence.steps[i], placed[i]);
+    if (!results.ok()) return OfStep(i, results.status());
+    all.push_back(*std::move(results));
+  }
+  phases.download = stopwatch.Lap();
+  return all;
+}
+
+}  // namespace gemmd::engine

@@ -1,0 +1,63 @@
+// Products in order as the engine sees them, and how they run on a lane: one
+// behind the other, and one wait at the end.
+#ifndef GEMMD_SERVICE_ENGINE_SEQUENCE_H_
+#define GEMMD_SERVICE_ENGINE_SEQUENCE_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "service/engine/product.h"
+#include "service/engine/request_context.h"
+#include "service/engine/tensor.h"
+
+namespace gemmd::engine {
+
+// Valid as a product is, and: every step reads and writes tensors alone, and
+// reads none of `rooms` that nothing before it has written.
+struct Sequence {
+  struct Operand {
+    std::string name;  // For errors.
+    Input bytes;
+    std::shared_ptr<Tensor> room;  // Where they go: one of `rooms`.
+  };
+  struct Step {
+    Product product;
+    bool returns_d = false;
+    bool returns_auxiliary = false;
+  };
+
+  // Tensors that nobody else can name, without elements until the sequence
+  // runs. One may be written by several steps: by each when what was written
+  // before is not read any more.
+  std::vector<std::shared_ptr<Tensor>> rooms;
+  std::vector<Operand> operands;
+  std::vector<Step> steps;
+};
+
+// An error of a step, which its text names.
+absl::Status OfStep(size_t i, const absl::Status& error);
+
+// Of Sequence::rooms, and so not to be locked.
+inline bool IsRoom(const Tensor& tensor) {
+  return tensor.identity().handle.empty();
+}
+
+// For the inputs that the sequence itself writes.
+void MarkChanges(Sequence& sequence);
+
+// Uploads, multiplies, downloads. `prepared` are of the steps, null of those
+// that write nothing. The tensors are held, and MarkChanges was called. The
+// lane has nothing left to do afterwards, whatever the status.
+absl::StatusOr<std::vector<Results>> RunSequence(
+    device::Lane& lane,
+    absl::Span<const std::shared_ptr<const Prepared>> prepared,
+    const Sequence& sequence, const RequestContext& context, Phases& phases);
+
+}  // namespace gemmd::engine
+
+#endif  // GEMMD_SERVICE_ENGINE_SEQUENCE_H_

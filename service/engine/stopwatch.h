@@ -1,0 +1,26 @@
+// Time that the phases of a request take. Thread-compatible.
+#ifndef GEMMD_SERVICE_ENGINE_STOPWATCH_H_
+#define GEMMD_SERVICE_ENGINE_STOPWATCH_H_
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace gemmd::engine {
+
+class Stopwatch {
+ public:
+  // Time since the last call, or since construction.
+  absl::Duration Lap() {
+    const absl::Time now = absl::Now();
+    return now - std::exchange(last_, now);
+  }
+
+ private:
+  absl::Time last_ = absl::Now();
+};
+
+}  // namespace gemmd::engine
+
+#endif  // GEMMD_SERVICE_ENGINE_STOPWATCH_H_

@@ -1,0 +1,60 @@
+// Products in order, whose results the later ones read.
+//
+// What the call has on the device are tensors that it alone knows, as those of
+// a stream: so it has their quota, and gives all back by letting go of them.
+#include <utility>
+#include <vector>
+
+#include "service/rpc/convert.h"
+#include "service/rpc/engine_call.h"
+#include "service/rpc/handler.h"
+#include "service/rpc/matmul_response.h"
+#include "service/rpc/methods.h"
+#include "service/rpc/sequence_request.h"
+#include "service/rpc/take_temporaries.h"
+
+namespace gemmd::rpc {
+
+Async<absl::Status> Sequence(Runtime& runtime, Call& call) {
+  auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
+  if (!message.ok()) co_return message.status();
+  if (!message->has_value()) {
+    co_return absl::InvalidArgumentError("the request message is missing");
+  }
+  CO_ASSIGN_OR_RETURN(
+      SequenceRequest request,
+      ToSequenceRequest((*message)->pieces(),
+                        Asker(runtime, call.request_context().identity)));
+  call.counters().received_bytes += request.operand_bytes;
+  {
+    absl::StatusOr<Temporaries> rooms = co_await TakeTemporaries(
+        runtime, call, std::move(request.rooms), request.device);
+    if (!rooms.ok()) co_return rooms.status();
+    request.names.Bind(*rooms, request.sequence);
+  }
+  // After that on the device, as a stream does: neither waits for the other.
+  absl::Status room =
+      co_await call.TakeResponse(HeldBytes(request.result_bytes));
+  if (!room.ok()) co_return room;
+
+  // With the sequence go its tensors: the device has their room again.
+  auto run = CallEngine<engine::SequenceResult>(
+      call.loop(), [&](engine::Done<engine::SequenceResult> done) {
+        runtime.engine.RunInOrder(std::move(request.sequence), request.device,
+                                  call.request_context(), std::move(done));
+      });
+  absl::StatusOr<engine::SequenceResult> result = co_await run;
+  if (!result.ok()) co_return result.status();
+
+  WireWriter writer;
+  for (engine::ProductResult& step : result->steps) {
+    writer.AddWritten(v1::SequenceResponse::kStepsFieldNumber,
+                      ToMatmulResponse(std::move(step), call.counters()));
+  }
+  writer.AddMessage(v1::SequenceResponse::kPhasesFieldNumber,
+                    ToWire(result->phases));
+  call.Respond(std::move(writer).Finish());
+  co_return absl::OkStatus();
+}
+
+}  // namespace gemmd::rpc

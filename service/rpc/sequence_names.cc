@@ -1,0 +1,172 @@
+#include "service/rpc/sequence_names.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "jit/base/status.h"
+#include "service/rpc/tensor_info.h"
+
+namespace gemmd::rpc {
+namespace {
+
+constexpr size_t kMaxNameBytes = 64;
+// That an error lists.
+constexpr size_t kMostListed = 8;
+constexpr int kForEver = std::numeric_limits<int>::max();
+
+std::string Quoted(absl::string_view name) {
+  return absl::StrCat("\"", absl::CHexEscape(name), "\"");
+}
+
+}  // namespace
+
+absl::Status SequenceNames::CheckNew(const std::string& name,
+                                     absl::string_view field) const {
+  if (name.empty() || name.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, " has ", name.size(), " bytes; allowed: 1 to ", kMaxNameBytes));
+  }
+  const auto taken = by_name_.find(name);
+  if (taken == by_name_.end()) return absl::OkStatus();
+  const int step = values_[taken->second].written;
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " ", Quoted(name), " is taken by ",
+                   step < 0 ? "an operand" : absl::StrCat("steps[", step, "]"),
+                   "; allowed: a name of its own"));
+}
+
+absl::Status SequenceNames::AddOperand(const std::string& name,
+                                       v1::Layout layout, Pieces data) {
+  RETURN_IF_ERROR(CheckNew(name, "name"));
+  by_name_[name] = values_.size();
+  Value& value = values_.emplace_back();
+  value.name = name;
+  value.written = -1;
+  value.sent = std::move(layout);
+  value.data = std::move(data);
+  return absl::OkStatus();
+}
+
+bool SequenceNames::IsSingle(const std::string& name) const {
+  // One that is unknown is refused where its field is named.
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return false;
+  const Value& value = values_[found->second];
+  if (value.layout) return value.layout->count == 1;
+  return value.sent.has_batch_stride() && value.sent.batch_stride() == 0;
+}
+
+std::string SequenceNames::Known() const {
+  if (by_name_.empty()) return "none, because there are none yet";
+  std::string known;
+  size_t listed = 0;
+  for (const Value& value : values_) {
+    if (value.name.empty()) continue;
+    if (listed++ == kMostListed) return absl::StrCat(known, ", ...");
+    absl::StrAppend(&known, known.empty() ? "" : ", ", Quoted(value.name));
+  }
+  return known;
+}
+
+absl::Status SequenceNames::Read(const std::string& name,
+                                 const jit::MatrixLayout& layout,
+                                 absl::string_view field,
+                                 engine::Input engine::Product::*input) {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".name is ", Quoted(name),
+        "; allowed: names of operands, and of results of steps before this "
+        "one: ",
+        Known()));
+  }
+  Value& value = values_[found->second];
+  if (!value.layout) {
+    const std::string sent = absl::StrCat(field, ".name ", Quoted(name));
+    ASSIGN_OR_RETURN(value.wire,
+                     ToWireLayout(value.sent, layout,
+                                  absl::StrCat(sent, ": operand's layout")));
+    RETURN_IF_ERROR(CheckLength(value.wire, SizeOf(value.data),
+                                absl::StrCat(sent, ": operand's data")));
+    value.layout = layout;
+  } else if (*value.layout != layout) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".name ", Quoted(name), " is ", LayoutText(*value.layout),
+        "; allowed for this problem: ", LayoutText(layout)));
+  }
+  value.last_use = std::max(value.last_use, step_);
+  uses_.push_back({.step = static_cast<size_t>(step_),
+                   .value = found->second,
+                   .input = input});
+  return absl::OkStatus();
+}
+
+absl::Status SequenceNames::Write(
+    const std::string& name, const jit::MatrixLayout& layout, bool is_returned,
+    absl::string_view field,
+    std::shared_ptr<engine::Tensor> engine::Product::*output) {
+  if (!name.empty()) {
+    RETURN_IF_ERROR(CheckNew(name, absl::StrCat(field, ".name")));
+    by_name_[name] = values_.size();
+  }
+  uses_.push_back({.step = static_cast<size_t>(step_),
+                   .value = values_.size(),
+                   .output = output});
+  Value& value = values_.emplace_back();
+  value.name = name;
+  value.written = step_;
+  value.last_use = is_returned ? kForEver : step_;
+  value.layout = layout;
+  return absl::OkStatus();
+}
+
+// Values come in the order in which they are written: those that nothing reads
+// from a step on leave their rooms to what later steps write, not to what that
+// step writes itself.
+std::vector<jit::MatrixLayout> SequenceNames::Rooms() {
+  std::vector<jit::MatrixLayout> rooms;
+  std::vector<int> taken_until;  // Of the rooms: the step after which not.
+  for (Value& value : values_) {
+    if (!value.has_room()) continue;
+    size_t room = 0;
+    while (room < rooms.size() && (taken_until[room] >= value.written ||
+                                   rooms[room] != *value.layout)) {
+      ++room;
+    }
+    if (room == rooms.size()) {
+      rooms.push_back(*value.layout);
+      taken_until.push_back(0);
+    }
+    value.room = room;
+    taken_until[room] = value.last_use;
+  }
+  return rooms;
+}
+
+void SequenceNames::Bind(const Temporaries& rooms, engine::Sequence& sequence) {
+  sequence.rooms = rooms;
+  for (Value& value : values_) {
+    if (value.written >= 0 || !value.has_room()) continue;
+    sequence.operands.push_back(
+        {.name = absl::StrCat("operand ", Quoted(value.name)),
+         .bytes = {.pieces = std::move(value.data),
+                   .pitch_bytes = value.wire.pitch_bytes,
+                   .matrix_bytes = value.wire.matrix_bytes},
+         .room = rooms[value.room]});
+  }
+  for (const Use& use : uses_) {
+    const Value& value = values_[use.value];
+    if (!value.has_room()) continue;
+    engine::Product& product = sequence.steps[use.step].product;
+    if (use.input != nullptr) {
+      (product.*use.input).tensor = rooms[value.room];
+    } else {
+      product.*use.output = rooms[value.room];
+    }
+  }
+}
+
+}  // namespace gemmd::rpc

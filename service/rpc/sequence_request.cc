@@ -1,0 +1,167 @@
+#include "service/rpc/sequence_request.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "jit/base/status.h"
+#include "service/rpc/wire_reader.h"
+
+namespace gemmd::rpc {
+namespace {
+
+// Beside the matrices: an Execution takes a few hundred bytes.
+constexpr int64_t kMoreOfAStep = 1024;
+
+struct Fields {
+  std::vector<Pieces> steps;
+  std::vector<Pieces> operands;
+  std::string device;
+};
+
+absl::Status TooMany(absl::string_view field, int most) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": more than ", most, "; allowed: 0 to ", most));
+}
+
+absl::StatusOr<Fields> ReadFields(absl::Span<const Piece> pieces) {
+  Fields fields;
+  WireReader reader(pieces, kMaxSteps + kMaxOperands + WireReader::kMaxFields);
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, reader.Next());
+    if (!more) return fields;
+    if (!reader.length_delimited()) continue;  // Unknown to us.
+    switch (reader.number()) {
+      case v1::SequenceRequest::kStepsFieldNumber:
+        if (fields.steps.size() == kMaxSteps) {
+          return TooMany("steps", kMaxSteps);
+        }
+        fields.steps.push_back(reader.value());
+        break;
+      case v1::SequenceRequest::kOperandsFieldNumber:
+        if (fields.operands.size() == kMaxOperands) {
+          return TooMany("operands", kMaxOperands);
+        }
+        fields.operands.push_back(reader.value());
+        break;
+      case v1::SequenceRequest::kDeviceFieldNumber:
+        fields.device = Join(reader.value());
+        break;
+    }
+  }
+}
+
+// Counts what is parsed.
+class Headers {
+ public:
+  absl::Status Parse(absl::Span<const Piece> pieces,
+                     google::protobuf::MessageLite& message) {
+    bytes_ += SizeOf(pieces);
+    if (bytes_ > kMaxSequenceHeaderBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("steps and operands until here have more than ",
+                       kMaxSequenceHeaderBytes, " bytes in all without data"));
+    }
+    if (message.ParseFromString(Join(pieces))) return absl::OkStatus();
+    return absl::InvalidArgumentError("is not a message of the field's type");
+  }
+
+ private:
+  int64_t bytes_ = 0;
+};
+
+// Adds one operand to the names.
+absl::Status ReadOperand(absl::Span<const Piece> pieces, Headers& headers,
+                         SequenceRequest& request) {
+  std::string name;
+  v1::Layout layout;
+  Pieces data;
+  WireReader reader(pieces);
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, reader.Next());
+    if (!more) break;
+    if (!reader.length_delimited()) continue;
+    switch (reader.number()) {
+      case v1::SequenceOperand::kNameFieldNumber:
+        // Longer ones are refused by their length.
+        name = SizeOf(reader.value()) < kMaxSequenceHeaderBytes
+                   ? Join(reader.value())
+                   : std::string();
+        break;
+      case v1::SequenceOperand::kLayoutFieldNumber:
+        RETURN_IF_ERROR(headers.Parse(reader.value(), layout));
+        break;
+      case v1::SequenceOperand::kDataFieldNumber:
+        data = reader.value();
+        break;
+    }
+  }
+  request.operand_bytes += SizeOf(data);
+  return request.names.AddOperand(name, std::move(layout), std::move(data));
+}
+
+absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
+                      Headers& headers, SequenceRequest& request) {
+  MatmulFields fields;
+  RETURN_IF_ERROR(headers.Parse(pieces, fields.header));
+  request.names.BeginStep();
+  ASSIGN_OR_RETURN(MatmulRequest step,
+                   ToMatmulRequest(std::move(fields), asker,
+                                   Transport::kOneMessage, &request.names));
+  ASSIGN_OR_RETURN(request.device,
+                   HomeOf(asker.runtime, step.product, request.device));
+  request.result_bytes += step.result_bytes + kMoreOfAStep;
+  const int64_t limit = asker.runtime.limits.max_message_bytes;
+  if (request.result_bytes > limit) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "results until here have ", request.result_bytes,
+        " bytes; a response is limited to ", limit, ". Let d be a tensor."));
+  }
+  request.sequence.steps.push_back(
+      {.product = std::move(step.product),
+       .returns_d = step.returns_d,
+       .returns_auxiliary = step.returns_auxiliary});
+  return absl::OkStatus();
+}
+
+absl::Status CheckRooms(Runtime& runtime,
+                        const std::vector<jit::MatrixLayout>& rooms) {
+  for (const jit::MatrixLayout& layout : rooms) {
+    RETURN_IF_ERROR(
+        CheckTensorBytes(runtime, layout, "a matrix of the sequence"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SequenceRequest> ToSequenceRequest(
+    absl::Span<const Piece> pieces, const Asker& asker) {
+  ASSIGN_OR_RETURN(const Fields fields, ReadFields(pieces));
+  SequenceRequest request;
+  request.device = -1;
+  if (!fields.device.empty()) {
+    ASSIGN_OR_RETURN(request.device,
+                     asker.runtime.engine.ChooseDevice(fields.device));
+  }
+  Headers headers;
+  for (size_t i = 0; i < fields.operands.size(); ++i) {
+    const absl::Status read = ReadOperand(fields.operands[i], headers, request);
+    if (read.ok()) continue;
+    return absl::Status(read.code(),
+                        absl::StrCat("operands[", i, "]: ", read.message()));
+  }
+  for (size_t i = 0; i < fields.steps.size(); ++i) {
+    const absl::Status read =
+        ReadStep(fields.steps[i], asker, headers, request);
+    if (!read.ok()) return engine::OfStep(i, read);
+  }
+  if (request.device == -1) {
+    ASSIGN_OR_RETURN(request.device, asker.runtime.engine.ChooseDevice(""));
+  }
+  request.rooms = request.names.Rooms();
+  RETURN_IF_ERROR(CheckRooms(asker.runtime, request.rooms));
+  return request;
+}
+
+}  // namespace gemmd::rpc

@@ -1,0 +1,247 @@
+// Sequences through the whole server.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "gemmd/v1/matmul.pb.h"
+#include "tests/integration/test_server.h"
+#include "tests/service/gate.h"
+
+namespace gemmd {
+namespace {
+
+using testing::OnesTimesTwos;
+using testing::TestServer;
+
+constexpr char kMethod[] = "/gemmd.v1.MatmulService/Sequence";
+
+class SequenceTest : public ::testing::Test {
+ protected:
+  grpc::Status Send(const v1::SequenceRequest& request) {
+    std::string answer;
+    const grpc::Status status =
+        server_.CallRaw(kMethod, request.SerializeAsString(), &answer);
+    EXPECT_TRUE(!status.ok() || response_.ParseFromString(answer));
+    return status;
+  }
+  void ExpectRefused(const v1::SequenceRequest& request,
+                     const std::string& text,
+                     grpc::StatusCode code = grpc::INVALID_ARGUMENT) {
+    const grpc::Status status = Send(request);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_NE(status.error_message().find(text), std::string::npos)
+        << status.error_message() << "\nand not\n"
+        << text;
+    EXPECT_EQ(server_.engine().tensors().bytes(), 0);
+  }
+
+  // h = 4 x 4 of ones times twos (8), y = h times twos (64), of bf16.
+  static v1::SequenceRequest Chain() {
+    v1::SequenceRequest request;
+    const v1::MatmulRequest product = OnesTimesTwos(4, 4, 4);
+    const auto add = [&](const char* name, const std::string& data) {
+      v1::SequenceOperand& operand = *request.add_operands();
+      operand.set_name(name);
+      operand.set_data(data);
+    };
+    add("ones", product.a());
+    add("twos", product.b());
+    for (int i = 0; i < 2; ++i) {
+      v1::MatmulHeader& step = *request.add_steps();
+      *step.mutable_problem() = product.header().problem();
+      step.mutable_problem()->set_d_type(v1::DATA_TYPE_BF16);
+      step.mutable_problem()->set_c_type(v1::DATA_TYPE_BF16);
+      step.mutable_a()->set_name(i == 0 ? "ones" : "h");
+      step.mutable_b()->set_name("twos");
+    }
+    request.mutable_steps(0)->mutable_d()->set_name("h");
+    return request;
+  }
+  static v1::MatmulHeader& Step(v1::SequenceRequest& request, int i) {
+    return *request.mutable_steps(i);
+  }
+  // Chain(), changed.
+  static v1::SequenceRequest With(
+      const std::function<void(v1::SequenceRequest&)>& change) {
+    v1::SequenceRequest request = Chain();
+    change(request);
+    return request;
+  }
+
+  static float Bf16(const std::string& bytes) {
+    uint32_t bits = 0;
+    std::memcpy(reinterpret_cast<char*>(&bits) + 2, bytes.data(), 2);
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+
+  testing::Gate gate_;
+  TestServer::Options Options() {
+    auto hooks = std::make_shared<testing::Hooks>();
+    hooks->multiply = [this](const auto&, const auto&) {
+      gate_.Pass();
+      return absl::OkStatus();
+    };
+    return {.device_bytes = 1 << 20, .hooks = hooks};
+  }
+  TestServer server_{Options()};
+  v1::SequenceResponse response_;
+};
+
+TEST_F(SequenceTest, ResultsAreReadByLaterSteps) {
+  ASSERT_TRUE(Send(Chain()).ok());
+  ASSERT_EQ(response_.steps_size(), 2);
+  EXPECT_EQ(response_.steps(0).d(), "") << "it has a name, and is not returned";
+  ASSERT_EQ(response_.steps(1).d().size(), 32u);
+  EXPECT_EQ(Bf16(response_.steps(1).d()), 64);
+  EXPECT_EQ(response_.steps(0).execution().device(), "host");
+  EXPECT_GT(response_.phases().execute_us() + response_.phases().queue_us(), 0);
+  EXPECT_EQ(server_.engine().tensors().bytes(), 0);
+}
+
+TEST_F(SequenceTest, WhatHasANameIsReturnedWhereThatIsAsked) {
+  ASSERT_TRUE(Send(With([](auto& request) {
+                Step(request, 0).mutable_d()->mutable_inline_();
+              })).ok());
+  EXPECT_EQ(Bf16(response_.steps(0).d()), 8);
+  EXPECT_EQ(Bf16(response_.steps(1).d()), 64);
+}
+
+TEST_F(SequenceTest, NothingIsAnAnswer) {
+  EXPECT_TRUE(Send(v1::SequenceRequest()).ok());
+  EXPECT_EQ(response_.steps_size(), 0);
+}
+
+TEST_F(SequenceTest, WhatIsWrongNamesItsStepAndField) {
+  using R = v1::SequenceRequest;
+  const auto refused = [&](const std::function<void(R&)>& change,
+                           const std::string& text) {
+    ExpectRefused(With(change), text);
+  };
+  refused([](R& r) { Step(r, 1).mutable_problem()->set_m(-1); },
+          "steps[1]: problem.m is -1");
+  refused([](R& r) { Step(r, 1).mutable_a()->set_name("g"); },
+          "steps[1]: a.name is \"g\"; allowed: names of operands, and of "
+          "results of steps before this one: \"ones\", \"twos\", \"h\"");
+  refused(
+      [](R& r) {
+        Step(r, 0).mutable_a()->set_name("y");
+        Step(r, 1).mutable_d()->set_name("y");
+      },
+      "steps[0]: a.name is \"y\"");
+  refused([](R& r) { Step(r, 0).mutable_a()->set_name("h"); },
+          "steps[0]: a.name is \"h\"");
+  refused([](R& r) { Step(r, 1).mutable_d()->set_name("h"); },
+          "steps[1]: d.name \"h\" is taken by steps[0]");
+  refused([](R& r) { Step(r, 1).mutable_d()->set_name("twos"); },
+          "steps[1]: d.name \"twos\" is taken by an operand");
+  refused([](R& r) { Step(r, 1).mutable_d()->set_name(std::string(65, 'n')); },
+          "steps[1]: d.name has 65 bytes");
+  refused([](R& r) { r.mutable_operands(1)->set_name("ones"); },
+          "operands[1]: name \"ones\" is taken");
+  refused([](R& r) { r.mutable_operands(0)->clear_name(); },
+          "operands[0]: name has 0 bytes");
+  refused([](R& r) { r.mutable_operands(0)->mutable_data()->push_back('x'); },
+          "steps[0]: a.name \"ones\": operand's data has 33 bytes");
+  refused([](R& r) { Step(r, 1).mutable_problem()->set_m(5); },
+          "steps[1]: a.name \"h\" is bf16 4 x 4 row_major; allowed for this "
+          "problem: bf16 5 x 4 row_major");
+  refused([](R& r) { Step(r, 1).clear_a(); },
+          "steps[1]: a is inline; allowed in a step: a tensor, or a name");
+  refused([](R& r) { Step(r, 1).set_device("host"); },
+          "steps[1]: device is given");
+  refused([](R& r) { r.set_device("cuda:7"); }, "device is unknown");
+  refused([](R& r) { Step(r, 0).mutable_d()->set_tensor("t"); },
+          "steps[0]: d.name is given and so is d.tensor");
+  refused([](R& r) { Step(r, 1).clear_problem(); },
+          "steps[1]: header.problem is missing");
+  refused(
+      [](R& r) {
+        for (int i = 0; i < 255; ++i) *r.add_steps() = r.steps(1);
+      },
+      "steps: more than 256");
+  refused(
+      [](R& r) {
+        for (int i = 0; i < 255; ++i) r.add_operands();
+      },
+      "operands: more than 256");
+  ExpectRefused(With([](R& r) { Step(r, 1).mutable_a()->set_tensor("gone"); }),
+                "steps[1]: a.tensor: ", grpc::NOT_FOUND);
+}
+
+TEST_F(SequenceTest, MalformedMessagesAreRefused) {
+  for (const std::string& bytes :
+       {std::string("\x0a\x05"
+                    "abc"),
+        std::string("\x0a\x02\x0a\x7f"), std::string("\x12\x02\x12\x7f")}) {
+    const grpc::Status status = server_.CallRaw(kMethod, bytes);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  }
+}
+
+TEST_F(SequenceTest, NamesAreForSequencesAlone) {
+  v1::MatmulRequest product = OnesTimesTwos(2, 3, 4);
+  const auto refused = [&](const char* text) {
+    const grpc::Status status = server_.CallRaw(
+        "/gemmd.v1.MatmulService/Matmul", product.SerializeAsString());
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+    EXPECT_EQ(
+        status.error_message(),
+        std::string(text) + " is given; allowed in steps of a Sequence alone");
+  };
+  product.mutable_header()->mutable_d()->set_name("h");
+  refused("d.name");
+  product.mutable_header()->mutable_a()->set_name("h");
+  refused("a.name");
+}
+
+TEST_F(SequenceTest, StepsAndOperandsAreCountedTogether) {
+  v1::SequenceRequest request = Chain();
+  // Not looked at, because beta is 0.
+  Step(request, 1).mutable_c()->set_tensor(std::string(60000, 'c'));
+  for (int i = 0; i < 17; ++i) *request.add_steps() = request.steps(1);
+  ExpectRefused(request,
+                "steps[18]: steps and operands until here have more than "
+                "1048576 bytes");
+}
+
+TEST_F(SequenceTest, WhatItHoldsOnTheDeviceCountsForTheQuota) {
+  gate_.Close();
+  std::thread client([&] { EXPECT_TRUE(Send(Chain()).ok()); });
+  EXPECT_TRUE(gate_.WaitForArrivals(1));
+  const int64_t held = server_.engine().tensors().bytes();
+  gate_.Open();
+  client.join();
+  // Two operands and two results, each of 4 padded lines; "ones" is not read
+  // any more when the second is written, and has its layout.
+  const int64_t one =
+      jit::MatrixLayout{jit::DataType::kBf16, jit::Order::kRowMajor, 4, 4}
+          .device_bytes();
+  EXPECT_EQ(held, 3 * one);
+  EXPECT_EQ(server_.engine().tensors().bytes(), 0);
+}
+
+TEST_F(SequenceTest, WhatTheQuotaNeverHoldsIsRefused) {
+  // In all, not one by one.
+  v1::SequenceRequest request = Chain();
+  for (int i = 0; i < 2; ++i) {
+    v1::Problem& problem = *Step(request, i).mutable_problem();
+    problem.set_m(20000);
+    problem.set_alpha(0);
+  }
+  Step(request, 1).mutable_d()->set_name("y");
+  Step(request, 0).mutable_d()->mutable_inline_();
+  ExpectRefused(request, "operands and results on the device: ",
+                grpc::RESOURCE_EXHAUSTED);
+  // One after the other, they have the same room.
+  Step(request, 0).mutable_d()->clear_inline_();
+  EXPECT_TRUE(Send(request).ok());
+}
+
+}  // namespace
+}  // namespace gemmd
