@@ -4,7 +4,8 @@ One instruction adds its exact products and the old sum at once. All are
 aligned to the greatest exponent among them, each is cut off toward zero some
 bits below it, the rest is added exactly, and the result is brought to the
 accumulator. The exponent of a product is the sum of those of its factors: it
-is not normalised, and a subnormal factor has the least exponent of its type.
+is not normalised, and a subnormal factor has the least exponent of its type;
+so has a subnormal sum in f16.
 Found by experiment on an H200 and confirmed there, also on the vendor's
 kernels, for all forms below.
 
@@ -113,7 +114,8 @@ def _add(unit, old, a, b, least_a, least_b, stored):
     plain = old + products.sum(axis=1)
     exponents = (_exponents(a, least_a)[:, :, None]
                  + _exponents(b, least_b)[None])
-    top = np.maximum(exponents.max(axis=1), _exponents(old, -126))
+    least = _LEAST["f16"] if unit.to_f16 else _LEAST["f32"]
+    top = np.maximum(exponents.max(axis=1), _exponents(old, least))
     shift = unit.kept - np.maximum(top, _FLOOR)
     added = np.trunc(np.ldexp(products, shift[:, None])).sum(axis=1)
     added += np.trunc(np.ldexp(old, shift))

@@ -101,6 +101,17 @@ TEST(TensorCoreTest, InfinitiesAndNansAreTheGpus) {
   EXPECT_EQ(sum(kInfinity, kOne, 0xff800000), 0x7fffffffu);
 }
 
+TEST(TensorCoreTest, ASubnormalSumInF16HasTheLeastExponent) {
+  const Wgmma wgmma = {Number::kE5m2, Number::kE5m2, Number::kF16};
+  std::vector<Parts> x(32), y(32);
+  // 6, 24, 8 and -1536 times 2^-16.
+  x[0] = emulator::PartsOf(Number::kE5m2, 0x06);
+  y[0] = emulator::PartsOf(Number::kE5m2, 0x0e);
+  x[1] = emulator::PartsOf(Number::kE5m2, 0x08);
+  y[1] = emulator::PartsOf(Number::kE5m2, 0xa6);
+  EXPECT_EQ(AddProducts(wgmma, x.data(), y.data(), 344), 296u);
+}
+
 TEST(TensorCoreTest, IntegersWrapOrClamp) {
   Wgmma wgmma = {Number::kS8, Number::kU8, Number::kS32};
   unsigned char x[32] = {127}, y[32] = {255};

@@ -95,9 +95,10 @@ class Lanes {
                         const double* sums) {
     const auto old = hn::Load(kF64, sums);
     const auto none = hn::Eq(old, hn::Zero(kF64));
-    const auto of_old =
-        hn::IfThenElse(none, hn::Zero(kF64),
-                       hn::Max(LeadingPower(old), hn::Set(kF64, 0x1p-126)));
+    const auto least =
+        hn::Set(kF64, adder.sum == Adder::Sum::kF16 ? 0x1p-14 : 0x1p-126);
+    const auto of_old = hn::IfThenElse(none, hn::Zero(kF64),
+                                       hn::Max(LeadingPower(old), least));
     const auto power = hn::Max(PowerOf(top), of_old);
     // 2^kept_bits / power, and its reciprocal, by their exponents.
     const auto exponents = hn::Sub(

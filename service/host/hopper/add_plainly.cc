@@ -34,7 +34,7 @@ double Accumulated(const Adder& adder, double value) {
 // kPanel apart.
 double AddProducts(const Adder& adder, const Factors& a, const Factors& b,
                    double old) {
-  int top = std::max<int>(kLeastAlignment, Exponent(old, kLeastF32));
+  int top = std::max<int>(kLeastAlignment, Exponent(old, adder.least_exponent()));
   double plain = old;
   for (int p = 0; p < adder.products; ++p) {
     top = std::max(top, a.exponents[p] + b.exponents[p * b.pitch]);

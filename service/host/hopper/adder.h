@@ -5,8 +5,8 @@
 // zero some bits below it, the rest is added exactly, and the result is
 // brought to the accumulator. The exponent of a product is the sum of those of
 // its factors: it is not normalised, and a subnormal factor has the least
-// exponent of its type. Found by experiment on an H200 and confirmed there on
-// this project's kernels and the vendor's, down to the least exponents and
+// exponent of its type; so has a subnormal sum in f16. Found by experiment on an
+// H200 and confirmed there on this project's kernels and the vendor's, down to the least exponents and
 // beyond f32, where sums are infinite. Plain data and pure functions.
 #ifndef GEMMD_SERVICE_HOST_HOPPER_ADDER_H_
 #define GEMMD_SERVICE_HOST_HOPPER_ADDER_H_
@@ -41,6 +41,9 @@ struct Adder {
   int kept_bits = 0;  // Of fraction, below the greatest exponent.
   Sum sum = Sum::kF32;
   int sum_bits = 0;
+
+  // Exponent of the smallest normal sum: a subnormal one is aligned by it.
+  int least_exponent() const { return sum == Sum::kF16 ? -14 : kLeastF32; }
 };
 
 // That of an instruction on floating types.

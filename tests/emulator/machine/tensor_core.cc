@@ -133,12 +133,8 @@ uint32_t AddProducts(const Wgmma& wgmma, const Parts* x, const Parts* y,
   bool special = old.kind != Parts::Kind::kFinite;
   int greatest = kFloor;
   if (old.significand != 0 && !special) {
-    // An f16 sum is held as f32 is: subnormals are normalised.
-    const int fraction = FormatOf(wgmma.sum).fraction_bits;
-    const int normal =
-        old.exponent - fraction +
-        Log2(static_cast<uint64_t>(std::abs(int64_t{old.significand})));
-    greatest = std::max(greatest, std::max(normal, -126));
+    // Not normalised, as no factor is: of a subnormal sum the least exponent.
+    greatest = std::max(greatest, int{old.exponent});
   }
   for (int i = 0; i < wgmma.depth(); ++i) {
     special |=

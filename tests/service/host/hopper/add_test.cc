@@ -79,6 +79,15 @@ double SumOf(const Vector& vector) {
   return total;
 }
 
+// 344 - 48 + 0.5625 of the last bits of f16: a subnormal sum is aligned as the
+// least normal one, so that a sixteenth of a bit is cut off. An H200 gave this.
+TEST(AddTest, ASubnormalSumInF16HasTheLeastExponent) {
+  const double unit = 0x1p-16;
+  EXPECT_EQ(Sum("e5m2-f16", {6 * unit, 8 * unit}, {24 * unit, -1536 * unit},
+                344 * 0x1p-24),
+            296 * 0x1p-24);
+}
+
 TEST(AddTest, SumsAreThoseThatAnH200Confirmed) {
   const std::vector<Vector> vectors = ReadVectors(GEMMD_TEST_VECTORS);
   ASSERT_GT(vectors.size(), 100u);
