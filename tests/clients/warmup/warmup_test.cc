@@ -188,9 +188,9 @@ TEST_F(WarmupTest, ReadsPresetsAndProtobufText) {
   EXPECT_TRUE(absl::StrContains(good.output, "1 problems, 1 kernels"));
   const Outcome unserved = compile(
       "problems { m: 64 n: 64 k: 64 a_type: DATA_TYPE_BF16\n"
-      "           b_type: DATA_TYPE_BF16 sparsity: SPARSITY_2_4 }\n");
+      "           b_type: DATA_TYPE_S8 }\n");
   EXPECT_EQ(unserved.code, 2);
-  EXPECT_TRUE(absl::StrContains(unserved.output, "problem.sparsity"))
+  EXPECT_TRUE(absl::StrContains(unserved.output, "problem.b_type"))
       << unserved.output;
   const Outcome bad = compile("problems {\n  m: many\n}\n");
   EXPECT_EQ(bad.code, 2);
