@@ -12,6 +12,7 @@ namespace gemmd::engine {
 
 class Shape {
   // Every member of the problem but its epilogue.
+  static_assert(sizeof(jit::Problem) == 72, "has each its place in the key?");
   auto Key() const {
     const jit::Problem& p = problem_;
     return std::tie(p.m, p.n, p.k, p.a_type, p.b_type, p.c_type, p.d_type,

@@ -7,6 +7,7 @@
 #include "jit/base/status.h"
 #include "jit/plan/form.h"
 #include "jit/plan/launch_arithmetic.h"
+#include "jit/problem/metadata.h"
 #include "service/gpu/random_elements.h"
 #include "service/gpu/status.h"
 
@@ -22,8 +23,6 @@ constexpr int64_t kPatternBytes = 1 << 20;
 // More would make launches that are prepared for each take longer than the
 // products.
 constexpr int64_t kMostCopies = 1024;
-// Legal metadata: the first two of every four.
-constexpr unsigned char kAnyPatterns = 0x44;
 
 // `bytes` behind what there is.
 Region Add(int64_t bytes, jit::DataType type, bool filled, int64_t& end) {
@@ -170,7 +169,7 @@ absl::Status Scratch::FillMetadata() {
   for (int64_t copy = 0; copy < copies_; ++copy) {
     RETURN_IF_CUDA_ERROR(
         stream.driver(),
-        cuMemsetD8Async((*this)[copy].metadata, kAnyPatterns,
+        cuMemsetD8Async((*this)[copy].metadata, jit::kFirstPlaces,
                         static_cast<size_t>(layout_.metadata.bytes),
                         stream.get()));
   }

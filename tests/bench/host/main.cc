@@ -94,13 +94,12 @@ void Run(int64_t m, int64_t n, int64_t k) {
   std::printf("\n");
   for (const jit::Arithmetic& arithmetic : jit::Arithmetics()) {
     jit::Problem problem = {.m = m, .n = n, .k = k};
-    problem.a_type = arithmetic.a;
-    problem.b_type = arithmetic.b;
+    problem.SetArithmetic(arithmetic);
     problem.c_type = problem.d_type = jit::DataType::kF32;
-    problem.accumulator = arithmetic.accumulator;
-    problem.precision = arithmetic.precision;
     problem.invariant = true;
     if (arithmetic.accumulator == jit::DataType::kS32) continue;
+    // Takes the time of a dense one: what is not stored is filled in.
+    if (arithmetic.sparse != jit::Sparse::kNone) continue;
     Measure(problem, targets);
   }
 }
