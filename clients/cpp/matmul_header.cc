@@ -12,7 +12,7 @@ struct Input {
   v1::DataType type;
   v1::Order order;
   v1::Source* (v1::MatmulHeader::*source)();
-  bool sparse = false;
+  bool counts_bytes = false;  // Sparse, or quantized.
 };
 
 std::vector<Input> Inputs(const Product& product) {
@@ -80,6 +80,9 @@ int BitsOf(v1::DataType type) {
     case v1::DATA_TYPE_F16:
     case v1::DATA_TYPE_BF16:
       return 16;
+    case v1::DATA_TYPE_S4:
+    case v1::DATA_TYPE_U4:
+      return 4;
     case v1::DATA_TYPE_B1:
       return 1;
     default:
@@ -89,6 +92,10 @@ int BitsOf(v1::DataType type) {
 
 v1::DataType ResultType(const v1::Problem& problem) {
   if (problem.d_type() != v1::DATA_TYPE_UNSPECIFIED) return problem.d_type();
+  // That of what weights are multiplied by.
+  if (BitsOf(problem.a_type()) < 16 && BitsOf(problem.b_type()) == 16) {
+    return problem.b_type();
+  }
   switch (problem.a_type()) {
     case v1::DATA_TYPE_S8:
     case v1::DATA_TYPE_U8:
@@ -104,8 +111,8 @@ bool Overlaps(const Input& input, int64_t batch) {
   const auto bytes = static_cast<int64_t>(input.operand.bytes.size());
   if (stride <= 0 || batch <= 1 || stride > bytes * 8) return false;
   // Strides up to the last matrix, and that matrix, are all there is: it is
-  // longer than a stride. Of a sparse operand it counts bytes.
-  const int bits = input.sparse ? 8 : BitsOf(input.type);
+  // longer than a stride.
+  const int bits = input.counts_bytes ? 8 : BitsOf(input.type);
   return stride * bits / 8 < (bytes + batch - 1) / batch;
 }
 

@@ -52,12 +52,12 @@ absl::StatusOr<jit::Problem> MakeProblem(const ProblemTypes& types,
   jit::Problem problem;
   ASSIGN_OR_RETURN(problem.a_type, convert::ToDataType(types.a, "A's type"));
   ASSIGN_OR_RETURN(problem.b_type, convert::ToDataType(types.b, "B's type"));
-  problem.d_type = jit::DefaultOutput(problem.a_type);
+  problem.d_type = jit::DefaultOutput(problem.a_type, problem.b_type);
   if (types.d != v1::DATA_TYPE_UNSPECIFIED) {
     ASSIGN_OR_RETURN(problem.d_type, convert::ToDataType(types.d, "D's type"));
   }
   problem.c_type = problem.d_type;
-  problem.accumulator = jit::DefaultAccumulator(problem.a_type);
+  problem.accumulator = jit::DefaultAccumulator(problem.a_type, problem.b_type);
   ASSIGN_OR_RETURN(problem.a_order,
                    convert::ToOrder(types.a_order, "A's order"));
   ASSIGN_OR_RETURN(problem.b_order,

@@ -28,6 +28,10 @@ int64_t Ctas(const PrepareArguments& arguments, const MatrixLayout& stored,
         PiecesOf(arguments.width, kSplitElements) * arguments.lines;
     return PiecesOf(threads, kPrepareThreads);
   }
+  if (IsFragments(form)) {
+    const Fragments fragments(stored, form);
+    return (fragments.stages + fragments.groups) * fragments.blocks;
+  }
   // A CTA makes the words of a stage of 64 lines.
   if (form == Form::kMetadata) {
     return MetadataStages(stored) * MetadataLines(arguments.lines);
@@ -44,6 +48,22 @@ int64_t Ctas(const PrepareArguments& arguments, const MatrixLayout& stored,
 
 }  // namespace
 
+Fragments::Fragments(const MatrixLayout& stored, Form form)
+    : along_k(form == Form::kFragments),
+      k(along_k ? stored.width() : stored.matrix_lines()),
+      lines(along_k ? stored.matrix_lines() : stored.width()),
+      stages(PiecesOf(k, kFragmentDepth)),
+      blocks(MetadataLines(lines)),
+      groups(stored.groups()),
+      block_bytes(FragmentLines(BitsOf(stored.type)) * kFragmentLineBytes),
+      group_bytes(4 * GroupWords(stored.quantization.zero_points)) {
+  // A stage brings all that it may have.
+  if (stored.quantization.group != 0) {
+    groups = std::max<int64_t>(
+        groups, kFragmentDepth / stored.quantization.group * stages);
+  }
+}
+
 MatrixLayout FormLayout(const MatrixLayout& stored, Form form) {
   MatrixLayout layout = stored;
   switch (form) {
@@ -58,6 +78,16 @@ MatrixLayout FormLayout(const MatrixLayout& stored, Form form) {
       layout.type = DataType::kBf16;
       layout.count *= kSplitPlanes;
       break;
+    case Form::kFragments:
+    case Form::kFragmentsAcross: {
+      const Fragments fragments(stored, form);
+      layout = {.type = DataType::kU8,
+                .order = Order::kRowMajor,
+                .rows = 1,
+                .columns = fragments.groups_at() + fragments.groups_bytes(),
+                .count = stored.count};
+      break;
+    }
     case Form::kMetadata:
       CHECK(stored.sparse);
       layout = {.type = DataType::kS32,
@@ -93,6 +123,18 @@ PrepareLaunch PrepareLaunchOf(const MatrixLayout& stored, Form form) {
   if (form == Form::kMetadata) {
     launch.arguments.width = stored.width() / ChunkOf(stored.type);
     launch.from_offset = stored.values_bytes();
+  }
+  if (IsFragments(form)) {
+    const Fragments fragments(stored, form);
+    launch.arguments.width = fragments.k;
+    launch.arguments.lines = fragments.lines;
+    launch.arguments.weights = {
+        .along_k = fragments.along_k,
+        .groups = stored.groups(),
+        .written = fragments.groups,
+        .scales_at = stored.values_bytes(),
+        .zero_points_at =
+            stored.quantization.zero_points ? stored.zero_points_at() : 0};
   }
   launch.grid = static_cast<int>(std::min<int64_t>(
       launch.arguments.matrices * Ctas(launch.arguments, stored, form),

@@ -6,8 +6,14 @@ namespace gemmd::jit {
 std::string KernelName(const Family& family, const Config& config) {
   const auto major = [](Major m) { return m == Major::kK ? "k" : "m"; };
   const TileEpilogue& epilogue = family.epilogue;
-  std::string name = absl::StrCat("gemm_", Name(family.instruction), "_",
-                                  Name(epilogue.output));
+  std::string name = absl::StrCat("gemm_", Name(family.instruction));
+  if (family.widening) {
+    const auto& [from, stage_groups, zero_points] = *family.widening;
+    absl::StrAppend(&name, "-", Name(from));
+    if (stage_groups != 0) absl::StrAppend(&name, "g", stage_groups);
+    if (zero_points) absl::StrAppend(&name, "z");
+  }
+  absl::StrAppend(&name, "_", Name(epilogue.output));
   if (family.sum == Summation::kPromoted) absl::StrAppend(&name, "_promoted");
   if (family.sum == Summation::kBlockScaled) absl::StrAppend(&name, "_block");
   absl::StrAppend(&name, "_", major(family.x_major), major(family.y_major), "_",

@@ -64,6 +64,38 @@ TensorMapSpec MetadataMap(const MatrixLayout& stored, int lines) {
   return map;
 }
 
+// Of weights in fragment order: lines of all blocks, and their groups.
+void FinishFragments(const MatrixLayout& stored, Form form, Plan& plan) {
+  const Fragments fragments(stored, form);
+  const int64_t matrix_bytes = FormLayout(stored, form).pitch_bytes();
+  const int box_lines = FragmentLines(BitsOf(stored.type));
+  constexpr int kWords = kFragmentLineBytes / 4;
+  plan.x = {.type = DataType::kS32,
+            .width = kWords,
+            .lines = fragments.blocks * fragments.stages * box_lines,
+            .pitch_bytes = kFragmentLineBytes,
+            .matrices = stored.count,
+            .matrix_bytes = matrix_bytes,
+            .box_width = kWords,
+            .box_lines = box_lines};
+  if (fragments.groups == 0) return;
+  plan.groups_at = fragments.groups_at();
+  const int words = static_cast<int>(fragments.group_bytes / 4);
+  plan.metadata = {.type = DataType::kS32,
+                   .width = words,
+                   .lines = fragments.blocks * fragments.groups,
+                   .pitch_bytes = fragments.group_bytes,
+                   .matrices = stored.count,
+                   .matrix_bytes = matrix_bytes,
+                   .box_width = words,
+                   .box_lines = plan.family.widening->stage_groups};
+  plan.groups = static_cast<int>(fragments.groups);
+  while (int64_t{kFragmentDepth} << plan.group_stage_shift <
+         stored.quantization.group) {
+    ++plan.group_stage_shift;
+  }
+}
+
 TensorMapSpec ResultMap(const MatrixLayout& layout, const Family& family,
                         const Config& config) {
   const int line_bytes = SlabLineBytes(family, config);
@@ -168,6 +200,8 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
   if (plan.family.instruction.sparse) {
     plan.x = SparseMap(x, config.tile_m);
     plan.metadata = MetadataMap(x, config.tile_m);
+  } else if (plan.family.widening) {
+    FinishFragments(x, plan.exchanged ? plan.b_form : plan.a_form, plan);
   } else {
     plan.x = OperandMap(x, plan.exchanged ? plan.b_form : plan.a_form,
                         plan.family.x_major, config.tile_m);

@@ -9,6 +9,7 @@
 #define GEMMD_JIT_PLAN_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "jit/problem/data_type.h"
@@ -28,6 +29,9 @@ enum class Summation : uint8_t {
   kDirect,       // By the tensor core, from the first product to the last.
   kPromoted,     // By the tensor core over 128 bytes of k, beyond that in f32.
   kBlockScaled,  // The same, each 128 bytes of k with scales of its own.
+  // The same of quantized weights, by the scales of their groups; each half of
+  // the 128 bytes apart where a group is that short.
+  kGroupScaled,
 };
 
 // How an operand lies on the device when the kernel reads it. Whatever is not
@@ -38,7 +42,14 @@ enum class Form : uint8_t {
   kSplit,       // f32 as three planes of bf16: high, middle and low parts.
   kMetadata,    // That of a sparse operand in the instruction's order, which
                 // is read beside the stored one.
+  kFragments,   // Weights in the order of the registers that they are widened
+                // in, with the scales and zero points of their groups.
+  kFragmentsAcross,  // The same of weights whose lines run across k.
 };
+
+constexpr bool IsFragments(Form form) {
+  return form == Form::kFragments || form == Form::kFragmentsAcross;
+}
 
 // What is done to sums on their way to D, in terms of P.
 struct TileEpilogue {
@@ -62,8 +73,19 @@ struct TileEpilogue {
   friend bool operator==(const TileEpilogue&, const TileEpilogue&) = default;
 };
 
+// Of weights that become elements of X on their way to the tensor core, in its
+// registers.
+struct Widening {
+  DataType from = DataType::kS4;
+  int stage_groups = 0;  // Of 128 bytes of k; 0 where they have no scales.
+  bool zero_points = false;
+
+  friend bool operator==(const Widening&, const Widening&) = default;
+};
+
 struct Family {
   Instruction instruction;  // Its x is the type of X's elements.
+  std::optional<Widening> widening;
   Summation sum = Summation::kDirect;
   Major x_major = Major::kK;
   Major y_major = Major::kK;
@@ -129,7 +151,10 @@ struct Plan {
   // s32: matrices p * splits + s. The reduction reads C and writes D without
   // tensor maps.
   TensorMapSpec x, y, c, d;    // c only when StagesC(family, config).
-  TensorMapSpec metadata;      // Of a sparse X.
+  TensorMapSpec metadata;      // Of a sparse X, or the groups of weights.
+  int64_t groups_at = 0;       // Bytes from the fragments of weights to them.
+  int groups = 0;              // Of 64 lines.
+  int group_stage_shift = 0;   // Of stages that share a group, their log2.
   int splits = 1;              // 0 for an empty product.
   int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
   int reduce_lane_bits = 0;    // 2^bits of its lanes make the same elements.

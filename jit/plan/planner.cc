@@ -39,18 +39,37 @@ constexpr Shape kShapes[] = {
     {128, 2, Schedule::kPingPong},
 };
 
+// Whether one operand has to be X, and that is B: what is sparse, and weights.
+bool NeedsB(const Problem& problem) {
+  return problem.sparse == Sparse::kB ||
+         (problem.mixed() && problem.weights_are_b());
+}
+bool NeedsA(const Problem& problem) {
+  return problem.sparse == Sparse::kA ||
+         (problem.mixed() && !problem.weights_are_b());
+}
+bool MayOrient(const Problem& problem, bool exchanged) {
+  return !(exchanged ? NeedsA(problem) : NeedsB(problem));
+}
+
 // The form that makes an operand ready for the instruction, and how it is
 // then read.
 Form FormOf(const Problem& problem, const Instruction& instruction,
-            DataType stored, bool sparse, Major major) {
+            const MatrixLayout& stored, Major major) {
   if (!problem.reads_ab()) return Form::kStored;
-  if (sparse) return Form::kMetadata;
-  if (instruction.x != stored && stored == DataType::kF32) return Form::kSplit;
+  if (stored.sparse) return Form::kMetadata;
+  if (problem.mixed() && BitsOf(stored.type) < BitsOf(instruction.x)) {
+    return major == Major::kK ? Form::kFragments : Form::kFragmentsAcross;
+  }
+  if (instruction.x != stored.type && stored.type == DataType::kF32) {
+    return Form::kSplit;
+  }
   return major == Major::kMn && !ReadsMnMajor(instruction) ? Form::kTransposed
                                                            : Form::kStored;
 }
 
 Summation SumOf(const Problem& problem, const Instruction& instruction) {
+  if (problem.quantization.group != 0) return Summation::kGroupScaled;
   if (problem.epilogue.a_scale == Extent::kBlock) {
     return Summation::kBlockScaled;
   }
@@ -58,6 +77,15 @@ Summation SumOf(const Problem& problem, const Instruction& instruction) {
                  problem.precision == Precision::kDefault
              ? Summation::kPromoted
              : Summation::kDirect;
+}
+
+std::optional<Widening> WideningOf(const Problem& problem) {
+  if (!problem.mixed()) return std::nullopt;
+  const auto [group, zero_points] = problem.quantization;
+  return Widening{
+      .from = problem.weights_are_b() ? problem.b_type : problem.a_type,
+      .stage_groups = group == 0 ? 0 : std::max(1, kFragmentDepth / group),
+      .zero_points = zero_points};
 }
 
 TileEpilogue EpilogueOf(const Problem& problem, bool exchanged) {
@@ -105,12 +133,12 @@ Plan Orient(const Problem& problem, bool exchanged) {
   Major a_major = problem.a_order == Order::kRowMajor ? Major::kK : Major::kMn;
   Major b_major =
       problem.b_order == Order::kColumnMajor ? Major::kK : Major::kMn;
-  plan.a_form = FormOf(problem, instruction, problem.a_type,
-                       problem.sparse == Sparse::kA, a_major);
-  plan.b_form = FormOf(problem, instruction, problem.b_type,
-                       problem.sparse == Sparse::kB, b_major);
+  plan.a_form = FormOf(problem, instruction, problem.a(), a_major);
+  plan.b_form = FormOf(problem, instruction, problem.b(), b_major);
   if (!ReadsMnMajor(instruction)) a_major = b_major = Major::kK;
+  if (problem.mixed()) (exchanged ? b_major : a_major) = Major::kK;
   plan.family = {.instruction = instruction,
+                 .widening = WideningOf(problem),
                  .sum = SumOf(problem, instruction),
                  .x_major = exchanged ? b_major : a_major,
                  .y_major = exchanged ? a_major : b_major,
@@ -120,7 +148,8 @@ Plan Orient(const Problem& problem, bool exchanged) {
 
 // Whether a consumer's registers hold its sums, also while the epilogue works.
 bool HasRegisters(const Family& family, const Config& config) {
-  const int registers = SumRegisters(family, config);
+  const int registers =
+      SumRegisters(family, config) + XRegisters(family, config);
   if (registers > kMaxSumRegisters) return false;
   if (config.split_k) return true;
   const TileEpilogue& epilogue = family.epilogue;
@@ -164,10 +193,13 @@ bool HasGoodSlabs(const Family& family, const Config& config) {
                    (columns >= 32 && config.tile_n <= 96);
 }
 
-// None where sums are added up, or registers of metadata used again, when an
-// instruction has ended.
+// None where sums are added up, or registers of metadata or of X used again,
+// when an instruction has ended.
 int GroupsInFlight(const Family& family) {
-  return family.sum != Summation::kDirect || family.instruction.sparse ? 0 : 1;
+  return family.sum != Summation::kDirect || family.instruction.sparse ||
+                 family.widening
+             ? 0
+             : 1;
 }
 
 // Most stages that fit, or 0 when not even two do.
@@ -221,7 +253,7 @@ void ConsiderSplits(const Plan& plan, const DeviceProperties& device,
 // Only the reduction of such a cubin runs: any config will do.
 Plan EmptyProduct(const Problem& problem, const DeviceProperties& device,
                   int tile_n) {
-  Plan plan = Orient(problem, problem.sparse == Sparse::kB);
+  Plan plan = Orient(problem, NeedsB(problem));
   plan.splits = 0;
   plan.config = {.tile_m = 64,
                  .tile_n = tile_n,
@@ -242,12 +274,11 @@ std::vector<Plan> Candidates(const Problem& problem,
   }
   std::vector<Plan> candidates;
   for (const bool exchanged : {false, true}) {
+    if (!MayOrient(problem, exchanged)) continue;
     Plan plan = Orient(problem, exchanged);
     const bool scaled = plan.family.sum == Summation::kBlockScaled;
     // Its kernels take A's scales by row.
     if (scaled && exchanged) continue;
-    // The instruction's X is the sparse operand.
-    if (problem.sparse == (exchanged ? Sparse::kA : Sparse::kB)) continue;
     // The order in which clamped sums are made shows in the result.
     const bool splits = !problem.invariant && !problem.clamps;
     for (const Shape& shape : kShapes) {
@@ -310,7 +341,7 @@ std::optional<Plan> PlanWith(const Problem& problem,
   if (config.split_k) return std::nullopt;
   std::optional<Plan> best;
   for (const bool exchanged : {false, true}) {
-    if (problem.sparse == (exchanged ? Sparse::kA : Sparse::kB)) continue;
+    if (!MayOrient(problem, exchanged)) continue;
     Plan plan = Orient(problem, exchanged);
     if (plan.family != family) continue;
     plan.config = config;

@@ -3,10 +3,14 @@
 namespace gemmd::jit {
 
 int StageBytes(const Family& family, const Config& config) {
-  const int x =
-      family.instruction.sparse
-          ? SparseTileBytes(BitsOf(family.instruction.x), config.tile_m)
-          : OperandTileBytes(family.x_major, config.tile_m);
+  int x = OperandTileBytes(family.x_major, config.tile_m);
+  if (family.instruction.sparse) {
+    x = SparseTileBytes(BitsOf(family.instruction.x), config.tile_m);
+  } else if (family.widening) {
+    const auto& [from, stage_groups, zero_points] = *family.widening;
+    x = WidenedTileBytes(BitsOf(from), stage_groups, zero_points,
+                         config.tile_m);
+  }
   return x + OperandTileBytes(family.y_major, config.tile_n);
 }
 
@@ -44,6 +48,14 @@ int SumsPerThread(const Config& config) {
   const int sharers =
       config.schedule == Schedule::kPingPong ? 1 : config.consumers;
   return config.tile_m / sharers * config.tile_n / kWarpgroupThreads;
+}
+
+int XRegisters(const Family& family, const Config& config) {
+  constexpr int kOfBlock = 16;
+  const int sharers =
+      config.schedule == Schedule::kPingPong ? 1 : config.consumers;
+  return family.widening ? config.tile_m / kInstructionM / sharers * kOfBlock
+                         : 0;
 }
 
 int SumRegisters(const Family& family, const Config& config) {

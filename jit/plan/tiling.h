@@ -27,6 +27,7 @@ int SharedMemoryBytes(const Family& family, const Config& config);
 
 // Sums of one consumer thread, and the registers that hold them.
 int SumsPerThread(const Config& config);
+int XRegisters(const Family& family, const Config& config);
 int SumRegisters(const Family& family, const Config& config);
 
 // Whether the kernel's epilogue has so much to do that it needs registers of

@@ -1,5 +1,6 @@
 #include "jit/problem/arithmetic.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,16 @@ void AddVariants(const Instruction& instruction, Sparse sparse,
   }
 }
 
+// Weights and what they are widened to.
+void AddMixed(std::vector<Arithmetic>& all) {
+  for (const DataType activations : {kBf16, kF16}) {
+    for (const DataType weights : {kS4, kU4, kS8, kE4m3}) {
+      all.push_back({.a = activations, .b = weights});
+      all.push_back({.a = weights, .b = activations});
+    }
+  }
+}
+
 std::vector<Arithmetic> MakeTable() {
   std::vector<Arithmetic> all;
   for (const Instruction& instruction : Instructions()) {
@@ -46,7 +57,22 @@ std::vector<Arithmetic> MakeTable() {
       AddVariants(instruction, Sparse::kNone, all);
     }
   }
+  AddMixed(all);
   return all;
+}
+
+bool IsInteger(DataType type) {
+  switch (type) {
+    case kS4:
+    case kU4:
+    case kS8:
+    case kU8:
+    case kS32:
+    case kB1:
+      return true;
+    default:
+      return false;
+  }
 }
 
 constexpr DataType kFloatOutputs[] = {kF32, kF16, kBf16, kE4m3, kE5m2};
@@ -97,7 +123,7 @@ std::string Name(const Arithmetic& arithmetic) {
   if (arithmetic.b != arithmetic.a) {
     absl::StrAppend(&name, "-", Name(arithmetic.b));
   }
-  if (arithmetic.accumulator != DefaultAccumulator(arithmetic.a)) {
+  if (arithmetic.accumulator != DefaultAccumulator(arithmetic.a, arithmetic.b)) {
     absl::StrAppend(&name, "-", Name(arithmetic.accumulator));
   }
   if (arithmetic.precision == Precision::kFast) absl::StrAppend(&name, "-fast");
@@ -112,6 +138,10 @@ Instruction InstructionOf(const Arithmetic& arithmetic) {
   if (arithmetic.a == kF32 && arithmetic.precision == Precision::kDefault) {
     return {kBf16, kBf16, kF32};
   }
+  if (IsMixed(arithmetic.a, arithmetic.b)) {
+    const DataType type = DefaultOutput(arithmetic.a, arithmetic.b);
+    return {type, type, arithmetic.accumulator};
+  }
   Instruction instruction = {arithmetic.a, arithmetic.b, arithmetic.accumulator,
                              arithmetic.clamps,
                              arithmetic.sparse != Sparse::kNone};
@@ -119,20 +149,19 @@ Instruction InstructionOf(const Arithmetic& arithmetic) {
   return instruction;
 }
 
-DataType DefaultAccumulator(DataType input) {
-  switch (input) {
-    case kS8:
-    case kU8:
-    case kB1:
-    case kS32:
-      return kS32;
-    default:
-      return kF32;
-  }
+bool IsMixed(DataType a, DataType b) {
+  return std::max(BitsOf(a), BitsOf(b)) == 16 && BitsOf(a) != BitsOf(b);
 }
 
-DataType DefaultOutput(DataType input) {
-  return DefaultAccumulator(input) == kS32 ? kS32 : input;
+bool WeightsAreB(DataType a, DataType b) { return BitsOf(b) < BitsOf(a); }
+
+DataType DefaultAccumulator(DataType a, DataType b) {
+  return IsInteger(a) && IsInteger(b) ? kS32 : kF32;
+}
+
+DataType DefaultOutput(DataType a, DataType b) {
+  if (IsMixed(a, b)) return WeightsAreB(a, b) ? a : b;
+  return IsInteger(a) ? kS32 : a;
 }
 
 absl::Span<const DataType> OutputsOf(DataType accumulator) {

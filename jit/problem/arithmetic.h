@@ -53,18 +53,24 @@ absl::Span<const Arithmetic> Arithmetics();
 // "bf16", "f16-f16" (f16 sums), "f32", "tf32", "tf32-fast", "e4m3",
 // "e5m2-e4m3-fast", "u8-s8", "s8-clamp", "b1-xor"; "sparse-bf16" and
 // "sparse-e4m3-e5m2" where A is sparse, "bf16-sparse" and "e4m3-sparse-e5m2"
-// where B is.
+// where B is; "bf16-s4" and "s4-bf16" where B or A has weights.
 std::string Name(const Arithmetic& arithmetic);
 
-// Of a tensor core: "f32" runs as products of bf16. A sparse operand is X;
-// otherwise X is A.
+// Of a tensor core: "f32" runs as products of bf16, weights as elements of the
+// other operand's type. A sparse operand is X; otherwise X is A.
 Instruction InstructionOf(const Arithmetic& arithmetic);
 
-// kF32 for floating inputs, kS32 for integers and bits.
-DataType DefaultAccumulator(DataType input);
+// Whether one operand, the weights, has a narrower type than the other, to
+// which it is widened; and whether that is B.
+bool IsMixed(DataType a, DataType b);
+bool WeightsAreB(DataType a, DataType b);
 
-// Type of D where a request names none: that of A; s32 for integers and bits.
-DataType DefaultOutput(DataType input);
+// Of inputs of these types: kF32, but kS32 for integers and bits.
+DataType DefaultAccumulator(DataType a, DataType b);
+
+// Type of D where a request names none: that of A, or of what is not weights;
+// s32 for integers and bits.
+DataType DefaultOutput(DataType a, DataType b);
 
 // What D may be for sums of this type. From s32, other types are reached
 // through f32.

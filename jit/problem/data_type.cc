@@ -20,6 +20,10 @@ absl::string_view Name(DataType type) {
       return "s8";
     case DataType::kU8:
       return "u8";
+    case DataType::kS4:
+      return "s4";
+    case DataType::kU4:
+      return "u4";
     case DataType::kB1:
       return "b1";
     case DataType::kS32:
@@ -41,6 +45,9 @@ int BitsOf(DataType type) {
     case DataType::kS8:
     case DataType::kU8:
       return 8;
+    case DataType::kS4:
+    case DataType::kU4:
+      return 4;
     case DataType::kB1:
       return 1;
   }
@@ -48,7 +55,7 @@ int BitsOf(DataType type) {
 }
 
 int BytesOf(DataType type) {
-  CHECK(type != DataType::kB1);
+  CHECK(BitsOf(type) % 8 == 0);
   return BitsOf(type) / 8;
 }
 

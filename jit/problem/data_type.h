@@ -19,6 +19,8 @@ enum class DataType : uint8_t {
   kE5m2,
   kS8,
   kU8,
+  kS4,
+  kU4,
   kB1,
   kS32,
 };
@@ -26,10 +28,10 @@ enum class DataType : uint8_t {
 // Lower-case name as used in kernel names and on command lines: "bf16".
 absl::string_view Name(DataType type);
 
-// Size of one element in bits; 1 for kB1.
+// Size of one element in bits: 4 for kS4 and kU4, 1 for kB1.
 int BitsOf(DataType type);
 
-// Size of one element in bytes. CHECK-fails for kB1, which has none.
+// Size of one element in bytes. CHECK-fails where several share one.
 int BytesOf(DataType type);
 
 // Which dimension of a stored matrix is contiguous.

@@ -22,15 +22,26 @@ int64_t MatrixLayout::matrix_lines() const {
 
 int64_t MatrixLayout::width_bytes() const {
   if (sparse) return values_bytes() + metadata_bytes();
-  return (width() * BitsOf(type) + 7) / 8;
+  return zero_points_at() + (quantization.zero_points ? groups() : 0);
 }
 
 int64_t MatrixLayout::values_bytes() const {
-  return width() / 2 * BytesOf(type);
+  if (sparse) return width() / 2 * BytesOf(type);
+  return (width() * BitsOf(type) + 7) / 8;
 }
 
 int64_t MatrixLayout::metadata_bytes() const {
   return (width() / ChunkOf(type) + 1) / 2;
+}
+
+int MatrixLayout::last_byte_bits() const {
+  const auto rest = static_cast<int>(width() * BitsOf(type) % 8);
+  return composite() || rest == 0 ? 8 : rest;
+}
+
+int64_t MatrixLayout::groups() const {
+  const int64_t group = quantization.group;
+  return group == 0 ? 0 : (width() + group - 1) / group;
 }
 
 MatrixLayout MatrixLayout::bytes() const {
@@ -41,6 +52,7 @@ MatrixLayout MatrixLayout::bytes() const {
 MatrixLayout MatrixLayout::dense() const {
   MatrixLayout whole = *this;
   whole.sparse = false;
+  whole.quantization = {};
   return whole;
 }
 

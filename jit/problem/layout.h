@@ -14,14 +14,31 @@
 // 0 to 1 say where in the chunk the first value stands and bits 2 to 3 the
 // second, which stands behind it; of f32 the bits are 0x4 where the value is
 // the first of its two and 0xE where it is the second.
+//
+// A quantized matrix has scales for groups of the elements of each line. A line
+// is those elements, directly followed by an f32 for each group, those by a
+// signed byte, its zero point, for each if there are any. It stands for
+// scale * (element - zero point).
 #ifndef GEMMD_JIT_PROBLEM_LAYOUT_H_
 #define GEMMD_JIT_PROBLEM_LAYOUT_H_
 
 #include <cstdint>
+#include <limits>
 
 #include "jit/problem/data_type.h"
 
 namespace gemmd::jit {
+
+// How weights are quantized along their lines.
+struct Quantization {
+  int32_t group = 0;  // Elements that share a scale; 0: they have none.
+  bool zero_points = false;
+
+  friend bool operator==(const Quantization&, const Quantization&) = default;
+};
+
+// The group of a scale for a whole line.
+inline constexpr int32_t kWholeLine = std::numeric_limits<int32_t>::max();
 
 struct MatrixLayout {
   DataType type = DataType::kBf16;
@@ -30,6 +47,7 @@ struct MatrixLayout {
   int64_t columns = 0;
   int64_t count = 1;    // Matrices, one behind the other.
   bool sparse = false;  // Its lines are a multiple of ChunkOf(type) long.
+  Quantization quantization = {};
 
   // Elements along the contiguous dimension, and how many such lines there
   // are in one matrix and in all.
@@ -38,16 +56,26 @@ struct MatrixLayout {
   int64_t lines() const { return count * matrix_lines(); }
 
   int64_t width_bytes() const;
-  // Of a sparse line: where its metadata begin, and how long they are.
+  // Whether lines hold something besides elements. Who does not know what
+  // counts their bytes.
+  bool composite() const { return sparse || quantization.group != 0; }
+  // Bits of a line's last byte that elements fill; the others are zero on a
+  // device. All of a composite line's.
+  int last_byte_bits() const;
+  // Where in a line metadata or scales begin.
   int64_t values_bytes() const;
+  // Of a sparse line.
   int64_t metadata_bytes() const;
+  // Of a quantized line: scales, and where its zero points begin.
+  int64_t groups() const;
+  int64_t zero_points_at() const { return values_bytes() + 4 * groups(); }
   // Distance between lines in device memory: width_bytes() rounded up.
   int64_t pitch_bytes() const;
   // Bytes of device memory.
   int64_t device_bytes() const { return lines() * pitch_bytes(); }
   // The same lines as bytes.
   MatrixLayout bytes() const;
-  // The matrix with its zeros.
+  // The matrix that it stands for, as elements alone.
   MatrixLayout dense() const;
   bool empty() const { return rows == 0 || columns == 0 || count == 0; }
 

@@ -68,7 +68,21 @@ void Problem::SetArithmetic(const Arithmetic& arithmetic) {
   clamps = arithmetic.clamps;
   bit_operation = arithmetic.bit_operation;
   sparse = arithmetic.sparse;
-  c_type = d_type = DefaultOutput(arithmetic.a);
+  c_type = d_type = DefaultOutput(arithmetic.a, arithmetic.b);
+}
+
+MatrixLayout Problem::a() const {
+  MatrixLayout layout = {a_type, a_order, m, k, a_broadcast ? 1 : batch};
+  layout.sparse = sparse == Sparse::kA;
+  if (mixed() && !weights_are_b()) layout.quantization = quantization;
+  return layout;
+}
+
+MatrixLayout Problem::b() const {
+  MatrixLayout layout = {b_type, b_order, k, n, b_broadcast ? 1 : batch};
+  layout.sparse = sparse == Sparse::kB;
+  if (mixed() && weights_are_b()) layout.quantization = quantization;
+  return layout;
 }
 
 MatrixLayout Problem::bias() const {

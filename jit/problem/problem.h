@@ -71,6 +71,7 @@ struct Problem {
   bool clamps = false;  // Integer sums clamp at the ends of s32; else wrap.
   BitOperation bit_operation = BitOperation::kAnd;
   Sparse sparse = Sparse::kNone;  // Its operand's lines run along k.
+  Quantization quantization;      // Of the weights, whose lines run along k.
   // A row of D depends on nothing but its row of A, B and the scalars.
   bool invariant = false;
   Epilogue epilogue;
@@ -88,14 +89,12 @@ struct Problem {
   // Types of A, B and what follows from them; C and D in the default type.
   void SetArithmetic(const Arithmetic& arithmetic);
 
-  MatrixLayout a() const {
-    return {
-        a_type, a_order, m, k, a_broadcast ? 1 : batch, sparse == Sparse::kA};
-  }
-  MatrixLayout b() const {
-    return {
-        b_type, b_order, k, n, b_broadcast ? 1 : batch, sparse == Sparse::kB};
-  }
+  // Whether one operand, the weights, is widened to the type of the other.
+  bool mixed() const { return IsMixed(a_type, b_type); }
+  bool weights_are_b() const { return WeightsAreB(a_type, b_type); }
+
+  MatrixLayout a() const;
+  MatrixLayout b() const;
   MatrixLayout c() const { return {c_type, d_order, m, n, batch}; }
   MatrixLayout d() const { return {d_type, d_order, m, n, batch}; }
   // The values of the epilogue: f32, row-major, one row unless by block; empty
@@ -111,6 +110,11 @@ struct Problem {
   bool reads_c() const { return beta != 0.0f; }
   bool writes() const { return m != 0 && n != 0 && batch != 0; }
 };
+
+// OK, or INVALID_ARGUMENT naming the part of `field`, how the caller calls it,
+// that elements of `weights` cannot be quantized by. For what is quantized.
+absl::Status Validate(const Quantization& quantization, DataType weights,
+                      absl::string_view field);
 
 // OK, or INVALID_ARGUMENT / UNIMPLEMENTED naming the field, its value and
 // what is allowed. Everything below the service assumes a valid problem.

@@ -51,6 +51,22 @@ absl::Status ParseBroadcast(absl::string_view text, Problem& problem) {
   return WrongColumn("broadcast", text, "a, b, ab");
 }
 
+absl::Status ParseGroup(absl::string_view text, Problem& problem) {
+  int32_t& group = problem.quantization.group;
+  if (text == "k") {
+    group = kWholeLine;
+    return absl::OkStatus();
+  }
+  if (absl::SimpleAtoi(text, &group)) return absl::OkStatus();
+  return WrongColumn("group", text, "32, 64, 128, k");
+}
+
+std::string GroupText(const Problem& problem) {
+  const int32_t group = problem.quantization.group;
+  if (group == kWholeLine) return "k";
+  return group == 0 ? "" : absl::StrCat(group);
+}
+
 // What stands behind '=': "" when the option is at its default.
 struct Option {
   absl::string_view name;
@@ -75,7 +91,7 @@ constexpr Option kOptions[] = {
        return status;
      },
      [](const Problem& problem) {
-       return Unless(problem.d_type, DefaultOutput(problem.a_type));
+       return Unless(problem.d_type, DefaultOutput(problem.a_type, problem.b_type));
      }},
     {"c",
      [](absl::string_view text, Problem& problem) {
@@ -137,6 +153,7 @@ constexpr Option kOptions[] = {
                                    problem.bit_operation);
      },
      nullptr},
+    {"group", ParseGroup, GroupText},
     {"bias",
      [](absl::string_view text, Problem& problem) {
        return Choose<Extent>("bias", text, kBiasExtents, problem.epilogue.bias);
@@ -182,6 +199,8 @@ constexpr Switch kSwitches[] = {
     {"d_scale", [](Problem& p) -> bool& { return p.epilogue.d_scale; }},
     {"aux", [](Problem& p) -> bool& { return p.epilogue.writes_auxiliary; }},
     {"amax", [](Problem& p) -> bool& { return p.epilogue.measures_amax; }},
+    {"zero_points",
+     [](Problem& p) -> bool& { return p.quantization.zero_points; }},
     {"invariant", [](Problem& p) -> bool& { return p.invariant; }},
 };
 

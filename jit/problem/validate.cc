@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
@@ -124,6 +125,27 @@ absl::Status ValidateSparse(const Problem& problem) {
                              Name(a ? problem.a_type : problem.b_type)));
 }
 
+absl::Status ValidateQuantization(const Problem& problem) {
+  if (problem.quantization == Quantization()) return absl::OkStatus();
+  if (!problem.mixed()) {
+    return Refuse(kInvalid, "quantization", "given",
+                  absl::StrCat("nothing with ", Name(problem.arithmetic()),
+                               "; it is of weights that are widened to the "
+                               "type of the other operand, such as bf16-s4"));
+  }
+  const bool b = problem.weights_are_b();
+  RETURN_IF_ERROR(Validate(problem.quantization,
+                           b ? problem.b_type : problem.a_type,
+                           "problem.quantization"));
+  const Order along_k = b ? Order::kColumnMajor : Order::kRowMajor;
+  const Order order = b ? problem.b_order : problem.a_order;
+  if (order == along_k) return absl::OkStatus();
+  return Refuse(
+      kInvalid, b ? "b_order" : "a_order", Name(order),
+      absl::StrCat(Name(along_k), " with problem.quantization: the lines of "
+                                  "quantized weights run along k"));
+}
+
 absl::Status ValidateOutputs(const Problem& problem) {
   const std::string sums =
       absl::StrCat(" with sums in ", Name(problem.accumulator));
@@ -197,6 +219,36 @@ absl::Status ValidateIntegerResult(const Problem& problem) {
 
 }  // namespace
 
+absl::Status Validate(const Quantization& quantization, DataType weights,
+                      absl::string_view field) {
+  const auto [group, zero_points] = quantization;
+  std::vector<DataType> types;
+  for (const Arithmetic& row : Arithmetics()) {
+    if (IsMixed(row.a, row.b) && WeightsAreB(row.a, row.b) &&
+        !absl::c_linear_search(types, row.b)) {
+      types.push_back(row.b);
+    }
+  }
+  if (!absl::c_linear_search(types, weights)) {
+    const auto append = [](std::string* out, DataType type) {
+      absl::StrAppend(out, Name(type));
+    };
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " is given with elements of ", Name(weights),
+                     "; allowed with: ", absl::StrJoin(types, ", ", append)));
+  }
+  if (group != 32 && group != 64 && group != 128 && group != kWholeLine) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".group is ", group, "; allowed: 32, 64, 128, 0 (all of k)"));
+  }
+  if (zero_points && BitsOf(weights) != 4) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".zero_points is true; allowed with elements of ",
+                     Name(weights), ": false; true with s4, u4"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Validate(const Problem& problem) {
   RETURN_IF_ERROR(ValidateDimension("m", problem.m));
   RETURN_IF_ERROR(ValidateDimension("n", problem.n));
@@ -204,6 +256,7 @@ absl::Status Validate(const Problem& problem) {
   RETURN_IF_ERROR(ValidateDimension("batch", problem.batch));
   RETURN_IF_ERROR(ValidateArithmetic(problem.arithmetic()));
   RETURN_IF_ERROR(ValidateSparse(problem));
+  RETURN_IF_ERROR(ValidateQuantization(problem));
   RETURN_IF_ERROR(ValidateOutputs(problem));
   RETURN_IF_ERROR(ValidateExtents(problem));
   if (problem.d_type == DataType::kS32) {

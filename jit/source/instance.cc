@@ -38,6 +38,10 @@ absl::string_view ElementName(DataType type) {
       return "S8";
     case DataType::kU8:
       return "U8";
+    case DataType::kS4:
+      return "S4";
+    case DataType::kU4:
+      return "U4";
     case DataType::kB1:
       return "EightBits";
   }
@@ -159,10 +163,13 @@ std::string ConfigSource(const Family& family, const Config& config,
     return constant("bool", name, value ? "true" : "false");
   };
   const TileEpilogue& epilogue = family.epilogue;
+  const Widening widening =
+      family.widening.value_or(Widening{.from = family.instruction.x});
   const bool integers = family.instruction.accumulator == DataType::kS32;
   return absl::StrCat(
       "struct Config {\n",                                        //
       type("XElement", ElementName(family.instruction.x)),        //
+      type("Weight", ElementName(widening.from)),                 //
       type("YElement", ElementName(family.instruction.y)),        //
       type("Sum", integers ? "int" : "float"),                    //
       type("Output", ElementName(epilogue.output)),               //
@@ -185,6 +192,8 @@ std::string ConfigSource(const Family& family, const Config& config,
                config.schedule == Schedule::kPingPong                  //
                    ? "Schedule::kPingPong"                             //
                    : "Schedule::kCooperative"),                        //
+      boolean("kZeroPoints", widening.zero_points),                    //
+      constant("int", "kStageGroups", widening.stage_groups),          //
       constant("int", "kTileM", config.tile_m),                        //
       constant("int", "kTileN", config.tile_n),                        //
       constant("int", "kStages", config.stages),                       //
@@ -207,8 +216,7 @@ absl::StatusOr<Instance> MakeInstance(const TemplateLibrary& templates,
           "#include \"common/types.h\"\n", StepIncludes(steps),
           "\nnamespace gemmd {\n\n", ConfigSource(family, config, steps),
           "\n}  // namespace gemmd\n\nnamespace gemmd::ptx {\n\n",
-          WgmmaSource(family.instruction, config.tile_n, family.x_major,
-                      family.y_major),
+          WgmmaSource(family, config.tile_n),
           "\n}  // namespace gemmd::ptx\n\n", "#include \"kernels/gemm.cu\"\n",
           config.split_k ? "#include \"kernels/reduce.cu\"\n" : "",
           family.epilogue.exclusive_or ? "#include \"kernels/line_bits.cu\"\n"
@@ -230,8 +238,9 @@ absl::StatusOr<Instance> MakePrepareInstance(const TemplateLibrary& templates,
   std::string name = "split";
   std::string text = "#include \"kernels/prepare/split.cu\"\n";
   if (form != Form::kSplit) {
-    const absl::string_view kernel =
-        form == Form::kTransposed ? "transpose" : "metadata";
+    const absl::string_view kernel = form == Form::kTransposed ? "transpose"
+                                     : form == Form::kMetadata ? "metadata"
+                                                               : "fragments";
     name = absl::StrCat(kernel, "_", BitsOf(type));
     text = absl::StrCat(
         "namespace gemmd {\n\nstruct Config {\n"

@@ -1,6 +1,9 @@
 #include "jit/source/wgmma_source.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "jit/base/status.h"
 
 namespace gemmd::jit {
@@ -27,12 +30,14 @@ std::string Mnemonic(const Instruction& instruction, int n) {
 }
 
 // What follows the predicate: neither operand negated; which are mn-major.
-std::string Immediates(const Instruction& instruction, Major x_major,
-                       Major y_major) {
-  if (instruction.accumulator == DataType::kS32) return "";
-  if (!ReadsMnMajor(instruction)) return ", 1, 1";
-  return absl::StrCat(", 1, 1, ", x_major == Major::kMn ? 1 : 0, ", ",
-                      y_major == Major::kMn ? 1 : 0);
+std::string Immediates(const Family& family) {
+  if (family.instruction.accumulator == DataType::kS32) return "";
+  if (!ReadsMnMajor(family.instruction)) return ", 1, 1";
+  const absl::string_view y = family.y_major == Major::kMn ? "1" : "0";
+  // X in registers has no major.
+  if (family.widening) return absl::StrCat(", 1, 1, ", y);
+  return absl::StrCat(", 1, 1, ", family.x_major == Major::kMn ? "1" : "0",
+                      ", ", y);
 }
 
 struct Registers {
@@ -54,39 +59,59 @@ Registers RegistersOf(const Instruction& instruction, int n) {
 
 }  // namespace
 
-std::string WgmmaSource(const Instruction& instruction, int n, Major x_major,
-                        Major y_major) {
+std::string WgmmaSource(const Family& family, int n) {
+  const Instruction& instruction = family.instruction;
   CHECK(IsLegalN(instruction, n));
   CHECK(ReadsMnMajor(instruction) ||
-        (x_major == Major::kK && y_major == Major::kK));
-  const Registers registers = RegistersOf(instruction, n);
-  std::string names, operands;
-  for (int i = 0; i < registers.count; ++i) {
+        (family.x_major == Major::kK && family.y_major == Major::kK));
+  const Registers sums = RegistersOf(instruction, n);
+  const bool widened = family.widening.has_value();
+  const bool sparse = instruction.sparse;
+
+  std::string inputs;  // Of the statement, in the order of their numbers.
+  int next = sums.count;
+  const auto input = [&](absl::string_view constraint, absl::string_view value) {
+    absl::StrAppend(&inputs, inputs.empty() ? "" : ", ", "\"", constraint,
+                    "\"(", value, ")");
+    return absl::StrCat("%", next++);
+  };
+  std::string names, outputs;
+  for (int i = 0; i < sums.count; ++i) {
     const absl::string_view separator = i == 0 ? "" : ", ";
     absl::StrAppend(&names, separator, "%", i);
-    absl::StrAppend(&operands, separator, "\"+", registers.constraint, "\"(d[",
-                    i, "])");
+    absl::StrAppend(&outputs, separator, "\"+", sums.constraint, "\"(d[", i,
+                    "])");
   }
-  const int x = registers.count, y = x + 1;
-  const bool sparse = instruction.sparse;
-  // Behind the operands of a sparse form: metadata and selector.
-  const int accumulate = y + (sparse ? 3 : 1);
+  std::string x;
+  if (widened) {
+    std::vector<std::string> four;
+    for (const char* value : {"x[0]", "x[1]", "x[2]", "x[3]"}) {
+      four.push_back(input("r", value));
+    }
+    x = absl::StrCat("{", absl::StrJoin(four, ", "), "}");
+  } else {
+    x = input("l", "x");
+  }
+  const std::string y = input("l", "y");
+  std::string metadata;
+  if (sparse) {
+    metadata = absl::StrCat(", ", input("r", "metadata"));
+    absl::StrAppend(&metadata, ", ", input("n", "kSelector"));
+  }
+  const std::string accumulate = input("r", "accumulate");
   return absl::StrCat(
-      "struct Wgmma {\n  using Register = ", registers.type, ";\n",
-      "  static constexpr int kRegisters = ", registers.count, ";\n",
+      "struct Wgmma {\n  using Register = ", sums.type, ";\n",
+      "  static constexpr int kRegisters = ", sums.count, ";\n",
       sparse ? "  template <int kSelector>\n" : "",
-      "  static inline void Issue(Register (&d)[kRegisters], uint64 x, "
-      "uint64 y,\n                           ",
+      "  static inline void Issue(Register (&d)[kRegisters], ",
+      widened ? "const uint32 (&x)[4]" : "uint64 x",
+      ", uint64 y,\n                           ",
       sparse ? "int metadata, " : "", "int accumulate) {\n",
-      "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %", accumulate,
-      ", 0;\\n\"\n        \"", Mnemonic(instruction, n), " \"\n        \"{",
-      names, "}, \"\n        \"%", x, ", %", y,
-      sparse ? absl::StrCat(", %", y + 1, ", %", y + 2) : "", ", p",
-      Immediates(instruction, x_major, y_major),
-      ";\\n}\"\n        : ", operands,
-      "\n        : \"l\"(x), \"l\"(y), ",
-      sparse ? "\"r\"(metadata), \"n\"(kSelector), " : "",
-      "\"r\"(accumulate));\n  }\n};\n");
+      "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, ", accumulate,
+      ", 0;\\n\"\n        \"", Mnemonic(instruction, n),
+      " \"\n        \"{", names, "}, \"\n        \"", x, ", ", y, metadata,
+      ", p", Immediates(family), ";\\n}\"\n        : ", outputs,
+      "\n        : ", inputs, ");\n  }\n};\n");
 }
 
 }  // namespace gemmd::jit

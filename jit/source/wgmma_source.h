@@ -12,11 +12,10 @@
 
 namespace gemmd::jit {
 
-// `struct Wgmma`, as templates/ptx/wgmma.h describes it, for operands in
-// shared memory. The instruction exists with `n` columns (IsLegalN), and
-// operands are mn-major only where it reads that (ReadsMnMajor).
-std::string WgmmaSource(const Instruction& instruction, int n, Major x_major,
-                        Major y_major);
+// `struct Wgmma`, as templates/ptx/wgmma.h describes it. The instruction of
+// `family` exists with `n` columns (IsLegalN), and operands are mn-major only
+// where it reads that (ReadsMnMajor).
+std::string WgmmaSource(const Family& family, int n);
 
 }  // namespace gemmd::jit
 

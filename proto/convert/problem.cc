@@ -21,6 +21,8 @@ constexpr std::pair<v1::DataType, jit::DataType> kDataTypes[] = {
     {v1::DATA_TYPE_U8, jit::DataType::kU8},
     {v1::DATA_TYPE_B1, jit::DataType::kB1},
     {v1::DATA_TYPE_S32, jit::DataType::kS32},
+    {v1::DATA_TYPE_S4, jit::DataType::kS4},
+    {v1::DATA_TYPE_U4, jit::DataType::kU4},
 };
 
 // Wire values of one enum and what they mean.
@@ -59,8 +61,10 @@ constexpr std::pair<int, jit::Precision> kPrecisions[] = {
     {v1::PRECISION_TF32, jit::Precision::kTf32},
 };
 
-std::array<std::pair<int, jit::DataType>, 4> Accumulators(jit::DataType input) {
-  return {{{v1::ACCUMULATOR_UNSPECIFIED, jit::DefaultAccumulator(input)},
+std::array<std::pair<int, jit::DataType>, 4> Accumulators(
+    const jit::Problem& problem) {
+  return {{{v1::ACCUMULATOR_UNSPECIFIED,
+            jit::DefaultAccumulator(problem.a_type, problem.b_type)},
            {v1::ACCUMULATOR_F32, jit::DataType::kF32},
            {v1::ACCUMULATOR_F16, jit::DataType::kF16},
            {v1::ACCUMULATOR_S32, jit::DataType::kS32}}};
@@ -108,7 +112,7 @@ absl::StatusOr<jit::Sparse> ToSparse(const v1::Problem& wire) {
 }
 
 absl::Status SetArithmetic(const v1::Problem& wire, jit::Problem& problem) {
-  const auto accumulators = Accumulators(problem.a_type);
+  const auto accumulators = Accumulators(problem);
   ASSIGN_OR_RETURN(problem.accumulator,
                    Translate<jit::DataType>(wire.accumulator(), accumulators,
                                             "problem.accumulator",
@@ -197,6 +201,12 @@ absl::StatusOr<bool> ToSparsity(int wire, absl::string_view field) {
   return Translate<bool>(wire, kSparsities, field, *v1::Sparsity_descriptor());
 }
 
+jit::Quantization ToQuantization(const v1::Quantization& wire) {
+  // Other groups than those that are allowed are refused by Validate.
+  return {.group = wire.group() == 0 ? jit::kWholeLine : wire.group(),
+          .zero_points = wire.zero_points()};
+}
+
 absl::StatusOr<jit::Problem> ReadProblem(const v1::Problem& wire) {
   jit::Problem problem;
   problem.m = wire.m();
@@ -205,7 +215,7 @@ absl::StatusOr<jit::Problem> ReadProblem(const v1::Problem& wire) {
   ASSIGN_OR_RETURN(problem.a_type, ToDataType(wire.a_type(), "problem.a_type"));
   ASSIGN_OR_RETURN(problem.b_type, ToDataType(wire.b_type(), "problem.b_type"));
   problem.batch = wire.has_batch() ? wire.batch() : 1;
-  problem.d_type = jit::DefaultOutput(problem.a_type);
+  problem.d_type = jit::DefaultOutput(problem.a_type, problem.b_type);
   if (wire.d_type() != v1::DATA_TYPE_UNSPECIFIED) {
     ASSIGN_OR_RETURN(problem.d_type,
                      ToDataType(wire.d_type(), "problem.d_type"));
@@ -223,6 +233,9 @@ absl::StatusOr<jit::Problem> ReadProblem(const v1::Problem& wire) {
   RETURN_IF_ERROR(SetArithmetic(wire, problem));
   ASSIGN_OR_RETURN(problem.epilogue, ToEpilogue(wire));
   problem.invariant = wire.invariant();
+  if (wire.has_quantization()) {
+    problem.quantization = ToQuantization(wire.quantization());
+  }
   return problem;
 }
 
@@ -248,6 +261,14 @@ v1::Sparsity SparsityOf(bool sparse) {
   return sparse ? v1::SPARSITY_2_4 : v1::SPARSITY_UNSPECIFIED;
 }
 
+v1::Quantization ToWire(const jit::Quantization& quantization) {
+  v1::Quantization wire;
+  const int32_t group = quantization.group;
+  wire.set_group(group == jit::kWholeLine ? 0 : group);
+  wire.set_zero_points(quantization.zero_points);
+  return wire;
+}
+
 v1::Problem ToWire(const jit::Problem& problem) {
   v1::Problem wire;
   wire.set_m(problem.m);
@@ -259,7 +280,7 @@ v1::Problem ToWire(const jit::Problem& problem) {
   wire.set_c_type(ToWire(problem.c_type));
   wire.set_d_type(ToWire(problem.d_type));
   wire.set_accumulator(v1::Accumulator(
-      Wire<jit::DataType>(problem.accumulator, Accumulators(problem.a_type))));
+      Wire<jit::DataType>(problem.accumulator, Accumulators(problem))));
   wire.set_precision(
       v1::Precision(Wire<jit::Precision>(problem.precision, kPrecisions)));
   wire.set_a_order(ToWire(problem.a_order));
@@ -273,6 +294,9 @@ v1::Problem ToWire(const jit::Problem& problem) {
   wire.set_sparsity(SparsityOf(problem.sparse == jit::Sparse::kA));
   wire.set_b_sparsity(SparsityOf(problem.sparse == jit::Sparse::kB));
   wire.set_invariant(problem.invariant);
+  if (problem.quantization.group != 0) {
+    *wire.mutable_quantization() = ToWire(problem.quantization);
+  }
   SetEpilogue(problem.epilogue, wire);
   return wire;
 }

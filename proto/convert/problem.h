@@ -19,7 +19,8 @@ absl::StatusOr<jit::Order> ToOrder(int wire, absl::string_view field);
 // Whether it is sparse.
 absl::StatusOr<bool> ToSparsity(int wire, absl::string_view field);
 
-// What it says, valid or not.
+// What they say, valid or not.
+jit::Quantization ToQuantization(const v1::Quantization& wire);
 absl::StatusOr<jit::Problem> ReadProblem(const v1::Problem& wire);
 // Valid: jit::Validate has been called.
 absl::StatusOr<jit::Problem> ToProblem(const v1::Problem& wire);
@@ -27,6 +28,8 @@ absl::StatusOr<jit::Problem> ToProblem(const v1::Problem& wire);
 v1::DataType ToWire(jit::DataType type);
 v1::Order ToWire(jit::Order order);
 v1::Sparsity SparsityOf(bool sparse);
+// Of what is quantized.
+v1::Quantization ToWire(const jit::Quantization& quantization);
 // With every field set, so that ReadProblem gives `problem` again. Which
 // operands are broadcast is not said: it shapes no kernel, and a request says
 // it with its layouts.

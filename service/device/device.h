@@ -68,9 +68,9 @@ struct LineRange {
 inline constexpr int64_t kLinePartBytes = 4096;
 
 // The layout of the lines, or the part of a line, that `range` names.
-// Those of a sparse matrix are bytes.
+// Those of a composite one are bytes.
 inline jit::MatrixLayout LayoutOf(jit::MatrixLayout layout, LineRange range) {
-  if (layout.sparse) layout = layout.bytes();
+  if (layout.composite()) layout = layout.bytes();
   const bool row_major = layout.order == jit::Order::kRowMajor;
   layout.count = 1;
   (row_major ? layout.rows : layout.columns) = range.count;

@@ -12,13 +12,14 @@ namespace gemmd::engine {
 
 class Shape {
   // Every member of the problem but its epilogue.
-  static_assert(sizeof(jit::Problem) == 72, "has each its place in the key?");
+  static_assert(sizeof(jit::Problem) == 80, "has each its place in the key?");
   auto Key() const {
     const jit::Problem& p = problem_;
     return std::tie(p.m, p.n, p.k, p.a_type, p.b_type, p.c_type, p.d_type,
                     p.a_order, p.b_order, p.d_order, p.alpha, p.beta,
                     p.accumulator, p.precision, p.clamps, p.bit_operation,
-                    p.sparse, p.invariant, p.batch, p.a_broadcast,
+                    p.sparse, p.quantization.group,
+                    p.quantization.zero_points, p.invariant, p.batch, p.a_broadcast,
                     p.b_broadcast);
   }
 

@@ -11,10 +11,10 @@ namespace {
 
 constexpr char kWholeByte = static_cast<char>(0xff);
 
-// Elements of b1 end anywhere in a line's last byte, from its lowest bit on.
+// Elements of less than a byte end anywhere in a line's last byte, from its
+// lowest bit on.
 char LastByteMask(const jit::MatrixLayout& layout) {
-  const int64_t bits = layout.width() * jit::BitsOf(layout.type) % 8;
-  return bits == 0 ? kWholeByte : static_cast<char>((1 << bits) - 1);
+  return static_cast<char>((1 << layout.last_byte_bits()) - 1);
 }
 
 }  // namespace

@@ -145,6 +145,11 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
     ASSIGN_OR_RETURN(arguments.metadata, EncodeTensorMap(driver, plan.metadata,
                                                          memory.metadata));
   }
+  if (plan.groups != 0) {
+    ASSIGN_OR_RETURN(arguments.metadata, EncodeTensorMap(driver, plan.metadata,
+                                                         x + plan.groups_at));
+    arguments.groups = {plan.groups, plan.group_stage_shift};
+  }
   // Partial products go to the workspace; the reduction writes D.
   ASSIGN_OR_RETURN(
       arguments.d,

@@ -31,6 +31,8 @@ Pattern PatternOf(jit::DataType type) {
       return {0x8f8f'8f8f'8f8f'8f8f, 0x3030'3030'3030'3030};
     case jit::DataType::kS8:
     case jit::DataType::kU8:
+    case jit::DataType::kS4:
+    case jit::DataType::kU4:
     case jit::DataType::kB1:
     case jit::DataType::kS32:
       break;

@@ -25,6 +25,8 @@ CUtensorMapDataType MapType(const jit::TensorMapSpec& spec) {
     case jit::DataType::kE5m2:
     case jit::DataType::kS8:
     case jit::DataType::kU8:
+    case jit::DataType::kS4:
+    case jit::DataType::kU4:
     case jit::DataType::kB1:
       break;
   }

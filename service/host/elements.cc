@@ -60,7 +60,38 @@ void LoadBits(Reading reading, const char* line, int64_t first, int64_t count,
   }
 }
 
+// Four bits each; `sign` is that of the highest.
+template <typename Number>
+void LoadNibbles(int sign, const char* line, int64_t first, int64_t count,
+                 Number* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = first + i;
+    const int bits = line[at / 2] >> at % 2 * 4 & 0xf;
+    to[i] = static_cast<Number>((bits & 7) + sign * (bits & 8));
+  }
+}
+
+// Elements become scale * (element - zero point), whole groups of them alike.
+template <typename Number>
+void Dequantize(const jit::MatrixLayout& layout, const char* line,
+                int64_t first, int64_t count, Number* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    const GroupOf group(layout, line, first + i);
+    to[i] = static_cast<Number>(group.scale) *
+            (to[i] - static_cast<Number>(group.zero_point));
+  }
+}
+
 }  // namespace
+
+GroupOf::GroupOf(const jit::MatrixLayout& layout, const char* line, int64_t k) {
+  const int64_t group = k / layout.quantization.group;
+  std::memcpy(&scale, line + layout.values_bytes() + 4 * group, sizeof scale);
+  if (layout.quantization.zero_points) {
+    zero_point =
+        static_cast<signed char>(line[layout.zero_points_at() + group]);
+  }
+}
 
 template <typename Number>
 void Load(DataType type, Reading reading, const char* line, int64_t first,
@@ -81,6 +112,10 @@ void Load(DataType type, Reading reading, const char* line, int64_t first,
       return LoadAs<int8_t>(line, first, count, to, number);
     case DataType::kU8:
       return LoadAs<uint8_t>(line, first, count, to, number);
+    case DataType::kS4:
+      return LoadNibbles(-1, line, first, count, to);
+    case DataType::kU4:
+      return LoadNibbles(1, line, first, count, to);
     case DataType::kS32:
       return LoadAs<int32_t>(line, first, count, to, number);
     case DataType::kB1:
@@ -95,7 +130,9 @@ template <typename Number>
 void Load(const jit::MatrixLayout& layout, Reading reading, const char* line,
           int64_t first, int64_t count, Number* to) {
   if (!layout.sparse) {
-    return Load(layout.type, reading, line, first, count, to);
+    Load(layout.type, reading, line, first, count, to);
+    if (layout.composite()) Dequantize(layout, line, first, count, to);
+    return;
   }
   const int chunk = jit::ChunkOf(layout.type);
   const char* const metadata = line + layout.values_bytes();

@@ -17,6 +17,14 @@ enum class Reading : uint8_t {
   kSigns,  // b1 only: 0 is 1 and 1 is -1, so that products count differences.
 };
 
+// What elements of a quantized line are scaled by at k.
+struct GroupOf {
+  GroupOf(const jit::MatrixLayout& layout, const char* line, int64_t k);
+
+  float scale = 0;
+  int zero_point = 0;
+};
+
 // `line` is the first byte of a line, which need not be aligned. Elements
 // `first` to `first + count` of it.
 template <typename Number>
@@ -29,7 +37,8 @@ extern template void Load(jit::DataType, Reading, const char*, int64_t, int64_t,
                           double*);
 
 // The same of a line of `layout`; what a sparse one does not store is zero, and
-// `first` and `count` are multiples of its chunk.
+// `first` and `count` are multiples of its chunk. Of a quantized one, what
+// elements stand for.
 template <typename Number>
 void Load(const jit::MatrixLayout& layout, Reading reading, const char* line,
           int64_t first, int64_t count, Number* to);

@@ -72,8 +72,8 @@ char* Data(const device::Matrix* matrix) {
 
 // Zeroes the bits behind a line's last element in its last byte.
 void ClearSlack(const jit::MatrixLayout& layout, char* line) {
-  const int64_t used = layout.width() * jit::BitsOf(layout.type) % 8;
-  if (used != 0) line[layout.width_bytes() - 1] &= (1 << used) - 1;
+  const int used = layout.last_byte_bits();
+  if (used != 8) line[layout.width_bytes() - 1] &= (1 << used) - 1;
 }
 
 // The host launches nothing; a kernel stands for the cubin that a GPU would.

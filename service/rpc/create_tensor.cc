@@ -68,6 +68,17 @@ absl::StatusOr<engine::TensorSpec> ToSpec(
   ASSIGN_OR_RETURN(spec.layout.sparse,
                    ToSparsity(request.sparsity(), "sparsity"));
   RETURN_IF_ERROR(CheckSparse(spec.layout));
+  if (request.has_quantization()) {
+    const jit::Quantization quantization =
+        convert::ToQuantization(request.quantization());
+    RETURN_IF_ERROR(
+        jit::Validate(quantization, spec.layout.type, "quantization"));
+    if (spec.layout.sparse) {
+      return absl::InvalidArgumentError(
+          "quantization is given; allowed: none in a sparse tensor");
+    }
+    spec.layout.quantization = quantization;
+  }
   RETURN_IF_ERROR(CheckRange("lifetime", request.lifetime(),
                              v1::CreateTensorRequest::LIFETIME_UNSPECIFIED,
                              v1::CreateTensorRequest::LIFETIME_CONNECTION));

@@ -17,6 +17,9 @@ v1::TensorInfo ToWire(const engine::Tensor& tensor,
   info.set_count(layout.count);
   info.set_order(ToWire(layout.order));
   info.set_sparsity(SparsityOf(layout.sparse));
+  if (layout.quantization.group != 0) {
+    *info.mutable_quantization() = convert::ToWire(layout.quantization);
+  }
   info.set_device(engine.device(identity.device).description().name);
   info.set_label(identity.label);
   info.set_device_bytes(layout.device_bytes());
@@ -26,8 +29,15 @@ v1::TensorInfo ToWire(const engine::Tensor& tensor,
 }
 
 std::string LayoutText(const jit::MatrixLayout& layout) {
+  const auto [group, zero_points] = layout.quantization;
+  const std::string quantized =
+      group == 0
+          ? ""
+          : absl::StrCat("quantized by ",
+                         group == jit::kWholeLine ? "k" : absl::StrCat(group),
+                         zero_points ? " with zero points " : " ");
   return absl::StrCat(
-      layout.sparse ? "sparse " : "", jit::Name(layout.type), " ",
+      layout.sparse ? "sparse " : "", quantized, jit::Name(layout.type), " ",
       layout.count == 1 ? "" : absl::StrCat(layout.count, " x "), layout.rows,
       " x ", layout.columns, " ", jit::Name(layout.order));
 }

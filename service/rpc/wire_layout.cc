@@ -23,9 +23,9 @@ int64_t TightBytes(const WireLayout& layout, const jit::MatrixLayout& matrix) {
   return Saturate(absl::int128(layout.pitch_bytes) * matrix.matrix_lines());
 }
 
-// Of a sparse matrix the wire counts bytes: its lines are no elements alone.
+// Where lines are no elements alone the wire counts bytes.
 jit::DataType CountedType(const jit::MatrixLayout& matrix) {
-  return matrix.sparse ? jit::DataType::kU8 : matrix.type;
+  return matrix.composite() ? jit::DataType::kU8 : matrix.type;
 }
 
 // What the wire counts, elements or bytes.
@@ -59,7 +59,7 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
   }
   const jit::DataType counted = CountedType(matrix);
   const int64_t unit = ElementsPerByte(counted);
-  const int64_t width = matrix.sparse ? matrix.width_bytes() : matrix.width();
+  const int64_t width = matrix.composite() ? matrix.width_bytes() : matrix.width();
   const int64_t tight = (width + unit - 1) / unit * unit;
   const int64_t asked = layout.leading_dimension();
   if (asked != 0 &&

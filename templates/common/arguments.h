@@ -21,6 +21,12 @@ struct BlockScales {
   long long y_pitch;
 };
 
+// Groups of weights that share a scale.
+struct Groups {
+  int of_line;      // In the tensor map of groups.
+  int stage_shift;  // Where a stage has one: it is stage >> stage_shift.
+};
+
 // What the epilogue's steps need; only what the config's steps read is set.
 // Rows and columns are those of P.
 struct EpilogueArguments {
@@ -51,7 +57,7 @@ struct EpilogueArguments {
 // of three dimensions.
 struct Arguments {
   TensorMap x;
-  TensorMap metadata;  // Of a sparse X; see common/prepare.h.
+  TensorMap metadata;  // Of a sparse X, or the groups of weights.
   TensorMap y;
   TensorMap c;          // Encoded only when the config stages C.
   TensorMap d;          // The partial products of a split product.
@@ -76,6 +82,7 @@ struct Arguments {
   int part_stages;
   int longer_parts;
   BlockScales scales;  // Only where the config is block-scaled.
+  Groups groups;       // Only of weights with scales.
   EpilogueArguments epilogue;
 };
 

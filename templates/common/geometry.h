@@ -87,6 +87,34 @@ constexpr int SparseTileBytes(int element_bits, int lines) {
          DivideUp(MetadataBytes(element_bits, lines), 1024) * 1024;
 }
 
+// Weights lie in fragment order: 64 lines in a stage, 64 of k, are the registers
+// of the 128 threads that widen them, in lines of this many bytes. See
+// kernels/prepare/fragments.cu.
+inline constexpr int kFragmentLineBytes = 1024;
+inline constexpr int kFragmentDepth = kSwizzleBytes / 2;
+
+// Lines of them for elements of so many bits, 4 or 8.
+constexpr int FragmentLines(int weight_bits) { return weight_bits / 2; }
+
+// Words of 32 bits that a group of 64 lines has: a scale for each, then four
+// zero points to a word.
+constexpr int GroupWords(bool zero_points) {
+  return kInstructionM + (zero_points ? kInstructionM / 4 : 0);
+}
+
+// Bytes of the groups of 64 lines in a stage, where the copy engine puts them.
+constexpr int StageGroupBytes(int stage_groups, bool zero_points) {
+  return DivideUp(stage_groups * GroupWords(zero_points) * 4, 128) * 128;
+}
+
+// Bytes of an X that is widened in a stage: fragments, then groups.
+constexpr int WidenedTileBytes(int weight_bits, int stage_groups,
+                               bool zero_points, int lines) {
+  const int of_block = FragmentLines(weight_bits) * kFragmentLineBytes +
+                       StageGroupBytes(stage_groups, zero_points);
+  return DivideUp(lines / kInstructionM * of_block, 1024) * 1024;
+}
+
 // The epilogue moves blocks of 64 rows in slabs of whole columns. A normal
 // slab's lines are rows of up to 128 bytes; a transposed slab's are columns of
 // 64 elements, split into boxes of at most 128 bytes.

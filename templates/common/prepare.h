@@ -5,6 +5,15 @@
 
 namespace gemmd {
 
+// Weights (kernels/prepare/fragments.cu), and the groups of their lines.
+struct WeightGroups {
+  bool along_k;             // Lines run along k; else across, without groups.
+  long long groups;         // Of a line.
+  long long written;        // The same, or one more.
+  long long scales_at;      // Bytes from the start of a line.
+  long long zero_points_at; // 0 where there are none.
+};
+
 // `matrices` of `lines` lines of `width` elements, one behind the other, become
 // as many in another form (kernels/prepare/split.cu: three planes of each).
 // Strides are bytes. Matrices start, and their lines follow each other, at
@@ -19,6 +28,7 @@ struct PrepareArguments {
   long long width;
   long long lines;
   long long matrices;
+  WeightGroups weights;  // `width` is along k, and `lines` across.
 };
 
 // Of `size`, that hold `count`.

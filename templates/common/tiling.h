@@ -12,6 +12,7 @@ template <typename C>
 concept IsConfig = requires {
   typename C::XElement;
   typename C::YElement;
+  typename C::Weight;  // What is widened to XElement, or XElement.
   typename C::Sum;     // float or int: what the tensor core adds up.
   typename C::Output;  // Element of D.
   typename C::Value;   // float or int: what the epilogue computes in.
@@ -19,14 +20,19 @@ concept IsConfig = requires {
   typename C::After;   // Steps from there to D.
   { C::kTileM + C::kTileN + C::kStages + C::kConsumers } -> SameAs<int>;
   { C::kSharedMemoryBytes + C::kGroupsInFlight } -> SameAs<int>;
+  { C::kStageGroups + 0 } -> SameAs<int>;  // Scaled apart, of weights.
   { C::kSchedule == Schedule::kPingPong } -> SameAs<bool>;
   { C::kStore == Store::kNormal } -> SameAs<bool>;
   { C::kXMajor == Major::kK&& C::kYMajor == Major::kK } -> SameAs<bool>;
   {
     C::kSparse&& C::kPromoted&& C::kBlockScaled&& C::kStagesC&& C::kAuxiliary&&
-        C::kExclusiveOr&& C::kSplitK&& C::kManySteps
+        C::kExclusiveOr&& C::kSplitK&& C::kManySteps&& C::kZeroPoints
     } -> SameAs<bool>;
+
 };
+
+template <IsConfig C>
+inline constexpr bool kWidens = !kSame<typename C::Weight, typename C::XElement>;
 
 template <IsConfig C>
 struct Tiling {

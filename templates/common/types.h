@@ -34,6 +34,12 @@ struct S8 {
 struct U8 {
   uint8 bits;
 };
+struct S4 {  // Two to a byte.
+  uint8 bits;
+};
+struct U4 {
+  uint8 bits;
+};
 struct EightBits {  // Of b1, the first in the lowest bit.
   uint8 bits;
 };

@@ -1,5 +1,5 @@
 // A product with the epilogue of the config:
-//   P = epilogue(X Y^T), X dense or sparse.
+//   P = epilogue(X Y^T), X dense, sparse or of weights that are widened.
 // Persistent CTAs walk tiles of P. One producer thread drives the copy engine
 // into a ring of stages; consumer warpgroups multiply stages with wgmma and
 // write tiles through staging buffers, which overlaps the next tile's loads.
@@ -41,20 +41,23 @@ static_assert(kWriterBarriers + Config::kConsumers * Writer::kBarrierBytes <=
                   Config::kSharedMemoryBytes,
               "the planner reserved too little shared memory");
 
+constexpr int kPartSteps = T::kSteps / Sums::kParts;
+
 // Registers per thread by role. All sums live in consumers; when they are
 // many, or the epilogue has much to do, consumers take registers that the
 // producer does not need. Small kernels stay small, so that a dependent grid
 // finds room beside them.
 constexpr int kSumRegisters = sizeof(Sums) / 4;
+constexpr int kXRegisters = kWidens<Config> ? 32 * T::kBlocks : 0;
 // Bytes of a transposed slab are packed across lanes, out of many registers.
 constexpr bool kPacksBytes =
     T::kStagedBytes == 1 && Config::kStore == Store::kTransposed;
 constexpr bool kMoveRegisters =
-    (kSumRegisters > 96 || Config::kManySteps ||
+    (kSumRegisters + kXRegisters > 96 || Config::kManySteps ||
      (kPacksBytes && T::kBlocks * T::kGroups * 4 > 72)) &&
     Config::kConsumers == 2;
 constexpr bool kMany =
-    kSumRegisters >= 176 || Config::kPromoted || Config::kManySteps;
+    kSumRegisters + kXRegisters >= 176 || Config::kPromoted || Config::kManySteps;
 constexpr int kProducerRegisters = kMany ? 24 : 40;
 constexpr int kConsumerRegisters = kMany ? 240 : 232;
 
@@ -95,23 +98,29 @@ void Multiply(Sums& sums, uint32 shared, Ring<Config::kStages>& ring,
     sums.BeginStage(stage);
     ring.WaitFull();
     x.Fetch();
-    ptx::WgmmaFence();
 #pragma unroll
-    for (int step = 0; step < T::kSteps; ++step) {
+    for (int part = 0; part < Sums::kParts; ++part) {
+      ptx::WgmmaFence();
 #pragma unroll
-      for (int block = 0; block < T::kBlocks; ++block) {
-        x.Issue(sums.Target(block), block, step,
-                y + YTile::Offset(0, step * T::kStepBytes / kInstructionKBytes),
-                Sums::Accumulates(stage, step));
+      for (int i = 0; i < kPartSteps; ++i) {
+        const int step = part * kPartSteps + i;
+#pragma unroll
+        for (int block = 0; block < T::kBlocks; ++block) {
+          x.Issue(
+              sums.Target(block), block, step,
+              y + YTile::Offset(0, step * T::kStepBytes / kInstructionKBytes),
+              Sums::Accumulates(stage, i));
+        }
       }
+      ptx::WgmmaCommit();
+      ptx::WgmmaWait<Sums::kGroupsInFlight>();
+      if constexpr (Sums::kGroupsInFlight == 0) previous = ring.stage();
+      if (part == Sums::kParts - 1 && first_warp &&
+          stage >= Sums::kGroupsInFlight && ptx::ElectOne()) {
+        ring.Release(previous);
+      }
+      sums.EndPart(x, part);
     }
-    ptx::WgmmaCommit();
-    ptx::WgmmaWait<Sums::kGroupsInFlight>();
-    if constexpr (Sums::kGroupsInFlight == 0) previous = ring.stage();
-    if (first_warp && stage >= Sums::kGroupsInFlight && ptx::ElectOne()) {
-      ring.Release(previous);
-    }
-    sums.EndStage();
     previous = ring.stage();
     ring.Advance();
   }
@@ -160,7 +169,9 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
 
   if (warp == 0 && ptx::ElectOne()) {
     ptx::PrefetchTensorMap(&arguments.x);
-    if constexpr (Config::kSparse) ptx::PrefetchTensorMap(&arguments.metadata);
+    if constexpr (Config::kSparse || Config::kStageGroups != 0) {
+      ptx::PrefetchTensorMap(&arguments.metadata);
+    }
     ptx::PrefetchTensorMap(&arguments.y);
     ptx::PrefetchTensorMap(&arguments.d);
     ring.Init(T::kPingPong ? 1 : Config::kConsumers);

@@ -45,11 +45,15 @@ class DirectSum {
   void Locate(const Arguments&, const Unit&, int) {}
   void Begin() {}
   void BeginStage(int) {}
-  // What an instruction adds to, and whether it does or begins anew.
+  // Parts of a stage that are added up apart.
+  static constexpr int kParts = 1;
+  // What an instruction, the `step`-th of a part, adds to, and whether it does
+  // or begins anew.
   Registers& Target(int block) { return registers_[block]; }
   static int Accumulates(int stage, int step) { return stage + step; }
-  // A stage's products have been added.
-  void EndStage() {}
+  // The products of a part of a stage, whose X is given, have been added.
+  template <typename X>
+  void EndPart(const X&, int) {}
 
   Patch<typename C::Sum> At(int block, int group) const {
     return PatchOf(registers_[block], group);
@@ -80,9 +84,11 @@ class PromotedSum {
     }
   }
   void BeginStage(int) {}
+  static constexpr int kParts = 1;
   Registers& Target(int block) { return registers_[block]; }
   static int Accumulates(int, int step) { return step; }
-  void EndStage() {
+  template <typename X>
+  void EndPart(const X&, int) {
 #pragma unroll
     for (int block = 0; block < Tiling<C>::kBlocks; ++block) {
 #pragma unroll
@@ -141,7 +147,8 @@ class BlockScaledSum : public PromotedSum<C> {
     }
   }
 
-  void EndStage() {
+  template <typename X>
+  void EndPart(const X&, int) {
 #pragma unroll
     for (int block = 0; block < T::kBlocks; ++block) {
 #pragma unroll
@@ -161,8 +168,30 @@ class BlockScaledSum : public PromotedSum<C> {
   float factors_[T::kBlocks][2];
 };
 
+// Promoted sums of weights, by the scales of their groups, which X has: a stage
+// is 64 of k.
 template <IsConfig C>
-using SumOf = If<C::kBlockScaled, BlockScaledSum<C>,
-                 If<C::kPromoted, PromotedSum<C>, DirectSum<C>>>;
+class GroupScaledSum : public PromotedSum<C> {
+ public:
+  static constexpr int kParts = C::kStageGroups;
+
+  template <typename X>
+  void EndPart(const X& x, int part) {
+#pragma unroll
+    for (int block = 0; block < Tiling<C>::kBlocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < ptx::Wgmma::kRegisters; ++i) {
+        float& total = this->totals_[block][i];
+        total = ptx::MultiplyAdd(x.scale(block, part, i / 2 % 2),
+                                 this->registers_[block][i], total);
+      }
+    }
+  }
+};
+
+template <IsConfig C>
+using SumOf = If<C::kStageGroups != 0, GroupScaledSum<C>,
+                 If<C::kBlockScaled, BlockScaledSum<C>,
+                    If<C::kPromoted, PromotedSum<C>, DirectSum<C>>>>;
 
 }  // namespace gemmd

@@ -1,6 +1,6 @@
 // Where the instruction's X comes from: how a stage's part of it is brought to
 // shared memory, and how instructions take it from there. The kernel uses one
-// of two types with the same members:
+// of three types with the same members:
 //
 //   kBytes, kLoadBytes            of a stage: reserved, and brought
 //   Load(to, arguments, ...)      brings lines [line, line + kTileM)
@@ -13,6 +13,7 @@
 #include "common/tiling.h"
 #include "common/types.h"
 #include "pipeline/operand_tile.h"
+#include "pipeline/x_widened.h"
 #include "ptx/shared.h"
 #include "ptx/thread.h"
 #include "ptx/tma.h"
@@ -112,6 +113,7 @@ class SparseX {
 };
 
 template <IsConfig C>
-using XSource = If<C::kSparse, SparseX<C>, DenseX<C>>;
+using XSource =
+    If<C::kSparse, SparseX<C>, If<kWidens<C>, WidenedX<C>, DenseX<C>>>;
 
 }  // namespace gemmd

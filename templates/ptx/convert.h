@@ -85,6 +85,20 @@ inline Pair Unpack<Float16>(uint32 packed) {
   return pair;
 }
 
+// The difference of pairs, each rounded.
+template <typename T>
+inline uint32 Subtract(uint32 from, uint32 what) {
+  uint32 difference;
+  if constexpr (kSame<T, BFloat16>) {
+    asm("sub.rn.bf16x2 %0, %1, %2;"
+        : "=r"(difference)
+        : "r"(from), "r"(what));
+  } else {
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(from), "r"(what));
+  }
+  return difference;
+}
+
 inline float AsFloat(uint32 bits) { return __uint_as_float(bits); }
 inline uint32 BitsOf(float value) { return __float_as_uint(value); }
 
@@ -102,6 +116,18 @@ inline float Widen(E4m3 value) {
       : "=r"(halves)
       : "h"(static_cast<uint16>(value.bits)));
   return Unpack<Float16>(halves).first;
+}
+
+// Two of them, in the low half, as a pair.
+template <typename T>
+inline uint32 WidenPair(uint32 e4m3) {
+  uint32 halves;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;"
+      : "=r"(halves)
+      : "h"(static_cast<uint16>(e4m3)));
+  if constexpr (kSame<T, Float16>) return halves;
+  const Pair pair = Unpack<Float16>(halves);
+  return Pack<T>(pair.first, pair.second);
 }
 
 inline float Widen(E5m2 value) {

@@ -57,6 +57,14 @@ inline void LoadShared(uint32 address, int& value) {
                : "memory");
 }
 
+// Four words at a multiple of 16.
+inline void LoadSharedWords(uint32 address, uint32* to) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
 // An element of 8 bits.
 template <typename T>
 inline void LoadShared(uint32 address, T& element) {

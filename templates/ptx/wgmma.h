@@ -1,5 +1,5 @@
-// wgmma.mma_async and wgmma.mma_async.sp with both operands in shared memory. PTX ISA, "Asynchronous
-// Warpgroup Level Matrix Multiply-Accumulate Instructions".
+// wgmma.mma_async and wgmma.mma_async.sp. PTX ISA, "Asynchronous Warpgroup
+// Level Matrix Multiply-Accumulate Instructions".
 //
 // The instruction itself is generated with each instance, as
 //
@@ -20,6 +20,12 @@
 //     template <int kSelector>
 //     static void Issue(Register (&d)[kRegisters], uint64 x, uint64 y,
 //                       int metadata, int accumulate);
+//
+// Where X is widened it comes from registers, which nobody may touch until the
+// instruction has ended:
+//
+//     static void Issue(Register (&d)[kRegisters], const uint32 (&x)[4],
+//                       uint64 y, int accumulate);
 #pragma once
 
 #include "common/types.h"

@@ -25,8 +25,7 @@ absl::StatusOr<jit::Instance> CeilingInstance(
           "constexpr Element kInput = static_cast<Element>(",
           static_cast<int>(ElementOf(instruction.x)),
           ");\n}  // namespace gemmd::bench\nnamespace gemmd::ptx {\n",
-          jit::WgmmaSource(instruction, kCeilingN, jit::Major::kK,
-                           jit::Major::kK),
+          jit::WgmmaSource({.instruction = instruction}, kCeilingN),
           "}  // namespace gemmd::ptx\n", kCeilingText)));
   return jit::Instance{
       .name = absl::StrCat("bench_ceiling_", Name(instruction)),

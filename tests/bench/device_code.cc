@@ -37,6 +37,8 @@ Element ElementOf(jit::DataType type) {
     case jit::DataType::kS8:
       return Element::kS8;
     case jit::DataType::kU8:
+    case jit::DataType::kS4:  // Two of them.
+    case jit::DataType::kU4:
       return Element::kU8;
     case jit::DataType::kB1:
       return Element::kBits;

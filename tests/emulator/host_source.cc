@@ -64,18 +64,25 @@ std::string EmulatedWgmma(const jit::Family& family, int n) {
       NumberOf(instruction.accumulator, false), ", ", flag(instruction.clamps),
       ", ", n, ", ", flag(family.x_major == jit::Major::kMn), ", ",
       flag(family.y_major == jit::Major::kMn), ", ", flag(instruction.sparse),
-      "};\n",
+      ", ", flag(family.widening.has_value()), "};\n",
       "  static constexpr int kRegisters = kForm.registers();\n",
       instruction.sparse
           ? "  template <int kSelector>\n"
             "  static void Issue(Register (&d)[kRegisters], uint64 x, uint64 y,"
             "\n                    int metadata, int accumulate) {\n"
-            "    emulator::isa::IssueSparseWgmma(\n"
-            "        kForm, d, x, y, {uint32(metadata), kSelector},\n"
+            "    emulator::isa::IssueWgmma(\n"
+            "        kForm, d, x, y, {{uint32(metadata)}, kSelector},\n"
+            "        accumulate != 0);\n"
+      : family.widening
+          ? "  static void Issue(Register (&d)[kRegisters],\n"
+            "                    const uint32 (&x)[4], uint64 y,\n"
+            "                    int accumulate) {\n"
+            "    emulator::isa::IssueWgmma(\n"
+            "        kForm, d, 0, y, {{x[0], x[1], x[2], x[3]}, 0},\n"
             "        accumulate != 0);\n"
           : "  static void Issue(Register (&d)[kRegisters], uint64 x, uint64 y,"
             "\n                    int accumulate) {\n"
-            "    emulator::isa::IssueWgmma(kForm, d, x, y, accumulate != 0);\n",
+            "    emulator::isa::IssueWgmma(kForm, d, x, y, {}, accumulate != 0);\n",
       "  }\n};\n");
 }
 
@@ -87,8 +94,7 @@ absl::StatusOr<std::string> HostSource(const jit::Family& family,
   ASSIGN_OR_RETURN(const jit::Instance instance,
                    jit::MakeInstance(includes, family, config));
   std::string text = TextOf(instance);
-  const std::string theirs = jit::WgmmaSource(family.instruction, config.tile_n,
-                                              family.x_major, family.y_major);
+  const std::string theirs = jit::WgmmaSource(family, config.tile_n);
   const int replaced = absl::StrReplaceAll(
       {{theirs, EmulatedWgmma(family, config.tile_n)}}, &text);
   if (replaced != 1) {

@@ -47,6 +47,7 @@ struct Wgmma {
   bool x_mn_major;
   bool y_mn_major;
   bool sparse;  // X holds half of its elements.
+  bool x_in_registers;
 
   // Elements of k: 32 bytes of X.
   constexpr int depth() const { return 256 / BitsOf(x) * (sparse ? 2 : 1); }
@@ -58,9 +59,10 @@ struct Wgmma {
 
 inline constexpr int kWgmmaRows = 64;
 
-// What a thread gives to a sparse instruction besides its operands.
-struct Metadata {
-  uint32_t word;
+// What a thread gives to an instruction in its own registers: metadata of a
+// sparse X, or its part of X.
+struct Given {
+  uint32_t words[4];
   int selector;
 };
 

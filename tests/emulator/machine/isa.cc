@@ -246,17 +246,10 @@ void WgmmaFence() {
 }
 
 void IssueWgmma(const Wgmma& wgmma, void* registers, uint64_t x, uint64_t y,
-                bool accumulates) {
+                const Given& given, bool accumulates) {
   Cta& cta = Here();
   cta.warpgroup().Issue(cta.actor(), wgmma, static_cast<uint32_t*>(registers),
-                        {x, y, accumulates}, {});
-}
-
-void IssueSparseWgmma(const Wgmma& wgmma, void* registers, uint64_t x,
-                      uint64_t y, Metadata metadata, bool accumulates) {
-  Cta& cta = Here();
-  cta.warpgroup().Issue(cta.actor(), wgmma, static_cast<uint32_t*>(registers),
-                        {x, y, accumulates}, metadata);
+                        {x, y, accumulates}, given);
 }
 
 void WgmmaCommit() {

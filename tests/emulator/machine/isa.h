@@ -53,9 +53,7 @@ void WaitStoresRead();
 // Tensor core.
 void WgmmaFence();
 void IssueWgmma(const Wgmma& wgmma, void* registers, uint64_t x, uint64_t y,
-                bool accumulates);
-void IssueSparseWgmma(const Wgmma& wgmma, void* registers, uint64_t x,
-                      uint64_t y, Metadata metadata, bool accumulates);
+                const Given& given, bool accumulates);
 void WgmmaCommit();
 void WgmmaWait(int pending);
 

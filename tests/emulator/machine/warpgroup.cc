@@ -1,6 +1,7 @@
 #include "tests/emulator/machine/warpgroup.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "tests/emulator/machine/operand.h"
@@ -33,17 +34,17 @@ Operand YOf(const Wgmma& wgmma, uint64_t descriptor) {
 // place of the word. PTX ISA, figures of "Matrix Fragments for
 // wgmma.mma_async.sp".
 uint32_t PatternOf(const Wgmma& wgmma, int selector,
-                   const std::array<uint32_t, Warpgroup::kLanes>& words,
+                   const std::array<Given, Warpgroup::kLanes>& given,
                    int row, int chunk) {
   const int warp = row / 16;
   const int quad = row % 8;
   const bool lower = row % 16 >= 8;
   if (BitsOf(wgmma.x) == 8) {
     const int lane = 32 * warp + 4 * quad + chunk / 8 * 2 + (lower ? 1 : 0);
-    return words[static_cast<size_t>(lane)] >> chunk % 8 * 4 & 0xf;
+    return given[static_cast<size_t>(lane)].words[0] >> chunk % 8 * 4 & 0xf;
   }
   const int lane = 32 * warp + 4 * quad + 2 * selector + chunk / 4;
-  return words[static_cast<size_t>(lane)] >>
+  return given[static_cast<size_t>(lane)].words[0] >>
              ((lower ? 16 : 0) + chunk % 4 * 4) &
          0xf;
 }
@@ -90,14 +91,15 @@ Warpgroup::Bound& Warpgroup::Bind(Lane& lane, size_t index, const Wgmma& wgmma,
 
 void Warpgroup::Issue(const Actor& actor, const Wgmma& wgmma,
                       uint32_t* registers, const Operands& operands,
-                      Metadata metadata) {
+                      const Given& given) {
   Lane& lane = LaneOf(actor);
-  if (wgmma.sparse && !lane.issued_at_commit.empty() &&
+  if ((wgmma.sparse || wgmma.x_in_registers) && !lane.issued_at_commit.empty() &&
       lane.issued_at_commit.back() > lane.ended) {
-    reports_.Add("metadata touched in flight",
+    reports_.Add(wgmma.sparse ? "metadata touched in flight"
+                              : "fragments touched in flight",
                  Who(actor) +
-                     " issues a sparse wgmma while a group is in flight, whose"
-                     " registers of metadata it may have overwritten");
+                     " issues wgmma while a group is in flight, whose registers"
+                     " of metadata or of X it may have overwritten");
   }
   if (!lane.fenced) {
     reports_.Add("missing wgmma fence",
@@ -111,13 +113,12 @@ void Warpgroup::Issue(const Actor& actor, const Wgmma& wgmma,
   bound.last_instruction = lane.issued++;
   if (at == instructions_.size()) {
     instructions_.push_back(
-        {wgmma, operands, metadata.selector, bound.accumulator, 0, {}});
+        {wgmma, operands, given.selector, bound.accumulator, 0, {}});
   }
   Instruction& instruction = instructions_[at];
-  instruction.metadata[static_cast<size_t>(actor.thread % kLanes)] =
-      metadata.word;
+  instruction.given[static_cast<size_t>(actor.thread % kLanes)] = given;
   if (instruction.operands != operands ||
-      instruction.selector != metadata.selector ||
+      instruction.selector != given.selector ||
       instruction.accumulator != bound.accumulator) {
     reports_.Add("warpgroup diverged",
                  Who(actor) + " issues another wgmma than its warpgroup");
@@ -133,12 +134,13 @@ void Warpgroup::CheckOperands(const Actor& actor,
   const Lane& lane = LaneOf(actor);
   const Operand x = XOf(instruction.wgmma, instruction.operands.x);
   const Operand y = YOf(instruction.wgmma, instruction.operands.y);
-  if (!x.Check(memory_, reports_) || !y.Check(memory_, reports_)) return;
+  if (!y.Check(memory_, reports_)) return;
   const SharedMemory::AsyncRead read = {
       "wgmma", number_,
       static_cast<uint32_t>(lane.issued_at_commit.size() + 1)};
-  x.IssueReads(actor, memory_, read);
   y.IssueReads(actor, memory_, read);
+  if (instruction.wgmma.x_in_registers || !x.Check(memory_, reports_)) return;
+  x.IssueReads(actor, memory_, read);
   if (actor.thread % kLanes != 0) return;
   const int stored = x.FirstK(memory_, reports_);
   const int x_k = instruction.wgmma.sparse && stored > 0 ? 2 * stored : stored;
@@ -209,7 +211,7 @@ std::vector<unsigned char> Warpgroup::ExpandedX(
   for (int row = 0; row < kWgmmaRows; ++row) {
     for (int chunk = 0; chunk < chunks; ++chunk) {
       const uint32_t pattern = PatternOf(wgmma, instruction.selector,
-                                         instruction.metadata, row, chunk);
+                                         instruction.given, row, chunk);
       const uint32_t first = pattern & 3, second = pattern >> 2;
       if (chunk_size == 2 ? pattern != 0x4 && pattern != 0xe
                           : first >= second) {
@@ -237,13 +239,31 @@ std::vector<unsigned char> Warpgroup::ExpandedX(
   return expanded;
 }
 
+// PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
+std::vector<unsigned char> Warpgroup::XBytes(
+    const Instruction& instruction) const {
+  if (!instruction.wgmma.x_in_registers) {
+    return XOf(instruction.wgmma, instruction.operands.x).Fetch(memory_);
+  }
+  std::vector<unsigned char> bytes(kWgmmaRows * kXLineBytes);
+  for (int thread = 0; thread < kLanes; ++thread) {
+    for (int i = 0; i < 4; ++i) {
+      const int row = thread / 32 * 16 + thread % 32 / 4 + i % 2 * 8;
+      const int k = thread % 4 * 2 + i / 2 * 8;
+      std::memcpy(&bytes[static_cast<size_t>(row * kXLineBytes + 2 * k)],
+                  &instruction.given[static_cast<size_t>(thread)].words[i], 4);
+    }
+  }
+  return bytes;
+}
+
 void Warpgroup::ExecuteNext() {
   const Instruction instruction = instructions_.front();
   instructions_.pop_front();
   ++executed_;
   const Wgmma& wgmma = instruction.wgmma;
   auto& values = AccumulatorAt(instruction.accumulator).values;
-  auto x = XOf(wgmma, instruction.operands.x).Fetch(memory_);
+  auto x = XBytes(instruction);
   if (wgmma.sparse) x = ExpandedX(instruction, x);
   const auto y = YOf(wgmma, instruction.operands.y).Fetch(memory_);
   const int line_bytes = YLineBytes(wgmma);

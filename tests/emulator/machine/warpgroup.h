@@ -45,9 +45,9 @@ class Warpgroup {
     bool operator==(const Operands&) const = default;
   };
 
-  // `metadata` of a sparse form only.
+  // `given` where X is sparse or in registers.
   void Issue(const Actor& actor, const Wgmma& wgmma, uint32_t* registers,
-             const Operands& operands, Metadata metadata);
+             const Operands& operands, const Given& given);
   void Commit(const Actor& actor);
   void Wait(Actor& actor, int pending);
   // When `actor` ends: that all that it issued was waited for.
@@ -79,7 +79,7 @@ class Warpgroup {
     int selector;
     size_t accumulator;
     int arrived;
-    std::array<uint32_t, kLanes> metadata;
+    std::array<Given, kLanes> given;
   };
 
   Lane& LaneOf(const Actor& actor) {
@@ -89,6 +89,7 @@ class Warpgroup {
               uint32_t* registers);
   Accumulator& AccumulatorAt(size_t number);
   void CheckOperands(const Actor& actor, const Instruction& instruction);
+  std::vector<unsigned char> XBytes(const Instruction& instruction) const;
   std::vector<unsigned char> ExpandedX(const Instruction& instruction,
                                        const std::vector<unsigned char>& x);
   void ExecuteNext();

@@ -49,6 +49,13 @@ Pair Unpack(uint32 packed) {
   }
 }
 
+template <typename T>
+uint32 Subtract(uint32 from, uint32 what) {
+  const Pair a = Unpack<T>(from);
+  const Pair b = Unpack<T>(what);
+  return Pack<T>(a.first - b.first, a.second - b.second);
+}
+
 inline float Widen(float value) { return value; }
 inline int Widen(int value) { return value; }
 inline float Widen(BFloat16 value) { return host::FromBf16(value.bits); }
@@ -61,6 +68,12 @@ inline float Widen(E5m2 value) {
 }
 inline float Widen(S8 value) { return static_cast<signed char>(value.bits); }
 inline float Widen(U8 value) { return value.bits; }
+
+template <typename T>
+uint32 WidenPair(uint32 e4m3) {
+  return Pack<T>(Widen(E4m3{static_cast<uint8>(e4m3)}),
+                 Widen(E4m3{static_cast<uint8>(e4m3 >> 8)}));
+}
 
 template <typename T>
 inline T Narrow(float value) {

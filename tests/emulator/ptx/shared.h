@@ -50,6 +50,10 @@ inline void LoadShared(uint32 address, int& value) {
   emulator::isa::LoadShared(address, &value, sizeof value);
 }
 
+inline void LoadSharedWords(uint32 address, uint32* to) {
+  emulator::isa::LoadShared(address, to, 16);
+}
+
 template <typename T>
 inline void LoadShared(uint32 address, T& element) {
   emulator::isa::LoadShared(address, &element.bits, 1);

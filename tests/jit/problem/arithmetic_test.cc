@@ -84,9 +84,9 @@ TEST(ArithmeticTest, AccurateF32RunsAsProductsOfBf16) {
 }
 
 TEST(ArithmeticTest, IntegersGiveS32UnlessAsked) {
-  EXPECT_EQ(DefaultOutput(DataType::kU8), DataType::kS32);
-  EXPECT_EQ(DefaultOutput(DataType::kB1), DataType::kS32);
-  EXPECT_EQ(DefaultOutput(DataType::kE4m3), DataType::kE4m3);
+  EXPECT_EQ(DefaultOutput(DataType::kU8, DataType::kU8), DataType::kS32);
+  EXPECT_EQ(DefaultOutput(DataType::kB1, DataType::kB1), DataType::kS32);
+  EXPECT_EQ(DefaultOutput(DataType::kE4m3, DataType::kE5m2), DataType::kE4m3);
 }
 
 }  // namespace

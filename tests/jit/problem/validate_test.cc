@@ -16,8 +16,8 @@ constexpr auto kUnserved = absl::StatusCode::kUnimplemented;
 Problem Valid(DataType input = DataType::kBf16) {
   Problem problem = {.m = 3, .n = 4, .k = 5};
   problem.a_type = problem.b_type = input;
-  problem.accumulator = DefaultAccumulator(input);
-  problem.c_type = problem.d_type = DefaultOutput(input);
+  problem.accumulator = DefaultAccumulator(input, input);
+  problem.c_type = problem.d_type = DefaultOutput(input, input);
   return problem;
 }
 

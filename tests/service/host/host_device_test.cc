@@ -111,7 +111,7 @@ Made Multiply(const HostDeviceOptions& options, DataType type) {
   jit::Problem problem = {.m = 1, .n = 1, .k = 17};
   problem.a_type = problem.b_type = type;
   problem.c_type = problem.d_type = DataType::kF32;
-  problem.accumulator = jit::DefaultAccumulator(type);
+  problem.accumulator = jit::DefaultAccumulator(type, type);
   problem.b_order = Order::kColumnMajor;
   std::vector<uint16_t> elements(17, 0x3f80);
   if (type == DataType::kBf16) elements[0] = 0x4580;
