@@ -121,7 +121,8 @@ std::string Name(const Arithmetic& arithmetic) {
   absl::StrAppend(&name, tf32 ? "tf32" : Name(arithmetic.a),
                   arithmetic.sparse == Sparse::kB ? "-sparse" : "");
   if (arithmetic.b != arithmetic.a) {
-    absl::StrAppend(&name, "-", Name(arithmetic.b));
+    const bool mixed = IsMixed(arithmetic.a, arithmetic.b);
+    absl::StrAppend(&name, mixed ? "x" : "-", Name(arithmetic.b));
   }
   if (arithmetic.accumulator != DefaultAccumulator(arithmetic.a, arithmetic.b)) {
     absl::StrAppend(&name, "-", Name(arithmetic.accumulator));

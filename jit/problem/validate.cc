@@ -131,7 +131,7 @@ absl::Status ValidateQuantization(const Problem& problem) {
     return Refuse(kInvalid, "quantization", "given",
                   absl::StrCat("nothing with ", Name(problem.arithmetic()),
                                "; it is of weights that are widened to the "
-                               "type of the other operand, such as bf16-s4"));
+                               "type of the other operand, such as bf16xs4"));
   }
   const bool b = problem.weights_are_b();
   RETURN_IF_ERROR(Validate(problem.quantization,

@@ -14,6 +14,22 @@ namespace {
 // Cases of an arithmetic: every layout and store, the outputs in turn.
 constexpr size_t kCases = 2;
 
+// What the layout and the config of an arithmetic have to be: an operand that
+// only X can be, and along which its lines run.
+struct Needs {
+  bool a = false;
+  bool b = false;
+  bool along_k = false;
+};
+Needs NeedsOf(const jit::Arithmetic& arithmetic, bool quantized) {
+  if (jit::IsMixed(arithmetic.a, arithmetic.b)) {
+    const bool b = jit::WeightsAreB(arithmetic.a, arithmetic.b);
+    return {!b, b, quantized};
+  }
+  return {arithmetic.sparse == jit::Sparse::kA,
+          arithmetic.sparse == jit::Sparse::kB, true};
+}
+
 // Number `i` counts the cases of all.
 std::string LineOf(size_t i) {
   const jit::Arithmetic& arithmetic = jit::Arithmetics()[i / kCases];
@@ -26,23 +42,33 @@ std::string LineOf(size_t i) {
       "64x64 pp s3",        "64x48 co1 s3 split2 swap",
       "64x32 co1 s2 split3"};
   const auto outputs = jit::OutputsOf(arithmetic.accumulator);
-  // The lines of a sparse operand run along k, and it is X.
   std::string layout(kLayouts[(i + i / 4) % std::size(kLayouts)]);
-  if (arithmetic.sparse == jit::Sparse::kA) layout[0] = 'T';
-  if (arithmetic.sparse == jit::Sparse::kB) layout[1] = 'N';
+  const bool mixed = jit::IsMixed(arithmetic.a, arithmetic.b);
+  const bool quantized = mixed && i % kCases == 1;
+  const Needs needs = NeedsOf(arithmetic, quantized);
+  if (needs.a && needs.along_k) layout[0] = 'T';
+  if (needs.b && needs.along_k) layout[1] = 'N';
   // Two stages and a part of one; sums in f16 hold few integers.
   const int k = 2 * 1024 / jit::BitsOf(arithmetic.a) + 24;
   // The order in which clamped sums are made shows.
   const size_t configs = std::size(kConfigs) - (arithmetic.clamps ? 2 : 0);
   std::string config(kConfigs[i % configs]);
-  if (arithmetic.sparse != jit::Sparse::kNone) {
+  if (needs.a || needs.b) {
     absl::StrReplaceAll({{" swap", ""}}, &config);
-    config += arithmetic.sparse == jit::Sparse::kB ? " g0 swap" : " g0";
+    config += needs.b ? " g0 swap" : " g0";
+  }
+  std::string options;
+  if (quantized) {
+    constexpr absl::string_view kGroups[] = {" group=32", " group=64",
+                                             " group=128", " group=k"};
+    options = std::string(kGroups[i / kCases % std::size(kGroups)]);
+    const int least = std::min(BitsOf(arithmetic.a), BitsOf(arithmetic.b));
+    if (least == 4 && i / kCases / 4 % 2 == 0) options += " zero_points";
   }
   const bool by_rows = i / 3 % 2 == 1;
   return absl::StrCat("x: ", jit::Name(arithmetic), " ", layout, " 136 72 ", k,
                       " d=", jit::Name(outputs[i % outputs.size()]),
-                      by_rows ? " order=row" : "", " ; ", config, " ; 64 8 ",
+                      by_rows ? " order=row" : "", options, " ; ", config, " ; 64 8 ",
                       k - 16);
 }
 

@@ -37,6 +37,10 @@ void PutElement(DataType type, int value, char* line, int64_t i) {
   if (type == DataType::kB1) {
     const char bit = static_cast<char>(1 << i % 8);
     line[i / 8] = value & 1 ? line[i / 8] | bit : line[i / 8] & ~bit;
+  } else if (jit::BitsOf(type) == 4) {
+    const int shift = static_cast<int>(i % 2 * 4);
+    line[i / 2] = static_cast<char>((line[i / 2] & ~(0xf << shift)) |
+                                    (value & 0xf) << shift);
   } else if (type == DataType::kS32) {
     std::memcpy(line + 4 * i, &value, sizeof value);
   } else {
@@ -72,25 +76,42 @@ void FillMetadata(const MatrixLayout& layout, uint64_t seed,
   }
 }
 
+// Powers of two as scales, which keep integers exact, and small zero points.
+void FillGroups(const MatrixLayout& layout, uint64_t seed, GlobalBlock& block) {
+  std::minstd_rand random(seed);
+  for (int64_t line = 0; line < layout.lines(); ++line) {
+    char* const to = block.data() + line * layout.pitch_bytes();
+    for (int64_t i = 0; i < layout.groups(); ++i) {
+      const float scale = std::ldexp(1.0f, static_cast<int>(random() % 3) - 1);
+      std::memcpy(to + layout.values_bytes() + 4 * i, &scale, sizeof scale);
+      if (!layout.quantization.zero_points) continue;
+      to[layout.zero_points_at() + i] = static_cast<char>(random() % 7 - 3);
+    }
+  }
+}
+
 // Padding, and what is never written, holds ones; not the bits behind the last
 // one of a line, which the lane clears.
 void Fill(const MatrixLayout& layout, int limit, uint64_t seed,
           GlobalBlock& block) {
   std::minstd_rand random(seed);
   std::memset(block.data(), 0xff, block.size());
-  const int least = layout.type == DataType::kU8 ? 0 : -limit;
+  const bool positive =
+      layout.type == DataType::kU8 || layout.type == DataType::kU4;
+  const int least = positive ? 0 : -limit;
   for (int64_t line = 0; line < layout.lines(); ++line) {
     for (int64_t i = 0; i < Stored(layout); ++i) {
       const auto span = static_cast<uint64_t>(limit - least + 1);
       PutElement(layout.type, least + static_cast<int>(random() % span),
                  block.data() + line * layout.pitch_bytes(), i);
     }
-    for (int64_t i = layout.width(); layout.type == DataType::kB1 && i % 8 != 0;
-         ++i) {
+    const int64_t per_byte = std::max(1, 8 / jit::BitsOf(layout.type));
+    for (int64_t i = layout.width(); i % per_byte != 0; ++i) {
       PutElement(layout.type, 0, block.data() + line * layout.pitch_bytes(), i);
     }
   }
   if (layout.sparse) FillMetadata(layout, seed, block);
+  if (layout.quantization.group != 0) FillGroups(layout, seed, block);
 }
 
 // Numbers of many sizes, and zeros; of integers nothing changes.
@@ -151,7 +172,7 @@ Operands::Operands(const jit::Problem& problem, const jit::Plan& plan,
       amax(SizeOf(problem.amax())),
       plan_(plan),
       numbers_(seed % 2 == 1 && plan.splits != 0 &&
-               host::HopperSums::Knows(plan)) {
+               host::HopperSums::Knows(plan) && !plan.family.widening) {
   Fill(problem.a(), LimitOf(problem.a_type, true), 3 * seed + 1, a);
   Fill(problem.b(), LimitOf(problem.b_type, false), 3 * seed + 2, b);
   if (problem.reads_c()) Fill(problem.c(), 5, 3 * seed + 3, c);

@@ -34,6 +34,7 @@ class RandomProblems {
     if (arithmetic.sparse == Sparse::kA) problem.a_order = Order::kRowMajor;
     if (arithmetic.sparse == Sparse::kB) problem.b_order = Order::kColumnMajor;
     if (arithmetic.sparse != Sparse::kNone) problem.k += -problem.k & 3;
+    if (problem.mixed() && random_() % 4 != 0) Quantize(problem);
     problem.invariant = random_() % 4 == 0;
     problem.beta = random_() % 2 ? 1.0f : 0.0f;
     problem.c_type = problem.d_type;
@@ -60,6 +61,15 @@ class RandomProblems {
   int64_t Size() {
     constexpr int64_t kSizes[] = {1, 16, 72, 129, 512, 1000, 4096, 8192};
     return kSizes[random_() % std::size(kSizes)];
+  }
+  void Quantize(Problem& problem) {
+    constexpr int32_t kGroups[] = {32, 64, 128, kWholeLine};
+    problem.quantization.group = kGroups[random_() % std::size(kGroups)];
+    const bool b = problem.weights_are_b();
+    if (b) problem.b_order = Order::kColumnMajor;
+    if (!b) problem.a_order = Order::kRowMajor;
+    const DataType weights = b ? problem.b_type : problem.a_type;
+    problem.quantization.zero_points = BitsOf(weights) == 4 && random_() % 2;
   }
   void AddSteps(Epilogue& epilogue) {
     using enum Extent;
