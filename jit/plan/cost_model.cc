@@ -37,6 +37,11 @@ constexpr double kPromotionCooperative = 1.06;
 constexpr double kPromotionAlone = 1.3;
 // Bytes per cycle that all SMs together read from device memory.
 constexpr double kMemoryBytesPerCycle = 1500;
+// Widening weights and scaling their sums, of a stage: what other consumers'
+// instructions do not hide, and more for each further block of 64 rows.
+constexpr double kWidenCyclesHidden = 220;
+constexpr double kWidenCyclesAlone = 330;
+constexpr double kWidenCyclesOfBlock = 110;
 // What the shorter of reading and multiplying adds to the longer.
 constexpr double kOverlapCost = 0.2;
 // What ping-pong costs when there is nothing to overlap.
@@ -72,7 +77,29 @@ double CyclesPerStage(const Plan& plan) {
   return std::max(busy, bytes / kLoadBytesPerCycle) *
          (1 + kSlowdownPerByte * excess) * few_stages *
          (config.tile_m > 128 ? kTallTile : 1.0) *
-         (plan.family.sum != Summation::kDirect ? promotion : 1.0);
+         (plan.family.sum != Summation::kDirect && !plan.family.widening
+              ? promotion
+              : 1.0);
+}
+
+double WidenCycles(const Plan& plan) {
+  if (!plan.family.widening) return 0;
+  const Config& config = plan.config;
+  const bool hidden =
+      config.schedule == Schedule::kCooperative && config.consumers > 1;
+  return (hidden ? kWidenCyclesHidden : kWidenCyclesAlone) +
+         kWidenCyclesOfBlock *
+             (XRegisters(plan.family, config) / kXRegistersOfBlock - 1);
+}
+
+// Bytes of X and Y.
+double OperandBytes(const Plan& plan) {
+  const double depth = static_cast<double>(DepthBytes(plan));
+  const double x_share =
+      plan.family.widening ? BitsOf(plan.family.widening->from) / 16.0 : 1.0;
+  return static_cast<double>(plan.batch) * depth *
+         (static_cast<double>(plan.rows) * x_share +
+          static_cast<double>(plan.columns));
 }
 
 double EpilogueCycles(const Plan& plan) {
@@ -96,12 +123,10 @@ double PredictCycles(const Plan& plan, const DeviceProperties& device) {
   const int passes = plan.a_form == Form::kSplit ? kSplitPasses : 1;
   const auto stages = static_cast<double>(DivideUp(
       passes * DivideUp(DepthBytes(plan), kSwizzleBytes), plan.splits));
-  const double multiply = stages * CyclesPerStage(plan);
+  const double multiply = stages * (CyclesPerStage(plan) + WidenCycles(plan));
   // Operands come from device memory once; per wave.
-  const double read = static_cast<double>(plan.rows + plan.columns) *
-                      static_cast<double>(plan.batch * passes) *
-                      static_cast<double>(DepthBytes(plan)) /
-                      kMemoryBytesPerCycle / waves;
+  const double read =
+      OperandBytes(plan) * passes / kMemoryBytesPerCycle / waves;
   const double main_loop =
       std::max(multiply, read) + kOverlapCost * std::min(multiply, read);
   const double epilogue = EpilogueCycles(plan);

@@ -57,11 +57,10 @@ Fragments::Fragments(const MatrixLayout& stored, Form form)
       groups(stored.groups()),
       block_bytes(FragmentLines(BitsOf(stored.type)) * kFragmentLineBytes),
       group_bytes(4 * GroupWords(stored.quantization.zero_points)) {
+  if (groups == 0) return;
   // A stage brings all that it may have.
-  if (stored.quantization.group != 0) {
-    groups = std::max<int64_t>(
-        groups, kFragmentDepth / stored.quantization.group * stages);
-  }
+  stage_groups = std::max(1, kFragmentDepth / stored.quantization.group);
+  groups = PiecesOf(groups, stage_groups) * stage_groups;
 }
 
 MatrixLayout FormLayout(const MatrixLayout& stored, Form form) {
@@ -132,6 +131,7 @@ PrepareLaunch PrepareLaunchOf(const MatrixLayout& stored, Form form) {
         .along_k = fragments.along_k,
         .groups = stored.groups(),
         .written = fragments.groups,
+        .stage_groups = fragments.stage_groups,
         .scales_at = stored.values_bytes(),
         .zero_points_at =
             stored.quantization.zero_points ? stored.zero_points_at() : 0};

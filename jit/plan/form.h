@@ -9,8 +9,8 @@
 
 namespace gemmd::jit {
 
-// How one matrix of weights, stored as given, lies in fragment order: stages of
-// every block of 64 lines, one block after the other, then their groups
+// How one matrix of weights, stored as given, lies in fragment order: all blocks
+// of 64 lines of a stage, one stage after the other, then their groups
 // (templates/kernels/prepare/fragments.cu).
 struct Fragments {
   Fragments(const MatrixLayout& stored, Form form);
@@ -20,6 +20,7 @@ struct Fragments {
   int64_t stages;  // Of a block.
   int64_t blocks;
   int64_t groups;       // Of a block.
+  int stage_groups = 0;  // Those that lie together.
   int64_t block_bytes;  // Of a stage of a block.
   int64_t group_bytes;  // Of a group of a block.
 

@@ -68,16 +68,18 @@ TensorMapSpec MetadataMap(const MatrixLayout& stored, int lines) {
 void FinishFragments(const MatrixLayout& stored, Form form, Plan& plan) {
   const Fragments fragments(stored, form);
   const int64_t matrix_bytes = FormLayout(stored, form).pitch_bytes();
-  const int box_lines = FragmentLines(BitsOf(stored.type));
+  const int block_lines = FragmentLines(BitsOf(stored.type));
+  const int tile_blocks = plan.config.tile_m / kInstructionM;
   constexpr int kWords = kFragmentLineBytes / 4;
   plan.x = {.type = DataType::kS32,
             .width = kWords,
-            .lines = fragments.blocks * fragments.stages * box_lines,
+            .lines = fragments.blocks * fragments.stages * block_lines,
             .pitch_bytes = kFragmentLineBytes,
             .matrices = stored.count,
             .matrix_bytes = matrix_bytes,
             .box_width = kWords,
-            .box_lines = box_lines};
+            .box_lines = tile_blocks * block_lines};
+  plan.weight_blocks = static_cast<int>(fragments.blocks);
   if (fragments.groups == 0) return;
   plan.groups_at = fragments.groups_at();
   const int words = static_cast<int>(fragments.group_bytes / 4);
@@ -88,8 +90,7 @@ void FinishFragments(const MatrixLayout& stored, Form form, Plan& plan) {
                    .matrices = stored.count,
                    .matrix_bytes = matrix_bytes,
                    .box_width = words,
-                   .box_lines = plan.family.widening->stage_groups};
-  plan.groups = static_cast<int>(fragments.groups);
+                   .box_lines = tile_blocks * fragments.stage_groups};
   while (int64_t{kFragmentDepth} << plan.group_stage_shift <
          stored.quantization.group) {
     ++plan.group_stage_shift;

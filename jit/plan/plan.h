@@ -152,8 +152,9 @@ struct Plan {
   // tensor maps.
   TensorMapSpec x, y, c, d;    // c only when StagesC(family, config).
   TensorMapSpec metadata;      // Of a sparse X, or the groups of weights.
-  int64_t groups_at = 0;       // Bytes from the fragments of weights to them.
-  int groups = 0;              // Of 64 lines.
+  int64_t groups_at = 0;       // Bytes from the fragments of weights to them;
+                               // 0 where there are none.
+  int weight_blocks = 0;       // Of 64 lines.
   int group_stage_shift = 0;   // Of stages that share a group, their log2.
   int splits = 1;              // 0 for an empty product.
   int reduce_grid = 0;         // CTAs of the reduction; 0 without one.

@@ -20,6 +20,8 @@ constexpr int kMaxSumRegistersWithManySteps = 96;
 constexpr int kMaxSumRegistersWithOutputs = 64;
 // Of elements of D that are packed into bytes across lanes.
 constexpr int kMaxSumRegistersOfBytes = 144;
+// Of four consumers.
+constexpr int kMaxRegistersOfFour = 48;
 // A part of k shorter than this many stages is not worth its reduction.
 constexpr int64_t kMinStagesPerPart = 4;
 // Plans whose predicted time is corrected.
@@ -36,7 +38,7 @@ struct Shape {
 constexpr Shape kShapes[] = {
     {64, 1, Schedule::kCooperative},  {128, 2, Schedule::kCooperative},
     {256, 2, Schedule::kCooperative}, {64, 2, Schedule::kPingPong},
-    {128, 2, Schedule::kPingPong},
+    {128, 2, Schedule::kPingPong},    {256, 4, Schedule::kCooperative},
 };
 
 // Whether one operand has to be X, and that is B: what is sparse, and weights.
@@ -151,6 +153,11 @@ bool HasRegisters(const Family& family, const Config& config) {
   const int registers =
       SumRegisters(family, config) + XRegisters(family, config);
   if (registers > kMaxSumRegisters) return false;
+  // Few threads' worth of registers, for X that takes time to fetch.
+  if (config.consumers > 2) {
+    return family.widening && registers <= kMaxRegistersOfFour &&
+           (config.split_k || !HasManySteps(family, config));
+  }
   if (config.split_k) return true;
   const TileEpilogue& epilogue = family.epilogue;
   if (BitsOf(epilogue.output) == 8 && epilogue.store == Store::kTransposed &&

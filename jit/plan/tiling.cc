@@ -51,11 +51,11 @@ int SumsPerThread(const Config& config) {
 }
 
 int XRegisters(const Family& family, const Config& config) {
-  constexpr int kOfBlock = 16;
+  if (!family.widening) return 0;
   const int sharers =
       config.schedule == Schedule::kPingPong ? 1 : config.consumers;
-  return family.widening ? config.tile_m / kInstructionM / sharers * kOfBlock
-                         : 0;
+  const int blocks = config.tile_m / kInstructionM / sharers;
+  return kXRegistersOfBlock * blocks;
 }
 
 int SumRegisters(const Family& family, const Config& config) {

@@ -27,6 +27,8 @@ int SharedMemoryBytes(const Family& family, const Config& config);
 
 // Sums of one consumer thread, and the registers that hold them.
 int SumsPerThread(const Config& config);
+// Registers of a thread that hold a widened X, and of each block of 64 rows.
+inline constexpr int kXRegistersOfBlock = 16;
 int XRegisters(const Family& family, const Config& config);
 int SumRegisters(const Family& family, const Config& config);
 

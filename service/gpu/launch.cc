@@ -145,10 +145,13 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
     ASSIGN_OR_RETURN(arguments.metadata, EncodeTensorMap(driver, plan.metadata,
                                                          memory.metadata));
   }
-  if (plan.groups != 0) {
+  arguments.weights = {
+      .blocks = plan.weight_blocks,
+      .stage_shift = plan.group_stage_shift,
+      .promoted_stages = plan.splits == 1 ? 1 << plan.group_stage_shift : 1};
+  if (plan.groups_at != 0) {
     ASSIGN_OR_RETURN(arguments.metadata, EncodeTensorMap(driver, plan.metadata,
                                                          x + plan.groups_at));
-    arguments.groups = {plan.groups, plan.group_stage_shift};
   }
   // Partial products go to the workspace; the reduction writes D.
   ASSIGN_OR_RETURN(

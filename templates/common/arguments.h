@@ -21,10 +21,14 @@ struct BlockScales {
   long long y_pitch;
 };
 
-// Groups of weights that share a scale.
-struct Groups {
-  int of_line;      // In the tensor map of groups.
-  int stage_shift;  // Where a stage has one: it is stage >> stage_shift.
+// Weights in fragment order.
+struct Weights {
+  int blocks;       // Of 64 lines.
+  int stage_shift;  // 2^stage_shift stages have the same groups.
+  // Stages, a power of two, of which the sums are scaled together.
+  int promoted_stages;
+  // 0, of which compilers know nothing: see ptx::Hold.
+  unsigned unknown_zero;
 };
 
 // What the epilogue's steps need; only what the config's steps read is set.
@@ -82,7 +86,7 @@ struct Arguments {
   int part_stages;
   int longer_parts;
   BlockScales scales;  // Only where the config is block-scaled.
-  Groups groups;       // Only of weights with scales.
+  Weights weights;     // Only where X is widened.
   EpilogueArguments epilogue;
 };
 

@@ -102,9 +102,9 @@ constexpr int GroupWords(bool zero_points) {
   return kInstructionM + (zero_points ? kInstructionM / 4 : 0);
 }
 
-// Bytes of the groups of 64 lines in a stage, where the copy engine puts them.
+// Bytes of the groups of 64 lines in a stage.
 constexpr int StageGroupBytes(int stage_groups, bool zero_points) {
-  return DivideUp(stage_groups * GroupWords(zero_points) * 4, 128) * 128;
+  return stage_groups * GroupWords(zero_points) * 4;
 }
 
 // Bytes of an X that is widened in a stage: fragments, then groups.

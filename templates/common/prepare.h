@@ -10,6 +10,7 @@ struct WeightGroups {
   bool along_k;             // Lines run along k; else across, without groups.
   long long groups;         // Of a line.
   long long written;        // The same, or one more.
+  int stage_groups;         // Those that lie together.
   long long scales_at;      // Bytes from the start of a line.
   long long zero_points_at; // 0 where there are none.
 };

@@ -103,7 +103,15 @@ class TileWriter {
   // Barriers are named by constants: with a name in a register, ptxas reserves
   // all sixteen and runs out of registers on the largest tiles.
   void SyncWarpgroup() const {
-    static_assert(C::kConsumers <= 2);
+    static_assert(C::kConsumers <= 4);
+    if (C::kConsumers == 4 && consumer_ >= 2) {
+      if (consumer_ == 2) {
+        ptx::SyncThreads<3, kWarpgroupThreads>();
+      } else {
+        ptx::SyncThreads<4, kWarpgroupThreads>();
+      }
+      return;
+    }
     if (consumer_ == 0) {
       ptx::SyncThreads<1, kWarpgroupThreads>();
     } else {

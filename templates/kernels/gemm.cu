@@ -61,6 +61,11 @@ constexpr bool kMany =
 constexpr int kProducerRegisters = kMany ? 24 : 40;
 constexpr int kConsumerRegisters = kMany ? 240 : 232;
 
+// Cooperative consumers that widen issue their instructions in turn, so that
+// one works while the tensor cores multiply for the other.
+constexpr bool kAlternate =
+    kWidens<Config> && !T::kPingPong && Config::kConsumers == 2;
+
 void Produce(const Arguments& arguments, uint32 shared,
              Ring<Config::kStages> ring) {
   for (Work<Config> work(arguments); !work.done(); work.Advance()) {
@@ -86,7 +91,8 @@ void Produce(const Arguments& arguments, uint32 shared,
 // wgmma stays in flight, the stage before it is released. A ping-pong consumer
 // passes its turn on when its last stage is there. There is at least one.
 void Multiply(Sums& sums, uint32 shared, Ring<Config::kStages>& ring,
-              Turn& turn, int stages, int first_row, bool first_warp) {
+              Turn& turn, int stages, int first_row, bool first_warp,
+              uint32 unknown_zero) {
   if constexpr (T::kPingPong) turn.Wait();
   sums.Begin();
   uint32 previous = 0;
@@ -95,11 +101,12 @@ void Multiply(Sums& sums, uint32 shared, Ring<Config::kStages>& ring,
     const uint32 at = shared + ring.stage() * kStageBytes;
     X x(at, first_row / kInstructionM);
     const uint64 y = YTile::Descriptor(at + X::kBytes);
-    sums.BeginStage(stage);
+    sums.BeginStage(stage, stages);
     ring.WaitFull();
-    x.Fetch();
+    x.Fetch(unknown_zero);
 #pragma unroll
     for (int part = 0; part < Sums::kParts; ++part) {
+      if constexpr (kAlternate) turn.Wait();
       ptx::WgmmaFence();
 #pragma unroll
       for (int i = 0; i < kPartSteps; ++i) {
@@ -109,11 +116,15 @@ void Multiply(Sums& sums, uint32 shared, Ring<Config::kStages>& ring,
           x.Issue(
               sums.Target(block), block, step,
               y + YTile::Offset(0, step * T::kStepBytes / kInstructionKBytes),
-              Sums::Accumulates(stage, i));
+              sums.Accumulates(stage, i));
         }
       }
       ptx::WgmmaCommit();
+      if constexpr (kAlternate) {
+        if (ptx::ElectOne()) turn.Pass();
+      }
       ptx::WgmmaWait<Sums::kGroupsInFlight>();
+      x.Hold(unknown_zero);
       if constexpr (Sums::kGroupsInFlight == 0) previous = ring.stage();
       if (part == Sums::kParts - 1 && first_warp &&
           stage >= Sums::kGroupsInFlight && ptx::ElectOne()) {
@@ -150,7 +161,8 @@ void Consume(const Arguments& arguments, uint32 shared,
     }
     if constexpr (Config::kStagesC) writer.Prefetch(work.target(first_row));
     sums.Locate(arguments, work.unit(), first_row + 16 * warp + lane / 4);
-    Multiply(sums, shared, ring, turn, stages, first_row, warp == 0);
+    Multiply(sums, shared, ring, turn, stages, first_row, warp == 0,
+             arguments.weights.unknown_zero);
     writer.Write(sums, work.target(first_row));
   }
   writer.End();
@@ -175,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
     ptx::PrefetchTensorMap(&arguments.y);
     ptx::PrefetchTensorMap(&arguments.d);
     ring.Init(T::kPingPong ? 1 : Config::kConsumers);
-    Turn::Init(shared + kTurnBarriers);
+    Turn::Init(shared + kTurnBarriers, kAlternate ? 4 : 1);
     for (int i = 0; i < Config::kConsumers; ++i) {
       Writer::Init(shared + kWriterBarriers + i * Writer::kBarrierBytes);
     }

@@ -44,13 +44,13 @@ class DirectSum {
 
   void Locate(const Arguments&, const Unit&, int) {}
   void Begin() {}
-  void BeginStage(int) {}
+  void BeginStage(int, int) {}
   // Parts of a stage that are added up apart.
   static constexpr int kParts = 1;
   // What an instruction, the `step`-th of a part, adds to, and whether it does
   // or begins anew.
   Registers& Target(int block) { return registers_[block]; }
-  static int Accumulates(int stage, int step) { return stage + step; }
+  int Accumulates(int stage, int step) const { return stage + step; }
   // The products of a part of a stage, whose X is given, have been added.
   template <typename X>
   void EndPart(const X&, int) {}
@@ -83,10 +83,10 @@ class PromotedSum {
       }
     }
   }
-  void BeginStage(int) {}
+  void BeginStage(int, int) {}
   static constexpr int kParts = 1;
   Registers& Target(int block) { return registers_[block]; }
-  static int Accumulates(int, int step) { return step; }
+  int Accumulates(int, int step) const { return step; }
   template <typename X>
   void EndPart(const X&, int) {
 #pragma unroll
@@ -136,7 +136,7 @@ class BlockScaledSum : public PromotedSum<C> {
   }
 
   // Fetches the stage's scales, while it is awaited.
-  void BeginStage(int stage) {
+  void BeginStage(int stage, int) {
     const float y = y_[stage * y_step_];
 #pragma unroll
     for (int block = 0; block < T::kBlocks; ++block) {
@@ -168,15 +168,25 @@ class BlockScaledSum : public PromotedSum<C> {
   float factors_[T::kBlocks][2];
 };
 
-// Promoted sums of weights, by the scales of their groups, which X has: a stage
-// is 64 of k.
+// Promoted sums of weights, by the scales of their groups, which X has: of a
+// whole group where its stages follow each other, else of each of its stages.
 template <IsConfig C>
 class GroupScaledSum : public PromotedSum<C> {
  public:
   static constexpr int kParts = C::kStageGroups;
 
+  void Locate(const Arguments& arguments, const Unit&, int) {
+    mask_ = arguments.weights.promoted_stages - 1;
+  }
+  void BeginStage(int stage, int stages) {
+    of_group_ = stage & mask_;
+    ends_ = of_group_ == mask_ || stage == stages - 1;
+  }
+  int Accumulates(int, int step) const { return of_group_ + step; }
+
   template <typename X>
   void EndPart(const X& x, int part) {
+    if (kParts == 1 && !ends_) return;
 #pragma unroll
     for (int block = 0; block < Tiling<C>::kBlocks; ++block) {
 #pragma unroll
@@ -187,6 +197,11 @@ class GroupScaledSum : public PromotedSum<C> {
       }
     }
   }
+
+ private:
+  int mask_;
+  int of_group_;
+  bool ends_;
 };
 
 template <IsConfig C>

@@ -18,10 +18,11 @@ class Turn {
         // Consumer 0 finds its barrier already passed the first time.
         phase_(consumer ^ 1) {}
 
-  // Once, by one thread, before any role starts.
-  static void Init(uint32 barriers) {
-    ptx::InitBarrier(barriers, 1);
-    ptx::InitBarrier(barriers + 8, 1);
+  // Once, by one thread, before any role starts. So many threads of a consumer
+  // pass the turn on: as many as warps, where some may not have begun it.
+  static void Init(uint32 barriers, int passing) {
+    ptx::InitBarrier(barriers, passing);
+    ptx::InitBarrier(barriers + 8, passing);
   }
 
   void Wait() {
@@ -29,7 +30,7 @@ class Turn {
     phase_ ^= 1;
   }
 
-  // One thread: lets the other consumer start.
+  // Lets the other consumer start.
   void Pass() const { ptx::Arrive(other_); }
 
  private:

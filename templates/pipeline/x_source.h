@@ -5,8 +5,9 @@
 //   kBytes, kLoadBytes            of a stage: reserved, and brought
 //   Load(to, arguments, ...)      brings lines [line, line + kTileM)
 //   X x(at, block)                a stage's at `at`, from a block of 64 lines
-//   x.Fetch()                     what registers take once the stage is there
+//   x.Fetch(unknown_zero)         what registers take once the stage is there
 //   x.Issue(sums, block, step, y, accumulates)
+//   x.Hold(unknown_zero)          once instructions have ended; see ptx::Hold
 #pragma once
 
 #include "common/arguments.h"
@@ -38,7 +39,8 @@ class DenseX {
   DenseX(uint32 at, int block)
       : descriptor_(Tile::Descriptor(at) + Tile::Offset(block, 0)) {}
 
-  void Fetch() {}
+  void Fetch(uint32) {}
+  void Hold(uint32) const {}
 
   void Issue(Registers& sums, int block, int step, uint64 y,
              int accumulates) const {
@@ -78,7 +80,7 @@ class SparseX {
         from_(at + Tile::kBytes + block * kBlockBytes +
               ptx::ThreadIndex() % kWarpgroupThreads * kWords * 4) {}
 
-  void Fetch() {
+  void Fetch(uint32) {
 #pragma unroll
     for (int block = 0; block < Tiling<C>::kBlocks; ++block) {
 #pragma unroll
@@ -88,6 +90,8 @@ class SparseX {
       }
     }
   }
+
+  void Hold(uint32) const {}
 
   // The tensor core reads metadata from registers until an instruction has
   // ended (seen on an H200), and the next stage's come to the same ones.

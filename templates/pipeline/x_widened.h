@@ -38,11 +38,12 @@ struct Widening<U4, Element, kZeroPoints> {
   static constexpr float kZeroBase = kPowerValue<Element>;
 
   static void To(uint32 (&x)[4], const uint32* weights,
-                 const uint32 (&zero)[2]) {
+                 const uint32 (&zero)[2], uint32 unknown_zero) {
+    // Not a constant: one instruction takes no two of them.
+    const uint32 power = Twice(kPower<Element>) ^ unknown_zero;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const uint32 raised =
-          weights[0] >> 4 * i & Twice(0xf) | Twice(kPower<Element>);
+      const uint32 raised = (weights[0] >> 4 * i & Twice(0xf)) ^ power;
       x[i] = ptx::Subtract<Element>(
           raised, kZeroPoints ? zero[i % 2] : Twice(kPower<Element>));
     }
@@ -56,11 +57,12 @@ struct Widening<S4, Element, kZeroPoints> {
   static constexpr float kZeroBase = 0;
 
   static void To(uint32 (&x)[4], const uint32* weights,
-                 const uint32 (&zero)[2]) {
+                 const uint32 (&zero)[2], uint32 unknown_zero) {
     constexpr uint32 kLeast = Twice(kPower<Element> | 8);
+    const uint32 least = kLeast ^ unknown_zero;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const uint32 raised = (weights[0] >> 4 * i & Twice(0xf)) ^ kLeast;
+      const uint32 raised = (weights[0] >> 4 * i & Twice(0xf)) ^ least;
       x[i] = ptx::Subtract<Element>(raised, kLeast);
       if constexpr (kZeroPoints) {
         x[i] = ptx::Subtract<Element>(x[i], zero[i % 2]);
@@ -79,7 +81,8 @@ struct Widening<S8, Float16, kZeroPoints> {
   static constexpr int kWords = 2;
   static constexpr float kZeroBase = 0;
 
-  static void To(uint32 (&x)[4], const uint32* weights, const uint32 (&)[2]) {
+  static void To(uint32 (&x)[4], const uint32* weights, const uint32 (&)[2],
+                 uint32) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       constexpr uint32 kSign = 0x80;
@@ -97,13 +100,14 @@ struct Widening<S8, BFloat16, kZeroPoints> {
   static constexpr int kWords = 2;
   static constexpr float kZeroBase = 0;
 
-  static void To(uint32 (&x)[4], const uint32* weights, const uint32 (&)[2]) {
+  static void To(uint32 (&x)[4], const uint32* weights, const uint32 (&)[2],
+                 uint32 unknown_zero) {
+    const uint32 power = Twice(kPower<BFloat16>) ^ unknown_zero;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint32 bytes = BytesOf(weights, i);
-      x[i] = ptx::Subtract<BFloat16>(
-          bytes & Twice(0x7f) | Twice(kPower<BFloat16>),
-          bytes & Twice(0x80) | Twice(kPower<BFloat16>));
+      x[i] = ptx::Subtract<BFloat16>(bytes & Twice(0x7f) ^ power,
+                                     bytes & Twice(0x80) ^ power);
     }
   }
 };
@@ -113,7 +117,8 @@ struct Widening<E4m3, Element, kZeroPoints> {
   static constexpr int kWords = 2;
   static constexpr float kZeroBase = 0;
 
-  static void To(uint32 (&x)[4], const uint32* weights, const uint32 (&)[2]) {
+  static void To(uint32 (&x)[4], const uint32* weights, const uint32 (&)[2],
+                 uint32) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       x[i] = ptx::WidenPair<Element>(weights[i / 2] >> 16 * (i % 2));
@@ -135,29 +140,22 @@ class WidenedX {
       StageGroupBytes(C::kStageGroups, C::kZeroPoints);
   static constexpr int kBytes = WidenedTileBytes(
       kBits, C::kStageGroups, C::kZeroPoints, C::kTileM);
-  static constexpr int kLoadBytes =
-      kBlocks *
-      (kFragmentBytes + C::kStageGroups * GroupWords(C::kZeroPoints) * 4);
+  static constexpr int kLoadBytes = kBlocks * (kFragmentBytes + kGroupBytes);
   // Of a stage, with scales of their own.
   static constexpr int kParts = C::kStageGroups == 2 ? 2 : 1;
 
   static void Load(uint32 to, const Arguments& arguments, int line, int stage,
                    int matrix, uint32 barrier) {
-#pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      const int block = line / kInstructionM + i;
-      ptx::LoadBox(to + i * kFragmentBytes, &arguments.x, 0,
-                   (block * arguments.stages + stage) * FragmentLines(kBits),
-                   matrix, barrier);
-      if constexpr (C::kStageGroups != 0) {
-        const int group = C::kStageGroups == 1
-                              ? stage >> arguments.groups.stage_shift
-                              : stage * C::kStageGroups;
-        ptx::LoadBox(to + kBlocks * kFragmentBytes + i * kGroupBytes,
-                     &arguments.metadata, 0,
-                     block * arguments.groups.of_line + group, matrix,
-                     barrier);
-      }
+    const int block = line / kInstructionM;
+    const Weights& weights = arguments.weights;
+    ptx::LoadBox(to, &arguments.x, 0,
+                 (stage * weights.blocks + block) * FragmentLines(kBits),
+                 matrix, barrier);
+    if constexpr (C::kStageGroups != 0) {
+      const int groups = stage >> weights.stage_shift;
+      ptx::LoadBox(to + kBlocks * kFragmentBytes, &arguments.metadata, 0,
+                   (groups * weights.blocks + block) * C::kStageGroups, matrix,
+                   barrier);
     }
   }
 
@@ -166,7 +164,7 @@ class WidenedX {
                    ptx::ThreadIndex() % kWarpgroupThreads * 16),
         groups_(at + kBlocks * kFragmentBytes + block * kGroupBytes) {}
 
-  void Fetch() {
+  void Fetch(uint32 unknown_zero) {
     const int thread = ptx::ThreadIndex() % kWarpgroupThreads;
     const int row = thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
@@ -186,7 +184,7 @@ class WidenedX {
         for (int i = 0; i < kPartSteps; ++i) {
           const int step = part * kPartSteps + i;
           Widens::To(x_[block][step], weights + step * Widens::kWords,
-                       zero);
+                       zero, unknown_zero);
         }
       }
     }
@@ -195,6 +193,15 @@ class WidenedX {
   void Issue(Registers& sums, int block, int step, uint64 y,
              int accumulates) const {
     Instruction::Issue(sums, x_[block][step], y, accumulates);
+  }
+
+  // Once the instructions have ended.
+  void Hold(uint32 unknown_zero) const {
+#pragma unroll
+    for (int block = 0; block < Tiling<C>::kBlocks; ++block) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) ptx::Hold(x_[block][step], unknown_zero);
+    }
   }
 
   // Of the rows r and r + 8 that a thread has of a block.
@@ -227,8 +234,8 @@ class WidenedX {
     }
   }
 
-  const uint32 fragments_;
-  const uint32 groups_;
+  uint32 fragments_;
+  uint32 groups_;
   uint32 x_[Tiling<C>::kBlocks][kSteps][4];
   float scales_[Tiling<C>::kBlocks][kParts][2];
 };

@@ -103,8 +103,41 @@ double SparseOperand(const jit::MatrixLayout& layout, unsigned seed,
   return pattern >> 2 == place ? value(2 * chunk + 1) : 0;
 }
 
+// Of four bits, or quantized. `i` is the place in `line`.
+double Weight(const jit::MatrixLayout& layout, unsigned seed, int64_t line,
+              int64_t i) {
+  const auto random = [&](Element element, unsigned of, int64_t per_line,
+                          int64_t at) {
+    const auto index = static_cast<uint64_t>(line * per_line + at);
+    return Encode(element, RandomValue(seed + of, index));
+  };
+  const Element element = ElementOf(layout.type);
+  double value;
+  if (jit::BitsOf(layout.type) == 4) {
+    const unsigned bits =
+        random(element, 0, layout.values_bytes(), i / 2) >> i % 2 * 4 & 0xf;
+    const bool negative = layout.type == jit::DataType::kS4 && bits >= 8;
+    value = static_cast<double>(bits) - (negative ? 16 : 0);
+  } else {
+    value = Decode(element, random(element, 0, layout.width(), i));
+  }
+  if (layout.groups() == 0) return value;
+  const int64_t group = i / layout.quantization.group;
+  if (layout.quantization.zero_points) {
+    value -= Decode(Element::kS8, random(Element::kS8, kSeedZeroPoints,
+                                         layout.groups(), group));
+  }
+  return value * Decode(Element::kF32, random(Element::kF32, kSeedScales,
+                                              layout.groups(), group));
+}
+
 double Operand(const jit::MatrixLayout& layout, unsigned seed, Place at) {
   const Element element = ElementOf(layout.type);
+  if (jit::BitsOf(layout.type) == 4 || layout.quantization.group != 0) {
+    const bool row_major = layout.order == jit::Order::kRowMajor;
+    return Weight(layout, seed, row_major ? at.row : at.column,
+                  row_major ? at.column : at.row);
+  }
   if (layout.sparse) {
     const bool row_major = layout.order == jit::Order::kRowMajor;
     return SparseOperand(layout, seed, row_major ? at.row : at.column,

@@ -150,6 +150,9 @@ absl::StatusOr<std::unique_ptr<LtProduct>> LtProduct::Create(
   if (problem.sparse != jit::Sparse::kNone) {
     return absl::UnimplementedError("cuBLASLt has no sparse operands");
   }
+  if (problem.mixed()) {
+    return absl::UnimplementedError("cuBLASLt widens no weights");
+  }
   auto product = std::unique_ptr<LtProduct>(new LtProduct(library, problem));
   RETURN_IF_ERROR(product->Describe());
   return product;

@@ -43,7 +43,12 @@ class Maker {
       fill.last_mask = 0xff >> (-layout.width() & 7);
       fill.width = layout.width_bytes();
     }
-    // The library has no sparse operands: nobody reads one without padding.
+    // The library has no sparse operands and no weights: nobody reads one
+    // without padding.
+    if (jit::BitsOf(layout.type) == 4 || layout.quantization.group != 0) {
+      RETURN_IF_ERROR(FillWeights(layout, fill));
+      return matrix;
+    }
     if (layout.sparse) {
       fill.width = layout.width() / 2;
       RETURN_IF_ERROR(code_.Fill(fill, *stream_));
@@ -65,6 +70,28 @@ class Maker {
   }
 
  private:
+  absl::Status FillWeights(const jit::MatrixLayout& layout,
+                           FillArguments fill) const {
+    char* const to = static_cast<char*>(fill.to);
+    const unsigned seed = fill.seed;
+    fill.width = layout.values_bytes();
+    RETURN_IF_ERROR(code_.Fill(fill, *stream_));
+    if (layout.groups() == 0) return absl::OkStatus();
+    if (layout.values_bytes() % 4 != 0) {
+      return absl::UnimplementedError("scales that are not aligned");
+    }
+    fill.to = to + layout.values_bytes();
+    fill.width = layout.groups();
+    fill.seed = seed + kSeedScales;
+    fill.element = Element::kF32;
+    RETURN_IF_ERROR(code_.Fill(fill, *stream_));
+    if (!layout.quantization.zero_points) return absl::OkStatus();
+    fill.to = to + layout.zero_points_at();
+    fill.seed = seed + kSeedZeroPoints;
+    fill.element = Element::kS8;
+    return code_.Fill(fill, *stream_);
+  }
+
   // `bytes` and, for the repitch kernel, what completes the last 16.
   absl::StatusOr<gpu::DeviceBuffer> Poisoned(int64_t bytes) const {
     bytes = (bytes + 15) / 16 * 16;

@@ -15,8 +15,16 @@
 namespace gemmd::bench {
 
 // What every matrix of a copy is filled from; hosts recompute elements by it.
-// Metadata have the seed of their matrix and kSeedMetadata.
-enum Seed : unsigned { kSeedA = 1, kSeedB = 2, kSeedC = 3, kSeedMetadata = 16 };
+// Metadata, scales and zero points have the seed of their matrix and one of the
+// last.
+enum Seed : unsigned {
+  kSeedA = 1,
+  kSeedB = 2,
+  kSeedC = 3,
+  kSeedMetadata = 16,
+  kSeedScales = 32,
+  kSeedZeroPoints = 48
+};
 
 // One matrix twice: with lines padded as the daemon stores them, and without
 // padding as the library wants them. The same memory where the two agree.

@@ -8,8 +8,10 @@
 // the second element of register i. Of 8 bits it takes two: bytes 2i and 2i + 1.
 // Words lie in fours, of 128 threads side by side.
 //
-// Behind the fragments of a matrix come the groups of every 64 lines: 64 scales,
-// then 64 zero points. What is not there is zero.
+// A stage has the fragments of all blocks of 64 lines, one behind the other.
+// Behind the last stage come the groups: of each stage, or of as many stages as
+// share them, those of all blocks. A group has 64 scales, then 64 zero points.
+// What is not there is zero.
 #include "common/prepare.h"
 #include "common/types.h"
 #include "ptx/grid.h"
@@ -94,6 +96,7 @@ void ArrangeAll(const PrepareArguments& a, int64 first, int64 step,
   const int64 blocks = MetadataLines(a.lines);
   const int64 group_bytes = 4 * GroupWords(weights.zero_points_at != 0);
   const int64 pieces = stages + weights.written;
+  const int64 at_once = weights.stage_groups;
   for (int64 i = first; i < pieces * blocks * a.matrices; i += step) {
     const int64 piece = i % pieces;
     const int64 block = i / pieces % blocks;
@@ -102,13 +105,15 @@ void ArrangeAll(const PrepareArguments& a, int64 first, int64 step,
         static_cast<const unsigned char*>(a.from) + matrix * a.from_matrix;
     char* to = static_cast<char*>(a.to) + matrix * a.to_matrix;
     if (piece < stages) {
-      Arrange(a, from, to + (block * stages + piece) * kBlockBytes, block,
+      Arrange(a, from, to + (piece * blocks + block) * kBlockBytes, block,
               piece, thread);
     } else if (thread < kInstructionM) {
       const int64 group = piece - stages;
       CopyGroup(a, from,
                 to + stages * blocks * kBlockBytes +
-                    (block * weights.written + group) * group_bytes,
+                    ((group / at_once * blocks + block) * at_once +
+                     group % at_once) *
+                        group_bytes,
                 block, group, thread);
     }
   }

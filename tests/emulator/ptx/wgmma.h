@@ -17,4 +17,6 @@ inline void WgmmaWait() {
   emulator::isa::WgmmaWait(kPending);
 }
 
+inline void Hold(const uint32 (&)[4], uint32) {}
+
 }  // namespace gemmd::ptx
