@@ -123,7 +123,10 @@ std::string Name(const Arithmetic& arithmetic) {
   if (arithmetic.b != arithmetic.a) {
     absl::StrAppend(&name, "-", Name(arithmetic.b));
   }
-  if (arithmetic.accumulator != DefaultAccumulator(arithmetic.a, arithmetic.b)) {
+  // "e4m3-f16" are products of e4m3 with sums in f16.
+  const bool ambiguous = IsFp8(arithmetic.a) && arithmetic.b == kF16;
+  if (ambiguous || arithmetic.accumulator !=
+                       DefaultAccumulator(arithmetic.a, arithmetic.b)) {
     absl::StrAppend(&name, "-", Name(arithmetic.accumulator));
   }
   if (arithmetic.precision == Precision::kFast) absl::StrAppend(&name, "-fast");
