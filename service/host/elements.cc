@@ -78,7 +78,8 @@ void Dequantize(const jit::MatrixLayout& layout, Reading reading,
   for (int64_t i = 0; i < count; ++i) {
     const GroupOf group(layout, line, first + i);
     to[i] -= static_cast<Number>(group.zero_point);
-    if (reading != Reading::kUnscaled) to[i] *= static_cast<Number>(group.scale);
+    if (reading == Reading::kUnscaled) continue;
+    to[i] *= static_cast<Number>(group.scale);
   }
 }
 

@@ -57,8 +57,8 @@ class HopperSums {
   const jit::Plan& plan_;
   const GemmOperands& operands_;
   const Adder adder_;
-  const int64_t stage_parts_;  // That are promoted apart, and steps of k in one.
-  const int64_t part_depth_;
+  const int64_t stage_parts_;  // That are promoted apart.
+  const int64_t part_depth_;   // Steps of k in one.
   const bool promotes_;
   const bool scales_;  // What it promotes, by block or by group.
   const jit::MatrixLayout weights_;  // Where it does by group.

@@ -112,7 +112,8 @@ TEST(ProblemLineTest, NamesWhatIsWrong) {
            {"bf16 TN 1 2 3000000000", "k"},
            {"bf16 TN 1 2 3 beta=x", "beta"},
            {"bf16 TN 1 2 3 order=diagonal", "diagonal"},
-           {"bf16-u4 TN 1 2 3 group=x", "group is 'x'; allowed: 32, 64, 128, k"},
+           {"bf16-u4 TN 1 2 3 group=x",
+            "group is 'x'; allowed: 32, 64, 128, k"},
            {"bf16-u4 TN 1 2 3 group=48", "group is 48"},
            {"bf16-u4 TN 1 2 3 zero_points", "without a group: false"},
            {"bf16 TN 1 2 3 e=f32", "e=f32"}}) {

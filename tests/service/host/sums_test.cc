@@ -220,9 +220,10 @@ TEST(SumsTest, QuantizedWeightsCountForWhatTheyStandFor) {
 TEST(SumsTest, NanAmongWeightsIsNanInItsColumn) {
   for (const int32_t group : {0, 32}) {
     const Problem problem = Quantized("bf16-e4m3", 2, 3, 40, {group, false});
-    const Product product(problem, {.a = Constant(1), .b = [](int64_t k, int64_t j) {
-                                      return k == 35 && j == 1 ? NAN : 1;
-                                    }});
+    const Product product(
+        problem, {.a = Constant(1), .b = [](int64_t k, int64_t j) {
+                    return k == 35 && j == 1 ? NAN : 1;
+                  }});
     EXPECT_TRUE(std::isnan(product.d(1, 1)));
     EXPECT_FALSE(std::isnan(product.d(1, 0)));
     EXPECT_FALSE(std::isnan(product.d(0, 2)));

@@ -345,6 +345,17 @@ TEST(HopperSumsTest, ABatchOfWeightsHasScalesOfItsOwn) {
   }
 }
 
+// Aligned as one, it would cost the small products their last bits.
+TEST(HopperSumsTest, ASubnormalOfE4m3IsNoneOfWhatItIsWidenedTo) {
+  const Problem problem = Quantized("bf16-e4m3", 1, 1, 5, {});
+  const std::vector<float> found = Multiply(
+      problem, jit::ChoosePlan(problem, {}),
+      Bytes(problem.a(),
+            [](int64_t, int64_t k) { return k == 0 ? 1 : 0x1p-24; }),
+      Bytes(problem.b(), Constant(0x1p-9)));
+  EXPECT_EQ(found[0], 0x1p-9f + 0x1p-31f);
+}
+
 TEST(HopperSumsTest, WhatIsNoNumberAmongWeightsIsTheTensorCoresNan) {
   for (const char* name : {"bf16-e4m3", "f16-e4m3"}) {
     for (const int32_t group : {0, 32, 128}) {
