@@ -58,8 +58,8 @@ struct Options {
 };
 
 // Where A, B or C comes from. The order of its lines is the problem's; of a
-// sparse operand, bytes are counted where this says elements (types.proto,
-// Sparsity).
+// sparse or quantized operand, bytes are counted where this says elements
+// (types.proto, Sparsity, Quantization).
 struct Operand {
   // Bytes here: lines `leading_dimension` elements apart (0: tight), the last
   // one with or without its padding; of a batch, one matrix behind the other,

@@ -5,6 +5,30 @@
 namespace gemmd::client {
 namespace {
 
+int BitsOf(v1::DataType type) {
+  switch (type) {
+    case v1::DATA_TYPE_F32:
+    case v1::DATA_TYPE_S32:
+      return 32;
+    case v1::DATA_TYPE_F16:
+    case v1::DATA_TYPE_BF16:
+      return 16;
+    case v1::DATA_TYPE_S4:
+    case v1::DATA_TYPE_U4:
+      return 4;
+    case v1::DATA_TYPE_B1:
+      return 1;
+    default:
+      return 8;
+  }
+}
+
+// Of weights, which one of A and B may be.
+bool IsQuantized(const v1::Problem& problem, v1::DataType type,
+                 v1::DataType other) {
+  return problem.has_quantization() && BitsOf(type) < BitsOf(other);
+}
+
 // An input that the request asks for.
 struct Input {
   int field;  // Of MatmulRequest.
@@ -22,9 +46,13 @@ std::vector<Input> Inputs(const Product& product) {
   const v1::Epilogue& epilogue = problem.epilogue();
   std::vector<Input> inputs = {
       {Request::kAFieldNumber, product.a, problem.a_type(), problem.a_order(),
-       &Header::mutable_a, problem.sparsity() != v1::SPARSITY_UNSPECIFIED},
+       &Header::mutable_a,
+       problem.sparsity() != v1::SPARSITY_UNSPECIFIED ||
+           IsQuantized(problem, problem.a_type(), problem.b_type())},
       {Request::kBFieldNumber, product.b, problem.b_type(), problem.b_order(),
-       &Header::mutable_b, problem.b_sparsity() != v1::SPARSITY_UNSPECIFIED}};
+       &Header::mutable_b,
+       problem.b_sparsity() != v1::SPARSITY_UNSPECIFIED ||
+           IsQuantized(problem, problem.b_type(), problem.a_type())}};
   if (problem.beta() != 0) {
     inputs.push_back({Request::kCFieldNumber, product.c, problem.c_type(),
                       problem.d_order(), &Header::mutable_c});
@@ -70,24 +98,6 @@ void SetDestination(const Destination& to, v1::Order order,
   v1::Layout& layout = *destination.mutable_inline_();
   layout.set_order(order);
   layout.set_leading_dimension(to.leading_dimension);
-}
-
-int BitsOf(v1::DataType type) {
-  switch (type) {
-    case v1::DATA_TYPE_F32:
-    case v1::DATA_TYPE_S32:
-      return 32;
-    case v1::DATA_TYPE_F16:
-    case v1::DATA_TYPE_BF16:
-      return 16;
-    case v1::DATA_TYPE_S4:
-    case v1::DATA_TYPE_U4:
-      return 4;
-    case v1::DATA_TYPE_B1:
-      return 1;
-    default:
-      return 8;
-  }
 }
 
 v1::DataType ResultType(const v1::Problem& problem) {

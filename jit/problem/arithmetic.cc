@@ -121,10 +121,12 @@ std::string Name(const Arithmetic& arithmetic) {
   absl::StrAppend(&name, tf32 ? "tf32" : Name(arithmetic.a),
                   arithmetic.sparse == Sparse::kB ? "-sparse" : "");
   if (arithmetic.b != arithmetic.a) {
-    const bool mixed = IsMixed(arithmetic.a, arithmetic.b);
-    absl::StrAppend(&name, mixed ? "x" : "-", Name(arithmetic.b));
+    absl::StrAppend(&name, "-", Name(arithmetic.b));
   }
-  if (arithmetic.accumulator != DefaultAccumulator(arithmetic.a, arithmetic.b)) {
+  // "e4m3-f16" are products of e4m3 with sums in f16.
+  const bool ambiguous = IsFp8(arithmetic.a) && arithmetic.b == kF16;
+  if (ambiguous || arithmetic.accumulator !=
+                       DefaultAccumulator(arithmetic.a, arithmetic.b)) {
     absl::StrAppend(&name, "-", Name(arithmetic.accumulator));
   }
   if (arithmetic.precision == Precision::kFast) absl::StrAppend(&name, "-fast");

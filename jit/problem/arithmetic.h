@@ -53,7 +53,8 @@ absl::Span<const Arithmetic> Arithmetics();
 // "bf16", "f16-f16" (f16 sums), "f32", "tf32", "tf32-fast", "e4m3",
 // "e5m2-e4m3-fast", "u8-s8", "s8-clamp", "b1-xor"; "sparse-bf16" and
 // "sparse-e4m3-e5m2" where A is sparse, "bf16-sparse" and "e4m3-sparse-e5m2"
-// where B is; "bf16xs4" and "s4xbf16" where B or A has weights.
+// where B is; "bf16-s4" and "s4-bf16" where B or A has weights, and
+// "e4m3-f16-f32", because "e4m3-f16" has f16 sums.
 std::string Name(const Arithmetic& arithmetic);
 
 // Of a tensor core: "f32" runs as products of bf16, weights as elements of the

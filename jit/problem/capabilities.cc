@@ -1,6 +1,7 @@
 #include "jit/problem/capabilities.h"
 
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -26,6 +27,12 @@ Problem ProblemOf(const Arithmetic& arithmetic) {
 
 // What distinguishes it from others of the same types.
 std::string Remark(const Arithmetic& arithmetic) {
+  const auto [a, b] = std::pair(arithmetic.a, arithmetic.b);
+  if (IsMixed(a, b)) {
+    return absl::StrCat(Name(WeightsAreB(a, b) ? b : a), " widened to ",
+                        Name(InstructionOf(arithmetic).x),
+                        "; scales by group");
+  }
   if (arithmetic.accumulator == DataType::kS32) {
     if (arithmetic.a == DataType::kB1) {
       return arithmetic.bit_operation == BitOperation::kXor

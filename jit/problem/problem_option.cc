@@ -91,7 +91,8 @@ constexpr Option kOptions[] = {
        return status;
      },
      [](const Problem& problem) {
-       return Unless(problem.d_type, DefaultOutput(problem.a_type, problem.b_type));
+       return Unless(problem.d_type,
+                     DefaultOutput(problem.a_type, problem.b_type));
      }},
     {"c",
      [](absl::string_view text, Problem& problem) {

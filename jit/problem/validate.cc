@@ -131,7 +131,7 @@ absl::Status ValidateQuantization(const Problem& problem) {
     return Refuse(kInvalid, "quantization", "given",
                   absl::StrCat("nothing with ", Name(problem.arithmetic()),
                                "; it is of weights that are widened to the "
-                               "type of the other operand, such as bf16xs4"));
+                               "type of the other operand, such as bf16-s4"));
   }
   const bool b = problem.weights_are_b();
   RETURN_IF_ERROR(Validate(problem.quantization,
@@ -176,7 +176,8 @@ absl::Status ValidateExtents(const Problem& problem) {
                   Name(a ? epilogue.b_scale : epilogue.a_scale),
                   "block, because the other scale is by block");
   }
-  if (a && !(IsFp8(problem.a_type) && problem.sparse == Sparse::kNone &&
+  if (a && !(IsFp8(problem.a_type) && IsFp8(problem.b_type) &&
+             problem.sparse == Sparse::kNone &&
              problem.accumulator == DataType::kF32 &&
              problem.precision == Precision::kDefault)) {
     return Refuse(
@@ -236,6 +237,10 @@ absl::Status Validate(const Quantization& quantization, DataType weights,
     return absl::InvalidArgumentError(
         absl::StrCat(field, " is given with elements of ", Name(weights),
                      "; allowed with: ", absl::StrJoin(types, ", ", append)));
+  }
+  if (group == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".zero_points is true; allowed without a group: false"));
   }
   if (group != 32 && group != 64 && group != 128 && group != kWholeLine) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -18,9 +18,8 @@ class Shape {
     return std::tie(p.m, p.n, p.k, p.a_type, p.b_type, p.c_type, p.d_type,
                     p.a_order, p.b_order, p.d_order, p.alpha, p.beta,
                     p.accumulator, p.precision, p.clamps, p.bit_operation,
-                    p.sparse, p.quantization.group,
-                    p.quantization.zero_points, p.invariant, p.batch, p.a_broadcast,
-                    p.b_broadcast);
+                    p.sparse, p.quantization.group, p.quantization.zero_points,
+                    p.invariant, p.batch, p.a_broadcast, p.b_broadcast);
   }
 
  public:

@@ -71,14 +71,15 @@ void LoadNibbles(int sign, const char* line, int64_t first, int64_t count,
   }
 }
 
-// Elements become scale * (element - zero point), whole groups of them alike.
+// Elements become scale * (element - zero point), or that without the scale.
 template <typename Number>
-void Dequantize(const jit::MatrixLayout& layout, const char* line,
-                int64_t first, int64_t count, Number* to) {
+void Dequantize(const jit::MatrixLayout& layout, Reading reading,
+                const char* line, int64_t first, int64_t count, Number* to) {
   for (int64_t i = 0; i < count; ++i) {
     const GroupOf group(layout, line, first + i);
-    to[i] = static_cast<Number>(group.scale) *
-            (to[i] - static_cast<Number>(group.zero_point));
+    to[i] -= static_cast<Number>(group.zero_point);
+    if (reading == Reading::kUnscaled) continue;
+    to[i] *= static_cast<Number>(group.scale);
   }
 }
 
@@ -131,7 +132,9 @@ void Load(const jit::MatrixLayout& layout, Reading reading, const char* line,
           int64_t first, int64_t count, Number* to) {
   if (!layout.sparse) {
     Load(layout.type, reading, line, first, count, to);
-    if (layout.composite()) Dequantize(layout, line, first, count, to);
+    if (layout.composite()) {
+      Dequantize(layout, reading, line, first, count, to);
+    }
     return;
   }
   const int chunk = jit::ChunkOf(layout.type);

@@ -15,6 +15,7 @@ enum class Reading : uint8_t {
   kNearestTf32,  // f32 only, as are truncated ones.
   kTruncatedTf32,
   kSigns,  // b1 only: 0 is 1 and 1 is -1, so that products count differences.
+  kUnscaled,  // Of quantized lines: element - zero point.
 };
 
 // What elements of a quantized line are scaled by at k.

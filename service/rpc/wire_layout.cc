@@ -59,7 +59,8 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
   }
   const jit::DataType counted = CountedType(matrix);
   const int64_t unit = ElementsPerByte(counted);
-  const int64_t width = matrix.composite() ? matrix.width_bytes() : matrix.width();
+  const int64_t width =
+      matrix.composite() ? matrix.width_bytes() : matrix.width();
   const int64_t tight = (width + unit - 1) / unit * unit;
   const int64_t asked = layout.leading_dimension();
   if (asked != 0 &&

@@ -172,7 +172,7 @@ Operands::Operands(const jit::Problem& problem, const jit::Plan& plan,
       amax(SizeOf(problem.amax())),
       plan_(plan),
       numbers_(seed % 2 == 1 && plan.splits != 0 &&
-               host::HopperSums::Knows(plan) && !plan.family.widening) {
+               host::HopperSums::Knows(plan)) {
   Fill(problem.a(), LimitOf(problem.a_type, true), 3 * seed + 1, a);
   Fill(problem.b(), LimitOf(problem.b_type, false), 3 * seed + 2, b);
   if (problem.reads_c()) Fill(problem.c(), 5, 3 * seed + 3, c);

@@ -24,6 +24,14 @@ v1::Problem& ProblemOf(v1::MatmulRequest& request) {
   return *request.mutable_header()->mutable_problem();
 }
 
+// B, of 4 columns of 5, becomes quantized weights.
+v1::Quantization& QuantizeB(v1::MatmulRequest& request, v1::DataType type) {
+  v1::Problem& problem = ProblemOf(request);
+  problem.set_b_type(type);
+  problem.set_b_order(v1::ORDER_COLUMN_MAJOR);
+  return *problem.mutable_quantization();
+}
+
 constexpr int64_t kHuge = 223606;  // kHuge^2 bf16 elements are 100 GB.
 
 const Bad kBad[] = {
@@ -112,6 +120,51 @@ const Bad kBad[] = {
      }},
     {"UnknownSparsity", grpc::INVALID_ARGUMENT, "problem.sparsity is 7",
      [](auto& r) { ProblemOf(r).set_sparsity(v1::Sparsity(7)); }},
+    {"QuantizationOfNoWeights", grpc::INVALID_ARGUMENT,
+     "problem.quantization is given; allowed: nothing with bf16; it is of "
+     "weights",
+     [](auto& r) { ProblemOf(r).mutable_quantization(); }},
+    {"GroupOfAnotherSize", grpc::INVALID_ARGUMENT,
+     "problem.quantization.group is 48; allowed: 32, 64, 128, 0 (all of k)",
+     [](auto& r) { QuantizeB(r, v1::DATA_TYPE_U4).set_group(48); }},
+    {"NegativeGroup", grpc::INVALID_ARGUMENT,
+     "problem.quantization.group is -1; allowed: 32",
+     [](auto& r) { QuantizeB(r, v1::DATA_TYPE_S4).set_group(-1); }},
+    {"ZeroPointsOfEightBits", grpc::INVALID_ARGUMENT,
+     "problem.quantization.zero_points is true; allowed with elements of s8: "
+     "false; true with s4, u4",
+     [](auto& r) { QuantizeB(r, v1::DATA_TYPE_S8).set_zero_points(true); }},
+    {"QuantizedLinesAcrossK", grpc::INVALID_ARGUMENT,
+     "problem.b_order is row_major; allowed: column_major with "
+     "problem.quantization",
+     [](auto& r) {
+       QuantizeB(r, v1::DATA_TYPE_S8);
+       ProblemOf(r).set_b_order(v1::ORDER_ROW_MAJOR);
+     }},
+    {"QuantizedLengthOfPlainWeights", grpc::INVALID_ARGUMENT,
+     "b has 40 bytes; allowed for its shape: 28",
+     [](auto& r) { QuantizeB(r, v1::DATA_TYPE_U4); }},
+    {"PlainWeightsOfTheOtherType", grpc::INVALID_ARGUMENT,
+     "b has 40 bytes; allowed for its shape: 10",
+     [](auto& r) { ProblemOf(r).set_b_type(v1::DATA_TYPE_S4); }},
+    {"HalfAByteOfWeights", grpc::INVALID_ARGUMENT,
+     "b.inline.leading_dimension is 5; allowed: 0 or 4 to 2147483392, a "
+     "multiple of 2",
+     [](auto& r) {
+       ProblemOf(r).set_b_type(v1::DATA_TYPE_S4);
+       r.mutable_header()
+           ->mutable_b()
+           ->mutable_inline_()
+           ->set_leading_dimension(5);
+     }},
+    {"WeightsOfBoth", grpc::UNIMPLEMENTED,
+     "problem.b_type is s4; served: bf16, f16 with a_type s4",
+     [](auto& r) {
+       ProblemOf(r).set_a_type(v1::DATA_TYPE_S4);
+       ProblemOf(r).set_b_type(v1::DATA_TYPE_S4);
+     }},
+    {"ResultOfFourBits", grpc::UNIMPLEMENTED, "problem.d_type is u4; served: ",
+     [](auto& r) { ProblemOf(r).set_d_type(v1::DATA_TYPE_U4); }},
     {"UnknownOrder", grpc::INVALID_ARGUMENT, "problem.d_order is 7",
      [](auto& r) { ProblemOf(r).set_d_order(v1::Order(7)); }},
     {"ContradictingOrder", grpc::INVALID_ARGUMENT, "a.inline.order",

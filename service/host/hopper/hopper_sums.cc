@@ -21,7 +21,13 @@ constexpr int64_t kRowsAtOnce = 64;
 // The tensor core's NaN: 0x7fffffff as f32.
 constexpr double kNan = std::bit_cast<double>(0x7fffffffe0000000);
 
-FactorReading ReadingOf(const Problem& problem, DataType type) {
+// Of an operand of the instruction's type, or one that is widened to it.
+FactorReading ReadingOf(const Problem& problem, DataType type,
+                        const jit::Plan& plan) {
+  if (plan.family.widening) {
+    return {Reading::kUnscaled, false,
+            LeastExponent(plan.family.instruction.x)};
+  }
   if (type != DataType::kF32) return {.least = LeastExponent(type)};
   switch (problem.precision) {
     case jit::Precision::kTf32:
@@ -39,6 +45,11 @@ int64_t DepthOf(const jit::Plan& plan) {
   return kSwizzleBytes * 8 / jit::BitsOf(plan.family.instruction.x);
 }
 
+int PartsOf(const jit::Plan& plan) {
+  if (plan.family.sum != jit::Summation::kGroupScaled) return 1;
+  return plan.family.widening->stage_groups;
+}
+
 int PlaneOf(uint32_t planes, int64_t pass) { return planes >> 2 * pass & 3; }
 
 }  // namespace
@@ -53,18 +64,21 @@ HopperSums::HopperSums(const Problem& problem, const jit::Plan& plan,
       plan_(plan),
       operands_(operands),
       adder_(AdderOf(plan.family.instruction).value()),
-      stage_depth_(DepthOf(plan)),
+      stage_parts_(PartsOf(plan)),
+      part_depth_(DepthOf(plan) / stage_parts_),
       promotes_(plan.family.sum != jit::Summation::kDirect),
-      scales_(plan.family.sum == jit::Summation::kBlockScaled),
-      a_(problem.a(), ReadingOf(problem, problem.a_type), stage_depth_),
-      b_(problem.b(), ReadingOf(problem, problem.b_type), stage_depth_) {}
+      scales_(promotes_ && plan.family.sum != jit::Summation::kPromoted),
+      weights_(problem.weights_are_b() ? problem.b() : problem.a()),
+      a_(problem.a(), ReadingOf(problem, problem.a_type, plan), part_depth_),
+      b_(problem.b(), ReadingOf(problem, problem.b_type, plan), part_depth_) {}
 
-Stage HopperSums::StageAt(int64_t unit) const {
+Stage HopperSums::StageAt(int64_t unit, int64_t part) const {
   const int64_t pass = unit / plan_.stages;
-  const int64_t first = unit % plan_.stages * stage_depth_;
+  const int64_t first =
+      (unit % plan_.stages * stage_parts_ + part) * part_depth_;
   const int x = PlaneOf(plan_.x_planes, pass);
   const int y = PlaneOf(plan_.y_planes, pass);
-  return {{first, std::min(stage_depth_, problem_.k - first)},
+  return {{first, std::clamp<int64_t>(problem_.k - first, 0, part_depth_)},
           plan_.exchanged ? y : x,
           plan_.exchanged ? x : y};
 }
@@ -87,16 +101,21 @@ void HopperSums::SumPart(int64_t batch, const Block& block, int64_t part) {
   if (promotes_) std::fill_n(promoted_.data(), rows * pitch_, 0.0f);
   const int64_t units = int64_t{plan_.stages} * plan_.passes;
   const int64_t at_once =
-      std::min(kStagesAtOnce, (units + plan_.splits - 1) / plan_.splits);
+      std::min(kStagesAtOnce, (units + plan_.splits - 1) / plan_.splits) *
+      stage_parts_;
   a_.Resize(at_once, rows);
   b_.Resize(at_once, pitch_);
 
+  const char* const a = Matrix(problem_.a(), operands_.a, batch);
+  const char* const b = Matrix(problem_.b(), operands_.b, batch);
+  scaled_ = problem_.weights_are_b() ? b : a;
   std::vector<Stage> stages;
   for (int64_t unit = part; unit < units; unit += plan_.splits) {
-    stages.push_back(StageAt(unit));
+    for (int64_t i = 0; i < stage_parts_; ++i) {
+      stages.push_back(StageAt(unit, i));
+    }
     if (std::ssize(stages) < at_once && unit + plan_.splits < units) continue;
-    AddStages(Matrix(problem_.a(), operands_.a, batch),
-              Matrix(problem_.b(), operands_.b, batch), block, stages);
+    AddStages(a, b, block, stages);
     stages.clear();
   }
 }
@@ -105,7 +124,7 @@ void HopperSums::AddStages(const char* a, const char* b, const Block& block,
                            const std::vector<Stage>& stages) {
   const auto& [rows, columns] = block;
   const int threads = ThreadsFor(rows.count * columns.count *
-                                 std::ssize(stages) * stage_depth_);
+                                 std::ssize(stages) * part_depth_);
   ForEach(threads, pitch_ / kPanel, [&](int64_t panel) {
     const int64_t first = panel * kPanel;
     const Range some = {columns.first + first,
@@ -168,6 +187,12 @@ void HopperSums::Promote(const PanelSums& sums, const Block& block,
 
 float HopperSums::ScaleOf(int64_t row, int64_t column,
                           const Stage& stage) const {
+  if (plan_.family.sum == jit::Summation::kGroupScaled) {
+    if (stage.steps.count == 0) return 0;  // There is no such group.
+    const char* const line =
+        Line(weights_, scaled_, problem_.weights_are_b() ? column : row);
+    return GroupOf(weights_, line, stage.steps.first).scale;
+  }
   const int64_t k = stage.steps.first / jit::kScaleBlock;
   return F32At(problem_.a_scale(), operands_.a_scale, row, k) *
          F32At(problem_.b_scale(), operands_.b_scale, k,

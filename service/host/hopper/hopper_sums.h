@@ -2,8 +2,7 @@
 // them with a plan: by the tensor core's arithmetic (adder.h), in the plan's
 // parts of k, which are added as the reduction does.
 //
-// Sum kinds: direct, promoted and block-scaled ones. Thread-compatible; its
-// buffers are used again for the next block.
+// Thread-compatible; its buffers are used again for the next block.
 #ifndef GEMMD_SERVICE_HOST_HOPPER_HOPPER_SUMS_H_
 #define GEMMD_SERVICE_HOST_HOPPER_HOPPER_SUMS_H_
 
@@ -35,8 +34,8 @@ class HopperSums {
   const std::vector<double>& Of(int64_t batch, const Block& block);
 
  private:
-  // Stage `unit` of all passes over k.
-  Stage StageAt(int64_t unit) const;
+  // Part `part` of stage `unit` of all passes over k. It may lie behind k.
+  Stage StageAt(int64_t unit, int64_t part) const;
   // Sums of part `part` of k, in partial_.
   void SumPart(int64_t batch, const Block& block, int64_t part);
   // Packs stages of A and B and adds their products, on several threads.
@@ -48,7 +47,8 @@ class HopperSums {
   // Moves what the tensor core holds to the promoted sums. `block` is that of
   // the panel's sums in D.
   void Promote(const PanelSums& sums, const Block& block, const Stage& stage);
-  // The factor of one sum of `stage`: the product of both scales by block.
+  // The factor of one sum of `stage`: the product of both scales by block, or
+  // the scale of the weights' group.
   float ScaleOf(int64_t row, int64_t column, const Stage& stage) const;
   // The part's sums, finished, onto those of the parts before it.
   void AddPart(const Block& block);
@@ -57,12 +57,15 @@ class HopperSums {
   const jit::Plan& plan_;
   const GemmOperands& operands_;
   const Adder adder_;
-  const int64_t stage_depth_;  // Steps of k in a stage.
+  const int64_t stage_parts_;  // That are promoted apart.
+  const int64_t part_depth_;   // Steps of k in one.
   const bool promotes_;
-  const bool scales_;  // What it promotes, by block.
+  const bool scales_;  // What it promotes, by block or by group.
+  const jit::MatrixLayout weights_;  // Where it does by group.
   Panels a_;
   Panels b_;
-  int64_t pitch_ = 0;        // Of the buffers below, in elements.
+  const char* scaled_ = nullptr;  // The matrix of weights that is multiplied.
+  int64_t pitch_ = 0;             // Of the buffers below, in elements.
   Aligned<double> partial_;  // What the tensor core holds.
   Aligned<float> promoted_;  // What it held, where sums are promoted.
   std::vector<double> sums_;

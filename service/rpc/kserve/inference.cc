@@ -171,7 +171,8 @@ class Builder {
     problem_.a_type = a_input_->type;
     problem_.b_type = b_input_->type;
     problem_.d_type = jit::DefaultOutput(problem_.a_type, problem_.b_type);
-    problem_.accumulator = jit::DefaultAccumulator(problem_.a_type, problem_.b_type);
+    problem_.accumulator =
+        jit::DefaultAccumulator(problem_.a_type, problem_.b_type);
     problem_.beta = c_input_ == nullptr ? 0.0f : 1.0f;
     RETURN_IF_ERROR(Apply(request_.header.parameters(), problem_));
     problem_.c_type = c_input_ == nullptr ? problem_.d_type : c_input_->type;

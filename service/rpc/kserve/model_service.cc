@@ -37,7 +37,7 @@ absl::Status CheckProblem(const v1::Problem& problem) {
       !problem.has_batch() && problem.b_type() == 0 && problem.a_order() == 0 &&
       problem.b_order() == 0 && problem.d_order() == 0 && !problem.has_beta() &&
       problem.c_type() == 0 && problem.sparsity() == 0 &&
-      problem.b_sparsity() == 0 &&
+      problem.b_sparsity() == 0 && !problem.has_quantization() &&
       !problem.has_epilogue()) {
     return absl::OkStatus();
   }
@@ -60,9 +60,15 @@ absl::StatusOr<jit::Problem> ProblemOf(const v1::CreateModelRequest& request,
                                        const jit::MatrixLayout& b) {
   v1::Problem wire = request.problem();
   RETURN_IF_ERROR(CheckProblem(wire));
-  if (wire.a_type() == 0) wire.set_a_type(convert::ToWire(b.type));
+  const bool quantized = b.quantization != jit::Quantization();
+  if (wire.a_type() == 0) {
+    wire.set_a_type(quantized ? v1::DATA_TYPE_BF16 : convert::ToWire(b.type));
+  }
   wire.set_b_type(convert::ToWire(b.type));
   if (b.sparse) wire.set_b_sparsity(v1::SPARSITY_2_4);
+  if (quantized) {
+    *wire.mutable_quantization() = convert::ToWire(b.quantization);
+  }
   wire.set_m(1);
   wire.set_k(request.b_transposed() ? b.columns : b.rows);
   wire.set_n(request.b_transposed() ? b.rows : b.columns);
@@ -74,7 +80,6 @@ absl::StatusOr<jit::Problem> ProblemOf(const v1::CreateModelRequest& request,
   }
   ASSIGN_OR_RETURN(jit::Problem problem, convert::ToProblem(wire));
   for (const auto& [name, type] : {std::pair("a_type", problem.a_type),
-                                   std::pair("b's type", problem.b_type),
                                    std::pair("d_type", problem.d_type)}) {
     if (!NameOf(type).empty()) continue;
     return absl::InvalidArgumentError(

@@ -142,6 +142,19 @@ TEST_F(ClientTest, SizeDecidesWhatTravelsInChunks) {
   product.problem.set_sparsity(v1::SPARSITY_2_4);
   ASSERT_TRUE(client_->Matmul(product).ok());
   EXPECT_EQ(matmul_.streams(), 4);
+  // As of quantized weights; plain ones of 4 bits are half as long.
+  product.problem.clear_sparsity();
+  product.problem.set_a_type(v1::DATA_TYPE_U4);
+  product.problem.set_b_type(v1::DATA_TYPE_BF16);
+  product.a.batch_stride = 16;
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 5);
+  product.a.batch_stride = 8;
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 5);
+  product.problem.mutable_quantization();
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 6);
 }
 
 TEST_F(ClientTest, LargeOperandsAreCutIntoChunks) {

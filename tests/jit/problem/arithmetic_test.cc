@@ -37,7 +37,12 @@ TEST(ArithmeticTest, NamesAreUnique) {
                            "tf32-sparse",
                            "sparse-e4m3-e5m2-f16",
                            "e4m3-sparse-e5m2-fast",
-                           "u8-sparse-clamp"}) {
+                           "u8-sparse-clamp",
+                           "bf16-s4",
+                           "u4-f16",
+                           "s8-bf16",
+                           "f16-e4m3",
+                           "e4m3-f16-f32"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -52,12 +57,13 @@ TEST(ArithmeticTest, EveryInstructionIsOneRequestAway) {
   }
 }
 
-// Every dense one but "f32" and those of bits.
+// Every dense one but "f32", those of bits and those of weights.
 TEST(ArithmeticTest, AOrBMayBeSparseWhereverThereIsAnInstruction) {
   for (Arithmetic arithmetic : Arithmetics()) {
     if (arithmetic.sparse != Sparse::kNone) continue;
     const bool both =
-        Name(arithmetic) != "f32" && arithmetic.a != DataType::kB1;
+        Name(arithmetic) != "f32" && arithmetic.a != DataType::kB1 &&
+        !IsMixed(arithmetic.a, arithmetic.b);
     for (const Sparse sparse : {Sparse::kA, Sparse::kB}) {
       arithmetic.sparse = sparse;
       EXPECT_EQ(
@@ -81,6 +87,32 @@ TEST(ArithmeticTest, AccurateF32RunsAsProductsOfBf16) {
   const Arithmetic f32 = {.a = DataType::kF32, .b = DataType::kF32};
   EXPECT_EQ(Name(f32), "f32");
   EXPECT_EQ(Name(InstructionOf(f32)), "bf16");
+}
+
+TEST(ArithmeticTest, WeightsRunAsElementsOfTheOtherOperandsType) {
+  for (const DataType weights :
+       {DataType::kS4, DataType::kU4, DataType::kS8, DataType::kE4m3}) {
+    for (const DataType other : {DataType::kBf16, DataType::kF16}) {
+      EXPECT_TRUE(IsMixed(weights, other));
+      EXPECT_TRUE(IsMixed(other, weights));
+      EXPECT_TRUE(WeightsAreB(other, weights));
+      EXPECT_FALSE(WeightsAreB(weights, other));
+      for (const Arithmetic& arithmetic :
+           {Arithmetic{.a = weights, .b = other},
+            Arithmetic{.a = other, .b = weights}}) {
+        EXPECT_EQ(std::count(Arithmetics().begin(), Arithmetics().end(),
+                             arithmetic),
+                  1);
+        EXPECT_EQ(Name(InstructionOf(arithmetic)), Name(other));
+        EXPECT_EQ(DefaultOutput(arithmetic.a, arithmetic.b), other);
+        EXPECT_EQ(DefaultAccumulator(arithmetic.a, arithmetic.b),
+                  DataType::kF32);
+      }
+    }
+  }
+  EXPECT_FALSE(IsMixed(DataType::kE4m3, DataType::kE5m2));
+  EXPECT_FALSE(IsMixed(DataType::kS8, DataType::kF32));
+  EXPECT_FALSE(IsMixed(DataType::kBf16, DataType::kF16));
 }
 
 TEST(ArithmeticTest, IntegersGiveS32UnlessAsked) {

@@ -34,6 +34,16 @@ TEST(CapabilitiesTest, SparseOnesStandWithTheDenseOne) {
   }
 }
 
+TEST(CapabilitiesTest, WeightsSayWhatTheyAreWidenedTo) {
+  for (const char* row :
+       {"| bf16-u4 | bf16 | u4 | f32 | u4 widened to bf16; scales by group | ",
+        "| e4m3-f16-f32 | e4m3 | f16 | f32 | e4m3 widened to f16; scales by "
+        "group | "}) {
+    EXPECT_TRUE(absl::StrContains(CapabilitiesMarkdown(), row))
+        << CapabilitiesMarkdown();
+  }
+}
+
 // A row has the outputs of all of its names.
 TEST(CapabilitiesTest, SparseOnesHaveTheOutputsOfTheDenseOne) {
   for (Arithmetic arithmetic : Arithmetics()) {

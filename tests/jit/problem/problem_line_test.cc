@@ -41,7 +41,9 @@ TEST(ProblemLineTest, WritesWhatItReads) {
   for (const char* line :
        {"bf16 TN 8192 8192 8192", "f16 NT 1 2 3 d=f32 alpha=0.5 beta=-1",
         "bf16 NN 0 7 65 alpha=0.100000001 order=row",
-        "sparse-bf16 TT 5 7 12 d=f32", "e4m3-sparse-e5m2 NN 5 7 12"}) {
+        "sparse-bf16 TT 5 7 12 d=f32", "e4m3-sparse-e5m2 NN 5 7 12",
+        "bf16-s4 TN 5 7 9", "u4-f16 TT 5 7 9 group=32 zero_points",
+        "s8-bf16 TN 5 7 9 d=f32 group=k", "e4m3-f16-f32 NN 5 7 9"}) {
     const absl::StatusOr<Problem> problem = ParseProblemLine(line);
     ASSERT_TRUE(problem.ok()) << problem.status();
     EXPECT_EQ(ProblemLine(*problem), line);
@@ -110,6 +112,10 @@ TEST(ProblemLineTest, NamesWhatIsWrong) {
            {"bf16 TN 1 2 3000000000", "k"},
            {"bf16 TN 1 2 3 beta=x", "beta"},
            {"bf16 TN 1 2 3 order=diagonal", "diagonal"},
+           {"bf16-u4 TN 1 2 3 group=x",
+            "group is 'x'; allowed: 32, 64, 128, k"},
+           {"bf16-u4 TN 1 2 3 group=48", "group is 48"},
+           {"bf16-u4 TN 1 2 3 zero_points", "without a group: false"},
            {"bf16 TN 1 2 3 e=f32", "e=f32"}}) {
     const absl::Status status = ParseProblemLine(line).status();
     EXPECT_FALSE(status.ok()) << line;

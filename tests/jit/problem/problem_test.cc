@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace gemmd::jit {
 namespace {
 
@@ -96,6 +98,40 @@ TEST(MatrixLayout, ASparseLineIsValuesThenMetadata) {
   EXPECT_EQ(column.values_bytes(), 12);
   EXPECT_EQ(column.metadata_bytes(), 2);
   EXPECT_EQ(column.bytes().lines(), 5);
+}
+
+TEST(MatrixLayout, AQuantizedLineIsElementsThenScalesThenZeroPoints) {
+  MatrixLayout column{DataType::kU4, Order::kColumnMajor, 67, 5, 2};
+  EXPECT_EQ(column.width_bytes(), 34);
+  EXPECT_EQ(column.last_byte_bits(), 4);
+  EXPECT_FALSE(column.composite());
+  column.quantization = {.group = 32, .zero_points = true};
+  EXPECT_TRUE(column.composite());
+  EXPECT_EQ(column.groups(), 3);
+  EXPECT_EQ(column.values_bytes(), 34);
+  EXPECT_EQ(column.zero_points_at(), 34 + 12);
+  EXPECT_EQ(column.width_bytes(), 34 + 12 + 3);
+  EXPECT_EQ(column.last_byte_bits(), 8);
+  EXPECT_EQ(column.bytes().width_bytes(), 49);
+  EXPECT_EQ(column.bytes().lines(), 10);
+  EXPECT_EQ(column.dense().width_bytes(), 34);
+  EXPECT_FALSE(column.dense().composite());
+  MatrixLayout row{DataType::kS8, Order::kRowMajor, 3, 100};
+  row.quantization.group = kWholeLine;
+  EXPECT_EQ(row.groups(), 1);
+  EXPECT_EQ(row.width_bytes(), 104);
+}
+
+TEST(Problem, WeightsAloneAreQuantized) {
+  Problem problem = Valid();
+  problem.quantization = {.group = 64};
+  problem.b_type = DataType::kS4;
+  EXPECT_EQ(problem.a().quantization, Quantization());
+  EXPECT_EQ(problem.b().quantization, problem.quantization);
+  std::swap(problem.a_type, problem.b_type);
+  EXPECT_EQ(problem.a().quantization, problem.quantization);
+  EXPECT_EQ(problem.b().quantization, Quantization());
+  EXPECT_EQ(problem.d().quantization, Quantization());
 }
 
 TEST(Problem, TheSparseOperandIsALayoutOfItsOwn) {

@@ -63,8 +63,8 @@ TEST(Validate, NamesTheFieldWhatItMayBeAndTheNearestServed) {
   Problem problem = Valid();
   problem.b_type = DataType::kF16;
   ExpectError(problem, kUnserved,
-              "problem.b_type is f16; served: bf16 with a_type bf16. The "
-              "nearest that is served: bf16");
+              "problem.b_type is f16; served: bf16, s4, u4, s8, e4m3 with "
+              "a_type bf16. The nearest that is served: bf16");
   problem = Valid(DataType::kS32);
   ExpectError(problem, kUnserved, "problem.a_type is s32; served: bf16, f16, ");
   problem = Valid();
@@ -158,6 +158,100 @@ TEST(Validate, ScalesBelongToTheirSide) {
   problem = Valid();
   problem.epilogue.bias = Extent::kTensor;
   ExpectError(problem, kInvalid, "problem.epilogue.bias is tensor");
+}
+
+Problem Mixed(DataType a, DataType b) {
+  Problem problem = {.m = 3, .n = 4, .k = 5};
+  problem.SetArithmetic({.a = a, .b = b});
+  return problem;
+}
+
+TEST(Validate, WeightsGoWithBf16AndF16) {
+  for (const Order order : {Order::kRowMajor, Order::kColumnMajor}) {
+    Problem problem = Mixed(DataType::kF16, DataType::kU4);
+    problem.b_order = order;
+    EXPECT_TRUE(Validate(problem).ok()) << Validate(problem);
+  }
+  ExpectError(Mixed(DataType::kBf16, DataType::kU8), kUnserved,
+              "problem.b_type is u8; served: bf16, s4, u4, s8, e4m3 with "
+              "a_type bf16");
+  ExpectError(Mixed(DataType::kF32, DataType::kS4), kUnserved,
+              "problem.b_type is s4; served: f32 with a_type f32");
+  ExpectError(Mixed(DataType::kS4, DataType::kS4), kUnserved,
+              "problem.b_type is s4; served: bf16, f16 with a_type s4");
+  Problem problem = Mixed(DataType::kF16, DataType::kS4);
+  problem.accumulator = DataType::kF16;
+  ExpectError(problem, kUnserved, "problem.accumulator is f16; served: f32");
+  problem = Mixed(DataType::kBf16, DataType::kS4);
+  problem.sparse = Sparse::kA;
+  EXPECT_EQ(Validate(problem).code(), kUnserved);
+}
+
+TEST(Validate, ScalesByBlockAreNotOfWeights) {
+  Problem problem = Mixed(DataType::kE4m3, DataType::kBf16);
+  problem.epilogue.a_scale = problem.epilogue.b_scale = Extent::kBlock;
+  ExpectError(problem, kUnserved, "block with sums of e4m3 and e5m2");
+}
+
+TEST(Validate, GroupsAreOfFewSizes) {
+  Problem problem = Mixed(DataType::kS4, DataType::kBf16);
+  for (const int32_t group : {32, 64, 128, kWholeLine}) {
+    for (const bool zero_points : {false, true}) {
+      problem.quantization = {group, zero_points};
+      EXPECT_TRUE(Validate(problem).ok()) << Validate(problem);
+    }
+  }
+  for (const int32_t group : {48, -1, 1, 256}) {
+    problem.quantization.group = group;
+    ExpectError(problem, kInvalid,
+                absl::StrCat("problem.quantization.group is ", group,
+                             "; allowed: 32, 64, 128, 0 (all of k)"));
+  }
+  problem.quantization = {0, true};
+  ExpectError(problem, kInvalid,
+              "problem.quantization.zero_points is true; allowed without a "
+              "group: false");
+}
+
+TEST(Validate, ZeroPointsAreOfFourBits) {
+  for (const DataType weights : {DataType::kS8, DataType::kE4m3}) {
+    Problem problem = Mixed(weights, DataType::kF16);
+    problem.quantization = {128, false};
+    EXPECT_TRUE(Validate(problem).ok());
+    problem.quantization.zero_points = true;
+    ExpectError(problem, kInvalid,
+                absl::StrCat("problem.quantization.zero_points is true; "
+                             "allowed with elements of ",
+                             Name(weights), ": false; true with s4, u4"));
+  }
+}
+
+TEST(Validate, QuantizationIsOfWeightsWhoseLinesRunAlongK) {
+  Problem problem = Valid();
+  problem.quantization.group = 32;
+  ExpectError(problem, kInvalid,
+              "problem.quantization is given; allowed: nothing with bf16;");
+  problem = Mixed(DataType::kBf16, DataType::kU4);
+  problem.quantization.group = 32;
+  ExpectError(problem, kInvalid,
+              "problem.b_order is row_major; allowed: column_major with "
+              "problem.quantization");
+  problem.b_order = Order::kColumnMajor;
+  EXPECT_TRUE(Validate(problem).ok());
+  problem = Mixed(DataType::kU4, DataType::kBf16);
+  problem.quantization.group = 32;
+  EXPECT_TRUE(Validate(problem).ok());
+  problem.a_order = Order::kColumnMajor;
+  ExpectError(problem, kInvalid,
+              "problem.a_order is column_major; allowed: row_major with "
+              "problem.quantization");
+}
+
+TEST(Validate, QuantizedElementsAreWeights) {
+  EXPECT_EQ(Validate(Quantization{32, false}, DataType::kF32, "quantization")
+                .message(),
+            "quantization is given with elements of f32; allowed with: s4, u4, "
+            "s8, e4m3");
 }
 
 TEST(Validate, LinesOfASparseOperandRunAlongKInWholeChunks) {

@@ -49,6 +49,31 @@ TEST(ConvertTest, ZeroScalarsAreNotDefaults) {
   EXPECT_EQ(problem->alpha, 0.0f);
 }
 
+TEST(ConvertTest, NoQuantizationIsNotThatOfWholeLines) {
+  v1::Problem wire = Problem();
+  wire.set_b_type(v1::DATA_TYPE_S4);
+  wire.set_b_order(v1::ORDER_COLUMN_MAJOR);
+  auto problem = ToProblem(wire);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_EQ(problem->quantization, jit::Quantization());
+  EXPECT_FALSE(ToWire(*problem).has_quantization());
+  wire.mutable_quantization();
+  problem = ToProblem(wire);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_EQ(problem->quantization, jit::Quantization({jit::kWholeLine, false}));
+  EXPECT_TRUE(ToWire(*problem).has_quantization());
+  EXPECT_EQ(ToWire(*problem).quantization().group(), 0);
+}
+
+TEST(ConvertTest, ResultsOfWeightsHaveTheTypeOfTheOtherOperand) {
+  v1::Problem wire = Problem();
+  wire.set_a_type(v1::DATA_TYPE_S8);
+  const auto problem = ToProblem(wire);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_EQ(problem->d_type, jit::DataType::kBf16);
+  EXPECT_EQ(problem->accumulator, jit::DataType::kF32);
+}
+
 struct Bad {
   std::string field;  // That the message must name.
   absl::StatusCode code;
@@ -139,6 +164,13 @@ INSTANTIATE_TEST_SUITE_P(
             }},
         Bad{"k is 5; allowed: multiples of 4 with sparse a of bf16", kInvalid,
             [](v1::Problem& p) { p.set_sparsity(v1::SPARSITY_2_4); }},
+        Bad{"quantization is given; allowed: nothing with bf16", kInvalid,
+            [](v1::Problem& p) { p.mutable_quantization(); }},
+        Bad{"quantization.group is 48; allowed: 32, 64, 128, 0", kInvalid,
+            [](v1::Problem& p) {
+              p.set_b_type(v1::DATA_TYPE_U4);
+              p.mutable_quantization()->set_group(48);
+            }},
         Bad{"activation", kInvalid,
             [](v1::Problem& p) { p.set_activation(v1::Activation(99)); }}));
 
@@ -181,6 +213,11 @@ constexpr const char* kProblems[] = {
     "k: 8 a_type: DATA_TYPE_S8 b_type: DATA_TYPE_U8 sparsity: SPARSITY_2_4",
     "k: 2 a_type: DATA_TYPE_F32 b_type: DATA_TYPE_F32 precision: "
     "PRECISION_TF32 b_sparsity: SPARSITY_2_4 b_order: ORDER_COLUMN_MAJOR",
+    "a_type: DATA_TYPE_BF16 b_type: DATA_TYPE_U4 b_order: ORDER_COLUMN_MAJOR "
+    "quantization { group: 32 zero_points: true }",
+    "a_type: DATA_TYPE_S4 b_type: DATA_TYPE_F16 quantization {}",
+    "a_type: DATA_TYPE_U4 b_type: DATA_TYPE_BF16",
+    "a_type: DATA_TYPE_F16 b_type: DATA_TYPE_S4",
 };
 
 v1::Problem Parse(const std::string& text) {
@@ -251,7 +288,8 @@ TEST(ConvertTest, TheProblemsAboveHaveEveryFieldAndValueOfTheApi) {
   // What the contract has not.
   const std::set<std::string> never = {
       "a_type=DATA_TYPE_S32",       "b_type=DATA_TYPE_S32",
-      "d_type=DATA_TYPE_B1",        "epilogue.bias=EXTENT_TENSOR",
+      "d_type=DATA_TYPE_B1",        "d_type=DATA_TYPE_S4",
+      "d_type=DATA_TYPE_U4",        "epilogue.bias=EXTENT_TENSOR",
       "epilogue.bias=EXTENT_BLOCK", "epilogue.a_scale=EXTENT_COLUMN",
       "epilogue.b_scale=EXTENT_ROW"};
   // The default, with every other problem.

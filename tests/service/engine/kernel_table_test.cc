@@ -219,6 +219,8 @@ TEST_F(KernelTableTest, EveryPropertyOfAProblemTellsShapesApart) {
   other([](auto& p) { p.clamps = true; });
   other([](auto& p) { p.bit_operation = jit::BitOperation::kXor; });
   other([](auto& p) { p.sparse = jit::Sparse::kA; });
+  other([](auto& p) { p.quantization.group = 32; });
+  other([](auto& p) { p.quantization.zero_points = true; });
   other([](auto& p) { p.invariant = true; });
   other([](auto& p) { p.epilogue.activation = jit::Activation::kRelu; });
   other([](auto& p) { p.batch = 2; });

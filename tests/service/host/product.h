@@ -3,6 +3,7 @@
 #ifndef GEMMD_TESTS_SERVICE_HOST_PRODUCT_H_
 #define GEMMD_TESTS_SERVICE_HOST_PRODUCT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -43,6 +44,12 @@ inline void PutElement(jit::DataType type, double value, char* line,
   if (type == jit::DataType::kB1) {
     const char bit = static_cast<char>(1 << i % 8);
     line[i / 8] = value != 0 ? line[i / 8] | bit : line[i / 8] & ~bit;
+  } else if (jit::BitsOf(type) == 4) {
+    const int least = type == jit::DataType::kS4 ? -8 : 0;
+    const int bits = std::clamp(integer, least, least + 15) & 0xf;
+    char& byte = line[i / 2];
+    byte = static_cast<char>(i % 2 == 0 ? (byte & 0xf0) | bits
+                                        : (byte & 0x0f) | bits << 4);
   } else if (type == jit::DataType::kS32) {
     std::memcpy(line + 4 * i, &integer, sizeof integer);
   } else {
@@ -86,6 +93,37 @@ inline void PutSparseLine(const jit::MatrixLayout& layout, int64_t in_matrix,
   }
 }
 
+// What a group of a quantized line has, and the group that is at k.
+inline float SomeScale(int64_t line, int64_t group) {
+  return 0.7f - 0.13f * static_cast<float>(line % 11) +
+         0.017f * static_cast<float>(group % 23);
+}
+
+inline int SomeZeroPoint(int64_t line, int64_t group) {
+  constexpr int kPoints[] = {3, -128, 127, 0, -9, 8};
+  return kPoints[(line + group) % 6];
+}
+
+// What is multiplied of a quantized line before its group's scale.
+inline double LessZeroPoint(const jit::Quantization& quantization,
+                            double element, int64_t line, int64_t k) {
+  return quantization.zero_points
+             ? element - SomeZeroPoint(line, k / quantization.group)
+             : element;
+}
+
+inline void PutGroups(const jit::MatrixLayout& layout, int64_t in_matrix,
+                      char* line) {
+  for (int64_t i = 0; i < layout.groups(); ++i) {
+    const float scale = SomeScale(in_matrix, i);
+    std::memcpy(line + layout.values_bytes() + 4 * i, &scale, sizeof scale);
+    if (layout.quantization.zero_points) {
+      line[layout.zero_points_at() + i] =
+          static_cast<char>(SomeZeroPoint(in_matrix, i));
+    }
+  }
+}
+
 // Every matrix of the layout holds the same elements; of a sparse one, some of
 // them.
 inline std::string Bytes(const jit::MatrixLayout& layout,
@@ -105,6 +143,7 @@ inline std::string Bytes(const jit::MatrixLayout& layout,
     for (int64_t i = 0; i < layout.width(); ++i) {
       PutElement(layout.type, at(i), to, i);
     }
+    PutGroups(layout, in_matrix, to);
   }
   return bytes;
 }

@@ -28,7 +28,9 @@ Element Integers(int seed, int least, int most) {
 }
 
 int Least(DataType type) {
-  return type == DataType::kU8 || type == DataType::kB1 ? 0 : -1;
+  const bool is_unsigned = type == DataType::kU8 || type == DataType::kU4 ||
+                           type == DataType::kB1;
+  return is_unsigned ? 0 : -1;
 }
 
 // Integers, the same whatever the arithmetic, the orders and the blocks.
@@ -165,6 +167,67 @@ TEST(SumsTest, BlockScalesBelongToOneHundredAndTwentyEightSteps) {
        .b_scale = [](int64_t block, int64_t j) { return 1 + block + 4 * j; }});
   EXPECT_EQ(product.d(1, 127), 128 * 1 * 1 + 128 * 9 * 2 + 1 * 17 * 3);
   EXPECT_EQ(product.d(0, 128), 128 * 0 * 5 + 128 * 8 * 6 + 1 * 16 * 7);
+}
+
+// Orders in which lines of quantized weights run along k.
+Problem Quantized(const std::string& name, int64_t m, int64_t n, int64_t k,
+                  jit::Quantization quantization) {
+  Problem problem = ProblemOf(name, m, n, k);
+  problem.d_type = DataType::kF32;
+  problem.b_order = Order::kColumnMajor;
+  problem.quantization = quantization;
+  return problem;
+}
+
+TEST(SumsTest, QuantizedWeightsCountForWhatTheyStandFor) {
+  for (const char* name : {"bf16-u4", "s4-f16", "f16-s8", "e4m3-bf16"}) {
+    for (const int32_t group : {32, 128, jit::kWholeLine}) {
+      const Problem base = ProblemOf(name, 3, 5, 1100);
+      const bool b = base.weights_are_b();
+      const bool nibbles = jit::BitsOf(b ? base.b_type : base.a_type) == 4;
+      const Problem problem = Quantized(name, 3, 5, 1100, {group, nibbles});
+      const auto weight = [](int64_t line, int64_t k) {
+        return (3 * line + k) % 8;
+      };
+      const auto other = [](int64_t line, int64_t k) {
+        return (5 * line + 7 * k) % 9 - 4;
+      };
+      Values values = {.a = weight, .b = [&](int64_t k, int64_t j) {
+                         return other(j, k);
+                       }};
+      if (b) {
+        values = {.a = other,
+                  .b = [&](int64_t k, int64_t j) { return weight(j, k); }};
+      }
+      const Product product(problem, values);
+      for (int64_t i = 0; i < problem.m; ++i) {
+        for (int64_t j = 0; j < problem.n; ++j) {
+          const int64_t line = b ? j : i;
+          double want = 0;
+          for (int64_t k = 0; k < problem.k; ++k) {
+            const double scale = SomeScale(line, k / group);
+            want += scale * other(b ? i : j, k) *
+                    LessZeroPoint(problem.quantization, weight(line, k), line,
+                                  k);
+          }
+          EXPECT_FLOAT_EQ(product.d(i, j), want) << name << " by " << group;
+        }
+      }
+    }
+  }
+}
+
+TEST(SumsTest, NanAmongWeightsIsNanInItsColumn) {
+  for (const int32_t group : {0, 32}) {
+    const Problem problem = Quantized("bf16-e4m3", 2, 3, 40, {group, false});
+    const Product product(
+        problem, {.a = Constant(1), .b = [](int64_t k, int64_t j) {
+                    return k == 35 && j == 1 ? NAN : 1;
+                  }});
+    EXPECT_TRUE(std::isnan(product.d(1, 1)));
+    EXPECT_FALSE(std::isnan(product.d(1, 0)));
+    EXPECT_FALSE(std::isnan(product.d(0, 2)));
+  }
 }
 
 TEST(SumsTest, EveryMatrixOfABatchHasItsProduct) {

@@ -45,6 +45,16 @@ TEST(ModelFileTest, AHeaderSaysWhatTheModelIs) {
   EXPECT_EQ(read.file_bytes(), 4096 + 2 * 20 * 30 * 2 + 20 * 4 + 32);
 }
 
+TEST(ModelFileTest, AHeaderSaysHowWeightsAreQuantized) {
+  FileHeader header = Header();
+  jit::Problem& problem = header.spec.problem;
+  problem.b_type = jit::DataType::kU4;
+  problem.quantization = {.group = 32, .zero_points = true};
+  const FileHeader read = ToFileHeader(ToBytes(header)).value();
+  EXPECT_EQ(read.layouts(), header.layouts());
+  EXPECT_EQ(read.file_bytes(), 4096 + 2 * 20 * (15 + 4 + 1) + 20 * 4 + 32);
+}
+
 TEST(ModelFileTest, ADamagedHeaderIsNone) {
   std::mt19937 random(1);
   const std::string good = ToBytes(Header());

@@ -77,6 +77,44 @@ TEST(WireLayoutTest, OfASparseMatrixBytesAreCounted) {
                          jit::kMaxDimension));
 }
 
+// Lines of 3 bytes of elements, a scale and a zero point.
+TEST(WireLayoutTest, OfAQuantizedMatrixBytesAreCounted) {
+  MatrixLayout weights = {DataType::kU4, Order::kColumnMajor, 5, 3, 2};
+  weights.quantization = {.group = 32, .zero_points = true};
+  auto wire = ToWireLayout(Layout(0, 0), weights, "b.inline");
+  ASSERT_TRUE(wire.ok());
+  EXPECT_EQ(wire->pitch_bytes, 8);
+  EXPECT_EQ(wire->most_bytes, 48);
+  v1::Layout layout = Layout(2, 11);
+  layout.set_batch_stride(35);
+  wire = ToWireLayout(layout, weights, "b.inline");
+  ASSERT_TRUE(wire.ok());
+  EXPECT_EQ(wire->pitch_bytes, 11);
+  EXPECT_EQ(wire->matrix_bytes, 35);
+  EXPECT_EQ(wire->least_bytes, 35 + 30);
+  EXPECT_EQ(CheckTight(*wire, weights, "b").message(),
+            "b.batch_stride is 35; allowed here: absent or 33");
+  EXPECT_EQ(ToWireLayout(Layout(0, 7), weights, "b.inline").status().message(),
+            absl::StrCat("b.inline.leading_dimension is 7; allowed: 0 or 8 to ",
+                         jit::kMaxDimension));
+}
+
+TEST(WireLayoutTest, LinesOfFourBitsStartAtBytes) {
+  const MatrixLayout weights = {DataType::kS4, Order::kRowMajor, 3, 5, 2};
+  const auto wire = ToWireLayout(Layout(0, 0), weights, "b.inline");
+  ASSERT_TRUE(wire.ok());
+  EXPECT_EQ(wire->pitch_bytes, 3);
+  EXPECT_EQ(wire->least_bytes, 18);
+  EXPECT_EQ(ToWireLayout(Layout(0, 8), weights, "b.inline")->pitch_bytes, 4);
+  EXPECT_EQ(ToWireLayout(Layout(0, 7), weights, "b.inline").status().message(),
+            absl::StrCat("b.inline.leading_dimension is 7; allowed: 0 or 6 to ",
+                         jit::kMaxDimension, ", a multiple of 2"));
+  v1::Layout layout;
+  layout.set_batch_stride(19);
+  EXPECT_EQ(ToWireLayout(layout, weights, "b.inline").status().message(),
+            "b.inline.batch_stride is 19; allowed: from 0, a multiple of 2");
+}
+
 TEST(WireLayoutTest, RefusesAnOrderThatIsNotTheMatrixs) {
   EXPECT_TRUE(ToWireLayout(Layout(1, 0), kRows, "a.inline").ok());
   EXPECT_EQ(ToWireLayout(Layout(2, 0), kRows, "a.inline").status().message(),

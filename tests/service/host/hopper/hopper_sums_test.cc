@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <random>
 #include <vector>
 
@@ -53,7 +54,8 @@ std::vector<float> Multiply(const Problem& problem, const Plan& plan,
   return found;
 }
 
-// As the kernel does, product by product; `value` reads an element.
+// As the kernel does, product by product. Elements of quantized weights are
+// less their zero points.
 class ByElement {
  public:
   ByElement(const Problem& problem, const Plan& plan)
@@ -68,13 +70,13 @@ class ByElement {
       double held = 0;
       for (int64_t u = part; u < int64_t{plan_.stages} * plan_.passes;
            u += plan_.splits) {
-        held = AddStage(a, b, i, j, u, held);
-        if (plan_.family.sum == jit::Summation::kDirect) continue;
-        const float scale = plan_.family.sum == jit::Summation::kBlockScaled
-                                ? AScale(i, u) * BScale(u, j / 128)
-                                : 1;
-        total = std::fma(scale, static_cast<float>(held), total);
-        held = 0;
+        for (int64_t half = 0; half < halves(); ++half) {
+          held = AddStage(a, b, i, j, u, half, held);
+          if (plan_.family.sum == jit::Summation::kDirect) continue;
+          total = std::fma(Scale(i, j, u, half), static_cast<float>(held),
+                           total);
+          held = 0;
+        }
       }
       sum += total + static_cast<float>(held);
     }
@@ -82,6 +84,27 @@ class ByElement {
   }
 
  private:
+  // Of a stage, with scales of their own: else it is whole.
+  int64_t halves() const { return problem_.quantization.group == 32 ? 2 : 1; }
+
+  float Scale(int64_t i, int64_t j, int64_t unit, int64_t half) const {
+    const int64_t group = problem_.quantization.group;
+    if (group != 0) {
+      const int64_t k = 64 * unit + 32 * half;
+      return k < problem_.k
+                 ? SomeScale(problem_.weights_are_b() ? j : i, k / group)
+                 : 0;
+    }
+    return plan_.family.sum == jit::Summation::kBlockScaled
+               ? AScale(i, unit) * BScale(unit, j / 128)
+               : 1;
+  }
+
+  // Least exponents are those of what is multiplied.
+  int Least(DataType type) const {
+    return LeastExponent(problem_.mixed() ? plan_.family.instruction.x : type);
+  }
+
   double Factor(DataType type, double value, uint32_t planes,
                 int64_t pass) const {
     const float element = static_cast<float>(value);
@@ -96,13 +119,13 @@ class ByElement {
   }
 
   double AddStage(const Element& a, const Element& b, int64_t i, int64_t j,
-                  int64_t unit, double held) const {
+                  int64_t unit, int64_t half, double held) const {
     const int64_t pass = unit / plan_.stages;
     // An instruction with a sparse operand goes through twice the k.
     const bool sparse = problem_.sparse != jit::Sparse::kNone;
-    const int instructions = sparse ? 2 : 4;
+    const int instructions = (sparse ? 2 : 4) / halves();
     const int64_t steps = instructions * adder_.products;
-    const int64_t first = unit % plan_.stages * steps;
+    const int64_t first = (unit % plan_.stages * halves() + half) * steps;
     std::vector<double> row(steps), panel(steps * kPanel), sums(kPanel);
     std::vector<int16_t> row_exponents(steps, kNoExponent);
     std::vector<int16_t> panel_exponents(steps * kPanel, kNoExponent);
@@ -112,9 +135,9 @@ class ByElement {
       panel[p * kPanel] =
           Factor(problem_.b_type, b(first + p, j),
                  plan_.exchanged ? plan_.x_planes : plan_.y_planes, pass);
-      row_exponents[p] = Exponent(row[p], LeastExponent(problem_.a_type));
+      row_exponents[p] = Exponent(row[p], Least(problem_.a_type));
       panel_exponents[p * kPanel] =
-          Exponent(panel[p * kPanel], LeastExponent(problem_.b_type));
+          Exponent(panel[p * kPanel], Least(problem_.b_type));
     }
     sums[0] = held;
     AddPlainly(adder_, {row.data(), row_exponents.data(), steps},
@@ -138,16 +161,23 @@ const char* const kFloating[] = {"bf16",           "f16",
                                  "sparse-bf16",    "f16-sparse-f16",
                                  "tf32-sparse",    "sparse-tf32-fast",
                                  "sparse-e4m3",    "e4m3-sparse-e5m2-fast",
-                                 "sparse-e5m2-f16"};
+                                 "sparse-e5m2-f16", "bf16-s4",
+                                 "u4-bf16",         "f16-u4",
+                                 "s4-f16",          "s8-bf16",
+                                 "f16-s8",          "bf16-e4m3",
+                                 "e4m3-f16-f32"};
 
 // What is multiplied of an operand whose lines are `rows` or columns.
 Element Kept(const jit::MatrixLayout& layout, const Element& element) {
-  if (!layout.sparse) return element;
-  return [=](int64_t row, int64_t column) {
+  if (!layout.composite()) return element;
+  return [=](int64_t row, int64_t column) -> double {
     const bool rows = layout.order == Order::kRowMajor;
-    return IsStored(layout.type, rows ? row : column, rows ? column : row)
-               ? element(row, column)
-               : 0;
+    const int64_t line = rows ? row : column, k = rows ? column : row;
+    const double value = element(row, column);
+    if (!layout.sparse) {
+      return LessZeroPoint(layout.quantization, value, line, k);
+    }
+    return IsStored(layout.type, line, k) ? value : 0;
   };
 }
 
@@ -156,10 +186,13 @@ Element Random(DataType type, int seed, int64_t rows, int64_t columns) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal;
   std::uniform_int_distribution<int> power(-3, 3);
+  // Integers must not all be about zero.
+  const bool integer = type == DataType::kS8 || jit::BitsOf(type) == 4;
+  const int raised = integer ? 2 : 0;
   auto values = std::make_shared<std::vector<double>>();
   for (int64_t i = 0; i < rows * columns; ++i) {
-    const float value = std::ldexp(normal(engine), power(engine));
-    char bytes[4];
+    const float value = std::ldexp(normal(engine), power(engine) + raised);
+    char bytes[4] = {};
     PutElement(type, value, bytes, 0);
     double stored;
     Load(type, Reading::kExact, bytes, 0, 1, &stored);
@@ -225,8 +258,8 @@ TEST(HopperSumsTest, PartsOfKAreSummedApartAndAddedInOrder) {
   for (const char* name : kFloating) {
     const Problem problem = InF32(name, 2, 3, 5000);
     Plan plan = jit::ChoosePlan(problem, {});
-    // Sparse ones are through sooner, and not all are worth a reduction.
-    if (problem.sparse == jit::Sparse::kNone) {
+    // Others are through sooner, and not all are worth a reduction.
+    if (problem.sparse == jit::Sparse::kNone && !problem.mixed()) {
       ASSERT_GT(plan.splits, 1) << name;
     }
     ExpectSumsOfThePlan(problem, plan, 1);
@@ -243,6 +276,99 @@ TEST(HopperSumsTest, ScaledSumsOfBlocksAreAddedWithOneRounding) {
     const Plan plan = jit::ChoosePlan(problem, {});
     ASSERT_EQ(plan.splits > 1, splits);
     ExpectSumsOfThePlan(problem, plan, 5);
+  }
+}
+
+Problem Quantized(const std::string& name, int64_t m, int64_t n, int64_t k,
+                  jit::Quantization quantization) {
+  Problem problem = InF32(name, m, n, k);
+  problem.b_order = Order::kColumnMajor;
+  problem.quantization = quantization;
+  return problem;
+}
+
+TEST(HopperSumsTest, SumsOfGroupsAreAddedWithOneRounding) {
+  for (const char* name : {"bf16-s4", "u4-bf16", "f16-u4", "s4-f16", "bf16-s8",
+                           "s8-f16", "e4m3-bf16", "f16-e4m3"}) {
+    const Problem plain = InF32(name, 1, 1, 1);
+    const DataType weights =
+        plain.weights_are_b() ? plain.b_type : plain.a_type;
+    for (const int32_t group : {32, 64, 128, jit::kWholeLine}) {
+      // The last stage has one group of 32, half of one, or two.
+      for (const int64_t k : {1, 31, 33, 257, 330, 1024, 4500}) {
+        const Problem problem = Quantized(
+            name, 2, k < 1000 ? 35 : 5, k,
+            {group, jit::BitsOf(weights) == 4 && k != 33});
+        ASSERT_TRUE(jit::Validate(problem).ok()) << jit::Validate(problem);
+        Plan plan = jit::ChoosePlan(problem, {});
+        ASSERT_EQ(plan.family.sum, jit::Summation::kGroupScaled);
+        ExpectSumsOfThePlan(problem, plan, 7);
+        if (k < 4500) continue;
+        plan.splits = 3;
+        ExpectSumsOfThePlan(problem, plan, 8);
+      }
+    }
+  }
+}
+
+TEST(HopperSumsTest, ABatchOfWeightsHasScalesOfItsOwn) {
+  constexpr int64_t kCount = 3;
+  for (const bool broadcast : {false, true}) {
+    Problem one = Quantized("bf16-u4", 2, 5, 100, {32, true});
+    one.invariant = true;
+    Problem all = one;
+    all.batch = kCount;
+    all.b_broadcast = broadcast;
+    const std::string a = Bytes(all.a(), Random(DataType::kBf16, 1, 2, 100));
+    std::string b = Bytes(all.b(), Random(DataType::kU4, 2, 100, 5));
+    // Other scales in every matrix.
+    const int64_t a_bytes = one.a().device_bytes();
+    const int64_t b_bytes = one.b().device_bytes();
+    for (int64_t i = 0; i < std::ssize(b) / one.b().pitch_bytes(); ++i) {
+      const float scale = 0.3f + static_cast<float>(i);
+      std::memcpy(b.data() + i * one.b().pitch_bytes() +
+                      one.b().values_bytes(),
+                  &scale, sizeof scale);
+    }
+    std::string d(all.d().device_bytes(), '\0');
+    Gemm(all, jit::ChoosePlan(all, {}),
+         {.a = a.data(), .b = b.data(), .d = d.data()});
+    const int64_t d_bytes = one.d().device_bytes();
+    for (int64_t i = 0; i < kCount; ++i) {
+      std::string alone(d_bytes, '\0');
+      Gemm(one, jit::ChoosePlan(one, {}),
+           {.a = a.data() + i * a_bytes,
+            .b = b.data() + (broadcast ? 0 : i * b_bytes),
+            .d = alone.data()});
+      EXPECT_EQ(d.substr(i * d_bytes, d_bytes), alone) << i;
+    }
+  }
+}
+
+// Aligned as one, it would cost the small products their last bits.
+TEST(HopperSumsTest, ASubnormalOfE4m3IsNoneOfWhatItIsWidenedTo) {
+  const Problem problem = Quantized("bf16-e4m3", 1, 1, 5, {});
+  const std::vector<float> found = Multiply(
+      problem, jit::ChoosePlan(problem, {}),
+      Bytes(problem.a(),
+            [](int64_t, int64_t k) { return k == 0 ? 1 : 0x1p-24; }),
+      Bytes(problem.b(), Constant(0x1p-9)));
+  EXPECT_EQ(found[0], 0x1p-9f + 0x1p-31f);
+}
+
+TEST(HopperSumsTest, WhatIsNoNumberAmongWeightsIsTheTensorCoresNan) {
+  for (const char* name : {"bf16-e4m3", "f16-e4m3"}) {
+    for (const int32_t group : {0, 32, 128}) {
+      const Problem problem = Quantized(name, 1, 2, 40, {group, false});
+      const std::vector<float> found = Multiply(
+          problem, jit::ChoosePlan(problem, {}),
+          Bytes(problem.a(), Constant(1)),
+          Bytes(problem.b(), [](int64_t k, int64_t j) {
+            return k == 35 && j == 0 ? NAN : 0.5;
+          }));
+      EXPECT_EQ(std::bit_cast<uint32_t>(found[0]), 0x7fffffff);
+      EXPECT_TRUE(std::isfinite(found[1]));
+    }
   }
 }
 
@@ -299,7 +425,9 @@ TEST(HopperSumsTest, OnlyKnowsFloatingSumsByTheTensorCore) {
                                     {"e5m2", true},
                                     {"s8", false},
                                     {"b1-xor", false},
-                                    {"e4m3-f16", true}}) {
+                                    {"e4m3-f16", true},
+                                    {"bf16-u4", true},
+                                    {"s8-f16", true}}) {
     const Problem problem = ProblemOf(name, 5, 6, 7);
     EXPECT_EQ(HopperSums::Knows(jit::ChoosePlan(problem, {})), known) << name;
   }
