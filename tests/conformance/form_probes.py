@@ -5,6 +5,7 @@ function (Bench) -> Results, run for the forms that it names."""
 import itertools
 import math
 
+import gemmd
 import numpy as np
 
 from . import form_fills, forms, quantized, requests, results
@@ -59,6 +60,20 @@ class Bench:
     def equal(self, what, actual, expected):
         return results.equal(self.name(what), actual,
                              np.asarray(expected).astype(actual.dtype))
+
+    def refused(self, what, call, *words):
+        """Whether `call` is, with all the words in the text."""
+        try:
+            call()
+        except (requests.Refused, gemmd.Error) as error:
+            text = str(error)
+            missing = [word for word in words if word not in text]
+            wrong = ("" if "INVALID_ARGUMENT" in text and not missing else
+                     f"{text}; expected INVALID_ARGUMENT with {missing}")
+        else:
+            wrong = "accepted; expected INVALID_ARGUMENT"
+        return (results.failed(self.name(what), wrong) if wrong else
+                results.Result(self.name(what)))
 
     def within(self, what, actual, expected, bound):
         return results.within(self.name(what), actual, expected, bound)

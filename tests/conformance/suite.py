@@ -7,11 +7,12 @@ from typing import NamedTuple
 import gemmd
 
 from . import (bits, form_grid, form_probes, forms, grid, groups, probes,
-               processes, refusals, requests, residency, results, semantics,
-               shapes, sparse_probes, tensor_core)
+               processes, quantized_probes, refusals, requests, residency,
+               results, semantics, shapes, sparse_probes, tensor_core)
 
 # Imported for the probes they register.
-assert semantics and residency and groups and sparse_probes
+assert (semantics and residency and groups and sparse_probes
+        and quantized_probes)
 
 
 class Options(NamedTuple):
