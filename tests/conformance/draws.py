@@ -128,18 +128,18 @@ _WITH_WEIGHTS = (*forms.MIXED.values(), *forms.QUANTIZED.values())
 
 
 def _form(number):
-    """Every dense one, then as many with a sparse A or B, then with weights,
-    and so on."""
+    """Every dense one, then as many with a sparse A or B or with weights, and
+    so on."""
     turn, place = divmod(number, len(forms.DENSE))
-    turn, what = divmod(turn, 3)
     form = list(forms.DENSE.values())[place]
-    if what == 0:
+    if turn % 2 == 0:
         return form
-    if what == 2:
+    turn //= 2
+    if (turn + place) % 2:
         # A step without a common divisor meets all.
         step = 37 * (turn * len(forms.DENSE) + place)
         return _WITH_WEIGHTS[step % len(_WITH_WEIGHTS)]
-    side = "ab"[(turn + place) % 2]
+    side = "ab"[(turn + place) // 2 % 2]
     return next((sparse for sparse in forms.SPARSE.values()
                  if (sparse.dense, sparse.sparse) == (form.name, side)), form)
 

@@ -111,6 +111,10 @@ class DrawsTest(unittest.TestCase):
                 "form": {p.form.name for p in products} >= set(forms.DENSE),
                 "sparse form": len({p.form.name for p in products}
                                    & set(forms.SPARSE)) > 20,
+                "weights": len({p.form.name for p in products}
+                               & set(forms.MIXED)) > 3,
+                "quantized weights": len({p.form.name for p in products}
+                                         & set(forms.QUANTIZED)) > 8,
                 "output": len({p.output for p in products}) == 8,
                 "layout": len({p.layout + p.order for p in products}) == 8,
                 "activation": len({p.epilogue.activation
