@@ -13,8 +13,8 @@ What kernels make of it: fp8 sums of one stage, 128 k, are promoted to float32,
 by a fused multiply-add where they have scales by block;
 float32 is six products of bfloat16 parts, one after the other; a split product
 adds its parts, each of every so-manieth stage, in float32. Weights are widened
-to the type of the other operand, less their zero points; where they have scales,
-sums of 64 k (32 where groups are so short) are promoted by a fused
+to the type of the other operand, less their zero points; where they have
+scales, sums of 64 k (32 where groups are so short) are promoted by a fused
 multiply-add.
 """
 
