@@ -11,7 +11,8 @@ import itertools
 import numpy as np
 from gemmd import api
 
-from . import form_fills, forms, requests, results, tensor_core
+from . import (form_fills, forms, quantized, requests, results,
+               tensor_core)
 from .shapes import Shape
 
 KINDS = (*form_fills.RANDOM, "special")
@@ -55,7 +56,9 @@ def _operands(form, shape, kind):
         return form_fills.random(form, shape, kind)
     a, b = form_fills.random(form, shape, "normal")
     generator = np.random.default_rng([*shape, 7])
-    for values in (a, b):
+    for name, values in ((form.a, a), (form.b, b)):
+        if name in (*forms.INTEGERS, *quantized.FOUR_BITS):
+            continue
         row, column = (generator.integers(0, size, 3)
                        for size in values.shape)
         with np.errstate(all="ignore"):
@@ -70,7 +73,7 @@ class Unit:
         self._client = client
         self._target = target
         self._device = device
-        self._form = forms.FORMS[form]
+        self._form = forms.FORMS[form]._replace(free=True)
         self._layout = layout
         self._ci = subset == "ci"
         self._required = required

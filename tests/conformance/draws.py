@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from . import elements, forms, requests
+from . import elements, forms, quantized, requests
 from . import sparse as sparse_lines
 from .shapes import Shape
 
@@ -37,6 +37,10 @@ _SCALARS = (-1.0, 0.5, 2.0, -0.37, 1.7e-3, 3e5, 2.0 ** -149, 1e-40, -3e38)
 _NOT_FINITE = (math.inf, -math.inf, math.nan)
 # Of draws with a scalar or a value of the epilogue that is not finite.
 _ODD_SHARE = 0.06
+
+
+def _stage(form):
+    return 64 if form.weights else _STAGE.get(form.a, 128)
 
 
 class Family(NamedTuple):
@@ -75,7 +79,7 @@ def _chance(generator, share):
 
 def _shape(generator, form, number):
     m, n = _pick(generator, _SIDES), _pick(generator, _SIDES)
-    stage = _STAGE.get(form.a, 128)
+    stage = _stage(form)
     kind = generator.random()
     if number == _SHAPES_OF_A_FAMILY - 1 and kind < 0.7:
         m = int(_pick(generator, _BROAD_SIDES))
@@ -120,13 +124,22 @@ def _steps(generator, form):
     return made
 
 
+_WITH_WEIGHTS = (*forms.MIXED.values(), *forms.QUANTIZED.values())
+
+
 def _form(number):
-    """Every dense one, then as many with a sparse A or B, and so on."""
+    """Every dense one, then as many with a sparse A or B or with weights, and
+    so on."""
     turn, place = divmod(number, len(forms.DENSE))
     form = list(forms.DENSE.values())[place]
     if turn % 2 == 0:
         return form
-    side = "ab"[(turn // 2 + place) % 2]
+    turn //= 2
+    if (turn + place) % 2:
+        # A step without a common divisor meets all.
+        step = 37 * (turn * len(forms.DENSE) + place)
+        return _WITH_WEIGHTS[step % len(_WITH_WEIGHTS)]
+    side = "ab"[(turn + place) // 2 % 2]
     return next((sparse for sparse in forms.SPARSE.values()
                  if (sparse.dense, sparse.sparse) == (form.name, side)), form)
 
@@ -161,10 +174,10 @@ class _Maker:
 
     def __init__(self, family_, generator):
         self._family = family_
-        self._form = forms.FORMS[family_.form]
+        self._form = forms.FORMS[family_.form]._replace(free=True)
         self._generator = generator
         shape, self.batch = _pick(generator, family_.shapes)
-        stage = _STAGE.get(self._form.a, 128)
+        stage = _stage(self._form)
         self.shape = Shape(_smaller(generator, shape.m, 8),
                            _smaller(generator, shape.n, 8),
                            self._form.depth(_smaller(generator, shape.k,
@@ -180,9 +193,9 @@ class _Maker:
         self.kind = _pick(generator, elements.kinds(self._form))
         self.odd = _chance(generator, _ODD_SHARE)
 
-    def operand(self, name, rows, columns, order, kind, shares, sparse=False):
+    def operand(self, name, rows, columns, order, kind, shares, side=""):
         """(array, elements between lines, batch stride or None). `shares`: one
-        matrix may serve the whole batch."""
+        matrix may serve the whole batch. `side`: it is A ("a") or B."""
         generator = self._generator
         padding = int(_pick(generator, (0, 0, 1, 3, 5, 8)))
         lines, width = (rows, columns) if order == "r" else (columns, rows)
@@ -190,8 +203,8 @@ class _Maker:
 
         def values(size):
             made = elements.values(generator, name, kind, size)
-            return (sparse_lines.keep(made, name, generator) if sparse
-                    else made)
+            return (sparse_lines.keep(made, name, generator)
+                    if side and side == self._form.sparse else made)
         if self.batch in (None, 0) or 0 in (lines, width) or (
                 shares and _chance(generator, 0.25)):
             whole = (lines, width)
@@ -202,7 +215,8 @@ class _Maker:
         else:
             pitch = width + padding
             how = _pick(generator, ("tight", "tight", "apart", "overlap"))
-            if how == "tight" or name == "b1" or sparse:
+            if (how == "tight" or side and side == self._form.along_k
+                    or name in ("b1", *quantized.FOUR_BITS)):
                 array = values((self.batch, lines, width))
             else:
                 stride = lines * pitch + int(generator.integers(1, 20))
@@ -271,16 +285,15 @@ class _Maker:
 def draw(seed, families, index) -> Draw:
     """Product number `index`."""
     own = family(seed, index % families)
-    form = forms.FORMS[own.form]
+    form = forms.FORMS[own.form]._replace(free=True)
     generator = np.random.default_rng([seed, index, 1])
     maker = _Maker(own, generator)
     m, n, k = maker.shape
     a, a_padding, a_stride = maker.operand(form.a, m, k, own.layout[0],
-                                           maker.kind, True,
-                                           form.sparse == "a")
+                                           maker.kind, True, "a")
     b, b_padding, b_stride = maker.operand(form.b, k, n, own.layout[1],
                                            elements.partner(maker.kind), True,
-                                           form.sparse == "b")
+                                           "b")
     alpha, beta = maker.scalars()
     c, c_padding, c_stride = None, 0, None
     if own.c_type:

@@ -15,7 +15,7 @@ extremes    Its ends, and few others.
 import ml_dtypes
 import numpy as np
 
-from . import forms
+from . import forms, quantized
 
 _FLOATS = ("normal", "normal", "positive", "wide", "zeros", "special",
            "subnormal")
@@ -29,7 +29,7 @@ def kinds(form):
     if form.sums == "s32":
         return ("uniform", "extremes")
     made = _FLOATS
-    if form.sums == "f16" or form.a in ("bf16", "f32"):
+    if form.sums == "f16" or form.multiplied in ("bf16", "f32"):
         made += ("overflow",)
     if form.name == "tf32":
         made += ("ties",)
@@ -45,14 +45,15 @@ def _integers(generator, name, kind, size):
     if name == "b1":
         share = 0.5 if kind == "uniform" else 0.97
         return generator.random(size) < share
-    limits = np.iinfo(forms.TYPES[name])
+    limits = ml_dtypes.iinfo(forms.TYPES[name])
+    least, most = int(limits.min), int(limits.max)
     if kind != "extremes":
-        return generator.integers(limits.min, limits.max + 1, size).astype(
+        return generator.integers(least, most + 1, size).astype(
             forms.TYPES[name])
     # Mostly one end, so that long sums leave s32.
     return generator.choice(
-        (limits.min, limits.max, 0), size,
-        p=(0.08, 0.9, 0.02) if limits.min == 0 else (0.9, 0.08, 0.02)).astype(
+        (least, most, 0), size,
+        p=(0.08, 0.9, 0.02) if least == 0 else (0.9, 0.08, 0.02)).astype(
             forms.TYPES[name])
 
 
@@ -102,7 +103,7 @@ def _place_ties(generator, made):
 
 def values(generator, name, kind, size):
     """An array of type `name`; of integers, what is nearest to `kind`."""
-    if name in (*forms.INTEGERS, "b1"):
+    if name in (*forms.INTEGERS, *quantized.FOUR_BITS, "b1"):
         return _integers(generator, name, kind, size)
     if name == "s32":
         limits = np.iinfo(np.int32)

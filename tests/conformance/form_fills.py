@@ -16,8 +16,10 @@ from . import forms
 
 # Integers up to this hold exactly in the type.
 _MOST = {"bf16": 100, "f16": 100, "f32": 100, "e4m3": 15, "e5m2": 7, "s8": 100,
-         "u8": 100, "b1": 1}
-_UNSIGNED = ("u8", "b1")
+         "u8": 100, "b1": 1, "s4": 7, "u4": 15}
+_UNSIGNED = ("u8", "u4", "b1")
+# What fills of integers are multiplied by, so that many of them occur.
+_SPREAD = {"s4": 3, "u4": 5, "s8": 40}
 RANDOM = ("normal", "positive", "wide", "zeros")
 
 
@@ -66,7 +68,7 @@ def random(form, shape, kind):
             values *= generator.random(size) > 1 / 3
         if name == "f32" and form.precision:
             values = forms.round_to_tf32(values)
-        made.append(forms.round_to(values, name))
+        made.append(forms.round_to(values * _SPREAD.get(name, 1), name))
     return _kept(form, shape, *made)
 
 

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from . import form_fills, forms, requests, results
+from . import form_fills, forms, quantized, requests, results
 from .shapes import Shape
 
 LAYOUTS = forms.FORMS["bf16"].layouts
@@ -38,14 +38,16 @@ class Unit:
         self._form = forms.FORMS[form]
         self._layout = layout
         self._ci = subset == "ci"
-        self._few = self._ci and self._form.sparse
+        self._few = self._ci and (self._form.sparse or self._form.weights)
         self._count = itertools.count(LAYOUTS.index(layout))
 
     def run(self):
         """Yields Results; requests.Refused when the form is not served."""
         yield from self._exact()
         yield from self._one_hot()
-        if self._form.a != "b1":
+        # Digits and weights of powers of two that hold in their types.
+        if not (self._form.group or {self._form.a, self._form.b} & {
+                "b1", *quantized.FOUR_BITS}):
             yield from self._coordinates()
         if self._form.sums != "s32":
             yield from self._bounds()
@@ -64,7 +66,7 @@ class Unit:
 
     def _outputs(self):
         """(output, order): all in the full set, two a unit in ci, of sparse
-        forms one."""
+        forms and those with weights one."""
         pairs = [(output, order) for output in self._form.outputs
                  for order in "rc"]
         if not self._ci:

@@ -5,9 +5,10 @@ function (Bench) -> Results, run for the forms that it names."""
 import itertools
 import math
 
+import gemmd
 import numpy as np
 
-from . import form_fills, forms, requests, results
+from . import form_fills, forms, quantized, requests, results
 from .shapes import Shape
 
 PROBES = {}
@@ -59,6 +60,20 @@ class Bench:
     def equal(self, what, actual, expected):
         return results.equal(self.name(what), actual,
                              np.asarray(expected).astype(actual.dtype))
+
+    def refused(self, what, call, *words):
+        """Whether `call` is, with all the words in the text."""
+        try:
+            call()
+        except (requests.Refused, gemmd.Error) as error:
+            text = str(error)
+            missing = [word for word in words if word not in text]
+            wrong = ("" if "INVALID_ARGUMENT" in text and not missing else
+                     f"{text}; expected INVALID_ARGUMENT with {missing}")
+        else:
+            wrong = "accepted; expected INVALID_ARGUMENT"
+        return (results.failed(self.name(what), wrong) if wrong else
+                results.Result(self.name(what)))
 
     def within(self, what, actual, expected, bound):
         return results.within(self.name(what), actual, expected, bound)
@@ -113,7 +128,7 @@ def inputs_become_tf32(p):
     values[values.size // 2:] *= -1
     values = values.astype(_F32)[:, None]
     one = np.ones((1, 8), _F32)
-    expected = np.repeat(forms.read(p.form, values), 8, 1)
+    expected = np.repeat(p.form.read("a", values), 8, 1)
     yield p.equal("of A", p.multiply(values, one, "f32"), expected)
     yield p.equal("of B", p.multiply(one.T, values.T, "f32"), expected.T)
     # A tie may go either way, but always the same.
@@ -405,9 +420,12 @@ def what_is_not_read_does_not_count(p):
     for alpha in (np.inf, -np.inf, np.nan, -1.0):
         d = p.multiply(a[:, :0], b[:0], "f32", c=c, beta=2, alpha=alpha)
         yield p.equal(f"k = 0, alpha {alpha}", d, 2 * c)
-    nan = np.full((70, 24), np.nan)
-    if p.form.sparse == "a":
-        nan[:, ::2] = 0
-    a = p.a(nan)
+    if p.form.a in (*forms.INTEGERS, *quantized.FOUR_BITS):
+        b = p.b(np.full((24, 40), np.nan))
+    else:
+        nan = np.full((70, 24), np.nan)
+        if p.form.sparse == "a":
+            nan[:, ::2] = 0
+        a = p.a(nan)
     yield p.equal("alpha = 0", p.multiply(a, b, "f32", c=c, beta=1, alpha=0),
                   c)

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 from gemmd import api
 
+from . import quantized
 from . import sparse as sparse_lines
 from .fills import BF16, F16, F32
 
@@ -16,9 +17,12 @@ E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 E5M2 = np.dtype(ml_dtypes.float8_e5m2)
 TYPES = {"bf16": BF16, "f16": F16, "f32": F32, "e4m3": E4M3, "e5m2": E5M2,
          "s8": np.dtype(np.int8), "u8": np.dtype(np.uint8),
-         "b1": np.dtype(np.bool_), "s32": np.dtype(np.int32)}
+         "b1": np.dtype(np.bool_), "s32": np.dtype(np.int32),
+         "s4": np.dtype(ml_dtypes.int4), "u4": np.dtype(ml_dtypes.uint4)}
 FP8 = ("e4m3", "e5m2")
 INTEGERS = ("s8", "u8")
+# What weights are widened to.
+WIDE = ("bf16", "f16")
 _WIRE = api.enum("DataType")
 _SPARSE = api.enum("Sparsity")["SPARSITY_2_4"]
 
@@ -32,6 +36,26 @@ class Form(NamedTuple):
     saturate: bool = False
     xor: bool = False
     sparse: str = ""  # "a" or "b".
+    group: str = ""  # Of weights that are quantized, one of quantized.GROUPS.
+    zero_points: bool = False
+    free: bool = False  # Scales are any numbers; else powers of two.
+
+    @property
+    def weights(self):
+        """Which operand is widened to the type of the other, if any."""
+        if (self.a in WIDE) == (self.b in WIDE):
+            return ""
+        return "b" if self.a in WIDE else "a"
+
+    @property
+    def multiplied(self):
+        """The type of what is multiplied, and of D unless one is asked."""
+        return self.b if self.weights == "a" else self.a
+
+    @property
+    def along_k(self):
+        """Which operand's lines hold more than elements, if any."""
+        return self.sparse or (self.weights if self.group else "")
 
     @property
     def chunk(self):
@@ -40,15 +64,16 @@ class Form(NamedTuple):
 
     @property
     def layouts(self):
-        """Orders of A and B: lines of a sparse operand run along k."""
+        """Orders of A and B: lines of a sparse or quantized operand run along
+        k."""
         return {"": ("rr", "rc", "cr", "cc"), "a": ("rr", "rc"),
-                "b": ("rc", "cc")}[self.sparse]
+                "b": ("rc", "cc")}[self.along_k]
 
     def legal(self, layout):
         """The nearest layout that there is."""
-        if self.sparse == "a":
+        if self.along_k == "a":
             return "r" + layout[1]
-        return layout[0] + "c" if self.sparse == "b" else layout
+        return layout[0] + "c" if self.along_k == "b" else layout
 
     def depth(self, k):
         """The least one from k on."""
@@ -84,7 +109,39 @@ class Form(NamedTuple):
 
     @property
     def promotes(self):
-        return self.a in FP8 and self.sums == "f32" and not self.precision
+        return (self.a in FP8 and self.sums == "f32" and not self.precision
+                and not self.weights)
+
+    def quantized(self, lines):
+        """(elements less zero points, scales, zero points or None) of lines of
+        weights."""
+        zeros = (quantized.zero_points(lines, self.group, self.free)
+                 if self.zero_points else None)
+        return (quantized.centered(lines, self.group, zeros),
+                quantized.scales(lines, self.group, self.free), zeros)
+
+    def read(self, side, values):
+        """What the product takes elements of A ("a") or B for, in float64."""
+        if self.precision and self.a == "f32":
+            values = (round_to_tf32 if self.precision == "TF32"
+                      else truncate_to_tf32)(values)
+        if not self.group or side != self.weights:
+            return values.astype(np.float64)
+        lines = values if side == "a" else values.swapaxes(-1, -2)
+        centered, scales, _ = self.quantized(lines)
+        made = centered * quantized.spread(scales, self.group,
+                                           lines.shape[-1])
+        return made if side == "a" else made.swapaxes(-1, -2)
+
+    def pack(self, side, lines):
+        """Lines of A or B as they go on the wire; None where they are plain
+        elements of whole bytes."""
+        if side == self.sparse:
+            return sparse_lines.pack(lines, getattr(self, side))
+        if side == self.along_k:
+            _, scales, zeros = self.quantized(lines)
+            return quantized.pack(lines, scales, zeros)
+        return None
 
     def describe(self, problem):
         """Fills in a gemmd.v1.Problem."""
@@ -100,13 +157,18 @@ class Form(NamedTuple):
             problem.sparsity = _SPARSE
         elif self.sparse == "b":
             problem.b_sparsity = _SPARSE
+        if self.group:
+            problem.quantization.SetInParent()
+            problem.quantization.group = (
+                0 if self.group == "k" else int(self.group))
+            problem.quantization.zero_points = self.zero_points
         if self.xor:
             problem.bit_operation = api.enum("BitOperation")[
                 "BIT_OPERATION_XOR"]
 
 
 def _name(form):
-    """As `gemmctl capabilities` has it."""
+    """As `gemmctl capabilities` has it; behind "/" the group of scales."""
     name = form.a
     if form.a == "f32" and form.precision:
         name = "tf32"
@@ -114,6 +176,10 @@ def _name(form):
         name = f"sparse-{name}" if form.sparse == "a" else f"{name}-sparse"
     if form.b != form.a:
         name += f"-{form.b}"
+    if form.weights == "a" and form.a in FP8 and form.b == "f16":
+        name += "-f32"  # "e4m3-f16" are sums in f16.
+    if form.group:
+        name += f"/{form.group}{'z' * form.zero_points}"
     if form.xor:
         return f"{name}-xor"
     if form.saturate:
@@ -154,11 +220,31 @@ def _sparse(form, side):
 SPARSE = {form.name: form for form in (
     _sparse(form, side) for form in DENSE.values() for side in "ab"
     if form.name not in ("f32", "b1", "b1-xor"))}
-FORMS = DENSE | SPARSE
+
+
+def _with_weights(a, b, group="", zero_points=False):
+    made = Form("", a, b, group=group, zero_points=zero_points)
+    return made._replace(name=_name(made))
+
+
+_MIXED = [pair for wide in WIDE for weights in quantized.TYPES
+          for pair in ((wide, weights), (weights, wide))]
+MIXED = {form.name: form for form in (
+    _with_weights(a, b) for a, b in _MIXED)}
+# Of weights of four bits every other group has zero points, in turn.
+QUANTIZED = {form.name: form for form in (
+    _with_weights(a, b, group, bool(
+        {a, b} & set(quantized.FOUR_BITS)) and (number + turn) % 2 == 0)
+    for number, (a, b) in enumerate(_MIXED)
+    for turn, group in enumerate(quantized.GROUPS))}
+FORMS = DENSE | SPARSE | MIXED | QUANTIZED
 # Of each arithmetic one sparse operand, A and B in turn; and few of them.
 CI = (*DENSE, *(name for number, name in enumerate(SPARSE)
-                if number // 2 % 2 == number % 2))
+                if number // 2 % 2 == number % 2),
+      *list(MIXED)[::3], *list(QUANTIZED)[::5])
 FEW_SPARSE = ("sparse-bf16", "e4m3-sparse", "sparse-s8", "tf32-sparse")
+FEW_MIXED = ("bf16-s4", "e4m3-f16-f32", "u4-bf16/64z", "f16-s8/k",
+             "bf16-s4/32z", "e4m3-bf16/128")
 
 
 def truncate_to_tf32(values):
@@ -175,25 +261,18 @@ def round_to_tf32(values):
                     (rounded & np.uint32(0xffffe000)).view(np.float32), values)
 
 
-def read(form, values):
-    """What the product takes elements for, in float64."""
-    if form.precision and form.a == "f32":
-        values = (round_to_tf32 if form.precision == "TF32"
-                  else truncate_to_tf32)(values)
-    return values.astype(np.float64)
-
-
 def round_to(values, name):
     """float64 values, each exact in float32, as type `name` stores them."""
     dtype = TYPES[name]
     with np.errstate(over="ignore", invalid="ignore"):
         if name == "s32":
             return values.astype(np.int64).astype(dtype)
-        if name in INTEGERS:
-            limits = np.iinfo(dtype)
-            clean = np.nan_to_num(np.rint(values), nan=0, posinf=limits.max,
-                                  neginf=limits.min)
-            return np.clip(clean, limits.min, limits.max).astype(dtype)
+        if name in INTEGERS or name in quantized.FOUR_BITS:
+            limits = ml_dtypes.iinfo(dtype)
+            least, most = int(limits.min), int(limits.max)
+            clean = np.nan_to_num(np.rint(values), nan=0, posinf=most,
+                                  neginf=least)
+            return np.clip(clean, least, most).astype(dtype)
         values = values.astype(np.float32)
         if name in FP8:
             most = float(ml_dtypes.finfo(dtype).max)
@@ -208,7 +287,7 @@ def sums(form, a, b):
         a, b = (1.0 - 2.0 * x.astype(np.float64) for x in (a, b))
         return (a.shape[-1] - a @ b) / 2
     with np.errstate(invalid="ignore"):
-        product = read(form, a) @ read(form, b)
+        product = form.read("a", a) @ form.read("b", b)
     if form.sums != "s32":
         return product
     limits = np.iinfo(np.int32)
@@ -222,10 +301,10 @@ def sum_bound(form, a, b):
     if form.sums == "s32":
         return 0.0
     k = a.shape[-1]
-    magnitude = np.abs(read(form, a)) @ np.abs(read(form, b))
+    magnitude = np.abs(form.read("a", a)) @ np.abs(form.read("b", b))
     if form.sums == "f16":
         return 2 * k * 2.0 ** -11 * magnitude + k * 2.0 ** -26
-    if form.a not in FP8:
+    if form.multiplied not in FP8:
         # Low parts of float32's smallest numbers are lost.
         lost = k * 2.0 ** -133 if form.name == "f32" else 0.0
         return 2 * k * 2.0 ** -24 * magnitude + lost

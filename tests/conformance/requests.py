@@ -10,11 +10,11 @@ import grpc
 import numpy as np
 from gemmd import api
 
-from . import forms
-from . import sparse as sparse_lines
+from . import forms, quantized
 
 _TIMEOUT_S = 300
 _ORDERS = {"r": api.ROW_MAJOR, "c": api.COLUMN_MAJOR}
+_FOUR_BITS = [forms.TYPES[name] for name in quantized.FOUR_BITS]
 _EXTENTS = api.enum("Extent")
 _ACTIVATIONS = api.enum("Activation")
 _REQUEST = api.message("MatmulRequest")
@@ -56,8 +56,8 @@ class Product(NamedTuple):
     alpha: float = 1.0
     beta: float = 0.0
     batch: Optional[int] = None
-    padding: tuple = (0, 0, 0, 0)  # Of the lines of A, B, C, D; b1 and
-    # sparse ones in bytes.
+    padding: tuple = (0, 0, 0, 0)  # Of the lines of A, B, C, D; of elements
+    # of less than a byte, and of what is sparse or quantized, in bytes.
     epilogue: Epilogue = Epilogue()
     invariant: bool = False
     # Elements from one matrix of A, B and C to the next, where not tight; those
@@ -85,18 +85,21 @@ def strided(flat, shape, steps):
         bits, shape, [step * flat.itemsize for step in steps]).view(flat.dtype)
 
 
-def encode(array, order, padding, layout, stride=None, sparse="") -> bytes:
+def encode(array, order, padding, layout, stride=None, pack=None) -> bytes:
     """The bytes of a matrix or a batch; sets `layout`. What does not count,
-    padding and slack bits, is poisoned. `sparse`: the type of what is, whose
-    padding counts bytes."""
+    padding and slack bits, is poisoned. `pack` makes bytes of lines that hold
+    more than elements, or None; then padding counts bytes."""
     lines = np.ascontiguousarray(_lines(array, order))
     layout.order = _ORDERS[order]
     if lines.size == 0:
         return b""
-    if sparse:
-        lines = sparse_lines.pack(lines, sparse)
+    packed = pack(lines) if pack else None
+    if packed is not None:
+        lines = packed
     width = lines.shape[-1]
-    if array.dtype == np.bool_:
+    if lines.dtype in _FOUR_BITS:
+        lines, unit = quantized.elements_bytes(lines), 2
+    elif lines.dtype == np.bool_:
         packed = np.packbits(lines, axis=-1, bitorder="little")
         if width % 8:
             packed[..., -1] |= 0xff << width % 8 & 0xff
@@ -192,9 +195,9 @@ def request(product, device):
             operands.items(), (*product.layout, product.order),
             product.padding, product.strides):
         layout = getattr(made.header, name).inline
-        sparse = product.form.a if product.form.sparse == name else ""
+        pack = functools.partial(product.form.pack, name)
         setattr(made, name, encode(array, order, padding, layout, stride,
-                                   sparse))
+                                   pack))
         if product.batch not in (None, 1) and array.ndim == 2:
             layout.batch_stride = 0
     rows, columns = problem.m, problem.n

@@ -150,20 +150,6 @@ def integers_as_in_the_dense_form(p):
                     p.name(f"{shape} {layout}{order}"), mine, other)
 
 
-def _refused(p, what, call, *words):
-    try:
-        call()
-    except (requests.Refused, gemmd.Error) as error:
-        text = str(error)
-        missing = [word for word in words if word not in text]
-        wrong = ("" if "INVALID_ARGUMENT" in text and not missing else
-                 f"{text}; expected INVALID_ARGUMENT with {missing}")
-    else:
-        wrong = "accepted; expected INVALID_ARGUMENT"
-    return results.failed(p.name(what), wrong) if wrong else results.Result(
-        p.name(what))
-
-
 def _wrong_codes(p):
     return sorted(set(range(16)) - set(_places(p)))
 
@@ -187,8 +173,8 @@ def illegal_metadata_are_refused(p):
             line, chunk = places[number % 3]
             made = right.copy()
             made[line, chunk] = code
-            yield _refused(
-                p, f"{code:#x} of {chunks}",
+            yield p.refused(
+                f"{code:#x} of {chunks}",
                 lambda made=made: requests.send(p.target, _made(
                     p, lines, other, made)),
                 f"{p.form.sparse} has metadata {code:#x} for k {chunk * size} "
@@ -212,23 +198,23 @@ def wrong_bytes_are_refused(p):
                        ("long", good + b"\0"), ("none", b"")):
         request = _made(p, lines, other)
         setattr(request, side, data)
-        yield _refused(p, what, lambda request=request: requests.send(
+        yield p.refused(what, lambda request=request: requests.send(
             p.target, request), f"{side} has {len(data)} bytes",
             f"allowed for its shape: {len(good)}")
     both = _made(p, lines, other)
     both.header.problem.sparsity = both.header.problem.b_sparsity = (
         api.SPARSE)
-    yield _refused(p, "both sparse",
-                   lambda: requests.send(p.target, both), "b_sparsity")
+    yield p.refused("both sparse",
+                    lambda: requests.send(p.target, both), "b_sparsity")
     turned = _made(p, lines, other)
     setattr(turned.header.problem, f"{side}_order",
             api.COLUMN_MAJOR if side == "a" else api.ROW_MAJOR)
-    yield _refused(p, "order", lambda: requests.send(p.target, turned),
-                   f"problem.{side}_order", "run along k")
+    yield p.refused("order", lambda: requests.send(p.target, turned),
+                    f"problem.{side}_order", "run along k")
     odd = _made(p, lines, other)
     odd.header.problem.k += 1
-    yield _refused(p, "k", lambda: requests.send(p.target, odd),
-                   "problem.k", f"multiples of {size}")
+    yield p.refused("k", lambda: requests.send(p.target, odd),
+                    "problem.k", f"multiples of {size}")
     yield p.equal("the next", _ask(p, lines, other), np.zeros((4, 8)))
 
 
@@ -276,25 +262,25 @@ def tensors(p):
         yield results.same_bits(p.name("downloaded"), back.lines, good.lines)
         made = sparse.codes(lines, _type(p))
         made[2, 32] = 0xF
-        yield _refused(
-            p, "refused", lambda: tensor.upload(_matrix(p, lines, made)),
+        yield p.refused(
+            "refused", lambda: tensor.upload(_matrix(p, lines, made)),
             f"data has metadata 0xf for k {32 * size} to {33 * size - 1} of "
             f"{'row' if p.form.sparse == 'a' else 'column'} 2;")
         yield p.equal("the old one stays", _resident(p, client, tensor, other),
                       due)
         dense = stack.enter_context(client.zeros(
             shape, lines.dtype, order=order, device=p.device))
-        yield _refused(
-            p, "dense", lambda: _resident(p, client, dense, other),
+        yield p.refused(
+            "dense", lambda: _resident(p, client, dense, other),
             f"{p.form.sparse}.tensor is", "allowed for this problem: sparse")
         request = _made(p, lines, other)
         request.header.problem.sparsity = api.DENSE
         request.header.problem.b_sparsity = api.DENSE
         setattr(request, p.form.sparse, b"")
         getattr(request.header, p.form.sparse).tensor = tensor.handle
-        yield _refused(p, "in a dense product",
-                       lambda: requests.send(p.target, request),
-                       f"{p.form.sparse}.tensor is sparse")
+        yield p.refused("in a dense product",
+                        lambda: requests.send(p.target, request),
+                        f"{p.form.sparse}.tensor is sparse")
 
 
 def _dense_lines(p, k):

@@ -91,12 +91,12 @@ def _integers(form, a, b):
 
 
 def _factors(product, rows, columns):
-    """Of each stage, where scales are by block."""
+    """By the first k of a stage, where scales are by block."""
     epilogue = product.epilogue
     if np.ndim(epilogue.a_scale) != 2:
         return None
-    return lambda stage: (epilogue.a_scale[rows, stage][:, None]
-                          * epilogue.b_scale[stage, columns // 128][None])
+    return lambda k: (epilogue.a_scale[rows, k // 128][:, None]
+                      * epilogue.b_scale[k // 128, columns // 128][None])
 
 
 def _scale(values, indices):

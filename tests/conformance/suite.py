@@ -7,11 +7,12 @@ from typing import NamedTuple
 import gemmd
 
 from . import (bits, form_grid, form_probes, forms, grid, groups, probes,
-               processes, refusals, requests, residency, results, semantics,
-               shapes, sparse_probes, tensor_core)
+               processes, quantized_probes, refusals, requests, residency,
+               results, semantics, shapes, sparse_probes, tensor_core)
 
 # Imported for the probes they register.
-assert semantics and residency and groups and sparse_probes
+assert (semantics and residency and groups and sparse_probes
+        and quantized_probes)
 
 
 class Options(NamedTuple):
@@ -54,15 +55,15 @@ def _forms(subset):
 
 
 def _grid_layouts(subset, form):
-    """All; of sparse forms one in ci."""
+    """All; of sparse forms and those with weights one in ci."""
     layouts = forms.FORMS[form].layouts
-    return layouts[:1] if subset == "ci" and form in forms.SPARSE else layouts
+    return layouts if subset == "full" or form in forms.DENSE else layouts[:1]
 
 
 def _probed(subset):
     if subset == "full":
         return forms.FORMS
-    return {*forms.DENSE, *forms.FEW_SPARSE}
+    return {*forms.DENSE, *forms.FEW_SPARSE, *forms.FEW_MIXED}
 
 
 def run_grid(client, options, index, shape, input_name):
@@ -113,7 +114,7 @@ def _layouts(subset, form, number):
     """All, or in ci one a form, which form_grid uses too."""
     if subset == "full":
         return form.layouts
-    if form.sparse:
+    if form.along_k:
         return form.layouts[:1]
     return form.layouts[number % 4:][:1]
 

@@ -12,14 +12,17 @@ kernels, for all forms below.
 What kernels make of it: fp8 sums of one stage, 128 k, are promoted to float32,
 by a fused multiply-add where they have scales by block;
 float32 is six products of bfloat16 parts, one after the other; a split product
-adds its parts, each of every so-manieth stage, in float32.
+adds its parts, each of every so-manieth stage, in float32. Weights are widened
+to the type of the other operand, less their zero points; where they have
+scales, sums of 64 k (32 where groups are so short) are promoted by a fused
+multiply-add.
 """
 
 from typing import NamedTuple, Optional
 
 import numpy as np
 
-from . import forms
+from . import forms, quantized
 from .fills import BF16
 
 
@@ -30,6 +33,7 @@ class _Unit(NamedTuple):
     to_f16: bool = False  # Rounded to nearest even, after that.
     promotes: bool = False  # Sums of stages are added in f32.
     instructions: int = 4  # Of a stage.
+    promotions: int = 1  # Of a stage, where it promotes.
 
     @property
     def depth(self):
@@ -66,7 +70,15 @@ _TERMS = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1), (0, 0))
 
 
 def knows(form):
-    return form.dense in _UNITS
+    return form.weights != "" or form.dense in _UNITS
+
+
+def _unit(form):
+    if not form.weights:
+        unit = _UNITS[form.dense]
+        return unit.sparse() if form.sparse else unit
+    return _UNITS[form.multiplied]._replace(
+        promotes=form.group != "", promotions=2 if form.group == "32" else 1)
 
 
 def _exponents(values, least):
@@ -101,7 +113,8 @@ def _factors(form, a, b, depth):
         a_parts, b_parts = _bf16_parts(a), _bf16_parts(b)
         passes = [(a_parts[i], b_parts[j]) for i, j in _TERMS]
     else:
-        passes = [(forms.read(form, a), forms.read(form, b))]
+        elements = form._replace(group="")  # Scales come later.
+        passes = [(elements.read("a", a), elements.read("b", b))]
     padding = -a.shape[1] % depth
     return (np.hstack([np.pad(x, ((0, 0), (0, padding))) for x, _ in passes]),
             np.vstack([np.pad(y, ((0, padding), (0, 0))) for _, y in passes]))
@@ -160,31 +173,49 @@ def _part(form, unit, a, b, stages, factors, stored):
     """The sum over some stages of k, in float32."""
     sums = np.zeros((a.shape[0], b.shape[1]))
     promoted = sums.astype(np.float32)
-    for stage in stages:
-        first = unit.depth * stage
-        for k in range(first, first + unit.depth, unit.step):
+    least = ((_LEAST[form.multiplied],) * 2 if form.weights else
+             (_LEAST[form.a], _LEAST[form.b]))
+    span = unit.depth // unit.promotions
+    for first in (unit.depth * stage + span * i for stage in stages
+                  for i in range(unit.promotions)):
+        for k in range(first, first + span, unit.step):
             step = slice(k, k + unit.step)
             if k > first and not a[:, step].any() and not b[step].any():
                 continue  # Behind the end of k, where nothing changes.
-            sums = _add(unit, sums, a[:, step], b[step], _LEAST[form.a],
-                        _LEAST[form.b],
+            sums = _add(unit, sums, a[:, step], b[step], *least,
                         stored[:, step] if form.sparse else stored)
         if unit.promotes:
             held = sums.astype(np.float32)
             promoted = (promoted + held if factors is None else
-                        multiply_add(factors(stage), held, promoted))
+                        multiply_add(factors(first), held, promoted))
             sums = np.zeros_like(sums)
     return promoted if unit.promotes else sums.astype(np.float32)
 
 
+def _without_zero_points(form, a, b):
+    """A and B of which the quantized one has its zero points taken off, and
+    scales, by k: what sums of the part that begins there are multiplied by."""
+    turned = form.weights == "b"
+    lines = b.T if turned else a
+    centered, scales, _ = form.quantized(lines)
+    size = quantized.size(form.group, lines.shape[-1])
+
+    def factors(k):
+        # Behind the end of k nothing is added.
+        of_k = (scales[:, k // size] if k // size < scales.shape[1] else
+                np.zeros(len(scales), np.float32))
+        return of_k[None] if turned else of_k[:, None]
+    return (a, centered.T, factors) if turned else (centered, b, factors)
+
+
 def sums(form, a, b, parts=1, factors=None):
     """What a kernel that splits k into `parts` takes to D, as float64: values
-    of float32. `factors`, of a stage of 128 k: what its sums are multiplied
-    by, an array of float32 of the result's shape."""
-    unit = _UNITS[form.dense]
-    if form.sparse:
-        unit = unit.sparse()
+    of float32. `factors`, where sums are promoted: of the first k of what is,
+    what it is multiplied by, an array of float32 of the result's shape."""
+    unit = _unit(form)
     with np.errstate(all="ignore"):
+        if form.group:
+            a, b, factors = _without_zero_points(form, a, b)
         stored = _stored(form, a, b, unit.depth)
         a, b = _factors(form, a, b, unit.depth)
         total = np.zeros((a.shape[0], b.shape[1]), np.float32)

@@ -26,6 +26,12 @@ def _sums(product, a, b, fault):
         form = form._replace(saturate=False)
     if fault == "truncates" and form.precision == "TF32":
         form = form._replace(precision="FAST")
+    if fault == "no zero points":
+        form = form._replace(zero_points=False)
+    if fault == "scales of k" and form.group:
+        form = form._replace(group="k")
+    if fault == "high nibble first" and form.weights == "b":
+        b = b[np.arange(len(b)) ^ 1]
     if fault == "counts slack" and form.a == "b1" and a.shape[1] % 8:
         slack = 8 - a.shape[1] % 8
         return forms.sums(form, a, b) + slack * (not form.xor)
@@ -134,6 +140,9 @@ FAULTS = {
     "first of batch": ("batches", "f16"),
     "weights of another": ("groups", "bf16"),
     "swapped blocks": (None, "e4m3-fast"),
+    "no zero points": (None, "bf16-s4/32z"),
+    "scales of k": (None, "bf16-s8/32"),
+    "high nibble first": (None, "bf16-s4"),
 }
 
 
@@ -147,9 +156,10 @@ class FormsTest(unittest.TestCase):
 
     def test_right_arithmetic_passes_the_probes(self):
         for name, (function, named) in form_probes.PROBES.items():
-            if function.__module__ == "conformance.sparse_probes":
+            if function.__module__ in ("conformance.sparse_probes",
+                                       "conformance.quantized_probes"):
                 continue  # They send bytes to a daemon.
-            for form in (*forms.DENSE, *forms.FEW_SPARSE):
+            for form in (*forms.DENSE, *forms.FEW_SPARSE, *forms.FEW_MIXED):
                 if name == "rows_are_invariant" or form not in named:
                     continue  # Reference products of k = 4096 are slow.
                 with self.subTest(f"{name} {form}"):

@@ -12,7 +12,7 @@ from conformance import (draws, forms, random_products, requests,
 from gemmd import api
 
 _ARITHMETICS = api.enum("SumArithmetic")
-_FAMILIES = 112
+_FAMILIES = 168
 
 
 def _drawn(count):
@@ -105,12 +105,16 @@ class DrawsTest(unittest.TestCase):
             self.assertEqual(draw.product.beta != 0, bool(family.c_type))
 
     def test_everything_that_can_be_asked_is_drawn(self):
-        made = _drawn(1300)
+        made = _drawn(1600)
         products = [draw.product for draw in made]
         for what, found in {
                 "form": {p.form.name for p in products} >= set(forms.DENSE),
                 "sparse form": len({p.form.name for p in products}
                                    & set(forms.SPARSE)) > 20,
+                "weights": len({p.form.name for p in products}
+                               & set(forms.MIXED)) > 3,
+                "quantized weights": len({p.form.name for p in products}
+                                         & set(forms.QUANTIZED)) > 8,
                 "output": len({p.output for p in products}) == 8,
                 "layout": len({p.layout + p.order for p in products}) == 8,
                 "activation": len({p.epilogue.activation

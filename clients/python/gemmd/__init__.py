@@ -24,14 +24,19 @@ from .errors import (  # noqa: E402
     FailedPrecondition, Internal, InvalidArgument, NotFound, OutOfRange,
     PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
     Unimplemented, Unknown)
+from .packings import from_awq, from_gptq  # noqa: E402
 from .product import Product  # noqa: E402
+from .quantized import (  # noqa: E402
+    Quantization, QuantizedMatrix, quantize, quantized)
 from .sequence import AsyncSequence, Pending, Sequence  # noqa: E402
 from .sparse import SparseMatrix, sparse24  # noqa: E402
 from .tensor import Tensor  # noqa: E402
 
 __all__ = [
     "AsyncClient", "AsyncSequence", "AsyncTensor", "Bits", "Client", "Pending",
-    "Product", "Sequence", "SparseMatrix", "Tensor", "__version__", "sparse24",
+    "Product", "Quantization", "QuantizedMatrix", "Sequence", "SparseMatrix",
+    "Tensor", "__version__", "from_awq", "from_gptq", "quantize", "quantized",
+    "sparse24",
     "Aborted", "AlreadyExists", "Cancelled", "DataLoss", "DeadlineExceeded",
     "Error", "FailedPrecondition", "Internal", "InvalidArgument", "NotFound",
     "OutOfRange", "PermissionDenied", "ResourceExhausted", "Unauthenticated",

@@ -13,6 +13,7 @@ from .client import (CHANNEL_OPTIONS, READY_POLL_S, STREAM_BYTES,
                      check_timeout, default_target)
 from .grouped import Groups
 from .product import Product
+from .quantized import Quantization, QuantizedMatrix, quantization_of
 from .sequence import AsyncSequence
 from .sparse import SparseMatrix, is_sparse
 from .tensor import Resident, Stored, check_filled, dense, filled
@@ -55,15 +56,21 @@ class AsyncTensor(Resident):
         """The SparseMatrix that a sparse tensor has."""
         return self._check_compressed(await self._download(timeout))
 
+    async def quantized(self, *,
+                        timeout: Optional[float] = None) -> QuantizedMatrix:
+        """The QuantizedMatrix that a quantized tensor has."""
+        return self._check_quantized(await self._download(timeout))
+
     async def _download(self, timeout: Optional[float]) -> Stored:
-        result, target = self._empty()
+        lines = self._empty()
+        target = lines.reshape(-1).data
         position = 0
         async for chunk in self._client._stream(
                 rpcs.download_tensor(self.handle, self._stored_order),
                 timeout):
             position = filled(target, position, chunk)
         check_filled(target, position)
-        return self._as_seen(result)
+        return self._as_seen(lines)
 
     async def upload(self, array: Any, *,
                      timeout: Optional[float] = None) -> "AsyncTensor":
@@ -176,6 +183,7 @@ class AsyncClient:
         order = order or arrays.operand(array).order
         tensor = await self.zeros(array.shape, array.dtype, order=order,
                                   sparse=is_sparse(array),
+                                  quantization=quantization_of(array),
                                   device=device, ttl_s=ttl_s, label=label,
                                   timeout=timeout)
         try:
@@ -186,12 +194,13 @@ class AsyncClient:
 
     async def zeros(self, shape: tuple[int, ...], dtype: Any, *,
                     order: arrays.Order = "C", sparse: bool = False,
+                    quantization: Optional[Quantization] = None,
                     device: str = "", ttl_s: float = 0, label: str = "",
                     timeout: Optional[float] = None) -> AsyncTensor:
         """A matrix of zeros on the device."""
         return AsyncTensor(self, await self._run(rpcs.create_tensor(
-            shape, dtype, order=order, sparse=sparse, device=device,
-            ttl_s=ttl_s, label=label), timeout))
+            shape, dtype, order=order, sparse=sparse, quantization=quantization,
+            device=device, ttl_s=ttl_s, label=label), timeout))
 
     async def attach(self, handle: str, *,
                      timeout: Optional[float] = None) -> AsyncTensor:

@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from . import api, support
+from . import api, nibbles, support
 from .bits import Bits
+from .composite import Composite
 from .errors import InvalidArgument
-from .sparse import SparseMatrix
 
 Array = npt.NDArray[Any]
 Order = Literal["C", "F"]
@@ -26,6 +26,8 @@ _TYPE_NAMES: dict["np.dtype[Any]", str] = {
     np.dtype(np.uint8): "U8",
     np.dtype(np.bool_): "B1",
     np.dtype(np.int32): "S32",
+    nibbles.S4: "S4",
+    nibbles.U4: "U4",
 }
 
 _NUMBERS = api.enum("DataType")
@@ -147,8 +149,8 @@ def as_array(value: Any, name: str) -> Array:
 
 def check_matrix(value: Any, name: str) -> Any:
     """`value` as a two-dimensional array of a known type, or an error; a
-    sparse matrix as it is."""
-    array: Any = (value if isinstance(value, SparseMatrix)
+    sparse or quantized matrix as it is."""
+    array: Any = (value if isinstance(value, Composite)
                   else as_array(value, name))
     if array.ndim != 2:
         raise InvalidArgument(
@@ -197,9 +199,10 @@ def _view(array: Array, order: Order, leading: int, stride: int) -> Operand:
 
 
 def _pack(array: Array, order: Order) -> Operand:
-    """A bool array as lines of bits."""
+    """Elements of less than a byte as lines of bytes."""
     lines = array if order == "C" else array.swapaxes(-1, -2)
-    packed = np.packbits(lines, axis=-1, bitorder="little")
+    packed = (nibbles.pack(lines) if nibbles.are(array.dtype) else
+              np.packbits(lines, axis=-1, bitorder="little"))
     return Operand(order, 0, np.ascontiguousarray(packed).reshape(-1).data)
 
 
@@ -213,12 +216,12 @@ def operand(array: Any, order: Optional[Order] = None) -> Operand:
     if isinstance(array, Bits):
         kind: Order = "C" if array.order == "C" else "F"
         return Operand(kind, 0, array.packed.reshape(-1).data)
-    if isinstance(array, SparseMatrix):
+    if isinstance(array, Composite):
         return Operand(array.order, 0,
                        np.ascontiguousarray(array.lines).reshape(-1).data)
     if array.size == 0:
         return Operand(order or "C", 0, memoryview(b""))
-    if array.dtype == np.bool_:
+    if array.dtype == np.bool_ or nibbles.are(array.dtype):
         return _pack(array, order or "C")
     rows, columns = array.shape[-2:]
     row_stride, column_stride = array.strides[-2:]

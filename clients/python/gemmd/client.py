@@ -10,6 +10,7 @@ import grpc
 from . import arrays, errors, product, rpcs, security
 from .grouped import Groups
 from .product import Product
+from .quantized import Quantization, quantization_of
 from .sequence import Sequence
 from .sparse import is_sparse
 from .tensor import Tensor
@@ -208,7 +209,7 @@ class Client:
                device: str = "", ttl_s: float = 0, label: str = "",
                timeout: Optional[float] = None) -> Tensor:
         """A matrix on the device with the elements of `array`, which may be a
-        SparseMatrix.
+        SparseMatrix or a QuantizedMatrix.
 
         order  "C" or "F": how it lies on the device; default as the array.
         ttl_s  Seconds without use after which the daemon deletes it; 0 is
@@ -218,6 +219,7 @@ class Client:
         order = order or arrays.operand(array).order
         tensor = self.zeros(array.shape, array.dtype, order=order,
                             sparse=is_sparse(array),
+                            quantization=quantization_of(array),
                             device=device, ttl_s=ttl_s, label=label,
                             timeout=timeout)
         try:
@@ -228,13 +230,15 @@ class Client:
 
     def zeros(self, shape: tuple[int, ...], dtype: Any, *,
               order: arrays.Order = "C", sparse: bool = False,
+              quantization: Optional[Quantization] = None,
               device: str = "", ttl_s: float = 0, label: str = "",
               timeout: Optional[float] = None) -> Tensor:
         """A matrix of zeros on the device; where it is sparse, for a
-        SparseMatrix of the same shape and order."""
+        SparseMatrix of the same shape and order, where it has a quantization,
+        for a QuantizedMatrix with the same."""
         return Tensor(self, self._run(rpcs.create_tensor(
-            shape, dtype, order=order, sparse=sparse, device=device,
-            ttl_s=ttl_s, label=label), timeout))
+            shape, dtype, order=order, sparse=sparse, quantization=quantization,
+            device=device, ttl_s=ttl_s, label=label), timeout))
 
     def attach(self, handle: str, *,
                timeout: Optional[float] = None) -> Tensor:

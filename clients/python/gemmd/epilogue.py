@@ -21,6 +21,7 @@ class Result(NamedTuple):
     drops_rows: bool     # numpy's result has none, because a is a vector.
     drops_columns: bool  # Likewise b.
     sparse: bool = False  # One of a and b is.
+    mixed: bool = False   # One of them has weights that are widened.
 
 
 class Values(NamedTuple):
@@ -77,7 +78,7 @@ class Epilogue:
         self._header = header
         self._problem = problem = header.problem
         problem.accumulator = api.enum("Accumulator")[
-            support.accumulator(dtype, accumulate)]
+            support.accumulator(dtype, accumulate, result.mixed)]
         problem.precision = api.enum("Precision")[
             support.precision(dtype, precision, accumulate)]
         problem.bit_operation = api.enum("BitOperation")[

@@ -7,9 +7,11 @@ import numpy as np
 
 from . import api, arrays, support, wire
 from .bits import Bits
+from .composite import Composite
 from .epilogue import Epilogue, Result
 from .errors import Internal, InvalidArgument
-from .sparse import SparseMatrix, is_sparse
+from .quantized import quantization_of
+from .sparse import is_sparse
 from .tensor import Resident
 
 
@@ -58,7 +60,7 @@ class Product(NamedTuple):
                 f"{self.execution.device}>)")
 
 
-Matrix = Union[arrays.Array, Resident, Bits, SparseMatrix]
+Matrix = Union[arrays.Array, Resident, Bits, Composite]
 
 
 def _operand(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
@@ -66,7 +68,7 @@ def _operand(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
     (1)."""
     if isinstance(value, Resident):
         value.check_operand(name, value.shape[:-2])
-    if isinstance(value, (Resident, Bits, SparseMatrix)):
+    if isinstance(value, (Resident, Bits, Composite)):
         return value, False
     array = arrays.as_array(value, name)
     is_vector = array.ndim == 1
@@ -84,7 +86,7 @@ def _flat(array: Any, batch: tuple[int, ...]) -> Any:
     matrix serves all."""
     if isinstance(array, (Resident, Bits)):
         return array
-    if isinstance(array, SparseMatrix):
+    if isinstance(array, Composite):
         return array.broadcast(batch)
     if all(side == 1 for side in array.shape[:-2]):
         return array.reshape(array.shape[-2:])
@@ -111,7 +113,7 @@ def _order_of(out: Optional[Matrix], c: Optional[Matrix],
 
 
 def _type_of(out: Optional[Matrix], c: Optional[Matrix], out_dtype: Any,
-             a: Matrix) -> "np.dtype[Any]":
+             kind: "np.dtype[Any]") -> "np.dtype[Any]":
     if out_dtype is not None:
         out_dtype = arrays.check_dtype(out_dtype, "out_dtype")
     for name, given in (("out", out), ("c", c)):
@@ -124,7 +126,7 @@ def _type_of(out: Optional[Matrix], c: Optional[Matrix], out_dtype: Any,
                                       f"{name}'s dtype {given.dtype}")
             return given.dtype
     if out_dtype is None:
-        return support.default_output(a.dtype)
+        return support.default_output(kind)
     return np.dtype(out_dtype)
 
 
@@ -188,7 +190,9 @@ class Call:
                  device: str = "", **epilogue: Any) -> None:
         a, self._drops_rows = _operand(a, "a", 0)
         b, self._drops_columns = _operand(b, "b", 1)
+        support.check_quantized(a, b)
         support.check_pair(a.dtype, b.dtype)
+        kind = support.multiplied_as(a.dtype, b.dtype)
         support.check_sparse(a, b, epilogue.get("precision"))
         alpha = arrays.check_number(alpha, "alpha")
         beta = arrays.check_number(beta, "beta")
@@ -209,7 +213,7 @@ class Call:
             (math.prod(self._batch), *matrix) if self._batch else matrix)
         if c is not None:
             c = self._like_result(
-                c if isinstance(c, (Resident, SparseMatrix))
+                c if isinstance(c, (Resident, Composite))
                 else arrays.as_array(c, "c"), "c")
         if beta != 0 and c is None:
             raise InvalidArgument(f"c: required because beta is {beta}")
@@ -218,24 +222,28 @@ class Call:
         if out_order is not None:
             arrays.wire_order(out_order, "out_order")
         self.order = _order_of(out, c, out_order)
-        self.dtype = _type_of(out, c, out_dtype, a)
-        support.check_output(a.dtype, self.dtype)
+        self.dtype = _type_of(out, c, out_dtype, kind)
+        support.check_output(kind, self.dtype)
         self._target = out
         if c is not None:
             support.check_c(c.dtype, self.dtype)
         self.buffers: dict[str, Optional[memoryview]] = {}
         self._fill_header(a, b, c, alpha, beta, device)
         self._epilogue = Epilogue(
-            self.header, a.dtype,
+            self.header, kind,
             Result(self.dtype, self._drops_rows, self._drops_columns,
-                   is_sparse(a) or is_sparse(b)),
+                   is_sparse(a) or is_sparse(b),
+                   support.is_mixed(a.dtype, b.dtype)),
             **epilogue)
         self.buffers.update(self._epilogue.buffers)
 
     def _like_result(self, value: Any, name: str) -> Any:
         """`value` as a matrix of the product's shape, or an error."""
-        if is_sparse(value):
-            raise InvalidArgument(f"{name}: is sparse; allowed: a or b alone")
+        for what, is_it in (("sparse", is_sparse(value)),
+                            ("quantized", quantization_of(value))):
+            if is_it:
+                raise InvalidArgument(f"{name}: is {what}; allowed: a or b "
+                                      "alone")
         is_array = not isinstance(value, Resident)
         shape = (self.result_shape() if is_array
                  else self._batch + self.shape[-2:])
@@ -247,9 +255,10 @@ class Call:
 
     def _checked_out(self, out: Any) -> Matrix:
         if isinstance(out, Resident):
-            if out.sparse:
-                raise InvalidArgument("out: a sparse tensor receives no result;"
-                                      " allowed: a dense one")
+            if out.sparse or out.quantization:
+                kind = "sparse" if out.sparse else "quantized"
+                raise InvalidArgument(f"out: a {kind} tensor receives no "
+                                      "result; allowed: a dense one")
             if not out.handle:
                 raise InvalidArgument("out: a result of the sequence receives "
                                       "no other; allowed: an array or a Tensor")
@@ -286,6 +295,9 @@ class Call:
         problem.b_type = arrays.wire_type(b.dtype, "b")
         problem.sparsity = arrays.wire_sparsity(is_sparse(a))
         problem.b_sparsity = arrays.wire_sparsity(is_sparse(b))
+        quantization = quantization_of(a) or quantization_of(b)
+        if quantization is not None:
+            quantization.fill(problem)
         problem.d_type = arrays.wire_type(self.dtype, "out")
         problem.c_type = (problem.d_type if c is None
                           else arrays.wire_type(c.dtype, "c"))

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import api, arrays, wire
 from .errors import Unimplemented
+from .quantized import Quantization
 
 R = TypeVar("R")
 
@@ -66,7 +67,8 @@ def sequence(steps: Iterable[Any],
 
 def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
                   device: str, ttl_s: float, label: str,
-                  sparse: bool = False) -> Rpc[Any]:
+                  sparse: bool = False,
+                  quantization: Optional[Quantization] = None) -> Rpc[Any]:
     rows, columns = arrays.check_shape(shape)
     if arrays.check_dtype(dtype) == np.bool_:
         raise Unimplemented("dtype: tensors of bool are made by other clients;"
@@ -76,6 +78,8 @@ def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
         order=arrays.wire_order(order),
         ttl_s=int(arrays.check_number(ttl_s, "ttl_s")), device=device,
         label=label, sparsity=arrays.wire_sparsity(sparse))
+    if quantization is not None:
+        quantization.fill(request)
     return _unary("TensorService/CreateTensor", request, api.TensorInfo)
 
 

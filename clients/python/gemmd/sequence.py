@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import numpy as np
 
-from . import arrays, product, rpcs, wire
+from . import api, arrays, product, rpcs, wire
 from .errors import FailedPrecondition, InvalidArgument
 from .tensor import Resident
 
@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from .client import Client
 
 
-class _Shape(NamedTuple):
-    """What Resident asks of a TensorInfo, of a recorded result."""
-    rows: int
-    columns: int
-    order: int
-    dtype: int
-    sparsity: int = 0
-    handle: str = ""
-    device: str = ""
-    label: str = ""
-
-
 class Pending(Resident):
     """A result of a recorded call: an operand of later calls of the same
     sequence, and, once its block has ended, an array, where it is returned."""
@@ -35,8 +23,9 @@ class Pending(Resident):
     def __init__(self, recording: "Recording", name: str,
                  call: product.Call) -> None:
         problem = call.header.problem
-        super().__init__(None, _Shape(problem.m, problem.n, problem.d_order,
-                                      problem.d_type))
+        super().__init__(None, api.TensorInfo(
+            rows=problem.m, columns=problem.n, order=problem.d_order,
+            dtype=problem.d_type))
         self._recording = recording
         self._name = name
         self._result_shape = call.result_shape()
@@ -122,9 +111,11 @@ class _Operands:
     def name(self, header: Any, field: str, data: memoryview) -> str:
         p = header.problem
         # What one array can stand for in two calls.
-        matrix = {"a": (p.a_type, p.sparsity, p.m, p.k),
-                  "b": (p.b_type, p.b_sparsity, p.k, p.n),
-                  "c": (p.c_type, 0, p.m, p.n)}.get(
+        scales = (p.HasField("quantization"),
+                  p.quantization.SerializeToString())
+        matrix = {"a": (p.a_type, p.sparsity, scales, p.m, p.k),
+                  "b": (p.b_type, p.b_sparsity, scales, p.k, p.n),
+                  "c": (p.c_type, 0, None, p.m, p.n)}.get(
                       field, (field, p.m, p.n, p.k))
         layout = getattr(header, field).inline
         address = np.frombuffer(data, np.uint8).ctypes.data if data else 0

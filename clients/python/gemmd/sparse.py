@@ -1,38 +1,18 @@
 """Matrices of which every chunk of four elements stores two."""
 
-import math
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from . import patterns, support
+from .composite import Composite, check_axis, place
 from .errors import InvalidArgument
 
 Array = npt.NDArray[Any]
 
 # Chunks that are worked on at once: few enough for a processor's cache.
 _CHUNKS_AT_ONCE = 1 << 16
-
-
-def _axis(axis: Any, ndim: int) -> Literal[-1, -2]:
-    """The axis that k is: that of columns, -1, or of rows, -2."""
-    if axis in (-1, ndim - 1):
-        return -1
-    if axis in (-2, ndim - 2):
-        return -2
-    raise InvalidArgument(f"axis: {axis!r} is none of a matrix's; allowed: -1, "
-                          "as of a, and -2, as of b")
-
-
-def _place(line: int, lines: int, batch: tuple[int, ...], axis: int) -> str:
-    """Names a line, counted from that of the first matrix on."""
-    kind = "row" if axis == -1 else "column"
-    where = f"{kind} {line % lines}"
-    if not batch:
-        return where
-    matrix = tuple(map(int, np.unravel_index(line // lines, batch)))
-    return f"{where} of matrix {matrix if len(matrix) > 1 else matrix[0]}"
 
 
 def _halves(metadata: npt.NDArray[np.uint8],
@@ -44,7 +24,7 @@ def _halves(metadata: npt.NDArray[np.uint8],
     return both.reshape(*lines, 2 * size)[..., :chunks]
 
 
-class SparseMatrix:
+class SparseMatrix(Composite):
     """A matrix that stores two of every four elements along k, of float32 one
     of every two, or a batch of them: what sparse24 makes.
 
@@ -52,18 +32,7 @@ class SparseMatrix:
     a, k is its axis -1; as b, its axis -2; `.T` changes between them. Immutable.
     """
 
-    # numpy leaves `array @ sparse` alone.
-    __array_ufunc__ = None
     sparse = True
-
-    def __init__(self, lines: Any, dtype: Any, length: int,
-                 axis: int = -1) -> None:
-        """`lines` are bytes as they go on the wire, (..., lines, bytes), whose
-        metadata are legal; use sparse24 or from_parts."""
-        self._lines: npt.NDArray[np.uint8] = lines
-        self._length = length  # Of a line: k.
-        self.axis = _axis(axis, 2)
-        self.dtype: "np.dtype[Any]" = np.dtype(dtype)
 
     @classmethod
     def from_parts(cls, values: Any, metadata: Any,
@@ -92,7 +61,7 @@ class SparseMatrix:
                 f"metadata: {metadata.dtype} of shape {metadata.shape} is not "
                 f"that of the values; allowed: uint8 of shape {shape}")
         halves = _halves(metadata, chunks)
-        axis = _axis(axis, values.ndim)
+        axis = check_axis(axis, values.ndim)
         legal = pattern.legal[halves]
         if not legal.all():
             flat = int(np.argmin(legal))
@@ -101,44 +70,11 @@ class SparseMatrix:
             raise InvalidArgument(
                 f"metadata: 0x{int(halves.reshape(-1)[flat]):x} for k {first} "
                 f"to {first + pattern.chunk - 1} of "
-                f"{_place(line, shape[-2], shape[:-2], axis)}; allowed: "
+                f"{place(line, shape[-2], shape[:-2], axis)}; allowed: "
                 f"{pattern.rule}")
         plain = np.ascontiguousarray(values).view(np.uint8)
         return cls(np.concatenate((plain, metadata), axis=-1), values.dtype,
                    chunks * pattern.chunk, axis)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the matrix with its zeros: (..., rows, columns)."""
-        *batch, lines, _ = self._lines.shape
-        sides = (lines, self._length)
-        return (*batch, *(sides if self.axis == -1 else sides[::-1]))
-
-    @property
-    def ndim(self) -> int:
-        return self._lines.ndim
-
-    @property
-    def size(self) -> int:
-        """Number of elements, zeros included."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of values and metadata."""
-        return self._lines.nbytes
-
-    @property
-    def order(self) -> Literal["C", "F"]:
-        """How it lies in memory: "C" where lines are rows, else "F"."""
-        return "C" if self.axis == -1 else "F"
-
-    @property
-    def lines(self) -> npt.NDArray[np.uint8]:
-        """Values and metadata, line by line as they go on the wire."""
-        view = self._lines.view()
-        view.flags.writeable = False
-        return view
 
     @staticmethod
     def line_bytes(length: int, dtype: Any) -> int:
@@ -160,25 +96,6 @@ class SparseMatrix:
         """A copy of the four bits for every chunk, (..., lines, bytes)."""
         return self._lines[..., self._values_bytes():].copy()
 
-    @property
-    def T(self) -> "SparseMatrix":
-        """The transpose, of a batch that of each matrix: another view of the
-        same bytes."""
-        return SparseMatrix(self._lines, self.dtype, self._length,
-                            -2 if self.axis == -1 else -1)
-
-    def broadcast(self, batch: tuple[int, ...]) -> "SparseMatrix":
-        """Its matrices, repeated as numpy does, with one leading dimension;
-        with none where one serves all."""
-        *own, lines, size = self._lines.shape
-        if all(side == 1 for side in own):
-            array = self._lines.reshape(lines, size)
-        else:
-            array = np.broadcast_to(
-                self._lines, (*batch, lines, size)).reshape(
-                    math.prod(batch), lines, size)
-        return SparseMatrix(array, self.dtype, self._length, self.axis)
-
     def toarray(self) -> Array:
         """The matrix with its zeros, in its order."""
         pattern = patterns.of(self.dtype)
@@ -195,17 +112,11 @@ class SparseMatrix:
                 dense[start + places] = values[some, i]
         lines = dense.view(self.dtype).reshape(*self._lines.shape[:-1],
                                                self._length)
-        return lines if self.axis == -1 else lines.swapaxes(-1, -2)
-
-    def __len__(self) -> int:
-        return self.shape[0]
+        return self._oriented(lines)
 
     def __repr__(self) -> str:
-        kept = patterns.of(self.dtype)
-        return (f"<gemmd.SparseMatrix {'x'.join(map(str, self.shape))} "
-                f"{self.dtype}, {kept.kept} of {kept.chunk} along "
-                f"{'rows' if self.axis == -1 else 'columns'}, {self.nbytes} "
-                "bytes>")
+        pattern = patterns.of(self.dtype)
+        return self._text(f"{pattern.kept} of {pattern.chunk}")
 
 
 def _refuse(values: int, flat: int, pattern: patterns.Pattern,
@@ -215,7 +126,7 @@ def _refuse(values: int, flat: int, pattern: patterns.Pattern,
     last = first + pattern.chunk - 1
     raise InvalidArgument(
         f"array: has {int(values).bit_count()} elements that are not zero at k"
-        f" {first} to {last} of {_place(line, shape[-2], shape[:-2], axis)}; "
+        f" {first} to {last} of {place(line, shape[-2], shape[:-2], axis)}; "
         f"allowed: {pattern.kept} of every {pattern.chunk}. prune=True keeps "
         "those of the greatest magnitude")
 
@@ -274,7 +185,7 @@ def sparse24(array: Any, axis: int = -1, *,
     if array.ndim < 2:
         raise InvalidArgument(f"array: has {array.ndim} dimension(s), shape "
                               f"{array.shape}; a matrix has 2")
-    axis = _axis(axis, array.ndim)
+    axis = check_axis(axis, array.ndim)
     pattern = patterns.of(array.dtype)
     length = array.shape[axis]
     if length % pattern.chunk:

@@ -13,6 +13,9 @@ _INTEGERS = ("int8", "uint8")
 # Types that go together as a and b.
 _FAMILIES = (("bfloat16",), ("float16",), ("float32",), _FP8, _INTEGERS,
              ("bool",))
+# Weights, which are widened to the type of the other operand.
+_WEIGHTS = ("int4", "uint4", "int8", "float8_e4m3fn")
+_WIDENED_TO = ("bfloat16", "float16")
 _NEAREST = {
     "float64": "np.float32", "longdouble": "np.float32", "int16": "np.int8",
     "int32": "np.int8", "int64": "np.int8", "uint16": "np.uint8",
@@ -25,10 +28,24 @@ def _name(dtype: Any) -> str:
 
 
 def _partners(dtype: Any) -> tuple[str, ...]:
-    for members in _FAMILIES:
-        if _name(dtype) in members:
-            return members
-    return ()
+    name = _name(dtype)
+    family = next((members for members in _FAMILIES if name in members), ())
+    return (family + (_WEIGHTS if name in _WIDENED_TO else ())
+            + (_WIDENED_TO if name in _WEIGHTS else ()))
+
+
+def is_mixed(a: Any, b: Any) -> bool:
+    """Whether one of them is of weights, which are widened."""
+    names = (_name(a), _name(b))
+    return any(one in _WEIGHTS and other in _WIDENED_TO
+               for one, other in (names, names[::-1]))
+
+
+def multiplied_as(a: Any, b: Any) -> "np.dtype[Any]":
+    """The type whose rules a product goes by: that of a, of weights that of
+    b."""
+    wide = is_mixed(a, b) and _name(a) in _WEIGHTS
+    return np.dtype(b if wide else a)
 
 
 def _sums_are_integers(dtype: Any) -> bool:
@@ -51,7 +68,8 @@ def default_output(dtype: Any) -> "np.dtype[Any]":
 def check_input(dtype: Any, side: str) -> None:
     if _partners(dtype):
         return
-    known = ", ".join(one for members in _FAMILIES for one in members)
+    known = ", ".join(one for members in (*_FAMILIES, _WEIGHTS[:2])
+                      for one in members)
     nearest = _NEAREST.get(_name(dtype))
     advice = (f"; convert it, as in {side}.astype({nearest})" if nearest
               else "")
@@ -63,9 +81,9 @@ def check_input(dtype: Any, side: str) -> None:
 def check_sparse_type(dtype: Any, name: str) -> None:
     """The types that a sparse matrix may have."""
     check_input(dtype, name)
-    if _name(dtype) == "bool":
-        raise InvalidArgument(f"{name}: matrices of bool are not sparse; "
-                              "allowed: float and integer types")
+    if _name(dtype) in ("bool", "int4", "uint4"):
+        raise InvalidArgument(f"{name}: matrices of {_name(dtype)} are not "
+                              "sparse; allowed: float and integer types")
 
 
 def check_sparse(a: Any, b: Any, precision: Optional[str]) -> None:
@@ -81,17 +99,41 @@ def check_sparse(a: Any, b: Any, precision: Optional[str]) -> None:
             raise InvalidArgument(
                 f"{name}: is sparse along {along[0]}; allowed: along k, as "
                 f"sparse24({name}, axis={along[1]}) makes it")
+        if is_mixed(a.dtype, b.dtype):
+            raise Unimplemented(
+                f"{name}: is sparse, and of other elements than the other "
+                "operand; served: two operands of one kind. The nearest is "
+                f"{name}.toarray()")
         if _name(value.dtype) == "float32" and precision is None:
             raise Unimplemented(
                 f"precision: None does not go with {name}, which is sparse and "
                 "float32; served: 'tf32', 'fast'")
 
 
+def check_quantized(a: Any, b: Any) -> None:
+    """Which operands may be quantized, and how they lie."""
+    for name, value, other, order in (("a", a, b, "C"), ("b", b, a, "F")):
+        if getattr(value, "quantization", None) is None:
+            continue
+        if not is_mixed(value.dtype, other.dtype):
+            raise InvalidArgument(
+                f"{name}: is quantized {_name(value.dtype)}, and the other "
+                f"operand is {_name(other.dtype)}; allowed: "
+                f"{', '.join(_WIDENED_TO)}")
+        if value.order != order:
+            along = ("its columns", "-1") if name == "a" else ("its rows", "-2")
+            raise InvalidArgument(
+                f"{name}: is quantized along {along[0]}; allowed: along k, as "
+                f"quantize({name}, axis={along[1]}) makes it")
+
+
 def check_pair(a: Any, b: Any) -> None:
     if _name(b) not in _partners(a):
+        nearest = ("a.astype(ml_dtypes.bfloat16)" if _name(a) in _WEIGHTS[:2]
+                   else "b.astype(a.dtype)")
         raise Unimplemented(
             f"b: {_name(b)} does not go with a of {_name(a)}; served with it: "
-            f"{', '.join(_partners(a))}. The nearest is b.astype(a.dtype)")
+            f"{', '.join(_partners(a))}. The nearest is {nearest}")
 
 
 def check_output(a: Any, dtype: Any) -> None:
@@ -116,14 +158,14 @@ def _sums_in_f16(accumulate: Any) -> bool:
     return accumulate is not None and _name(accumulate) == "float16"
 
 
-def accumulator(a: Any, asked: Any) -> str:
-    """Wire name of the type of the sum."""
+def accumulator(a: Any, asked: Any, mixed: bool) -> str:
+    """Wire name of the type of the sum; `mixed`: of widened weights."""
     if asked is None:
         return "ACCUMULATOR_UNSPECIFIED"
     allowed = {"float32": "F32"}
     if _sums_are_integers(a):
         allowed = {"int32": "S32"}
-    elif _name(a) == "float16" or _name(a) in _FP8:
+    elif not mixed and (_name(a) == "float16" or _name(a) in _FP8):
         allowed["float16"] = "F16"
     try:
         kind = allowed.get(_name(asked))
@@ -131,7 +173,8 @@ def accumulator(a: Any, asked: Any) -> str:
         kind = None
     if kind is None:
         raise Unimplemented(
-            f"accumulate: {asked!r} is no sum of {_name(a)}; served: "
+            f"accumulate: {asked!r} is no sum of {_name(a)}"
+            f"{' and widened weights' if mixed else ''}; served: "
             f"{', '.join(allowed)}")
     return f"ACCUMULATOR_{kind}"
 

@@ -4,20 +4,24 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 import numpy as np
+import numpy.typing as npt
 
-from . import api, arrays, rpcs
+from . import api, arrays, nibbles, rpcs
+from .composite import Composite
 from .errors import Error, InvalidArgument, NotFound
-from .sparse import SparseMatrix
+from .quantized import Quantization, QuantizedMatrix, quantization_of
+from .sparse import SparseMatrix, is_sparse
 
 if TYPE_CHECKING:
     from .client import Client
 
 Self = TypeVar("Self", bound="Resident")
-Stored = Union[arrays.Array, SparseMatrix]
+Bytes = npt.NDArray[np.uint8]
+Stored = Union[arrays.Array, Composite]
 
 
 def dense(stored: Stored) -> arrays.Array:
-    return stored.toarray() if isinstance(stored, SparseMatrix) else stored
+    return stored.toarray() if isinstance(stored, Composite) else stored
 
 
 class Resident:
@@ -34,6 +38,8 @@ class Resident:
         self._transposed = False
         # It stores two of every four elements of its lines.
         self.sparse: bool = info.sparsity == api.SPARSE
+        # None: its elements are those of an array.
+        self.quantization = Quantization.of(info)
         self.handle: str = info.handle
         self.dtype = arrays.numpy_type(info.dtype)
         self.device: str = info.device
@@ -71,8 +77,8 @@ class Resident:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements, of a sparse tensor of those that are stored
-        and their metadata; on the device, lines are padded."""
+        """Bytes of the elements and of what a sparse or quantized tensor has
+        besides; on the device, lines are padded."""
         lines, size = self._stored_lines()
         return lines * size
 
@@ -82,6 +88,10 @@ class Resident:
                          else self._stored_shape[::-1])
         if self.sparse:
             return lines, SparseMatrix.line_bytes(length, self.dtype)
+        if self.quantization is not None:
+            return lines, self.quantization.line_bytes(length, self.dtype)
+        if nibbles.are(self.dtype):
+            return lines, nibbles.width(length)
         return lines, length * self.dtype.itemsize
 
     @property
@@ -98,30 +108,42 @@ class Resident:
     def __repr__(self) -> str:
         label = f" {self.label!r}" if self.label else ""
         kind = "sparse " if self.sparse else ""
+        if self.quantization is not None:
+            kind = f"quantized (by {self.quantization}) "
         return (f"<gemmd.{type(self).__name__}{label} {self.shape[0]}x"
                 f"{self.shape[1]} {kind}{self.dtype} order {self.order} on "
                 f"{self.device or '?'}>")
 
-    def _empty(self) -> tuple[Stored, memoryview]:
-        """The array that a download fills, and its bytes in their order."""
-        if self.sparse:
-            bytes_ = np.empty(self._stored_lines(), np.uint8)
-            rows = self._stored_order == "C"
-            return (SparseMatrix(bytes_, self.dtype,
-                                 self._stored_shape[1 if rows else 0],
-                                 -1 if rows else -2), bytes_.reshape(-1).data)
-        result: arrays.Array = np.empty(self._stored_shape, self.dtype,
-                                        order=self._stored_order)
-        lines = result if self._stored_order == "C" else result.T
-        return result, lines.view(np.uint8).reshape(-1).data
+    def _empty(self) -> Bytes:
+        """The lines that a download fills."""
+        return np.empty(self._stored_lines(), np.uint8)
 
-    def _as_seen(self, stored: Stored) -> Stored:
+    def _as_seen(self, lines: Bytes) -> Stored:
+        """What lines hold, transposed where this view is."""
+        rows = self._stored_order == "C"
+        length = self._stored_shape[1 if rows else 0]
+        axis = -1 if rows else -2
+        stored: Stored
+        if self.sparse:
+            stored = SparseMatrix(lines, self.dtype, length, axis)
+        elif self.quantization is not None:
+            stored = QuantizedMatrix(lines, self.dtype, length,
+                                     self.quantization, axis)
+        else:
+            elements = (nibbles.unpack(lines, length, self.dtype)
+                        if nibbles.are(self.dtype) else lines.view(self.dtype))
+            stored = elements if rows else elements.T
         return stored.T if self._transposed else stored
 
     def _check_compressed(self, stored: Stored) -> SparseMatrix:
         if not isinstance(stored, SparseMatrix):
             raise InvalidArgument("compressed: the tensor is not sparse; use "
                                   "numpy()")
+        return stored
+
+    def _check_quantized(self, stored: Stored) -> QuantizedMatrix:
+        if not isinstance(stored, QuantizedMatrix):
+            raise InvalidArgument("quantized: the tensor is not; use numpy()")
         return stored
 
     def _to_upload(self, value: Any) -> arrays.Operand:
@@ -133,18 +155,27 @@ class Resident:
             raise InvalidArgument(
                 f"array: dtype {array.dtype} is not the tensor's {self.dtype};"
                 f" use array.astype(tensor.dtype)")
-        if self.sparse != isinstance(array, SparseMatrix):
+        if self.sparse != is_sparse(array):
             raise InvalidArgument(
                 "array: is not sparse, as the tensor is; use gemmd.sparse24"
                 if self.sparse else
                 "array: is sparse, and the tensor is not; use array.toarray()")
-        if isinstance(array, SparseMatrix):
+        if self.quantization != quantization_of(array):
+            raise InvalidArgument(
+                "array: is not quantized as the tensor is, by "
+                f"{self.quantization}; use gemmd.quantize"
+                if self.quantization is not None else
+                "array: is quantized, and the tensor is not; use "
+                "array.elements, its elements without scales")
+        if isinstance(array, Composite):
             if array.order != self.order:
                 raise InvalidArgument(
                     f"array: its lines are those of order {array.order!r}; the "
                     f"tensor's order is {self.order!r}")
             return arrays.operand(array)
-        return arrays.operand(self._as_seen(array), self._stored_order)
+        if self._transposed:
+            array = array.T
+        return arrays.operand(array, self._stored_order)
 
 
 def filled(target: memoryview, position: int, chunk: memoryview) -> int:
@@ -203,7 +234,8 @@ class Tensor(Resident):
         return elements if dtype is None else elements.astype(dtype)
 
     def numpy(self, *, timeout: Optional[float] = None) -> arrays.Array:
-        """The elements, in the tensor's order."""
+        """The elements, in the tensor's order; of a quantized one what they
+        stand for, in float32."""
         return dense(self._download(timeout))
 
     def compressed(self, *,
@@ -211,15 +243,21 @@ class Tensor(Resident):
         """The SparseMatrix that a sparse tensor has."""
         return self._check_compressed(self._download(timeout))
 
+    def quantized(self, *,
+                  timeout: Optional[float] = None) -> QuantizedMatrix:
+        """The QuantizedMatrix that a quantized tensor has."""
+        return self._check_quantized(self._download(timeout))
+
     def _download(self, timeout: Optional[float]) -> Stored:
-        result, target = self._empty()
+        lines = self._empty()
+        target = lines.reshape(-1).data
         position = 0
         for chunk in self._client._stream(
                 rpcs.download_tensor(self.handle, self._stored_order),
                 timeout):
             position = filled(target, position, chunk)
         check_filled(target, position)
-        return self._as_seen(result)
+        return self._as_seen(lines)
 
     def upload(self, array: Any, *,
                timeout: Optional[float] = None) -> "Tensor":

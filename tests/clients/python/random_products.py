@@ -44,10 +44,20 @@ class Generator:
 
 def form_of(a, b, precision, accumulate, saturate, xor, sparse=""):
     """The Form of types and options by their names, or None."""
+    mixed = any((form.a, form.b) == (a, b) for form in forms.MIXED.values())
     sums_in = accumulate or (
-        "s32" if a in (*forms.INTEGERS, "b1") else "f32")
-    return next((form for form in forms.FORMS.values() if form[1:] == (
-        a, b, sums_in, precision, saturate, xor, sparse)), None)
+        "s32" if a in (*forms.INTEGERS, "b1") and not mixed else "f32")
+    asked = (a, b, sums_in, precision, saturate, xor, sparse)
+    return next((form for form in forms.FORMS.values() if form == (
+        form.name, *asked, "", False, False)), None)
+
+
+def default_output(a, b):
+    """The name of the type of the result of two by their names."""
+    form = form_of(a, b, "", "", False, False)
+    if form is None:
+        return "s32" if a in (*forms.INTEGERS, "b1") else a
+    return "s32" if form.sums == "s32" else form.multiplied
 
 
 def check(test, label, activation, product, expected, output):

@@ -22,6 +22,9 @@ _PROGRAM = """
                                     activation="relu", a_scale=0.5,
                                     return_amax=True)
             print(d, tensor.T @ a, tensor.shape[0] + tensor.nbytes)
+        weights = gemmd.quantize(np.ones((3, 4)), "u4", axis=0, group=None,
+                                 zero_points=True)
+        print(client.matmul(a, weights), weights.T.scales, weights.nbytes)
         return client.attach("handle")
 """
 

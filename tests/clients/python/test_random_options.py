@@ -13,7 +13,7 @@ from conformance import forms
 from epilogue_reference import epilogue, sums, wide
 from host_daemon import HostDaemon
 from random_products import NAMES as _NAMES
-from random_products import Generator, check, form_of
+from random_products import Generator, check, default_output, form_of
 
 COUNT = 300
 F32 = np.float32
@@ -22,6 +22,13 @@ _OTHERS = [np.dtype(t) for t in (np.float64, np.int16, np.complex64)]
 _STEPS = ("bias", "a_scale", "b_scale", "activation", "out_scale",
           "return_pre_activation", "return_amax")
 _ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
+
+
+def _default(a, b):
+    """The type of the result of two that may be no types of matrices."""
+    if a not in _NAMES or b not in _NAMES:
+        return np.dtype(np.int32) if a.kind in "iub" else a
+    return forms.TYPES[default_output(_NAMES[a], _NAMES[b])]
 
 
 class RandomOptionsTest(unittest.TestCase):
@@ -36,7 +43,8 @@ class RandomOptionsTest(unittest.TestCase):
         if g.chance(0.05):
             return (g.one([*forms.TYPES.values(), *_OTHERS]),
                     g.one([*forms.TYPES.values(), *_OTHERS]))
-        form = g.one(list(forms.DENSE.values()))
+        form = g.one(list((
+            forms.MIXED if g.chance(0.2) else forms.DENSE).values()))
         return forms.TYPES[form.a], forms.TYPES[form.b]
 
     def _options(self, g, a, shape):
@@ -82,7 +90,7 @@ class RandomOptionsTest(unittest.TestCase):
         wrong = set()
         if form is None:
             wrong |= {"precision", "accumulate", "saturate", "bits"}
-        output = self._output(a, c, said)
+        output = self._output(a, b, c, said)
         if output is None:
             return wrong | {"out_dtype", "c"}
         if _NAMES[output] not in (
@@ -105,12 +113,12 @@ class RandomOptionsTest(unittest.TestCase):
         return wrong
 
     @staticmethod
-    def _output(a, c, said):
+    def _output(a, b, c, said):
         """The type of the result; None where two are given."""
         asked = said["out_dtype"]
         if c is not None and not (c.dtype == F32 and asked is not None):
             return c.dtype if asked in (None, c.dtype) else None
-        return asked or (np.dtype(np.int32) if a.kind in "iub" else a)
+        return asked or _default(a, b)
 
     @staticmethod
     def _blocks(said, shape):
@@ -145,8 +153,7 @@ class RandomOptionsTest(unittest.TestCase):
         said = self._options(g, a_type, (m, n, k))
         c = None
         if said["beta"] or g.chance(0.1):
-            dtype = said["out_dtype"] or (
-                np.dtype(np.int32) if a_type.kind in "iub" else a_type)
+            dtype = said["out_dtype"] or _default(a_type, b_type)
             if g.chance(0.3):
                 dtype = np.dtype(F32)
             c = g.matrix(dtype, 4, *batch, m, n)

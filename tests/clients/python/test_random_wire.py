@@ -1,26 +1,28 @@
 """Random messages of the API, their fields at anything that an enum holds: each
 is answered rightly or refused with a text that names the field."""
 
+import functools
 import re
 import unittest
 
 import gemmd
 import numpy as np
-from conformance import forms, requests
+from conformance import forms, quantized, requests
 from gemmd import api, arrays
 
 from epilogue_reference import epilogue, sums, wide
 from host_daemon import HostDaemon
-from random_products import Generator, check, form_of
+from random_products import Generator, check, default_output, form_of
 
 COUNT = 400
-_TYPES = ("", "f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "b1", "s32")
+_TYPES = ("", "f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "b1", "s32",
+          "s4", "u4")
 _SUMS = ("", "f32", "f16", "s32")
 _PRECISIONS = ("", "FAST", "TF32")
 _EXTENTS = ("", "tensor", "row", "column", "block")
 _ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 # Enums of the problem: how many values they have.
-_ENUMS = {"a_type": 10, "b_type": 10, "c_type": 10, "d_type": 10,
+_ENUMS = {"a_type": 12, "b_type": 12, "c_type": 12, "d_type": 12,
           "accumulator": 4, "precision": 3, "sparsity": 2, "b_sparsity": 2,
           "a_order": 3, "b_order": 3, "d_order": 3, "activation": 5,
           "bit_operation": 3}
@@ -38,19 +40,37 @@ def _known(problem):
 
 def _form(problem):
     a, b = _TYPES[problem.a_type], _TYPES[problem.b_type]
-    return form_of(a, b, _PRECISIONS[problem.precision],
+    form = form_of(a, b, _PRECISIONS[problem.precision],
                    _SUMS[problem.accumulator], problem.saturate,
                    problem.bit_operation == 2,
                    "a" if problem.sparsity else
                    "b" if problem.b_sparsity else "")
+    if form is None or not form.weights or not problem.HasField(
+            "quantization"):
+        return form
+    return form._replace(group=str(problem.quantization.group or "k"),
+                         zero_points=problem.quantization.zero_points)
+
+
+def _wrong_quantization(problem, form):
+    if not problem.HasField("quantization"):
+        return set()
+    if not form.weights:
+        return {"quantization"}
+    wrong = set()
+    if form.group not in quantized.GROUPS:
+        wrong.add("quantization.group")
+    if form.zero_points and not {form.a, form.b} & set(quantized.FOUR_BITS):
+        wrong.add("quantization.zero_points")
+    return wrong
 
 
 def _wrong_lines(problem, form):
-    """Lines of a sparse operand run along k, in whole chunks."""
+    """Lines of a sparse or quantized operand run along k, in whole chunks."""
     wrong = set()
-    if form.sparse == "a" and problem.a_order == api.COLUMN_MAJOR:
+    if form.along_k == "a" and problem.a_order == api.COLUMN_MAJOR:
         wrong.add("a_order")
-    if form.sparse == "b" and problem.b_order != api.COLUMN_MAJOR:
+    if form.along_k == "b" and problem.b_order != api.COLUMN_MAJOR:
         wrong.add("b_order")
     return wrong | ({"k"} if problem.k % form.chunk else set())
 
@@ -71,6 +91,7 @@ def _wrong(problem):
     if form is None:
         return {"a_type", "b_type", "accumulator", "precision", "saturate",
                 "bit_operation"}
+    wrong |= _wrong_quantization(problem, form)
     wrong |= _wrong_lines(problem, form)
     output = _output(problem)
     if output not in form.outputs:
@@ -100,9 +121,8 @@ def _wrong(problem):
 
 
 def _output(problem):
-    a = _TYPES[problem.a_type]
-    return _TYPES[problem.d_type] or (
-        "s32" if a in (*forms.INTEGERS, "b1") else a)
+    return _TYPES[problem.d_type] or default_output(
+        _TYPES[problem.a_type], _TYPES[problem.b_type])
 
 
 class RandomWireTest(unittest.TestCase):
@@ -117,13 +137,17 @@ class RandomWireTest(unittest.TestCase):
         """One that is served, with a few fields at anything."""
         header = api.MatmulHeader(device="host")
         problem = header.problem
-        form = g.one(list((
-            forms.SPARSE if g.chance(0.15) else forms.DENSE).values()))
+        form = g.one(list(g.one((
+            forms.DENSE, forms.DENSE, forms.DENSE, forms.SPARSE, forms.MIXED,
+            forms.QUANTIZED)).values()))
         form.describe(problem)
         problem.m, problem.n, problem.k = g.size(30), g.size(200), g.size(300)
-        if form.sparse:
+        if form.along_k:
             problem.k = form.depth(problem.k)
-            problem.b_order = 2 if form.sparse == "b" else 0
+            problem.b_order = 2 if form.along_k == "b" else 0
+        if g.chance(0.05):
+            problem.quantization.group = g.one((0, 1, 32, 100, 128))
+            problem.quantization.zero_points = g.chance(0.5)
         problem.batch = g.one((1, 1, 1, 2, 0))
         problem.alpha = g.one((1.0, 0.5, -2.0, 0.0))
         problem.beta = g.one((0.0, 0.0, 1.0, -0.5))
@@ -150,11 +174,11 @@ class RandomWireTest(unittest.TestCase):
         high = 1 if dtype == np.float16 or dtype.itemsize == 1 else 4
         return g.matrix(dtype, high, *shape)
 
-    def _bytes(self, values, order, sparse=""):
+    def _bytes(self, values, order, pack=None):
         """Of a matrix that lies in `order`."""
         return requests.encode(
             values, "c" if order == api.COLUMN_MAJOR else "r", 0,
-            api.Layout(), sparse=sparse)
+            api.Layout(), pack=pack)
 
     def _values(self, g, problem):
         """(arrays, bytes) of the epilogue, as its extents say."""
@@ -219,9 +243,9 @@ class RandomWireTest(unittest.TestCase):
                           batch, m, n)
         a, b = form.keep(a, b, np.random.default_rng(number))
         a_bytes = self._bytes(a, problem.a_order,
-                              form.a if form.sparse == "a" else "")
+                              functools.partial(form.pack, "a"))
         b_bytes = self._bytes(b, problem.b_order,
-                              form.b if form.sparse == "b" else "")
+                              functools.partial(form.pack, "b"))
         c_bytes = self._bytes(c, problem.d_order)
         values = self._values(g, problem)
         for name in "abd":
@@ -234,7 +258,9 @@ class RandomWireTest(unittest.TestCase):
                for name, value in values.items()}), None)
         check(self, label, _ACTIVATIONS[problem.activation],
               self._answer(header, response, output),
-              self._expected(problem, form, a, b, c, values), output)
+              self._expected(problem, form, *(
+                  form.read(name, x) if name == form.weights else x
+                  for name, x in (("a", a), ("b", b))), c, values), output)
         self.assertEqual(response.amax is not None, problem.epilogue.amax)
         return True
 

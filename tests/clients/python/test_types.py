@@ -42,9 +42,22 @@ class TypesTest(unittest.TestCase):
         call(ones(3, 8, dtype=np.uint8), ones(8, 5, dtype=np.int8),
              out_dtype=np.uint8)
         with self.assertRaisesRegex(
-                gemmd.Unimplemented, "b: int8 does not go with a of float16; "
-                "served with it: float16"):
-            call(ones(3, 8, dtype=np.float16), ones(8, 5, dtype=np.int8))
+                gemmd.Unimplemented, "b: uint8 does not go with a of float16; "
+                "served with it: float16, int4, uint4, int8, float8_e4m3fn. "):
+            call(ones(3, 8, dtype=np.float16), ones(8, 5, dtype=np.uint8))
+
+    def test_weights_go_by_the_rules_of_the_other_operand(self):
+        for weights in (ml_dtypes.int4, ml_dtypes.uint4, np.int8, E4M3):
+            for other in (BF16, np.float16):
+                for a, b in ((weights, other), (other, weights)):
+                    made = call(ones(3, 8, dtype=a), ones(8, 5, dtype=b))
+                    self.assertEqual(made.dtype, other)
+                    made = call(ones(3, 8, dtype=a), ones(8, 5, dtype=b),
+                                out_dtype=np.float32)
+                    with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                                "precision: 'fast'"):
+                        call(ones(3, 8, dtype=a), ones(8, 5, dtype=b),
+                             precision="fast")
 
     def test_results_name_the_nearest(self):
         with self.assertRaisesRegex(
