@@ -21,6 +21,12 @@ inline int64_t Tiles(const Plan& plan) {
          DivideUp(plan.columns, plan.config.tile_n);
 }
 
+// Stages, a power of two, whose sums of quantized weights are scaled together:
+// those of a group where a CTA has all of them, one after the other.
+inline int PromotedStages(const Plan& plan) {
+  return plan.splits == 1 ? 1 << plan.group_stage_shift : 1;
+}
+
 // Bytes of a line of Y along k, and of X unless it is sparse.
 int64_t DepthBytes(const Plan& plan);
 

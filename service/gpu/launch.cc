@@ -145,10 +145,9 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
     ASSIGN_OR_RETURN(arguments.metadata, EncodeTensorMap(driver, plan.metadata,
                                                          memory.metadata));
   }
-  arguments.weights = {
-      .blocks = plan.weight_blocks,
-      .stage_shift = plan.group_stage_shift,
-      .promoted_stages = plan.splits == 1 ? 1 << plan.group_stage_shift : 1};
+  arguments.weights = {.blocks = plan.weight_blocks,
+                       .stage_shift = plan.group_stage_shift,
+                       .promoted_stages = jit::PromotedStages(plan)};
   if (plan.groups_at != 0) {
     ASSIGN_OR_RETURN(arguments.metadata, EncodeTensorMap(driver, plan.metadata,
                                                          x + plan.groups_at));

@@ -73,12 +73,17 @@ def knows(form):
     return form.weights != "" or form.dense in _UNITS
 
 
-def _unit(form):
+def _unit(form, k, parts):
     if not form.weights:
         unit = _UNITS[form.dense]
         return unit.sparse() if form.sparse else unit
+    # A group is scaled when it ends, if its stages follow each other.
+    stages = 1
+    if parts == 1 and form.group in ("128", "k"):
+        stages = -(-quantized.size(form.group, k) // 64)
     return _UNITS[form.multiplied]._replace(
-        promotes=form.group != "", promotions=2 if form.group == "32" else 1)
+        instructions=4 * stages, promotes=form.group != "",
+        promotions=2 if form.group == "32" else 1)
 
 
 def _exponents(values, least):
@@ -212,7 +217,7 @@ def sums(form, a, b, parts=1, factors=None):
     """What a kernel that splits k into `parts` takes to D, as float64: values
     of float32. `factors`, where sums are promoted: of the first k of what is,
     what it is multiplied by, an array of float32 of the result's shape."""
-    unit = _unit(form)
+    unit = _unit(form, a.shape[1], parts)
     with np.errstate(all="ignore"):
         if form.group:
             a, b, factors = _without_zero_points(form, a, b)

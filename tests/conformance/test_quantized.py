@@ -20,12 +20,12 @@ def _nearest(value):
 
 
 def _sum(form, elements, other):
-    """One element of D of integers, by hand: exact sums of each part, each
-    added by one multiplication and addition."""
+    """One element of D of integers, by hand: exact sums of each group, of each
+    64 of k at most where it has 64, each added by one multiplication and
+    addition."""
     centered, scales, _ = form.quantized(elements[None])
     k = len(elements)
-    size, part = quantized.size(form.group, k), (
-        32 if form.group == "32" else 64)
+    size = part = quantized.size(form.group, k)
     total = fractions.Fraction(0)
     for first in range(0, k, part):
         step = slice(first, first + part)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "jit/plan/launch_arithmetic.h"
 #include "service/host/hopper/add.h"
 #include "service/host/parallel.h"
 
@@ -78,9 +79,11 @@ Stage HopperSums::StageAt(int64_t unit, int64_t part) const {
       (unit % plan_.stages * stage_parts_ + part) * part_depth_;
   const int x = PlaneOf(plan_.x_planes, pass);
   const int y = PlaneOf(plan_.y_planes, pass);
+  const bool is_last = unit == int64_t{plan_.stages} * plan_.passes - 1;
   return {{first, std::clamp<int64_t>(problem_.k - first, 0, part_depth_)},
           plan_.exchanged ? y : x,
-          plan_.exchanged ? x : y};
+          plan_.exchanged ? x : y,
+          is_last || (unit + 1) % jit::PromotedStages(plan_) == 0};
 }
 
 const std::vector<double>& HopperSums::Of(int64_t batch, const Block& block) {
@@ -157,7 +160,7 @@ void HopperSums::AddRows(const Block& block, const std::vector<Stage>& stages,
           (stages[s].steps.count + adder_.products - 1) / adder_.products;
       Add(adder_, a_.Rows(s, rows.first), b_.Panel(s, panel),
           static_cast<int>(instructions), sums);
-      if (!promotes_) continue;
+      if (!promotes_ || !stages[s].ends_sums) continue;
       const int64_t column = panel * kPanel;
       Promote(sums,
               {{block.rows.first + rows.first, rows.count},

@@ -19,6 +19,7 @@ struct Stage {
   Range steps;
   int a_plane = 0;
   int b_plane = 0;
+  bool ends_sums = true;  // Where sums are promoted: behind it.
 };
 
 // How elements of an operand become factors.

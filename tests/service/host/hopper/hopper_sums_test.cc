@@ -73,6 +73,7 @@ class ByElement {
         for (int64_t half = 0; half < halves(); ++half) {
           held = AddStage(a, b, i, j, u, half, held);
           if (plan_.family.sum == jit::Summation::kDirect) continue;
+          if (!EndsGroup(u)) continue;
           total = std::fma(Scale(i, j, u, half), static_cast<float>(held),
                            total);
           held = 0;
@@ -86,6 +87,13 @@ class ByElement {
  private:
   // Of a stage, with scales of their own: else it is whole.
   int64_t halves() const { return problem_.quantization.group == 32 ? 2 : 1; }
+
+  // Where a CTA has all stages, those of a group are summed up first.
+  bool EndsGroup(int64_t unit) const {
+    const int64_t stages = problem_.quantization.group / 64;
+    return stages < 2 || plan_.splits > 1 || (unit + 1) % stages == 0 ||
+           unit == plan_.stages - 1;
+  }
 
   float Scale(int64_t i, int64_t j, int64_t unit, int64_t half) const {
     const int64_t group = problem_.quantization.group;
