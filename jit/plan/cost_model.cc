@@ -58,8 +58,8 @@ double CyclesPerStage(const Plan& plan) {
   // A sparse one takes twice as much k of Y.
   const int y_lines = plan.family.instruction.sparse ? 2 : 1;
   const int x_lines = plan.family.widening ? 0 : kInstructionM;
-  const double read = (x_lines + y_lines * config.tile_n) *
-                      kInstructionKBytes / kOperandBytesPerCycle;
+  const double read = (x_lines + y_lines * config.tile_n) * kInstructionKBytes /
+                      kOperandBytesPerCycle;
   const double instructions = config.tile_m / kInstructionM *
                               (kSwizzleBytes / kInstructionKBytes) / y_lines;
   const double busy = instructions * std::max(multiply, read);

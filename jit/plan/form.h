@@ -9,8 +9,8 @@
 
 namespace gemmd::jit {
 
-// How one matrix of weights, stored as given, lies in fragment order: all blocks
-// of 64 lines of a stage, one stage after the other, then their groups
+// How one matrix of weights, stored as given, lies in fragment order: all
+// blocks of 64 lines of a stage, one stage after the other, then their groups
 // (templates/kernels/prepare/fragments.cu).
 struct Fragments {
   Fragments(const MatrixLayout& stored, Form form);
@@ -19,10 +19,10 @@ struct Fragments {
   int64_t k, lines;
   int64_t stages;  // Of a block.
   int64_t blocks;
-  int64_t groups;       // Of a block.
+  int64_t groups;        // Of a block.
   int stage_groups = 0;  // Those that lie together.
-  int64_t block_bytes;  // Of a stage of a block.
-  int64_t group_bytes;  // Of a group of a block.
+  int64_t block_bytes;   // Of a stage of a block.
+  int64_t group_bytes;   // Of a group of a block.
 
   int64_t groups_at() const { return blocks * stages * block_bytes; }
   int64_t groups_bytes() const { return blocks * groups * group_bytes; }
@@ -34,8 +34,8 @@ struct Fragments {
 // The metadata of a sparse one are words of 32 bits: a line for every 64 of its
 // own (see templates/kernels/prepare/metadata.cu).
 // Fragments are bytes, one line of them for a matrix.
-// `stored` has elements of 1, 8 or 32 bits to be transposed, f32 to be split, of
-// 4 or 8 bits to become fragments.
+// `stored` has elements of 1, 8 or 32 bits to be transposed, f32 to be split,
+// of 4 or 8 bits to become fragments.
 MatrixLayout FormLayout(const MatrixLayout& stored, Form form);
 
 struct PrepareLaunch {

@@ -30,8 +30,7 @@ std::string Remark(const Arithmetic& arithmetic) {
   const auto [a, b] = std::pair(arithmetic.a, arithmetic.b);
   if (IsMixed(a, b)) {
     return absl::StrCat(Name(WeightsAreB(a, b) ? b : a), " widened to ",
-                        Name(InstructionOf(arithmetic).x),
-                        "; scales by group");
+                        Name(InstructionOf(arithmetic).x), "; scales by group");
   }
   if (arithmetic.accumulator == DataType::kS32) {
     if (arithmetic.a == DataType::kB1) {

@@ -140,10 +140,10 @@ absl::Status ValidateQuantization(const Problem& problem) {
   const Order along_k = b ? Order::kColumnMajor : Order::kRowMajor;
   const Order order = b ? problem.b_order : problem.a_order;
   if (order == along_k) return absl::OkStatus();
-  return Refuse(
-      kInvalid, b ? "b_order" : "a_order", Name(order),
-      absl::StrCat(Name(along_k), " with problem.quantization: the lines of "
-                                  "quantized weights run along k"));
+  return Refuse(kInvalid, b ? "b_order" : "a_order", Name(order),
+                absl::StrCat(Name(along_k),
+                             " with problem.quantization: the lines of "
+                             "quantized weights run along k"));
 }
 
 absl::Status ValidateOutputs(const Problem& problem) {

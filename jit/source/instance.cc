@@ -180,7 +180,7 @@ std::string ConfigSource(const Family& family, const Config& config,
       constant("Major", "kXMajor", MajorName(family.x_major)),    //
       constant("Major", "kYMajor", MajorName(family.y_major)),    //
       constant("Store", "kStore", StoreName(epilogue.store)),     //
-      boolean("kSparse", family.instruction.sparse),               //
+      boolean("kSparse", family.instruction.sparse),              //
       boolean("kPromoted", family.sum != Summation::kDirect),
       boolean("kBlockScaled", family.sum == Summation::kBlockScaled),  //
       boolean("kStagesC", StagesC(family, config)),                    //

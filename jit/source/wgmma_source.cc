@@ -70,7 +70,8 @@ std::string WgmmaSource(const Family& family, int n) {
 
   std::string inputs;  // Of the statement, in the order of their numbers.
   int next = sums.count;
-  const auto input = [&](absl::string_view constraint, absl::string_view value) {
+  const auto input = [&](absl::string_view constraint,
+                         absl::string_view value) {
     absl::StrAppend(&inputs, inputs.empty() ? "" : ", ", "\"", constraint,
                     "\"(", value, ")");
     return absl::StrCat("%", next++);
@@ -99,19 +100,19 @@ std::string WgmmaSource(const Family& family, int n) {
     absl::StrAppend(&metadata, ", ", input("n", "kSelector"));
   }
   const std::string accumulate = input("r", "accumulate");
-  return absl::StrCat(
-      "struct Wgmma {\n  using Register = ", sums.type, ";\n",
-      "  static constexpr int kRegisters = ", sums.count, ";\n",
-      sparse ? "  template <int kSelector>\n" : "",
-      "  static inline void Issue(Register (&d)[kRegisters], ",
-      widened ? "const uint32 (&x)[4]" : "uint64 x",
-      ", uint64 y,\n                           ",
-      sparse ? "int metadata, " : "", "int accumulate) {\n",
-      "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, ", accumulate,
-      ", 0;\\n\"\n        \"", Mnemonic(instruction, n),
-      " \"\n        \"{", names, "}, \"\n        \"", x, ", ", y, metadata,
-      ", p", Immediates(family), ";\\n}\"\n        : ", outputs,
-      "\n        : ", inputs, ");\n  }\n};\n");
+  return absl::StrCat("struct Wgmma {\n  using Register = ", sums.type, ";\n",
+                      "  static constexpr int kRegisters = ", sums.count, ";\n",
+                      sparse ? "  template <int kSelector>\n" : "",
+                      "  static inline void Issue(Register (&d)[kRegisters], ",
+                      widened ? "const uint32 (&x)[4]" : "uint64 x",
+                      ", uint64 y,\n                           ",
+                      sparse ? "int metadata, " : "", "int accumulate) {\n",
+                      "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, ",
+                      accumulate, ", 0;\\n\"\n        \"",
+                      Mnemonic(instruction, n), " \"\n        \"{", names,
+                      "}, \"\n        \"", x, ", ", y, metadata, ", p",
+                      Immediates(family), ";\\n}\"\n        : ", outputs,
+                      "\n        : ", inputs, ");\n  }\n};\n");
 }
 
 }  // namespace gemmd::jit

@@ -87,9 +87,9 @@ constexpr int SparseTileBytes(int element_bits, int lines) {
          DivideUp(MetadataBytes(element_bits, lines), 1024) * 1024;
 }
 
-// Weights lie in fragment order: 64 lines in a stage, 64 of k, are the registers
-// of the 128 threads that widen them, in lines of this many bytes. See
-// kernels/prepare/fragments.cu.
+// Weights lie in fragment order: 64 lines in a stage, 64 of k, are the
+// registers of the 128 threads that widen them, in lines of this many bytes.
+// See kernels/prepare/fragments.cu.
 inline constexpr int kFragmentLineBytes = 1024;
 inline constexpr int kFragmentDepth = kSwizzleBytes / 2;
 

@@ -7,12 +7,12 @@ namespace gemmd {
 
 // Weights (kernels/prepare/fragments.cu), and the groups of their lines.
 struct WeightGroups {
-  bool along_k;             // Lines run along k; else across, without groups.
-  long long groups;         // Of a line.
-  long long written;        // The same, or one more.
-  int stage_groups;         // Those that lie together.
-  long long scales_at;      // Bytes from the start of a line.
-  long long zero_points_at; // 0 where there are none.
+  bool along_k;              // Lines run along k; else across, without groups.
+  long long groups;          // Of a line.
+  long long written;         // The same, or one more.
+  int stage_groups;          // Those that lie together.
+  long long scales_at;       // Bytes from the start of a line.
+  long long zero_points_at;  // 0 where there are none.
 };
 
 // `matrices` of `lines` lines of `width` elements, one behind the other, become

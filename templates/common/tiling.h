@@ -28,11 +28,11 @@ concept IsConfig = requires {
     C::kSparse&& C::kPromoted&& C::kBlockScaled&& C::kStagesC&& C::kAuxiliary&&
         C::kExclusiveOr&& C::kSplitK&& C::kManySteps&& C::kZeroPoints
     } -> SameAs<bool>;
-
 };
 
 template <IsConfig C>
-inline constexpr bool kWidens = !kSame<typename C::Weight, typename C::XElement>;
+inline constexpr bool kWidens =
+    !kSame<typename C::Weight, typename C::XElement>;
 
 template <IsConfig C>
 struct Tiling {

@@ -56,8 +56,8 @@ constexpr bool kMoveRegisters =
     (kSumRegisters + kXRegisters > 96 || Config::kManySteps ||
      (kPacksBytes && T::kBlocks * T::kGroups * 4 > 72)) &&
     Config::kConsumers == 2;
-constexpr bool kMany =
-    kSumRegisters + kXRegisters >= 176 || Config::kPromoted || Config::kManySteps;
+constexpr bool kMany = kSumRegisters + kXRegisters >= 176 ||
+                       Config::kPromoted || Config::kManySteps;
 constexpr int kProducerRegisters = kMany ? 24 : 40;
 constexpr int kConsumerRegisters = kMany ? 240 : 232;
 

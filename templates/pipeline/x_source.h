@@ -91,7 +91,15 @@ class SparseX {
     }
   }
 
-  void Hold(uint32) const {}
+  void Hold(uint32 unknown_zero) const {
+#pragma unroll
+    for (int block = 0; block < Tiling<C>::kBlocks; ++block) {
+#pragma unroll
+      for (int word = 0; word < kWords; ++word) {
+        ptx::Hold(metadata_[block][word], unknown_zero);
+      }
+    }
+  }
 
   // The tensor core reads metadata from registers until an instruction has
   // ended (seen on an H200), and the next stage's come to the same ones.

@@ -90,9 +90,7 @@ template <typename T>
 inline uint32 Subtract(uint32 from, uint32 what) {
   uint32 difference;
   if constexpr (kSame<T, BFloat16>) {
-    asm("sub.rn.bf16x2 %0, %1, %2;"
-        : "=r"(difference)
-        : "r"(from), "r"(what));
+    asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(difference) : "r"(from), "r"(what));
   } else {
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(from), "r"(what));
   }

@@ -53,7 +53,8 @@ inline void WgmmaWait() {
   Delay();
 }
 
-// Keeps the registers that wgmma reads X from until here, behind a wait.
+// Keeps the registers that wgmma reads X or metadata from until here, behind a
+// wait.
 // ptxas believes that they have been read when it is issued, and uses them for
 // something else (seen with CUDA 13 on an H200): so they are stored where
 // `unknown_zero`, of which compilers know nothing, is not 0.
@@ -65,6 +66,17 @@ inline void Hold(const uint32 (&x)[4], uint32 unknown_zero) {
       "@p st.shared.v4.u32 [%4], {%0, %1, %2, %3};\n"
       "}" ::"r"(x[0]),
       "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(unknown_zero)
+      : "memory");
+}
+
+inline void Hold(int metadata, uint32 unknown_zero) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %1, 0;\n"
+      "@p st.shared.u32 [%1], %0;\n"
+      "}" ::"r"(metadata),
+      "r"(unknown_zero)
       : "memory");
 }
 

@@ -68,8 +68,8 @@ std::string LineOf(size_t i) {
   const bool by_rows = i / 3 % 2 == 1;
   return absl::StrCat("x: ", jit::Name(arithmetic), " ", layout, " 136 72 ", k,
                       " d=", jit::Name(outputs[i % outputs.size()]),
-                      by_rows ? " order=row" : "", options, " ; ", config, " ; 64 8 ",
-                      k - 16);
+                      by_rows ? " order=row" : "", options, " ; ", config,
+                      " ; 64 8 ", k - 16);
 }
 
 class FamiliesTest : public testing::TestWithParam<size_t> {};

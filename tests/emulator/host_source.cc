@@ -82,7 +82,8 @@ std::string EmulatedWgmma(const jit::Family& family, int n) {
             "        accumulate != 0);\n"
           : "  static void Issue(Register (&d)[kRegisters], uint64 x, uint64 y,"
             "\n                    int accumulate) {\n"
-            "    emulator::isa::IssueWgmma(kForm, d, x, y, {}, accumulate != 0);\n",
+            "    emulator::isa::IssueWgmma(kForm, d, x, y, {}, accumulate != "
+            "0);\n",
       "  }\n};\n");
 }
 

@@ -117,7 +117,8 @@ void Fill(const MatrixLayout& layout, int limit, uint64_t seed,
 // Numbers of many sizes, and zeros; of integers nothing changes.
 void FillNumbers(const MatrixLayout& layout, uint64_t seed,
                  GlobalBlock& block) {
-  if (jit::DefaultAccumulator(layout.type, layout.type) != DataType::kF32) return;
+  if (jit::DefaultAccumulator(layout.type, layout.type) != DataType::kF32)
+    return;
   std::minstd_rand random(seed);
   for (int64_t line = 0; line < layout.lines(); ++line) {
     for (int64_t i = 0; i < Stored(layout); ++i) {

@@ -377,12 +377,14 @@ TEST_F(QuantizedTest, WhatIsNoQuantizedTensorIsRefused) {
           [](auto& r) { r.mutable_quantization()->set_group(48); });
   refused("quantization.group is -1; allowed: ",
           [](auto& r) { r.mutable_quantization()->set_group(-1); });
-  refused("quantization is given with elements of f32; allowed with: s4, u4, "
-          "s8, e4m3",
-          [](auto& r) { r.set_dtype(v1::DATA_TYPE_F32); });
-  refused("quantization.zero_points is true; allowed with elements of e4m3: "
-          "false",
-          [](auto& r) { r.set_dtype(v1::DATA_TYPE_E4M3); });
+  refused(
+      "quantization is given with elements of f32; allowed with: s4, u4, "
+      "s8, e4m3",
+      [](auto& r) { r.set_dtype(v1::DATA_TYPE_F32); });
+  refused(
+      "quantization.zero_points is true; allowed with elements of e4m3: "
+      "false",
+      [](auto& r) { r.set_dtype(v1::DATA_TYPE_E4M3); });
   refused("quantization is given; allowed: none in a sparse tensor",
           [](auto& r) {
             r.set_dtype(v1::DATA_TYPE_S8);

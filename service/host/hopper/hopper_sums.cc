@@ -126,8 +126,8 @@ void HopperSums::SumPart(int64_t batch, const Block& block, int64_t part) {
 void HopperSums::AddStages(const char* a, const char* b, const Block& block,
                            const std::vector<Stage>& stages) {
   const auto& [rows, columns] = block;
-  const int threads = ThreadsFor(rows.count * columns.count *
-                                 std::ssize(stages) * part_depth_);
+  const int threads =
+      ThreadsFor(rows.count * columns.count * std::ssize(stages) * part_depth_);
   ForEach(threads, pitch_ / kPanel, [&](int64_t panel) {
     const int64_t first = panel * kPanel;
     const Range some = {columns.first + first,

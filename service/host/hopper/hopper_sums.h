@@ -60,7 +60,7 @@ class HopperSums {
   const int64_t stage_parts_;  // That are promoted apart.
   const int64_t part_depth_;   // Steps of k in one.
   const bool promotes_;
-  const bool scales_;  // What it promotes, by block or by group.
+  const bool scales_;                // What it promotes, by block or by group.
   const jit::MatrixLayout weights_;  // Where it does by group.
   Panels a_;
   Panels b_;

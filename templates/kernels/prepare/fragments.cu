@@ -5,7 +5,8 @@
 // the next.
 //
 // Of 4 bits an instruction takes a word: nibbles i and i + 4 are the first and
-// the second element of register i. Of 8 bits it takes two: bytes 2i and 2i + 1.
+// the second element of register i. Of 8 bits it takes two words: bytes 2i and
+// 2i + 1.
 // Words lie in fours, of 128 threads side by side.
 //
 // A stage has the fragments of all blocks of 64 lines, one behind the other.

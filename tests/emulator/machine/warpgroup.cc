@@ -34,8 +34,8 @@ Operand YOf(const Wgmma& wgmma, uint64_t descriptor) {
 // place of the word. PTX ISA, figures of "Matrix Fragments for
 // wgmma.mma_async.sp".
 uint32_t PatternOf(const Wgmma& wgmma, int selector,
-                   const std::array<Given, Warpgroup::kLanes>& given,
-                   int row, int chunk) {
+                   const std::array<Given, Warpgroup::kLanes>& given, int row,
+                   int chunk) {
   const int warp = row / 16;
   const int quad = row % 8;
   const bool lower = row % 16 >= 8;
@@ -93,7 +93,8 @@ void Warpgroup::Issue(const Actor& actor, const Wgmma& wgmma,
                       uint32_t* registers, const Operands& operands,
                       const Given& given) {
   Lane& lane = LaneOf(actor);
-  if ((wgmma.sparse || wgmma.x_in_registers) && !lane.issued_at_commit.empty() &&
+  if ((wgmma.sparse || wgmma.x_in_registers) &&
+      !lane.issued_at_commit.empty() &&
       lane.issued_at_commit.back() > lane.ended) {
     reports_.Add(wgmma.sparse ? "metadata touched in flight"
                               : "fragments touched in flight",
@@ -210,8 +211,8 @@ std::vector<unsigned char> Warpgroup::ExpandedX(
   std::vector<unsigned char> expanded(2 * x.size());
   for (int row = 0; row < kWgmmaRows; ++row) {
     for (int chunk = 0; chunk < chunks; ++chunk) {
-      const uint32_t pattern = PatternOf(wgmma, instruction.selector,
-                                         instruction.given, row, chunk);
+      const uint32_t pattern =
+          PatternOf(wgmma, instruction.selector, instruction.given, row, chunk);
       const uint32_t first = pattern & 3, second = pattern >> 2;
       if (chunk_size == 2 ? pattern != 0x4 && pattern != 0xe
                           : first >= second) {

@@ -18,5 +18,6 @@ inline void WgmmaWait() {
 }
 
 inline void Hold(const uint32 (&)[4], uint32) {}
+inline void Hold(int, uint32) {}
 
 }  // namespace gemmd::ptx

@@ -61,9 +61,9 @@ TEST(ArithmeticTest, EveryInstructionIsOneRequestAway) {
 TEST(ArithmeticTest, AOrBMayBeSparseWhereverThereIsAnInstruction) {
   for (Arithmetic arithmetic : Arithmetics()) {
     if (arithmetic.sparse != Sparse::kNone) continue;
-    const bool both =
-        Name(arithmetic) != "f32" && arithmetic.a != DataType::kB1 &&
-        !IsMixed(arithmetic.a, arithmetic.b);
+    const bool both = Name(arithmetic) != "f32" &&
+                      arithmetic.a != DataType::kB1 &&
+                      !IsMixed(arithmetic.a, arithmetic.b);
     for (const Sparse sparse : {Sparse::kA, Sparse::kB}) {
       arithmetic.sparse = sparse;
       EXPECT_EQ(
@@ -100,9 +100,9 @@ TEST(ArithmeticTest, WeightsRunAsElementsOfTheOtherOperandsType) {
       for (const Arithmetic& arithmetic :
            {Arithmetic{.a = weights, .b = other},
             Arithmetic{.a = other, .b = weights}}) {
-        EXPECT_EQ(std::count(Arithmetics().begin(), Arithmetics().end(),
-                             arithmetic),
-                  1);
+        EXPECT_EQ(
+            std::count(Arithmetics().begin(), Arithmetics().end(), arithmetic),
+            1);
         EXPECT_EQ(Name(InstructionOf(arithmetic)), Name(other));
         EXPECT_EQ(DefaultOutput(arithmetic.a, arithmetic.b), other);
         EXPECT_EQ(DefaultAccumulator(arithmetic.a, arithmetic.b),

@@ -43,8 +43,7 @@ class RandomProblems {
     problem.alpha = random_() % 2 ? 2.0f : 1.0f;
     AddSteps(problem.epilogue);
     if (arithmetic.accumulator == DataType::kF32 && IsFp8(arithmetic.a) &&
-        IsFp8(arithmetic.b) &&
-        arithmetic.precision == Precision::kDefault &&
+        IsFp8(arithmetic.b) && arithmetic.precision == Precision::kDefault &&
         arithmetic.sparse == Sparse::kNone && random_() % 3 == 0) {
       problem.epilogue.a_scale = problem.epilogue.b_scale = Extent::kBlock;
     }

@@ -79,8 +79,7 @@ std::string QuantizedLine(const std::string& elements,
                           const std::vector<float>& scales,
                           const std::vector<int>& zero_points) {
   std::string line = elements;
-  line.append(reinterpret_cast<const char*>(scales.data()),
-              4 * scales.size());
+  line.append(reinterpret_cast<const char*>(scales.data()), 4 * scales.size());
   line.append(zero_points.begin(), zero_points.end());
   return line;
 }

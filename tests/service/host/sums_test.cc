@@ -28,8 +28,8 @@ Element Integers(int seed, int least, int most) {
 }
 
 int Least(DataType type) {
-  const bool is_unsigned = type == DataType::kU8 || type == DataType::kU4 ||
-                           type == DataType::kB1;
+  const bool is_unsigned =
+      type == DataType::kU8 || type == DataType::kU4 || type == DataType::kB1;
   return is_unsigned ? 0 : -1;
 }
 
@@ -192,9 +192,8 @@ TEST(SumsTest, QuantizedWeightsCountForWhatTheyStandFor) {
       const auto other = [](int64_t line, int64_t k) {
         return (5 * line + 7 * k) % 9 - 4;
       };
-      Values values = {.a = weight, .b = [&](int64_t k, int64_t j) {
-                         return other(j, k);
-                       }};
+      Values values = {.a = weight,
+                       .b = [&](int64_t k, int64_t j) { return other(j, k); }};
       if (b) {
         values = {.a = other,
                   .b = [&](int64_t k, int64_t j) { return weight(j, k); }};
@@ -206,9 +205,9 @@ TEST(SumsTest, QuantizedWeightsCountForWhatTheyStandFor) {
           double want = 0;
           for (int64_t k = 0; k < problem.k; ++k) {
             const double scale = SomeScale(line, k / group);
-            want += scale * other(b ? i : j, k) *
-                    LessZeroPoint(problem.quantization, weight(line, k), line,
-                                  k);
+            want +=
+                scale * other(b ? i : j, k) *
+                LessZeroPoint(problem.quantization, weight(line, k), line, k);
           }
           EXPECT_FLOAT_EQ(product.d(i, j), want) << name << " by " << group;
         }
@@ -220,10 +219,10 @@ TEST(SumsTest, QuantizedWeightsCountForWhatTheyStandFor) {
 TEST(SumsTest, NanAmongWeightsIsNanInItsColumn) {
   for (const int32_t group : {0, 32}) {
     const Problem problem = Quantized("bf16-e4m3", 2, 3, 40, {group, false});
-    const Product product(
-        problem, {.a = Constant(1), .b = [](int64_t k, int64_t j) {
-                    return k == 35 && j == 1 ? NAN : 1;
-                  }});
+    const Product product(problem,
+                          {.a = Constant(1), .b = [](int64_t k, int64_t j) {
+                             return k == 35 && j == 1 ? NAN : 1;
+                           }});
     EXPECT_TRUE(std::isnan(product.d(1, 1)));
     EXPECT_FALSE(std::isnan(product.d(1, 0)));
     EXPECT_FALSE(std::isnan(product.d(0, 2)));

@@ -74,8 +74,8 @@ class ByElement {
           held = AddStage(a, b, i, j, u, half, held);
           if (plan_.family.sum == jit::Summation::kDirect) continue;
           if (!EndsGroup(u)) continue;
-          total = std::fma(Scale(i, j, u, half), static_cast<float>(held),
-                           total);
+          total =
+              std::fma(Scale(i, j, u, half), static_cast<float>(held), total);
           held = 0;
         }
       }
@@ -159,20 +159,34 @@ class ByElement {
   const Adder adder_;
 };
 
-const char* const kFloating[] = {"bf16",           "f16",
-                                 "f16-f16",        "f32",
-                                 "tf32",           "tf32-fast",
-                                 "e4m3",           "e5m2-e4m3",
-                                 "e4m3-fast",      "e5m2-fast",
-                                 "e4m3-e5m2",      "e5m2",
-                                 "e4m3-f16",       "e5m2-e4m3-f16",
-                                 "sparse-bf16",    "f16-sparse-f16",
-                                 "tf32-sparse",    "sparse-tf32-fast",
-                                 "sparse-e4m3",    "e4m3-sparse-e5m2-fast",
-                                 "sparse-e5m2-f16", "bf16-s4",
-                                 "u4-bf16",         "f16-u4",
-                                 "s4-f16",          "s8-bf16",
-                                 "f16-s8",          "bf16-e4m3",
+const char* const kFloating[] = {"bf16",
+                                 "f16",
+                                 "f16-f16",
+                                 "f32",
+                                 "tf32",
+                                 "tf32-fast",
+                                 "e4m3",
+                                 "e5m2-e4m3",
+                                 "e4m3-fast",
+                                 "e5m2-fast",
+                                 "e4m3-e5m2",
+                                 "e5m2",
+                                 "e4m3-f16",
+                                 "e5m2-e4m3-f16",
+                                 "sparse-bf16",
+                                 "f16-sparse-f16",
+                                 "tf32-sparse",
+                                 "sparse-tf32-fast",
+                                 "sparse-e4m3",
+                                 "e4m3-sparse-e5m2-fast",
+                                 "sparse-e5m2-f16",
+                                 "bf16-s4",
+                                 "u4-bf16",
+                                 "f16-u4",
+                                 "s4-f16",
+                                 "s8-bf16",
+                                 "f16-s8",
+                                 "bf16-e4m3",
                                  "e4m3-f16-f32"};
 
 // What is multiplied of an operand whose lines are `rows` or columns.
@@ -304,9 +318,9 @@ TEST(HopperSumsTest, SumsOfGroupsAreAddedWithOneRounding) {
     for (const int32_t group : {32, 64, 128, jit::kWholeLine}) {
       // The last stage has one group of 32, half of one, or two.
       for (const int64_t k : {1, 31, 33, 257, 330, 1024, 4500}) {
-        const Problem problem = Quantized(
-            name, 2, k < 1000 ? 35 : 5, k,
-            {group, jit::BitsOf(weights) == 4 && k != 33});
+        const Problem problem =
+            Quantized(name, 2, k < 1000 ? 35 : 5, k,
+                      {group, jit::BitsOf(weights) == 4 && k != 33});
         ASSERT_TRUE(jit::Validate(problem).ok()) << jit::Validate(problem);
         Plan plan = jit::ChoosePlan(problem, {});
         ASSERT_EQ(plan.family.sum, jit::Summation::kGroupScaled);
@@ -334,8 +348,7 @@ TEST(HopperSumsTest, ABatchOfWeightsHasScalesOfItsOwn) {
     const int64_t b_bytes = one.b().device_bytes();
     for (int64_t i = 0; i < std::ssize(b) / one.b().pitch_bytes(); ++i) {
       const float scale = 0.3f + static_cast<float>(i);
-      std::memcpy(b.data() + i * one.b().pitch_bytes() +
-                      one.b().values_bytes(),
+      std::memcpy(b.data() + i * one.b().pitch_bytes() + one.b().values_bytes(),
                   &scale, sizeof scale);
     }
     std::string d(all.d().device_bytes(), '\0');
@@ -356,11 +369,11 @@ TEST(HopperSumsTest, ABatchOfWeightsHasScalesOfItsOwn) {
 // Aligned as one, it would cost the small products their last bits.
 TEST(HopperSumsTest, ASubnormalOfE4m3IsNoneOfWhatItIsWidenedTo) {
   const Problem problem = Quantized("bf16-e4m3", 1, 1, 5, {});
-  const std::vector<float> found = Multiply(
-      problem, jit::ChoosePlan(problem, {}),
-      Bytes(problem.a(),
-            [](int64_t, int64_t k) { return k == 0 ? 1 : 0x1p-24; }),
-      Bytes(problem.b(), Constant(0x1p-9)));
+  const std::vector<float> found =
+      Multiply(problem, jit::ChoosePlan(problem, {}),
+               Bytes(problem.a(),
+                     [](int64_t, int64_t k) { return k == 0 ? 1 : 0x1p-24; }),
+               Bytes(problem.b(), Constant(0x1p-9)));
   EXPECT_EQ(found[0], 0x1p-9f + 0x1p-31f);
 }
 
@@ -368,12 +381,12 @@ TEST(HopperSumsTest, WhatIsNoNumberAmongWeightsIsTheTensorCoresNan) {
   for (const char* name : {"bf16-e4m3", "f16-e4m3"}) {
     for (const int32_t group : {0, 32, 128}) {
       const Problem problem = Quantized(name, 1, 2, 40, {group, false});
-      const std::vector<float> found = Multiply(
-          problem, jit::ChoosePlan(problem, {}),
-          Bytes(problem.a(), Constant(1)),
-          Bytes(problem.b(), [](int64_t k, int64_t j) {
-            return k == 35 && j == 0 ? NAN : 0.5;
-          }));
+      const std::vector<float> found =
+          Multiply(problem, jit::ChoosePlan(problem, {}),
+                   Bytes(problem.a(), Constant(1)),
+                   Bytes(problem.b(), [](int64_t k, int64_t j) {
+                     return k == 35 && j == 0 ? NAN : 0.5;
+                   }));
       EXPECT_EQ(std::bit_cast<uint32_t>(found[0]), 0x7fffffff);
       EXPECT_TRUE(std::isfinite(found[1]));
     }
