@@ -22,6 +22,7 @@
 #   GEMMD_SEED     of them; default: 1
 #   GEMMD_CACHE    kernel cache to start from; default: an empty one
 #   GEMMD_SUBSET   of the conformance suite; default: full
+#   GEMMD_ONLY     of the suite, cases whose name contains this
 #   GEMMD_SECONDS  after which the suite begins nothing new; default: no limit
 #   GEMMD_BENCH    further flags of gemm_bench
 #   GEMMD_DEVICE   default: cuda:0; "host" tries this script without a GPU
@@ -118,6 +119,7 @@ if [[ $steps == *" conformance "* ]]; then
   python3 -m conformance --target "$target" --device "$device" \
     --subset "${GEMMD_SUBSET:-full}" --jobs "$cores" --hopper \
     ${GEMMD_SECONDS:+--seconds "$GEMMD_SECONDS"} \
+    ${GEMMD_ONLY:+--only "$GEMMD_ONLY"} \
     --json "$output/conformance.json" || failed "conformance"
   "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
 fi
