@@ -39,6 +39,10 @@ constexpr char kSplit[] = "bf16 TN 64 64 700 ; 64x64 co1 s3 split2";
 constexpr char kWide[] = "bf16 TN 130 200 100 ; 128x200 pp s3";
 constexpr char kC[] = "bf16 TN 128 128 64 beta=2 ; 64x64 co1 s2 swap";
 
+constexpr char kWeights[] =
+    "bf16-s4 TN 72 130 200 group=32 zero_points ; 128x64 co2 s3 g0 swap";
+constexpr char kLongGroups[] =
+    "f16-s8 TN 72 300 420 group=128 ; 256x64 co2 s3 g0 swap";
 constexpr char kSparse[] = "sparse-bf16 TN 130 72 200 ; 128x64 co2 s3 g0";
 constexpr char kSparseBytes[] = "sparse-s8 TN 130 64 600 ; 128x64 co2 s3 g0";
 
@@ -188,6 +192,33 @@ constexpr Mutation kMutations[] = {
      "ptx::StoreBox(map, kTransposed ? at.column : row,\n"
      "                    kTransposed ? row : at.column, at.matrix,",
      kTransposed, "were never written"},
+    // How weights become fragments, these elements, and what scales them.
+    {"fragments_of_other_k", "kernels/prepare/fragments.cu", "k += 2 * (lane % 4);", "k += lane % 4;",
+     kWeights, "wrong D"},
+    {"fragments_of_other_rows", "kernels/prepare/fragments.cu", "line + 8 * (i % 2)",
+     "line + 8 * (i / 2)", kWeights, "wrong D"},
+    {"all_groups_have_the_first_scale", "kernels/prepare/fragments.cu", "weights.scales_at + 4 * group",
+     "weights.scales_at", kWeights, "wrong D"},
+    {"the_first_group_is_not_there", "kernels/prepare/fragments.cu", "group < weights.groups", "group > 0",
+     kWeights, "wrong D"},
+    {"zero_points_of_other_rows", "pipeline/widening.h", "(x[i], zero[i % 2])", "(x[i], zero[i / 2])", kWeights, "wrong D"},
+    {"weights_lose_their_sign", "pipeline/widening.h", "kPower<Element> | 8", "kPower<Element>", kWeights,
+     "wrong D"},
+    {"the_lower_row_has_the_upper_scale", "pipeline/x_widened.h", "(row + 8 * half) * 4", "row * 4", kWeights,
+     "wrong D"},
+    {"all_blocks_have_the_first_fragments", "pipeline/x_widened.h", "(stage * weights.blocks + block)",
+     "(stage * weights.blocks)", kWeights, "wrong D"},
+    {"the_group_of_another_stage", "pipeline/x_widened.h", "stage >> weights.stage_shift", "stage",
+     kLongGroups, "wrong D"},
+    {"fragments_are_overwritten", "pipeline/x_widened.h", "!kWidens<C> || C::kGroupsInFlight == 0", "true",
+     "bf16-s4 TN 72 130 400 ; 128x64 co2 s3 g1 swap",
+     "fragments touched in flight"},
+    {"the_last_group_is_left_out", "pipeline/sum.h", "ends_ = of_group_ == mask_ || stage == stages - 1;",
+     "ends_ = of_group_ == mask_;", kLongGroups, "wrong D"},
+    {"each_stage_begins_anew", "pipeline/sum.h", "return of_group_ + step;", "return step;", kLongGroups,
+     "wrong D"},
+    // Who may issue when.
+    {"one_warp_passes_the_turn", "kernels/gemm.cu", "kAlternate ? 4 : 1", "1", kLongGroups, "deadlock"},
     // Which metadata a sparse instruction takes.
     {"the_selectors_are_exchanged", "pipeline/x_source.h", "step % 2 == 1",
      "step % 2 == 0", kSparse, "wrong D"},
@@ -284,8 +315,8 @@ TEST_P(MutationsTest, IsCaughtByItsCause) {
 // The cases of the mutations themselves are sound.
 TEST(SoundTest, NothingIsSaidOfWhatIsRight) {
   for (const char* line :
-       {kCooperative, kPingPong, kTransposed, kSplit, kWide, kC, kSparse,
-        kSparseBytes}) {
+       {kCooperative, kPingPong, kTransposed, kSplit, kWide, kC, kWeights,
+        kLongGroups, kSparse, kSparseBytes}) {
     const auto c = ParseCase(absl::StrCat("sound: ", line));
     ASSERT_TRUE(c.ok()) << c.status();
     const auto kernels = CompileCase(*c);
