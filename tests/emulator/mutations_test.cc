@@ -59,7 +59,7 @@ constexpr Mutation kMutations[] = {
      "InitBarrier(full(stage), 1)", "InitBarrier(full(stage), 2)", kPingPong,
      "of 2 arrivals missing"},
     {"every_warp_releases_a_stage", "kernels/gemm.cu",
-     "if (first_warp && stage >=", "if (stage >=", kPingPong,
+     "kParts - 1 && first_warp &&", "kParts - 1 &&", kPingPong,
      "overwritten while in flight"},
     {"all_threads_arrive", "kernels/gemm.cu",
      "if (T::kPingPong && first_warp && ptx::ElectOne()) turn.Pass();",
