@@ -16,8 +16,16 @@ namespace gemmd::gemmctl {
 
 namespace {
 
-// Of a line of bits.
-int64_t LineBytes(int64_t width) { return (width + 7) / 8; }
+int BitsOf(v1::DataType type) {
+  const absl::StatusOr<jit::DataType> known = convert::ToDataType(type, "type");
+  CHECK(known.ok());
+  return jit::BitsOf(*known);
+}
+
+// Of a line of elements that share bytes.
+int64_t LineBytes(v1::DataType type, int64_t width) {
+  return (width * BitsOf(type) + 7) / 8;
+}
 
 struct Lines {
   int64_t count;
@@ -148,14 +156,17 @@ Matrix Reorder(Matrix matrix, v1::Order order) {
 }
 
 std::string Pack(Matrix matrix) {
-  if (matrix.type != v1::DATA_TYPE_B1) return std::move(matrix.bytes);
+  const int bits = BitsOf(matrix.type);
+  if (bits >= 8) return std::move(matrix.bytes);
   const auto [lines, width] = LinesOf(matrix);
   std::string packed(PackedBytes(matrix), '\0');
   for (int64_t line = 0; line < lines; ++line) {
     for (int64_t at = 0; at < width; ++at) {
-      if (matrix.bytes[line * width + at] == 0) continue;
-      char& byte = packed[line * LineBytes(width) + at / 8];
-      byte = static_cast<char>(byte | 1 << at % 8);
+      const char element = matrix.bytes[line * width + at];
+      const int value = bits == 1 ? element != 0 : element & 0xf;
+      char& byte =
+          packed[line * LineBytes(matrix.type, width) + at * bits / 8];
+      byte = static_cast<char>(byte | value << at * bits % 8);
     }
   }
   return packed;
@@ -163,13 +174,17 @@ std::string Pack(Matrix matrix) {
 
 Matrix Unpack(Matrix shape, std::string packed) {
   shape.bytes = std::move(packed);
-  if (shape.type != v1::DATA_TYPE_B1) return shape;
+  const int bits = BitsOf(shape.type);
+  if (bits >= 8) return shape;
+  const int sign = shape.type == v1::DATA_TYPE_S4 ? 8 : 0;
   const auto [lines, width] = LinesOf(shape);
   std::string bytes(lines * width, '\0');
   for (int64_t line = 0; line < lines; ++line) {
     for (int64_t at = 0; at < width; ++at) {
-      const char byte = shape.bytes[line * LineBytes(width) + at / 8];
-      bytes[line * width + at] = static_cast<char>(byte >> at % 8 & 1);
+      const char byte =
+          shape.bytes[line * LineBytes(shape.type, width) + at * bits / 8];
+      const int value = byte >> at * bits % 8 & ((1 << bits) - 1);
+      bytes[line * width + at] = static_cast<char>((value ^ sign) - sign);
     }
   }
   shape.bytes = std::move(bytes);
@@ -179,9 +194,7 @@ Matrix Unpack(Matrix shape, std::string packed) {
 int64_t PackedBytes(const Matrix& matrix) {
   if (matrix.sparse) return SparseBytes(matrix);
   const auto [lines, width] = LinesOf(matrix);
-  return matrix.type == v1::DATA_TYPE_B1
-             ? lines * LineBytes(width)
-             : lines * width * ElementBytes(matrix.type);
+  return lines * LineBytes(matrix.type, width);
 }
 
 }  // namespace gemmd::gemmctl

@@ -29,7 +29,8 @@ absl::StatusOr<Matrix> Convert(Matrix matrix, v1::DataType type);
 // The same matrices with their lines in `order`.
 Matrix Reorder(Matrix matrix, v1::Order order);
 
-// Bytes as the API has them: bits are packed, eight to a byte.
+// Bytes as the API has them: bits are packed, eight to a byte,
+// and elements of four bits, two to a byte.
 std::string Pack(Matrix matrix);
 // The reverse, of what a matrix without bytes describes.
 Matrix Unpack(Matrix shape, std::string packed);

@@ -96,6 +96,8 @@ constexpr FileType kTypes[] = {
     {"<V1", v1::DATA_TYPE_E5M2, true},
     {"|V1", v1::DATA_TYPE_E4M3},
     {"|V1", v1::DATA_TYPE_E5M2},
+    {"|i1", v1::DATA_TYPE_S4, true},
+    {"|u1", v1::DATA_TYPE_U4, true},
     {"|u1", v1::DATA_TYPE_E4M3},
     {"|u1", v1::DATA_TYPE_E5M2},
 };
@@ -252,10 +254,27 @@ absl::StatusOr<Matrix> Parse(std::string file, v1::DataType named,
   return matrix;
 }
 
+// What is taken for four bits has to fit them.
+absl::StatusOr<Matrix> CheckedForFourBits(Matrix matrix) {
+  const bool has_sign = matrix.type == v1::DATA_TYPE_S4;
+  if (!has_sign && matrix.type != v1::DATA_TYPE_U4) return matrix;
+  for (const char byte : matrix.bytes) {
+    const int value = has_sign ? static_cast<signed char>(byte)
+                               : static_cast<unsigned char>(byte);
+    const int least = has_sign ? -8 : 0;
+    if (value >= least && value <= least + 15) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("it has an element ", value, "; allowed as ",
+                     Name(matrix.type), ": ", least, " to ", least + 15));
+  }
+  return matrix;
+}
+
 absl::StatusOr<Matrix> Read(const std::string& path, v1::DataType named,
                             size_t dimensions) {
   ASSIGN_OR_RETURN(std::string file, ReadFile(path));
   absl::StatusOr<Matrix> matrix = Parse(std::move(file), named, dimensions);
+  if (matrix.ok()) matrix = CheckedForFourBits(*std::move(matrix));
   if (matrix.ok()) return matrix;
   return absl::Status(matrix.status().code(),
                       absl::StrCat(path == kStandard ? "standard input" : path,

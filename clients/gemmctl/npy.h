@@ -24,7 +24,7 @@ struct Matrix {
   v1::Order order = v1::ORDER_ROW_MAJOR;
   int64_t rows = 0;
   int64_t columns = 0;
-  std::string bytes;           // Tight; bits as numpy has them, a byte each.
+  std::string bytes;           // Tight; less than 8 bits take a byte each.
   std::vector<int64_t> batch;  // Dimensions before rows and columns.
   // Rows and columns count zeros, too, and bytes are the lines of a sparse
   // matrix (sparse.h).

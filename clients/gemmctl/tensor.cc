@@ -104,6 +104,11 @@ int Upload(client::Client& client, const TensorOptions& options) {
 int Download(client::Client& client, const TensorOptions& options) {
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  client.DescribeTensor(options.handle), Fail);
+  if (info.has_quantization()) {
+    return Fail(absl::UnimplementedError(absl::StrCat(
+        "the tensor is quantized, which no file says; served: other tensors. "
+        "In Python, client.tensor(...).quantized() has it")));
+  }
   Matrix matrix = Describe(info);
   std::string bytes(PackedBytes(matrix), '\0');
   v1::Layout layout;

@@ -104,7 +104,7 @@ TEST(ConvertTest, EveryTypeOfTheApiHasItsName) {
     EXPECT_EQ(*parsed, type);
   }
   EXPECT_EQ(ParseDataType("f64").status().message(),
-            "f32, f16, bf16, e4m3, e5m2, s8, u8, b1, s32");
+            "f32, f16, bf16, e4m3, e5m2, s8, u8, b1, s32, s4, u4");
 }
 
 TEST(ConvertTest, ReorderTransposesTheLines) {

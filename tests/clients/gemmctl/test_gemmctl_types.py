@@ -146,10 +146,35 @@ class GemmctlTypesTest(GemmctlCase):
             np.load(self.path("d.npy")),
             a.astype(np.int32) @ b.astype(np.int32))
 
+    def test_weights_of_few_bits(self):
+        a = integers(5, 17, dtype="f2")
+        for name, weights in (
+                ("s4", integers(17, 3, dtype=np.int8) % 16 - 8),
+                ("u4", integers(17, 3, dtype=np.int8).astype("u1") % 16),
+                ("s8", integers(17, 3, dtype=np.int8))):
+            self.run_gemmctl("matmul", self.save("a.npy", a),
+                             self.save("b.npy", weights), "-o",
+                             self.path("d.npy"), "--dtype", "f16", "--b-type",
+                             name, "--d-type", "f32")
+            np.testing.assert_array_equal(
+                np.load(self.path("d.npy")),
+                a.astype("f4") @ weights.astype("f4"), name)
+            handle = self.run_gemmctl("tensor", "upload", self.path("b.npy"),
+                                      "--dtype", name).strip()
+            self.run_gemmctl("tensor", "download", handle, "-o",
+                             self.path("y.npy"))
+            np.testing.assert_array_equal(np.load(self.path("y.npy")), weights)
+        error = self.run_gemmctl("tensor", "upload",
+                                 self.save("b.npy", np.int8([[1, 8]])),
+                                 "--dtype", "s4", code=1)
+        self.assertIn("has an element 8; allowed as s4: -8 to 7", error)
+
     def test_refusals_name_what_is_allowed(self):
         s8, f16 = integers(4, 4, dtype=np.int8), integers(4, 4, dtype="f2")
         for words, says in (
-                ((s8, f16), ("b_type is f16", "s8, u8")),
+                ((s8, integers(4, 4, dtype="f4")),
+                 ("b_type is f32", "s8, u8")),
+                ((s8, s8, "--dtype", "s4"), ("b_type is s4", "bf16, f16")),
                 ((s8, s8, "--precision", "tf32"), ("precision", "default")),
                 ((f16, f16, "--acc", "s32"), ("accumulator", "f32, f16")),
                 ((f16, f16, "--d-type", "s8"), ("d_type is s8", "e4m3")),

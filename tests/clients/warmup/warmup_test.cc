@@ -188,7 +188,7 @@ TEST_F(WarmupTest, ReadsPresetsAndProtobufText) {
   EXPECT_TRUE(absl::StrContains(good.output, "1 problems, 1 kernels"));
   const Outcome unserved = compile(
       "problems { m: 64 n: 64 k: 64 a_type: DATA_TYPE_BF16\n"
-      "           b_type: DATA_TYPE_S8 }\n");
+      "           b_type: DATA_TYPE_F16 }\n");
   EXPECT_EQ(unserved.code, 2);
   EXPECT_TRUE(absl::StrContains(unserved.output, "problem.b_type"))
       << unserved.output;
