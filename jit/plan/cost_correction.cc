@@ -77,7 +77,8 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
   const double tile_rows = std::ceil(rows / config.tile_m);
   const double tile_columns = std::ceil(columns / config.tile_n);
   const double tiles = tile_rows * tile_columns * batch;
-  const double splits = std::max(1, plan.splits);
+  // Among CTAs.
+  const double splits = config.split_k ? std::max(1, plan.splits) : 1;
   const double units = tiles * splits;
   const double ctas = std::min<double>(units, device.multiprocessors);
   const double waves = std::ceil(units / device.multiprocessors);
@@ -149,6 +150,9 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
 }
 
 double PredictMicroseconds(const Plan& plan, const DeviceProperties& device) {
+  const double uncorrected = kStartUs + plan.predicted_cycles / kCyclesPerUs;
+  // Nothing was learnt of weights that are widened.
+  if (plan.family.widening) return uncorrected;
   const CostTerms terms = CostTermsOf(plan, device);
   float units[kCostUnits];
   std::ranges::copy(kCostBias, units);
@@ -161,7 +165,7 @@ double PredictMicroseconds(const Plan& plan, const DeviceProperties& device) {
   for (int unit = 0; unit < kCostUnits; ++unit) {
     sum += kCostOutput[unit] * std::max(units[unit], 0.0f);
   }
-  return (kStartUs + plan.predicted_cycles / kCyclesPerUs) * std::exp(sum);
+  return uncorrected * std::exp(sum);
 }
 
 }  // namespace gemmd::jit

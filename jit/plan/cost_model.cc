@@ -37,12 +37,20 @@ constexpr double kPromotionCooperative = 1.06;
 constexpr double kPromotionAlone = 1.3;
 // Bytes per cycle that all SMs together read from device memory.
 constexpr double kMemoryBytesPerCycle = 1500;
+// The same of weights in fragment order, in long runs, on an H200.
+constexpr double kWeightBytesPerCycle = 2000;
 // Widening weights and scaling their sums, of a stage: what other consumers'
 // instructions do not hide, and more for each further block of 64 rows.
 constexpr double kWidenCyclesHidden = 220;
 constexpr double kWidenCyclesAlone = 330;
 constexpr double kWidenCyclesOfBlock = 110;
-// What the shorter of reading and multiplying adds to the longer.
+// The least that a stage takes of all consumers together, and of a block more;
+// what other work on it adds.
+constexpr double kWidenCyclesIssued = 100;
+constexpr double kWidenCyclesIssuedOfBlock = 70;
+constexpr double kInterleavedShare = 0.77;
+// What the shorter of reading and multiplying adds to the longer, but not where
+// rings of their own let consumers go on.
 constexpr double kOverlapCost = 0.2;
 // What ping-pong costs when there is nothing to overlap.
 constexpr double kPingPongCycles = 200;
@@ -88,8 +96,17 @@ double WidenCycles(const Plan& plan) {
   const bool hidden =
       config.schedule == Schedule::kCooperative && config.consumers > 1;
   return (hidden ? kWidenCyclesHidden : kWidenCyclesAlone) +
-         kWidenCyclesOfBlock *
-             (XRegisters(plan.family, config) / kXRegistersOfBlock - 1);
+         kWidenCyclesOfBlock * (BlocksOfConsumer(config) - 1);
+}
+
+// Of a stage, on average, of interleaved consumers: each waits as long as one
+// alone, but they wait side by side.
+double InterleavedCyclesPerStage(const Plan& plan) {
+  const double issued =
+      kWidenCyclesIssued +
+      kWidenCyclesIssuedOfBlock * (BlocksOfConsumer(plan.config) - 1);
+  return std::max(WidenCycles(plan) / plan.config.consumers, issued) +
+         kInterleavedShare * CyclesPerStage(plan);
 }
 
 // Bytes of X and Y.
@@ -118,17 +135,23 @@ double EpilogueCycles(const Plan& plan) {
 double PredictCycles(const Plan& plan, const DeviceProperties& device) {
   const Config& config = plan.config;
   if (plan.splits == 0) return kReduceCycles;
-  const auto waves = static_cast<double>(
-      DivideUp(Tiles(plan) * plan.splits, device.multiprocessors));
+  const auto waves =
+      static_cast<double>(DivideUp(Units(plan), device.multiprocessors));
   const int passes = plan.a_form == Form::kSplit ? kSplitPasses : 1;
   const auto stages = static_cast<double>(DivideUp(
       passes * DivideUp(DepthBytes(plan), kSwizzleBytes), plan.splits));
-  const double multiply = stages * (CyclesPerStage(plan) + WidenCycles(plan));
+  const double multiply =
+      config.schedule == Schedule::kInterleaved
+          ? stages * config.consumers * InterleavedCyclesPerStage(plan)
+          : stages * (CyclesPerStage(plan) + WidenCycles(plan));
   // Operands come from device memory once; per wave.
   const double read =
-      OperandBytes(plan) * passes / kMemoryBytesPerCycle / waves;
+      OperandBytes(plan) * passes / waves /
+      (plan.family.widening ? kWeightBytesPerCycle : kMemoryBytesPerCycle);
+  const double overlap_cost =
+      config.schedule == Schedule::kInterleaved ? 0 : kOverlapCost;
   const double main_loop =
-      std::max(multiply, read) + kOverlapCost * std::min(multiply, read);
+      std::max(multiply, read) + overlap_cost * std::min(multiply, read);
   const double epilogue = EpilogueCycles(plan);
   if (config.schedule == Schedule::kPingPong) {
     // An epilogue overlaps the next main loop; the last one does not.

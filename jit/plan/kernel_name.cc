@@ -5,6 +5,10 @@ namespace gemmd::jit {
 
 std::string KernelName(const Family& family, const Config& config) {
   const auto major = [](Major m) { return m == Major::kK ? "k" : "m"; };
+  const auto schedule = [](Schedule s) {
+    if (s == Schedule::kInterleaved) return "_in";
+    return s == Schedule::kPingPong ? "_pp" : "_co";
+  };
   const TileEpilogue& epilogue = family.epilogue;
   std::string name = absl::StrCat("gemm_", Name(family.instruction));
   if (family.widening) {
@@ -18,8 +22,8 @@ std::string KernelName(const Family& family, const Config& config) {
   if (family.sum == Summation::kBlockScaled) absl::StrAppend(&name, "_block");
   absl::StrAppend(&name, "_", major(family.x_major), major(family.y_major), "_",
                   config.tile_m, "x", config.tile_n, "_s", config.stages,
-                  config.schedule == Schedule::kPingPong ? "_pp" : "_co",
-                  config.consumers, config.groups_in_flight == 0 ? "w" : "",
+                  schedule(config.schedule), config.consumers,
+                  config.groups_in_flight == 0 ? "w" : "",
                   epilogue.store == Store::kTransposed ? "_t" : "_n");
   if (epilogue.exclusive_or) absl::StrAppend(&name, "_xor");
   if (epilogue.alpha) absl::StrAppend(&name, "_a");

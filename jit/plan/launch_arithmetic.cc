@@ -15,6 +15,7 @@ constexpr int64_t kMaxRasterRows = 2048;
 constexpr int64_t kRasterBytes = int64_t{24} << 20;
 
 constexpr double kShortCycles = 4000;
+constexpr double kShortInterleavedCycles = 60000;
 
 // Of what goes before and after the product.
 constexpr int64_t kSmallCtasPerSm = 8;
@@ -186,14 +187,17 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
   plan.threads = Threads(config);
   plan.shared_memory_bytes = SharedMemoryBytes(plan.family, config);
   plan.raster_group = RasterGroup(plan);
-  plan.overlaps_predecessor = plan.predicted_cycles < kShortCycles;
+  const bool interleaved = config.schedule == Schedule::kInterleaved;
+  plan.overlaps_predecessor =
+      plan.predicted_cycles <
+      (interleaved ? kShortInterleavedCycles : kShortCycles);
   if (config.split_k) FinishReduction(problem.d(), device, plan);
   if (plan.splits == 0) {
     plan.grid = 0;
     return;
   }
-  plan.grid = static_cast<int>(
-      std::min<int64_t>(Tiles(plan) * plan.splits, device.multiprocessors));
+  plan.grid =
+      static_cast<int>(std::min<int64_t>(Units(plan), device.multiprocessors));
   plan.stages = static_cast<int>(DivideUp(DepthBytes(plan), kSwizzleBytes));
   SetPasses(plan);
   const MatrixLayout x = plan.exchanged ? problem.b() : problem.a();

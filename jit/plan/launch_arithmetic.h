@@ -21,8 +21,13 @@ inline int64_t Tiles(const Plan& plan) {
          DivideUp(plan.columns, plan.config.tile_n);
 }
 
+// Of work, that CTAs take in turn: tiles, and parts of k where CTAs share it.
+inline int64_t Units(const Plan& plan) {
+  return Tiles(plan) * (plan.config.split_k ? plan.splits : 1);
+}
+
 // Stages, a power of two, whose sums of quantized weights are scaled together:
-// those of a group where a CTA has all of them, one after the other.
+// those of a group where a consumer has all of them, one after the other.
 inline int PromotedStages(const Plan& plan) {
   return plan.splits == 1 ? 1 << plan.group_stage_shift : 1;
 }

@@ -104,7 +104,7 @@ struct Config {
   // frees stages sooner. Promoted sums and sparse products have none.
   int groups_in_flight = 1;
   // Different CTAs sum parts of k; a second kernel of the same cubin adds the
-  // partial products up.
+  // partial products up. Interleaved consumers share k without it.
   bool split_k = false;
 
   friend bool operator==(const Config&, const Config&) = default;
@@ -156,7 +156,9 @@ struct Plan {
                                // 0 where there are none.
   int weight_blocks = 0;       // Of 64 lines.
   int group_stage_shift = 0;   // Of stages that share a group, their log2.
-  int splits = 1;              // 0 for an empty product.
+  // Parts of k, of CTAs (split_k) or of interleaved consumers, that are summed
+  // up apart and added in order; 0 for an empty product.
+  int splits = 1;
   int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
   int reduce_lane_bits = 0;    // 2^bits of its lanes make the same elements.
   int64_t partials_bytes = 0;  // Workspace; 0 when unused.

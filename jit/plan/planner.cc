@@ -22,6 +22,7 @@ constexpr int kMaxSumRegistersWithOutputs = 64;
 constexpr int kMaxSumRegistersOfBytes = 144;
 // Of four consumers.
 constexpr int kMaxRegistersOfFour = 48;
+constexpr int kMaxRegistersOfFourInterleaved = 96;
 // A part of k shorter than this many stages is not worth its reduction.
 constexpr int64_t kMinStagesPerPart = 4;
 // Plans whose predicted time is corrected.
@@ -39,6 +40,8 @@ constexpr Shape kShapes[] = {
     {64, 1, Schedule::kCooperative},  {128, 2, Schedule::kCooperative},
     {256, 2, Schedule::kCooperative}, {64, 2, Schedule::kPingPong},
     {128, 2, Schedule::kPingPong},    {256, 4, Schedule::kCooperative},
+    {64, 4, Schedule::kInterleaved},  {64, 2, Schedule::kInterleaved},
+    {128, 4, Schedule::kInterleaved},
 };
 
 // Whether one operand has to be X, and that is B: what is sparse, and weights.
@@ -155,7 +158,10 @@ bool HasRegisters(const Family& family, const Config& config) {
   if (registers > kMaxSumRegisters) return false;
   // Few threads' worth of registers, for X that takes time to fetch.
   if (config.consumers > 2) {
-    return family.widening && registers <= kMaxRegistersOfFour &&
+    const int most = config.schedule == Schedule::kInterleaved
+                         ? kMaxRegistersOfFourInterleaved
+                         : kMaxRegistersOfFour;
+    return family.widening && registers <= most &&
            (config.split_k || !HasManySteps(family, config));
   }
   if (config.split_k) return true;
@@ -209,12 +215,14 @@ int GroupsInFlight(const Family& family) {
              : 1;
 }
 
-// Most stages that fit, or 0 when not even two do.
+// Most stages that fit, or 0 when no ring has two.
 int Stages(const Family& family, Config config, int limit_bytes) {
   config.stages = 0;
+  const int rings =
+      config.schedule == Schedule::kInterleaved ? config.consumers : 1;
   const int rest = limit_bytes - SharedMemoryBytes(family, config);
-  const int stages = rest / (StageBytes(family, config) + 16);
-  return stages < 2 ? 0 : std::min(stages, kMaxStages);
+  const int stages = rest / (StageBytes(family, config) + 16) / rings;
+  return stages < 2 ? 0 : std::min(stages, kMaxStages) * rings;
 }
 
 // Completes `plan` with the most stages that fit and its predicted time, and
@@ -257,6 +265,17 @@ void ConsiderSplits(const Plan& plan, const DeviceProperties& device,
   if (most >= 4) ConsiderParts(plan, stages, most / 2, device, candidates);
 }
 
+// Consumers that widen wait long for each stage, so that several stages are
+// better taken side by side. Each has a part of k.
+void ConsiderInterleaved(Plan plan, const DeviceProperties& device,
+                         std::vector<Plan>& candidates) {
+  if (!plan.family.widening || NeedsReduction(plan.family)) return;
+  plan.splits = plan.config.consumers;
+  const int64_t stages = DivideUp(DepthBytes(plan), kSwizzleBytes);
+  if (stages < kMinStagesPerPart * plan.splits) return;
+  Consider(plan, device, candidates);
+}
+
 // Only the reduction of such a cubin runs: any config will do.
 Plan EmptyProduct(const Problem& problem, const DeviceProperties& device,
                   int tile_n) {
@@ -296,6 +315,10 @@ std::vector<Plan> Candidates(const Problem& problem,
                        .consumers = shape.consumers,
                        .schedule = shape.schedule};
         if (scaled && kScaleLines % tile_n != 0) continue;
+        if (shape.schedule == Schedule::kInterleaved) {
+          if (splits) ConsiderInterleaved(plan, device, candidates);
+          continue;
+        }
         plan.config.split_k = NeedsReduction(plan.family);
         Consider(plan, device, candidates);
         if (splits && shape.schedule == Schedule::kCooperative) {
@@ -345,7 +368,9 @@ Plan ChoosePlan(const Problem& problem, const DeviceProperties& device) {
 std::optional<Plan> PlanWith(const Problem& problem,
                              const DeviceProperties& device,
                              const Family& family, const Config& config) {
-  if (config.split_k) return std::nullopt;
+  if (config.split_k || config.schedule == Schedule::kInterleaved) {
+    return std::nullopt;
+  }
   std::optional<Plan> best;
   for (const bool exchanged : {false, true}) {
     if (!MayOrient(problem, exchanged)) continue;

@@ -1,6 +1,14 @@
 #include "jit/plan/tiling.h"
 
 namespace gemmd::jit {
+namespace {
+
+// Consumers that share the rows of a tile.
+int Sharers(const Config& config) {
+  return config.schedule == Schedule::kCooperative ? config.consumers : 1;
+}
+
+}  // namespace
 
 int StageBytes(const Family& family, const Config& config) {
   int x = OperandTileBytes(family.x_major, config.tile_m);
@@ -40,22 +48,27 @@ int SharedMemoryBytes(const Family& family, const Config& config) {
   const int slab = SlabColumns(family, config) * kInstructionM *
                    BytesOf(StagedType(family, config));
   return config.stages * StageBytes(family, config) +
-         2 * config.consumers * slab +
+         2 * Writers(config.schedule, config.consumers) * slab +
+         HandedBytes(config.schedule, config.consumers, config.tile_m,
+                     config.tile_n) +
          BarrierBytes(config.stages, config.consumers);
 }
 
+int BlocksOfConsumer(const Config& config) {
+  return config.tile_m / kInstructionM / Sharers(config);
+}
+
 int SumsPerThread(const Config& config) {
-  const int sharers =
-      config.schedule == Schedule::kPingPong ? 1 : config.consumers;
-  return config.tile_m / sharers * config.tile_n / kWarpgroupThreads;
+  return config.tile_m / Sharers(config) * config.tile_n / kWarpgroupThreads;
 }
 
 int XRegisters(const Family& family, const Config& config) {
   if (!family.widening) return 0;
-  const int sharers =
-      config.schedule == Schedule::kPingPong ? 1 : config.consumers;
-  const int blocks = config.tile_m / kInstructionM / sharers;
-  return kXRegistersOfBlock * blocks;
+  constexpr int kOfBlock = 16;
+  // Interleaved consumers hold that of a stage ahead, if it is of one block.
+  const int blocks = BlocksOfConsumer(config);
+  const bool ahead = config.schedule == Schedule::kInterleaved && blocks == 1;
+  return kOfBlock * (ahead ? 2 : blocks);
 }
 
 int SumRegisters(const Family& family, const Config& config) {

@@ -25,10 +25,12 @@ int SlabLineBytes(const Family& family, const Config& config);
 // Dynamic shared memory of a CTA.
 int SharedMemoryBytes(const Family& family, const Config& config);
 
+// Blocks of 64 rows that a consumer multiplies.
+int BlocksOfConsumer(const Config& config);
+
 // Sums of one consumer thread, and the registers that hold them.
 int SumsPerThread(const Config& config);
-// Registers of a thread that hold a widened X, and of each block of 64 rows.
-inline constexpr int kXRegistersOfBlock = 16;
+// Registers of a thread that hold a widened X.
 int XRegisters(const Family& family, const Config& config);
 int SumRegisters(const Family& family, const Config& config);
 

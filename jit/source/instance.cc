@@ -52,6 +52,18 @@ absl::string_view MajorName(Major major) {
   return major == Major::kK ? "Major::kK" : "Major::kMn";
 }
 
+absl::string_view ScheduleName(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kCooperative:
+      return "Schedule::kCooperative";
+    case Schedule::kPingPong:
+      return "Schedule::kPingPong";
+    case Schedule::kInterleaved:
+      break;
+  }
+  return "Schedule::kInterleaved";
+}
+
 absl::string_view StoreName(Store store) {
   return store == Store::kTransposed ? "Store::kTransposed" : "Store::kNormal";
 }
@@ -182,24 +194,21 @@ std::string ConfigSource(const Family& family, const Config& config,
       constant("Store", "kStore", StoreName(epilogue.store)),     //
       boolean("kSparse", family.instruction.sparse),              //
       boolean("kPromoted", family.sum != Summation::kDirect),
-      boolean("kBlockScaled", family.sum == Summation::kBlockScaled),  //
-      boolean("kStagesC", StagesC(family, config)),                    //
-      boolean("kAuxiliary", epilogue.auxiliary),                       //
-      boolean("kExclusiveOr", epilogue.exclusive_or),                  //
-      boolean("kSplitK", config.split_k),                              //
-      boolean("kManySteps", HasManySteps(family, config)),             //
-      constant("Schedule", "kSchedule",                                //
-               config.schedule == Schedule::kPingPong                  //
-                   ? "Schedule::kPingPong"                             //
-                   : "Schedule::kCooperative"),                        //
-      boolean("kZeroPoints", widening.zero_points),                    //
-      constant("int", "kStageGroups", widening.stage_groups),          //
-      constant("int", "kTileM", config.tile_m),                        //
-      constant("int", "kTileN", config.tile_n),                        //
-      constant("int", "kStages", config.stages),                       //
-      constant("int", "kConsumers", config.consumers),                 //
-      constant("int", "kGroupsInFlight", config.groups_in_flight),     //
-      constant("int", "kSharedMemoryBytes",                            //
+      boolean("kBlockScaled", family.sum == Summation::kBlockScaled),    //
+      boolean("kStagesC", StagesC(family, config)),                      //
+      boolean("kAuxiliary", epilogue.auxiliary),                         //
+      boolean("kExclusiveOr", epilogue.exclusive_or),                    //
+      boolean("kSplitK", config.split_k),                                //
+      boolean("kManySteps", HasManySteps(family, config)),               //
+      constant("Schedule", "kSchedule", ScheduleName(config.schedule)),  //
+      boolean("kZeroPoints", widening.zero_points),                      //
+      constant("int", "kStageGroups", widening.stage_groups),            //
+      constant("int", "kTileM", config.tile_m),                          //
+      constant("int", "kTileN", config.tile_n),                          //
+      constant("int", "kStages", config.stages),                         //
+      constant("int", "kConsumers", config.consumers),                   //
+      constant("int", "kGroupsInFlight", config.groups_in_flight),       //
+      constant("int", "kSharedMemoryBytes",                              //
                SharedMemoryBytes(family, config)),
       "};\n");
 }

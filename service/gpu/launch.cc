@@ -169,7 +169,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   const int tile_columns =
       static_cast<int>(jit::DivideUp(plan.columns, plan.config.tile_n));
   arguments.raster = RasterOf(tile_rows, tile_columns, plan.raster_group);
-  arguments.units = static_cast<int>(jit::Tiles(plan) * plan.splits);
+  arguments.units = static_cast<int>(jit::Units(plan));
   arguments.stages = plan.stages;
   arguments.passes = plan.passes;
   arguments.x_planes = plan.x_planes;

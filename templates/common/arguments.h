@@ -78,10 +78,11 @@ struct Arguments {
   // Matrices in a plane of X and of Y: one when broadcast, else one for each P.
   int x_matrices;
   int y_matrices;
-  // Split-k: the parts of k that different CTAs sum, 1 without. Part s takes
-  // stages s, s + splits, ...: the first `longer_parts` parts one more than
-  // the others. Part s of P number p is matrix p * splits + s of `d`;
-  // kernels/reduce.cu adds the parts up.
+  // The parts of k that different CTAs sum (split-k), or the interleaved
+  // consumers of each; else 1. Part s takes stages s, s + splits, ...: the
+  // first `longer_parts` parts one more than the others. Of split-k part s of
+  // P number p is matrix p * splits + s of `d`; kernels/reduce.cu adds the
+  // parts up.
   Divisor splits;
   int part_stages;
   int longer_parts;

@@ -12,6 +12,7 @@ enum class Major : unsigned char { kK, kMn };
 enum class Schedule : unsigned char {
   kCooperative,  // All consumer warpgroups share one tile.
   kPingPong,     // Two consumer warpgroups alternate, each with its own tile.
+  kInterleaved,  // They share a tile and take its stages in turn.
 };
 
 // Which dimension of P is contiguous in D.
@@ -130,6 +131,17 @@ constexpr int SlabLineBytes(Store store, int slab_columns, int element_bytes) {
   return store == Store::kTransposed
              ? Min(kInstructionM * element_bytes, kSwizzleBytes)
              : slab_columns * element_bytes;
+}
+
+// Consumers that write tiles, each through buffers of its own.
+constexpr int Writers(Schedule schedule, int consumers) {
+  return schedule == Schedule::kInterleaved ? 1 : consumers;
+}
+
+// Consumers that share k hand their sums of a tile, f32, to the first.
+constexpr int HandedBytes(Schedule schedule, int consumers, int tile_m,
+                          int tile_n) {
+  return (consumers - Writers(schedule, consumers)) * tile_m * tile_n * 4;
 }
 
 // Of barriers: those of the ring, of each consumer's epilogue, of turns.

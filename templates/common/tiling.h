@@ -37,11 +37,18 @@ inline constexpr bool kWidens =
 template <IsConfig C>
 struct Tiling {
   static constexpr bool kPingPong = C::kSchedule == Schedule::kPingPong;
+  static constexpr bool kInterleaved = C::kSchedule == Schedule::kInterleaved;
   static constexpr int kThreads = kWarpgroupThreads * (1 + C::kConsumers);
 
+  // Rings of stages: one for all consumers, or one for each.
+  static constexpr int kRings = kInterleaved ? C::kConsumers : 1;
+  static constexpr int kRingStages = C::kStages / kRings;
+  // Consumers that share the rows of a tile, and the stages of a ring.
+  static constexpr int kSharers =
+      C::kSchedule == Schedule::kCooperative ? C::kConsumers : 1;
+
   // Tiles of 64 rows that one consumer warpgroup accumulates.
-  static constexpr int kBlocks =
-      C::kTileM / kInstructionM / (kPingPong ? 1 : C::kConsumers);
+  static constexpr int kBlocks = C::kTileM / kInstructionM / kSharers;
   // Bytes of Y's lines that an instruction multiplies, and how many
   // instructions that makes along k in a stage.
   static constexpr int kStepBytes = kInstructionKBytes * (C::kSparse ? 2 : 1);
@@ -61,11 +68,13 @@ struct Tiling {
       SlabLineBytes(C::kStore, kSlabColumns, kStagedBytes);
   static constexpr int kSlabs = C::kTileN / kSlabColumns;
   static constexpr int kSlabBytes = kSlabColumns * kInstructionM * kStagedBytes;
-  static constexpr int kStagingBytes = 2 * C::kConsumers * kSlabBytes;
+  static constexpr int kStagingBytes =
+      2 * Writers(C::kSchedule, C::kConsumers) * kSlabBytes;
 
   static_assert(C::kTileN % 8 == 0 && C::kTileN >= 8 && C::kTileN <= 256);
-  static_assert(C::kTileM ==
-                kInstructionM * kBlocks * (kPingPong ? 1 : C::kConsumers));
+  static_assert(C::kTileM == kInstructionM * kBlocks * kSharers);
+  static_assert(C::kStages % kRings == 0);
+  static_assert(!kInterleaved || !C::kSplitK, "k is shared once");
   static_assert(!kPingPong || C::kConsumers == 2);
   static_assert(kLineBytes >= 16, "a box of the copy engine has 16 bytes");
   static_assert(kSlabBytes % (8 * kLineBytes) == 0 &&

@@ -6,9 +6,12 @@
 //
 // Cooperative: the consumers split a tile's rows. Ping-pong: each consumer has
 // whole tiles, in turn, so that one's epilogue overlaps the other's wgmma.
+// Interleaved: each consumer has every so-many-th stage of a tile, with a ring
+// and a producer of its own, and their sums are added up in the end.
 #include "common/arguments.h"
 #include "common/tiling.h"
 #include "epilogue/tile_writer.h"
+#include "pipeline/handed_sums.h"
 #include "pipeline/operand_tile.h"
 #include "pipeline/ring.h"
 #include "pipeline/sum.h"
@@ -30,12 +33,18 @@ using X = XSource<Config>;
 using YTile = OperandTile<Config::YElement, Config::kYMajor, Config::kTileN>;
 using Sums = SumOf<Config>;
 using Writer = TileWriter<Config>;
+using StageRing = Ring<T::kRingStages>;
 
-// Shared memory, in this order: stages, staging buffers, barriers.
+// Shared memory, in this order: stages, staging buffers, sums that are handed
+// over, barriers.
 constexpr int kStageBytes = X::kBytes + YTile::kBytes;
-constexpr int kStaging = Config::kStages * kStageBytes;
-constexpr int kRingBarriers = kStaging + T::kStagingBytes;
-constexpr int kTurnBarriers = kRingBarriers + Ring<Config::kStages>::kBytes;
+constexpr int kRingBytes = T::kRingStages * kStageBytes;
+constexpr int kStaging = T::kRings * kRingBytes;
+constexpr int kHanded = kStaging + T::kStagingBytes;
+constexpr int kRingBarriers =
+    kHanded + HandedBytes(Config::kSchedule, Config::kConsumers, Config::kTileM,
+                          Config::kTileN);
+constexpr int kTurnBarriers = kRingBarriers + T::kRings * StageRing::kBytes;
 constexpr int kWriterBarriers = kTurnBarriers + Turn::kBytes;
 static_assert(kWriterBarriers + Config::kConsumers * Writer::kBarrierBytes <=
                   Config::kSharedMemoryBytes,
@@ -55,20 +64,26 @@ constexpr bool kPacksBytes =
 constexpr bool kMoveRegisters =
     (kSumRegisters + kXRegisters > 96 || Config::kManySteps ||
      (kPacksBytes && T::kBlocks * T::kGroups * 4 > 72)) &&
-    Config::kConsumers == 2;
+        Config::kConsumers == 2 ||
+    T::kInterleaved && Config::kConsumers == 4;
 constexpr bool kMany = kSumRegisters + kXRegisters >= 176 ||
                        Config::kPromoted || Config::kManySteps;
-constexpr int kProducerRegisters = kMany ? 24 : 40;
-constexpr int kConsumerRegisters = kMany ? 240 : 232;
+constexpr int kProducerRegisters = kMany || T::kInterleaved ? 24 : 40;
+constexpr int kConsumerRegisters = Config::kConsumers == 4 ? 112
+                                   : kMany                 ? 240
+                                                           : 232;
 
 // Cooperative consumers that widen issue their instructions in turn, so that
 // one works while the tensor cores multiply for the other.
-constexpr bool kAlternate =
-    kWidens<Config> && !T::kPingPong && Config::kConsumers == 2;
+constexpr bool kAlternate = kWidens<Config> && T::kSharers == 2;
 
-void Produce(const Arguments& arguments, uint32 shared,
-             Ring<Config::kStages> ring) {
-  for (Work<Config> work(arguments); !work.done(); work.Advance()) {
+// Where registers hold an X more, interleaved consumers widen a stage ahead.
+constexpr bool kAhead = T::kInterleaved && T::kBlocks == 1;
+
+// Fills the ring whose stages begin at `shared` with those of `part` of k.
+void Produce(const Arguments& arguments, uint32 shared, StageRing ring,
+             int part) {
+  for (Work<Config> work(arguments, part); !work.done(); work.Advance()) {
     const Unit unit = work.unit();
     const int x_matrix = arguments.x_matrices == 1 ? 0 : unit.tile.matrix;
     const int y_matrix = arguments.y_matrices == 1 ? 0 : unit.tile.matrix;
@@ -87,12 +102,27 @@ void Produce(const Arguments& arguments, uint32 shared,
   }
 }
 
+// A group of wgmma: x, of a part of a stage, times Y's at descriptor `y`.
+void Issue(Sums& sums, const X& x, uint64 y, int stage, int part) {
+  ptx::WgmmaFence();
+#pragma unroll
+  for (int i = 0; i < kPartSteps; ++i) {
+    const int step = part * kPartSteps + i;
+#pragma unroll
+    for (int block = 0; block < T::kBlocks; ++block) {
+      x.Issue(sums.Target(block), block, step,
+              y + YTile::Offset(0, step * T::kStepBytes / kInstructionKBytes),
+              sums.Accumulates(stage, i));
+    }
+  }
+  ptx::WgmmaCommit();
+}
+
 // sums = rows of X's tile, from `first_row`, times Y's tile. While a group of
 // wgmma stays in flight, the stage before it is released. A ping-pong consumer
 // passes its turn on when its last stage is there. There is at least one.
-void Multiply(Sums& sums, uint32 shared, Ring<Config::kStages>& ring,
-              Turn& turn, int stages, int first_row, bool first_warp,
-              uint32 unknown_zero) {
+void Multiply(Sums& sums, uint32 shared, StageRing& ring, Turn& turn,
+              int stages, int first_row, bool first_warp, uint32 unknown_zero) {
   if constexpr (T::kPingPong) turn.Wait();
   sums.Begin();
   uint32 previous = 0;
@@ -107,19 +137,7 @@ void Multiply(Sums& sums, uint32 shared, Ring<Config::kStages>& ring,
 #pragma unroll
     for (int part = 0; part < Sums::kParts; ++part) {
       if constexpr (kAlternate) turn.Wait();
-      ptx::WgmmaFence();
-#pragma unroll
-      for (int i = 0; i < kPartSteps; ++i) {
-        const int step = part * kPartSteps + i;
-#pragma unroll
-        for (int block = 0; block < T::kBlocks; ++block) {
-          x.Issue(
-              sums.Target(block), block, step,
-              y + YTile::Offset(0, step * T::kStepBytes / kInstructionKBytes),
-              sums.Accumulates(stage, i));
-        }
-      }
-      ptx::WgmmaCommit();
+      Issue(sums, x, y, stage, part);
       if constexpr (kAlternate) {
         if (ptx::ElectOne()) turn.Pass();
       }
@@ -142,28 +160,78 @@ void Multiply(Sums& sums, uint32 shared, Ring<Config::kStages>& ring,
   }
 }
 
-void Consume(const Arguments& arguments, uint32 shared,
-             Ring<Config::kStages> ring, int consumer, int warp, int lane) {
-  const int first_row =
-      T::kPingPong ? 0 : consumer * T::kBlocks * kInstructionM;
+// The same of all rows, which are one block. The X of a stage is widened while
+// the tensor cores multiply the one before.
+void MultiplyAhead(Sums& sums, uint32 shared, StageRing& ring, int stages,
+                   bool first_warp, uint32 unknown_zero) {
+  X xs[2] = {X(shared, 0), X(shared, 0)};
+  const auto fetch = [&](X& x) {
+    x = X(shared + ring.stage() * kStageBytes, 0);
+    ring.WaitFull();
+    x.Fetch(unknown_zero);
+  };
+  sums.Begin();
+  fetch(xs[0]);
+#pragma unroll 1
+  for (int pair = 0; pair < stages; pair += 2) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int stage = pair + i;
+      if (stage == stages) break;
+      const uint32 own = ring.stage();
+      const uint64 y =
+          YTile::Descriptor(shared + own * kStageBytes + X::kBytes);
+      ring.Advance();
+#pragma unroll
+      for (int part = 0; part < Sums::kParts; ++part) {
+        Issue(sums, xs[i], y, stage, part);
+        if (part == 0 && stage + 1 < stages) fetch(xs[i ^ 1]);
+        ptx::WgmmaWait<0>();
+        xs[i].Hold(unknown_zero);
+        if (part == Sums::kParts - 1 && first_warp && ptx::ElectOne()) {
+          ring.Release(own);
+        }
+        sums.EndPart(xs[i], part);
+      }
+    }
+  }
+}
+
+void Consume(const Arguments& arguments, uint32 shared, StageRing ring,
+             int part, int consumer, int warp, int lane) {
+  const int first_row = T::kPingPong || T::kInterleaved
+                            ? 0
+                            : consumer * T::kBlocks * kInstructionM;
   Writer writer(arguments, shared + kStaging + consumer * Writer::kStagingBytes,
                 shared + kWriterBarriers + consumer * Writer::kBarrierBytes,
                 consumer, warp, lane);
+  const uint32 at = shared + part * kRingBytes;
+  const uint32 unknown_zero = arguments.weights.unknown_zero;
+  const bool writes = !T::kInterleaved || consumer == 0;
+  const HandedSums<Config> handed(shared + kHanded, consumer, 32 * warp + lane);
   Turn turn(shared + kTurnBarriers, consumer);
   Sums sums;
 
   int units = 0;  // That this CTA has begun.
-  for (Work<Config> work(arguments); !work.done(); work.Advance(), ++units) {
+  for (Work<Config> work(arguments, part); !work.done();
+       work.Advance(), ++units) {
     const int stages = work.stages();
     if (T::kPingPong && units % 2 != consumer) {
       ring.Skip(stages);
       continue;
     }
-    if constexpr (Config::kStagesC) writer.Prefetch(work.target(first_row));
+    if constexpr (Config::kStagesC) {
+      if (writes) writer.Prefetch(work.target(first_row));
+    }
     sums.Locate(arguments, work.unit(), first_row + 16 * warp + lane / 4);
-    Multiply(sums, shared, ring, turn, stages, first_row, warp == 0,
-             arguments.weights.unknown_zero);
-    writer.Write(sums, work.target(first_row));
+    if constexpr (kAhead) {
+      MultiplyAhead(sums, at, ring, stages, warp == 0, unknown_zero);
+    } else {
+      Multiply(sums, at, ring, turn, stages, first_row, warp == 0,
+               unknown_zero);
+    }
+    if constexpr (T::kInterleaved) handed.AddUp(sums);
+    if (writes) writer.Write(sums, work.target(first_row));
   }
   writer.End();
 }
@@ -174,10 +242,12 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
     gemmd_kernel(const __grid_constant__ gemmd::Arguments arguments) {
   using namespace gemmd;
   const uint32 shared = ptx::SharedBase();
-  const Ring<Config::kStages> ring(shared + kRingBarriers);
   const int thread = ptx::ThreadIndex();
   const int warp = ptx::Broadcast(thread / 32);
   const int warpgroup = warp / 4;
+  const auto ring_of = [shared](int part) {
+    return StageRing(shared + kRingBarriers + part * StageRing::kBytes);
+  };
 
   if (warp == 0 && ptx::ElectOne()) {
     ptx::PrefetchTensorMap(&arguments.x);
@@ -186,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
     }
     ptx::PrefetchTensorMap(&arguments.y);
     ptx::PrefetchTensorMap(&arguments.d);
-    ring.Init(T::kPingPong ? 1 : Config::kConsumers);
+    for (int i = 0; i < T::kRings; ++i) ring_of(i).Init(T::kSharers);
     Turn::Init(shared + kTurnBarriers, kAlternate ? 4 : 1);
     for (int i = 0; i < Config::kConsumers; ++i) {
       Writer::Init(shared + kWriterBarriers + i * Writer::kBarrierBytes);
@@ -199,9 +269,15 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
 
   if (warpgroup == 0) {
     if constexpr (kMoveRegisters) ptx::GiveRegisters<kProducerRegisters>();
-    if (warp == 0 && ptx::ElectOne()) Produce(arguments, shared, ring);
+    const int part = T::kInterleaved ? warp : 0;
+    if (warp == part && part < T::kRings && ptx::ElectOne()) {
+      Produce(arguments, shared + part * kRingBytes, ring_of(part), part);
+    }
   } else {
     if constexpr (kMoveRegisters) ptx::TakeRegisters<kConsumerRegisters>();
-    Consume(arguments, shared, ring, warpgroup - 1, warp % 4, thread % 32);
+    const int consumer = warpgroup - 1;
+    const int part = T::kInterleaved ? consumer : 0;
+    Consume(arguments, shared, ring_of(part), part, consumer, warp % 4,
+            thread % 32);
   }
 }

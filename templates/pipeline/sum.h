@@ -55,6 +55,9 @@ class DirectSum {
   template <typename X>
   void EndPart(const X&, int) {}
 
+  // All of a block.
+  Registers& Total(int block) { return registers_[block]; }
+
   Patch<typename C::Sum> At(int block, int group) const {
     return PatchOf(registers_[block], group);
   }
@@ -97,6 +100,8 @@ class PromotedSum {
       }
     }
   }
+
+  Registers& Total(int block) { return totals_[block]; }
 
   Patch<float> At(int block, int group) const {
     return PatchOf(totals_[block], group);
@@ -169,11 +174,13 @@ class BlockScaledSum : public PromotedSum<C> {
 };
 
 // Promoted sums of weights, by the scales of their groups, which X has: of a
-// whole group where its stages follow each other, else of each of its stages.
+// whole group where its stages follow each other, else of each of its stages;
+// those of interleaved consumers never do.
 template <IsConfig C>
 class GroupScaledSum : public PromotedSum<C> {
  public:
   static constexpr int kParts = C::kStageGroups;
+  static constexpr bool kEach = kParts == 2 || Tiling<C>::kInterleaved;
 
   void Locate(const Arguments& arguments, const Unit&, int) {
     mask_ = arguments.weights.promoted_stages - 1;
@@ -182,11 +189,13 @@ class GroupScaledSum : public PromotedSum<C> {
     of_group_ = stage & mask_;
     ends_ = of_group_ == mask_ || stage == stages - 1;
   }
-  int Accumulates(int, int step) const { return of_group_ + step; }
+  int Accumulates(int, int step) const {
+    return (Tiling<C>::kInterleaved ? 0 : of_group_) + step;
+  }
 
   template <typename X>
   void EndPart(const X& x, int part) {
-    if (kParts == 1 && !ends_) return;
+    if (!kEach && !ends_) return;
 #pragma unroll
     for (int block = 0; block < Tiling<C>::kBlocks; ++block) {
 #pragma unroll

@@ -49,7 +49,7 @@ class DenseX {
   }
 
  private:
-  const uint64 descriptor_;
+  uint64 descriptor_;
 };
 
 // Half of the elements, and metadata that say which. The planner's derived
@@ -119,8 +119,8 @@ class SparseX {
   }
 
  private:
-  const uint64 descriptor_;
-  const uint32 from_;
+  uint64 descriptor_;
+  uint32 from_;
   int metadata_[Tiling<C>::kBlocks][kWords];
 };
 

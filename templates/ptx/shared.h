@@ -50,6 +50,13 @@ inline void LoadShared(uint32 address, float& value) {
                : "memory");
 }
 
+inline void LoadShared(uint32 address, float& first, float& second) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+               : "=f"(first), "=f"(second)
+               : "r"(address)
+               : "memory");
+}
+
 inline void LoadShared(uint32 address, int& value) {
   asm volatile("ld.shared.s32 %0, [%1];"
                : "=r"(value)

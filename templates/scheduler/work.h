@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/arguments.h"
+#include "common/tiling.h"
 #include "common/types.h"
 #include "ptx/thread.h"
 
@@ -54,8 +55,9 @@ class StageWalk {
 template <typename C>
 class Work {
  public:
-  explicit Work(const Arguments& arguments)
-      : arguments_(arguments), index_(ptx::CtaIndex()) {}
+  // Of interleaved consumers each has `part` of k.
+  explicit Work(const Arguments& arguments, int part = 0)
+      : arguments_(arguments), part_(part), index_(ptx::CtaIndex()) {}
 
   bool done() const { return index_ >= arguments_.units; }
   void Advance() { index_ += ptx::CtaCount(); }
@@ -64,7 +66,7 @@ class Work {
     const int matrix = Divide(index_, arguments_.raster.tiles);
     const int count = static_cast<int>(arguments_.raster.tiles.value);
     const TileIndex at = TileAt(arguments_.raster, index_ - matrix * count);
-    Unit unit = {{at.row * C::kTileM, at.column * C::kTileN, matrix}, 0};
+    Unit unit = {{at.row * C::kTileM, at.column * C::kTileN, matrix}, part_};
     if constexpr (C::kSplitK) {
       unit.tile.matrix = Divide(matrix, arguments_.splits);
       unit.split = SplitOf(matrix);
@@ -83,19 +85,23 @@ class Work {
 
   // Stages of the unit's part of k.
   int stages() const {
+    if constexpr (Tiling<C>::kInterleaved) return StagesOf(part_);
     if constexpr (!C::kSplitK) return arguments_.part_stages;
-    const int matrix = Divide(index_, arguments_.raster.tiles);
-    return arguments_.part_stages +
-           (SplitOf(matrix) < arguments_.longer_parts ? 1 : 0);
+    return StagesOf(SplitOf(Divide(index_, arguments_.raster.tiles)));
   }
 
  private:
+  int StagesOf(int split) const {
+    return arguments_.part_stages + (split < arguments_.longer_parts ? 1 : 0);
+  }
+
   int SplitOf(int matrix) const {
     return matrix - Divide(matrix, arguments_.splits) *
                         static_cast<int>(arguments_.splits.value);
   }
 
   const Arguments& arguments_;
+  const int part_;
   int index_;
 };
 

@@ -42,6 +42,9 @@ absl::Status ParseWord(absl::string_view word, Case& c) {
     c.in_place = true;
   } else if (is("co")) {
     c.config.consumers = number;
+  } else if (is("in")) {
+    c.config.schedule = jit::Schedule::kInterleaved;
+    c.config.consumers = c.splits = number;
   } else if (is("sms")) {
     c.multiprocessors = number;
   } else if (is("split")) {

@@ -3,9 +3,9 @@
 //   NAME: PROBLEM LINE ; CONFIG [; M N K, M N K, ...]
 //   bf16_pp: bf16 TN 130 70 200 d=f32 ; 128x64 pp s3 sms2 ; 64 64 64, 1 1 1
 //
-// CONFIG is the tile, then, with their defaults: co1, co2 or pp (co2), stages
-// s3, groups in flight g1, split1 (k in so many parts), sms2 (CTAs at once),
-// swap (X is B), inplace (D is written where C is). Plain data.
+// CONFIG is the tile, then, with their defaults: co1, co2, in4 or pp (co2),
+// stages s3, groups in flight g1, split1 (k in so many parts), sms2 (CTAs at
+// once), swap (X is B), inplace (D is written where C is). Plain data.
 #ifndef GEMMD_TESTS_EMULATOR_CASE_H_
 #define GEMMD_TESTS_EMULATOR_CASE_H_
 

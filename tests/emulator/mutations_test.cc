@@ -43,6 +43,8 @@ constexpr char kWeights[] =
     "bf16-s4 TN 72 130 200 group=32 zero_points ; 128x64 co2 s3 g0 swap";
 constexpr char kLongGroups[] =
     "f16-s8 TN 72 300 420 group=128 ; 256x64 co2 s3 g0 swap";
+constexpr char kInterleaved[] =
+    "bf16-s4 TN 24 200 650 group=64 ; 64x16 in4 s8 swap";
 constexpr char kSparse[] = "sparse-bf16 TN 130 72 200 ; 128x64 co2 s3 g0";
 constexpr char kSparseBytes[] = "sparse-s8 TN 130 64 600 ; 128x64 co2 s3 g0";
 
@@ -217,6 +219,42 @@ constexpr Mutation kMutations[] = {
      "ends_ = of_group_ == mask_;", kLongGroups, "wrong D"},
     {"each_stage_begins_anew", "pipeline/sum.h", "return of_group_ + step;", "return step;", kLongGroups,
      "wrong D"},
+    // Consumers that share k.
+    {"sums_are_taken_before_they_are_handed_over", "pipeline/handed_sums.h",
+     "    if (consumer_ != 0) Hand(sums);\n    SyncConsumers();\n",
+     "    if (consumer_ != 0) Hand(sums);\n", kInterleaved,
+     "read before it is there"},
+    {"nobody_waits_for_what_is_handed_over", "pipeline/handed_sums.h",
+     "ptx::SyncThreads<5, C::kConsumers * kWarpgroupThreads>();", "",
+     kInterleaved, "read before it is there"},
+    {"the_last_part_is_not_added", "pipeline/handed_sums.h",
+     "consumer < C::kConsumers;", "consumer < C::kConsumers - 1;",
+     kInterleaved, "as if part 3 of 4 of k were left out"},
+    {"parts_are_added_in_another_order", "pipeline/handed_sums.h",
+     "At(consumer, block, i), first, second",
+     "At(C::kConsumers - consumer, block, i), first, second",
+     "f16-e4m3 TN 24 200 1000 d=f32 ; 64x16 in4 s8 g0 swap", "wrong D"},
+    {"the_second_block_is_the_first", "pipeline/handed_sums.h",
+     "(block * kBlockSums + i)", "i",
+     "bf16-s4 TN 24 130 700 group=64 ; 128x16 in4 s8 swap", "wrong D"},
+    {"all_producers_fill_one_ring", "kernels/gemm.cu",
+     "Produce(arguments, shared + part * kRingBytes, ring_of(part), part);",
+     "Produce(arguments, shared, ring_of(part), part);", kInterleaved,
+     "overwritten while in flight"},
+    {"rings_have_the_same_barriers", "kernels/gemm.cu",
+     "part * StageRing::kBytes);", "0 * part);", kInterleaved,
+     "barrier made twice"},
+    {"no_part_is_longer", "scheduler/work.h",
+     "split < arguments_.longer_parts ? 1 : 0", "0", kInterleaved,
+     "wrong D"},
+    {"all_consumers_write_the_tile", "kernels/gemm.cu",
+     "!T::kInterleaved || consumer == 0", "true", kInterleaved,
+     "overwritten while in flight"},
+    {"x_is_fetched_into_what_is_multiplied", "kernels/gemm.cu",
+     "fetch(xs[i ^ 1]);", "fetch(xs[i]);", kInterleaved, "wrong D"},
+    {"the_stage_ahead_is_released", "kernels/gemm.cu",
+     "ring.Release(own);", "ring.Release(ring.stage());", kInterleaved,
+     "deadlock"},
     // Who may issue when.
     {"one_warp_passes_the_turn", "kernels/gemm.cu", "kAlternate ? 4 : 1", "1", kLongGroups, "deadlock"},
     // Which metadata a sparse instruction takes.
@@ -316,7 +354,7 @@ TEST_P(MutationsTest, IsCaughtByItsCause) {
 TEST(SoundTest, NothingIsSaidOfWhatIsRight) {
   for (const char* line :
        {kCooperative, kPingPong, kTransposed, kSplit, kWide, kC, kWeights,
-        kLongGroups, kSparse, kSparseBytes}) {
+        kLongGroups, kInterleaved, kSparse, kSparseBytes}) {
     const auto c = ParseCase(absl::StrCat("sound: ", line));
     ASSERT_TRUE(c.ok()) << c.status();
     const auto kernels = CompileCase(*c);

@@ -11,7 +11,7 @@
 
 namespace gemmd::emulator {
 
-inline constexpr int kMaxThreads = 512;
+inline constexpr int kMaxThreads = 640;
 inline constexpr int kMaxBarriers = 64;
 inline constexpr int kMaxReaders = 8;
 

@@ -46,6 +46,13 @@ inline void LoadShared(uint32 address, float& value) {
   emulator::isa::LoadShared(address, &value, sizeof value);
 }
 
+inline void LoadShared(uint32 address, float& first, float& second) {
+  float values[2];
+  emulator::isa::LoadShared(address, values, sizeof values);
+  first = values[0];
+  second = values[1];
+}
+
 inline void LoadShared(uint32 address, int& value) {
   emulator::isa::LoadShared(address, &value, sizeof value);
 }

@@ -152,6 +152,44 @@ TEST(Planner, FitsTilesToWaves) {
   EXPECT_EQ(slabs.config.tile_n % 64, 0);
 }
 
+TEST(Planner, ConsumersShareKOfWeightsAndFewColumns) {
+  const auto schedule = [](const char* line) {
+    return ChoosePlan(Line(line), {}).config.schedule;
+  };
+  for (const char* line :
+       {"bf16-s4 TN 1 8192 8192 group=128", "bf16-s4 TN 16 8192 8192 group=128",
+        "bf16-s4 TN 64 8192 8192 group=128",
+        "u4-f16 TN 8192 8 8192 group=32 zero_points"}) {
+    EXPECT_EQ(schedule(line), Schedule::kInterleaved) << line;
+  }
+  for (const char* line :
+       {"bf16-s4 TN 4096 8192 8192 group=128", "bf16 TN 16 8192 8192",
+        "sparse-bf16 TN 8192 16 8192"}) {
+    EXPECT_NE(schedule(line), Schedule::kInterleaved) << line;
+  }
+}
+
+TEST(Planner, InterleavedSumsAreOthersThanThoseOfTheFamily) {
+  Problem problem = Line("bf16-s4 TN 16 8192 8192 group=128");
+  for (const Plan& plan : RankPlans(problem, {}, 1000)) {
+    EXPECT_LE(plan.shared_memory_bytes, DeviceProperties().shared_memory_bytes);
+    if (plan.config.schedule == Schedule::kInterleaved) {
+      EXPECT_FALSE(plan.config.split_k);
+      EXPECT_EQ(plan.splits, plan.config.consumers);
+      EXPECT_EQ(plan.config.stages % plan.config.consumers, 0);
+      EXPECT_GE(plan.config.stages / plan.config.consumers, 2);
+      EXPECT_EQ(plan.grid, std::min<int64_t>(132, Tiles(plan)));
+      EXPECT_EQ(plan.partials_bytes, 0);
+    }
+    EXPECT_EQ(PlanWith(problem, {}, plan.family, plan.config).has_value(),
+              plan.splits == 1);
+  }
+  problem.invariant = true;
+  for (const Plan& plan : RankPlans(problem, {}, 1000)) {
+    EXPECT_EQ(plan.splits, 1);
+  }
+}
+
 TEST(Planner, SplitsLongSumsOfFewTiles) {
   EXPECT_GT(ChoosePlan(Line("bf16 TN 512 512 8192"), {}).splits, 1);
   EXPECT_EQ(ChoosePlan(Line("bf16 TN 8192 8192 8192"), {}).splits, 1);

@@ -272,6 +272,20 @@ TEST_F(LaunchTest, OverlapsItsPredecessorOnlyWhenThePlanSaysSo) {
   EXPECT_TRUE(Launch(plan).back().overlaps);
 }
 
+TEST_F(LaunchTest, InterleavedConsumersShareTheStagesOfATile) {
+  jit::Plan plan = MakePlan();
+  plan.config.schedule = jit::Schedule::kInterleaved;
+  plan.splits = plan.config.consumers = 4;
+  const auto& launches = Launch(plan);
+  ASSERT_EQ(launches.size(), 1u);
+  const auto arguments = launches[0].argument<Arguments>();
+  EXPECT_EQ(MapOf(arguments.d).pointer, kMemory.d);
+  EXPECT_EQ(arguments.splits.value, 4u);
+  EXPECT_EQ(arguments.units, 1);
+  EXPECT_EQ(arguments.part_stages, 2);
+  EXPECT_EQ(arguments.longer_parts, 1);
+}
+
 class SplitLaunchTest : public LaunchTest {
  protected:
   static jit::Plan SplitPlan() {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -329,6 +330,23 @@ TEST(HopperSumsTest, SumsOfGroupsAreAddedWithOneRounding) {
         plan.splits = 3;
         ExpectSumsOfThePlan(problem, plan, 8);
       }
+    }
+  }
+}
+
+// Stage s is consumer s % 4's, whose sums are added up in ascending order.
+TEST(HopperSumsTest, ThoseOfInterleavedConsumersAreAddedInOrder) {
+  for (const int32_t group : {0, 32, 64, 128, jit::kWholeLine}) {
+    for (const int64_t k : {1025, 1300, 4500}) {
+      const Problem problem = Quantized("bf16-s4", 2, 300, k, {group, false});
+      const auto plans = jit::RankPlans(problem, {}, 1000);
+      const auto plan = std::ranges::find_if(plans, [](const Plan& plan) {
+        return plan.config.schedule == jit::Schedule::kInterleaved &&
+               plan.config.consumers == 4;
+      });
+      ASSERT_NE(plan, plans.end());
+      ASSERT_EQ(plan->splits, 4);
+      ExpectSumsOfThePlan(problem, *plan, 9);
     }
   }
 }
