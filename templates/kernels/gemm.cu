@@ -69,9 +69,9 @@ constexpr bool kMoveRegisters =
 constexpr bool kMany = kSumRegisters + kXRegisters >= 176 ||
                        Config::kPromoted || Config::kManySteps;
 constexpr int kProducerRegisters = kMany || T::kInterleaved ? 24 : 40;
-constexpr int kConsumerRegisters = Config::kConsumers == 4 ? 112
-                                   : kMany                 ? 240
-                                                           : 232;
+constexpr int kRegistersOfTwo = kMany ? 240 : 232;
+constexpr int kConsumerRegisters =
+    Config::kConsumers == 4 ? 112 : kRegistersOfTwo;
 
 // Cooperative consumers that widen issue their instructions in turn, so that
 // one works while the tensor cores multiply for the other.
@@ -164,36 +164,34 @@ void Multiply(Sums& sums, uint32 shared, StageRing& ring, Turn& turn,
 // the tensor cores multiply the one before.
 void MultiplyAhead(Sums& sums, uint32 shared, StageRing& ring, int stages,
                    bool first_warp, uint32 unknown_zero) {
-  X xs[2] = {X(shared, 0), X(shared, 0)};
   const auto fetch = [&](X& x) {
     x = X(shared + ring.stage() * kStageBytes, 0);
     ring.WaitFull();
     x.Fetch(unknown_zero);
   };
-  sums.Begin();
-  fetch(xs[0]);
-#pragma unroll 1
-  for (int pair = 0; pair < stages; pair += 2) {
+  const auto multiply = [&](const X& x, X& next, int stage) {
+    const uint32 own = ring.stage();
+    const uint64 y = YTile::Descriptor(shared + own * kStageBytes + X::kBytes);
+    ring.Advance();
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int stage = pair + i;
-      if (stage == stages) break;
-      const uint32 own = ring.stage();
-      const uint64 y =
-          YTile::Descriptor(shared + own * kStageBytes + X::kBytes);
-      ring.Advance();
-#pragma unroll
-      for (int part = 0; part < Sums::kParts; ++part) {
-        Issue(sums, xs[i], y, stage, part);
-        if (part == 0 && stage + 1 < stages) fetch(xs[i ^ 1]);
-        ptx::WgmmaWait<0>();
-        xs[i].Hold(unknown_zero);
-        if (part == Sums::kParts - 1 && first_warp && ptx::ElectOne()) {
-          ring.Release(own);
-        }
-        sums.EndPart(xs[i], part);
+    for (int part = 0; part < Sums::kParts; ++part) {
+      Issue(sums, x, y, stage, part);
+      if (part == 0 && stage + 1 < stages) fetch(next);
+      ptx::WgmmaWait<0>();
+      x.Hold(unknown_zero);
+      if (part == Sums::kParts - 1 && first_warp && ptx::ElectOne()) {
+        ring.Release(own);
       }
+      sums.EndPart(x, part);
     }
+  };
+  sums.Begin();
+  X even(shared, 0), odd(shared, 0);
+  fetch(even);
+#pragma unroll 1
+  for (int stage = 0; stage < stages; stage += 2) {
+    multiply(even, odd, stage);
+    if (stage + 1 < stages) multiply(odd, even, stage + 1);
   }
 }
 

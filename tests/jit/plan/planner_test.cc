@@ -161,6 +161,7 @@ TEST(Planner, ConsumersShareKOfWeightsAndFewColumns) {
         "bf16-s4 TN 64 8192 8192 group=128",
         "u4-f16 TN 8192 8 8192 group=32 zero_points"}) {
     EXPECT_EQ(schedule(line), Schedule::kInterleaved) << line;
+    EXPECT_TRUE(ChoosePlan(Line(line), {}).overlaps_predecessor) << line;
   }
   for (const char* line :
        {"bf16-s4 TN 4096 8192 8192 group=128", "bf16 TN 16 8192 8192",
