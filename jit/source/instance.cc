@@ -193,6 +193,7 @@ std::string ConfigSource(const Family& family, const Config& config,
                    ? "Schedule::kPingPong"                             //
                    : "Schedule::kCooperative"),                        //
       boolean("kZeroPoints", widening.zero_points),                    //
+      boolean("kGrouped", config.grouped),                             //
       constant("int", "kStageGroups", widening.stage_groups),          //
       constant("int", "kTileM", config.tile_m),                        //
       constant("int", "kTileN", config.tile_n),                        //

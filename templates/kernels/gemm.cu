@@ -6,6 +6,9 @@
 //
 // Cooperative: the consumers split a tile's rows. Ping-pong: each consumer has
 // whole tiles, in turn, so that one's epilogue overlaps the other's wgmma.
+//
+// Grouped: one launch makes many products, whose arguments lie in device
+// memory; each unit of work knows its own.
 #include "common/arguments.h"
 #include "common/tiling.h"
 #include "epilogue/tile_writer.h"
@@ -66,9 +69,24 @@ constexpr int kConsumerRegisters = kMany ? 240 : 232;
 constexpr bool kAlternate =
     kWidens<Config> && !T::kPingPong && Config::kConsumers == 2;
 
-void Produce(const Arguments& arguments, uint32 shared,
+template <typename A>
+void Prefetch(const A& arguments) {
+  ptx::PrefetchTensorMap(&arguments.x);
+  if constexpr (Config::kSparse || Config::kStageGroups != 0) {
+    ptx::PrefetchTensorMap(&arguments.metadata);
+  }
+  ptx::PrefetchTensorMap(&arguments.y);
+  ptx::PrefetchTensorMap(&arguments.d);
+}
+
+void Produce(const KernelArguments<Config>& all, uint32 shared,
              Ring<Config::kStages> ring) {
-  for (Work<Config> work(arguments); !work.done(); work.Advance()) {
+  for (Work<Config> work(all); !work.done(); work.Advance()) {
+    const Arguments& arguments = work.product();
+    if constexpr (Config::kGrouped) {
+      X::Acquire(arguments);
+      ptx::AcquireTensorMap(&arguments.y);
+    }
     const Unit unit = work.unit();
     const int x_matrix = arguments.x_matrices == 1 ? 0 : unit.tile.matrix;
     const int y_matrix = arguments.y_matrices == 1 ? 0 : unit.tile.matrix;
@@ -142,36 +160,40 @@ void Multiply(Sums& sums, uint32 shared, Ring<Config::kStages>& ring,
   }
 }
 
-void Consume(const Arguments& arguments, uint32 shared,
+void Consume(const KernelArguments<Config>& all, uint32 shared,
              Ring<Config::kStages> ring, int consumer, int warp, int lane) {
   const int first_row =
       T::kPingPong ? 0 : consumer * T::kBlocks * kInstructionM;
-  Writer writer(arguments, shared + kStaging + consumer * Writer::kStagingBytes,
+  Writer writer(shared + kStaging + consumer * Writer::kStagingBytes,
                 shared + kWriterBarriers + consumer * Writer::kBarrierBytes,
                 consumer, warp, lane);
   Turn turn(shared + kTurnBarriers, consumer);
   Sums sums;
 
   int units = 0;  // That this CTA has begun.
-  for (Work<Config> work(arguments); !work.done(); work.Advance(), ++units) {
+  for (Work<Config> work(all); !work.done(); work.Advance(), ++units) {
+    const Arguments& arguments = work.product();
     const int stages = work.stages();
     if (T::kPingPong && units % 2 != consumer) {
       ring.Skip(stages);
       continue;
     }
-    if constexpr (Config::kStagesC) writer.Prefetch(work.target(first_row));
+    if constexpr (Config::kStagesC) {
+      writer.Prefetch(arguments, work.target(first_row));
+    }
     sums.Locate(arguments, work.unit(), first_row + 16 * warp + lane / 4);
     Multiply(sums, shared, ring, turn, stages, first_row, warp == 0,
              arguments.weights.unknown_zero);
-    writer.Write(sums, work.target(first_row));
+    writer.Write(arguments, sums, work.target(first_row));
   }
-  writer.End();
+  writer.End(all);
 }
 
 }  // namespace gemmd
 
 extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
-    gemmd_kernel(const __grid_constant__ gemmd::Arguments arguments) {
+    gemmd_kernel(const __grid_constant__ gemmd::KernelArguments<gemmd::Config>
+                     arguments) {
   using namespace gemmd;
   const uint32 shared = ptx::SharedBase();
   const Ring<Config::kStages> ring(shared + kRingBarriers);
@@ -180,12 +202,7 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
   const int warpgroup = warp / 4;
 
   if (warp == 0 && ptx::ElectOne()) {
-    ptx::PrefetchTensorMap(&arguments.x);
-    if constexpr (Config::kSparse || Config::kStageGroups != 0) {
-      ptx::PrefetchTensorMap(&arguments.metadata);
-    }
-    ptx::PrefetchTensorMap(&arguments.y);
-    ptx::PrefetchTensorMap(&arguments.d);
+    if constexpr (!Config::kGrouped) Prefetch(arguments);
     ring.Init(T::kPingPong ? 1 : Config::kConsumers);
     Turn::Init(shared + kTurnBarriers, kAlternate ? 4 : 1);
     for (int i = 0; i < Config::kConsumers; ++i) {

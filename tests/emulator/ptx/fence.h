@@ -6,6 +6,7 @@
 namespace gemmd::ptx {
 
 inline void FenceAsyncShared() { emulator::isa::FenceAsyncShared(); }
+inline void AcquireTensorMap(const void*) {}
 inline void FenceBarrierInit() { emulator::isa::FenceBarrierInit(); }
 
 }  // namespace gemmd::ptx
