@@ -7,6 +7,7 @@
 
 #include "jit/base/status.h"
 #include "jit/plan/cost_model.h"
+#include "jit/plan/launch_arithmetic.h"
 
 namespace gemmd::jit {
 namespace {
@@ -87,12 +88,17 @@ std::vector<Plan> PlansOf(absl::Span<const Problem> problems,
                           const DeviceProperties& device,
                           const GroupPlan& group) {
   std::vector<Plan> plans;
+  int64_t tiles = 0;
   for (const Problem& problem : problems) {
     std::optional<Plan> plan =
         PlanWith(problem, device, group.family, group.config);
     CHECK(plan.has_value());
+    tiles += Tiles(*plan);
     plans.push_back(*std::move(plan));
   }
+  const auto grid =
+      static_cast<int>(std::min<int64_t>(tiles, device.multiprocessors));
+  for (Plan& plan : plans) plan.grid = grid;
   return plans;
 }
 

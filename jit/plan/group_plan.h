@@ -41,7 +41,7 @@ std::optional<GroupPlan> GroupPlanWith(absl::Span<const Problem> problems,
                                        const Family& family,
                                        const Config& config);
 
-// How each of them runs.
+// How each of them runs: its grid is that of the launch.
 std::vector<Plan> PlansOf(absl::Span<const Problem> problems,
                           const DeviceProperties& device,
                           const GroupPlan& group);

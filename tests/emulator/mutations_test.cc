@@ -46,6 +46,9 @@ constexpr char kLongGroups[] =
 constexpr char kSparse[] = "sparse-bf16 TN 130 72 200 ; 128x64 co2 s3 g0";
 constexpr char kSparseBytes[] = "sparse-s8 TN 130 64 600 ; 128x64 co2 s3 g0";
 
+constexpr char kGrouped[] =
+    "bf16 TN 130 40 200 beta=2 ; 128x32 pp s3 sms2 grouped ; 1 1 1, 300 33 70";
+
 constexpr Mutation kMutations[] = {
     // What a barrier counts.
     {"an_empty_barrier_expects_one_more", "pipeline/ring.h",
@@ -300,7 +303,7 @@ TEST_P(MutationsTest, IsCaughtByItsCause) {
   std::vector<std::string> all;
   constexpr uint64_t kSeeds = 8;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const auto faults = RunProduct(*c, *kernels, c->problems[0], seed);
+    const auto faults = RunLaunch(*c, *kernels, c->launches()[0], seed);
     ASSERT_TRUE(faults.ok()) << faults.status();
     for (const std::string& fault : *faults) {
       if (absl::StrContains(fault, mutation.cause)) return;
@@ -316,13 +319,13 @@ TEST_P(MutationsTest, IsCaughtByItsCause) {
 TEST(SoundTest, NothingIsSaidOfWhatIsRight) {
   for (const char* line :
        {kCooperative, kPingPong, kTransposed, kSplit, kWide, kC, kWeights,
-        kLongGroups, kSparse, kSparseBytes}) {
+        kLongGroups, kSparse, kSparseBytes, kGrouped}) {
     const auto c = ParseCase(absl::StrCat("sound: ", line));
     ASSERT_TRUE(c.ok()) << c.status();
     const auto kernels = CompileCase(*c);
     ASSERT_TRUE(kernels.ok()) << kernels.status();
     for (uint64_t seed = 0; seed < 4; ++seed) {
-      const auto faults = RunProduct(*c, *kernels, c->problems[0], seed);
+      const auto faults = RunLaunch(*c, *kernels, c->launches()[0], seed);
       ASSERT_TRUE(faults.ok()) << faults.status();
       EXPECT_TRUE(faults->empty()) << line << ": " << faults->front();
     }
