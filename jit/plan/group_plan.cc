@@ -12,6 +12,12 @@
 namespace gemmd::jit {
 namespace {
 
+// So many products are made faster by one launch, whatever their sizes: parts
+// of k, which a group cannot have, are for a few.
+constexpr size_t kMany = 8;
+// From the end of one launch to the first load of the next.
+constexpr double kLaunchCycles = 3000;
+
 // What products have in common that go together: their family depends on
 // nothing else.
 Problem CommonOf(Problem problem) {
@@ -82,6 +88,16 @@ std::optional<GroupPlan> GroupPlanWith(absl::Span<const Problem> problems,
       PlanWith(problems[0], device, family, config);
   if (!plan) return std::nullopt;
   return PlanOf(*plan, Products(problems), device);
+}
+
+bool PaysTogether(absl::Span<const Problem> problems,
+                  const DeviceProperties& device, const GroupPlan& group) {
+  if (problems.size() > kMany) return true;
+  double apart = 0;
+  for (const Problem& problem : problems) {
+    apart += kLaunchCycles + ChoosePlan(problem, device).predicted_cycles;
+  }
+  return kLaunchCycles + group.predicted_cycles < apart;
 }
 
 std::vector<Plan> PlansOf(absl::Span<const Problem> problems,

@@ -41,6 +41,11 @@ std::optional<GroupPlan> GroupPlanWith(absl::Span<const Problem> problems,
                                        const Family& family,
                                        const Config& config);
 
+// Whether one launch with that plan is predicted to end before one for each of
+// them would. Many always do: their own plans are not looked at.
+bool PaysTogether(absl::Span<const Problem> problems,
+                  const DeviceProperties& device, const GroupPlan& group);
+
 // How each of them runs: its grid is that of the launch.
 std::vector<Plan> PlansOf(absl::Span<const Problem> problems,
                           const DeviceProperties& device,

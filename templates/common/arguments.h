@@ -91,8 +91,6 @@ struct Arguments {
 };
 
 // Of a launch of many products, all of the config's family.
-inline constexpr int kMaxGroups = 256;
-
 struct GroupedArguments {
   const Arguments* products;  // In device memory.
   int units;                  // Of all products, one product after the other.

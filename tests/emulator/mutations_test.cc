@@ -262,6 +262,27 @@ constexpr Mutation kMutations[] = {
     {"x_is_swizzled_as_a_dense_one", "pipeline/operand_tile.h",
      "kLineBytes == kSwizzleBytes ? 1 : 2", "1", kSparse,
      "descriptor disagrees"},
+    // Products of one launch.
+    {"the_map_of_x_is_not_acquired", "kernels/gemm.cu",
+     "      X::Acquire(arguments);\n", "", kGrouped, "tensor map not acquired"},
+    {"the_map_of_y_is_not_acquired", "kernels/gemm.cu",
+     "      ptx::AcquireTensorMap(&arguments.y);\n", "", kGrouped,
+     "tensor map not acquired"},
+    {"the_map_of_d_is_not_acquired", "epilogue/tile_writer.h",
+     "      ptx::AcquireTensorMap(&arguments.d);\n", "", kGrouped,
+     "tensor map not acquired"},
+    {"the_map_of_c_is_not_acquired", "epilogue/tile_writer.h",
+     "ptx::AcquireTensorMap(&arguments.c);", ";", kGrouped,
+     "tensor map not acquired"},
+    {"the_first_unit_of_a_product_is_the_one_befores", "scheduler/work.h",
+     "all_.first_unit[group_ + step] <= index_",
+     "all_.first_unit[group_ + step] < index_", kGrouped, "wrong D"},
+    {"units_are_counted_from_the_first_product", "scheduler/work.h",
+     "return index_ - all_.first_unit[group_];", "return index_;", kGrouped,
+     "wrong D"},
+    {"all_products_are_the_first", "scheduler/work.h",
+     "return all_.products[group_];", "return all_.products[0];", kGrouped,
+     "wrong D"},
 };
 
 std::string TextOf(const fs::path& path) {
