@@ -8,6 +8,9 @@ import pathlib
 import subprocess
 import tempfile
 import time
+import unittest
+
+import gemmd
 
 BUILD = pathlib.Path(os.environ.get("GEMMD_BUILD", "build/release"))
 _START_S = 60
@@ -50,3 +53,15 @@ class HostDaemon:
             self._process.kill()
             self._log.close()
             self._folder.cleanup()
+
+
+class HostCase(unittest.TestCase):
+    """Tests of a client of a daemon of their own: `client`, `target`."""
+
+    @classmethod
+    def setUpClass(cls):
+        daemon = HostDaemon().__enter__()
+        cls.addClassCleanup(daemon.__exit__)
+        cls.target = daemon.target
+        cls.client = gemmd.Client(cls.target, timeout=60)
+        cls.addClassCleanup(cls.client.close)
