@@ -205,8 +205,10 @@ void Preparer::Land(const Key& key,
 }
 
 void Preparer::FallBack(RequestPointer request, const absl::Status& why) {
-  if (request->group) return request->ready(std::move(request->preparation));
   // Others are in trouble that will pass, or did not ask for just any kernel.
+  if (absl::IsFailedPrecondition(why) && request->group) {
+    return request->ready(std::move(request->preparation));
+  }
   if (absl::IsFailedPrecondition(why) && request->substitute) {
     auto fallen = request->kernels.FallBack(request->problems[0]);
     if (fallen.ok()) {

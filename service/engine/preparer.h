@@ -58,8 +58,8 @@ class Preparer {
                Places::Entry entry = Places::Entry::kIfFree);
 
   // The same of a kernel for `problems`, which go together, or any that will
-  // do. Never gives up where it is impossible, nor where it does not pay: then
-  // the preparation is of nothing.
+  // do. Where it does not pay, or nothing can be compiled, the preparation is
+  // of nothing.
   void PrepareGroup(KernelTable& kernels, std::vector<jit::Problem> problems,
                     std::shared_ptr<Waiter> waiter, Ready ready,
                     Places::Entry entry);
