@@ -159,8 +159,8 @@ double PredictGroupCycles(const Plan& plan,
     one.columns = one.exchanged ? product.m : product.n;
     one.depth = product.k;
     one.batch = product.count;
-    const auto stages = static_cast<double>(
-        passes * DivideUp(DepthBytes(one), kSwizzleBytes));
+    const auto stages =
+        static_cast<double>(passes * DivideUp(DepthBytes(one), kSwizzleBytes));
     // Another tile's main loop overlaps the epilogue of ping-pong consumers.
     const double unit = ping_pong ? std::max(stages * stage, epilogue / 2)
                                   : stages * stage + epilogue;

@@ -3,6 +3,7 @@
 #ifndef GEMMD_JIT_PLAN_GROUP_PLAN_H_
 #define GEMMD_JIT_PLAN_GROUP_PLAN_H_
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,9 @@
 #include "jit/problem/problem.h"
 
 namespace gemmd::jit {
+
+// Products of one launch.
+inline constexpr size_t kMaxProducts = gemmd::kMaxGroups;
 
 // Whether a launch of several products may make it. Not what nothing
 // multiplies, what other kernels have to prepare or to end, and what is

@@ -40,8 +40,8 @@ KernelTable::Choice KernelTable::ChooseGroup(
   std::optional<jit::GroupPlan> substitute;
   double limit = best->predicted_cycles + kMaxExcessCycles;
   for (const auto& kernel : LoadedOf(best->family, /*grouped=*/true)) {
-    const auto with = jit::GroupPlanWith(problems, device, kernel->family,
-                                         kernel->config);
+    const auto with =
+        jit::GroupPlanWith(problems, device, kernel->family, kernel->config);
     if (!with || with->predicted_cycles >= limit) continue;
     limit = with->predicted_cycles;
     substitute = with;

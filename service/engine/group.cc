@@ -9,7 +9,6 @@
 #include "service/engine/device_counts.h"
 #include "service/engine/metadata.h"
 #include "service/engine/stopwatch.h"
-#include "templates/common/geometry.h"
 
 namespace gemmd::engine {
 namespace {
@@ -19,7 +18,7 @@ constexpr double kMostOperations = 1e14;
 
 bool MayJoin(const GroupLaunch& launch, absl::Span<const Product> products,
              const jit::Problem& problem) {
-  return launch.products.size() < size_t{kMaxGroups} &&
+  return launch.products.size() < jit::kMaxProducts &&
          jit::GoTogether(products[launch.products[0]].problem, problem);
 }
 
@@ -40,8 +39,8 @@ std::vector<Prepared> PreparedOf(const GroupLaunch& launch,
     problems.push_back(products[i].problem);
   }
   std::vector<Prepared> all;
-  for (jit::Plan& plan : jit::PlansOf(
-           problems, device, {first.plan.family, first.plan.config})) {
+  for (jit::Plan& plan :
+       jit::PlansOf(problems, device, {first.plan.family, first.plan.config})) {
     all.push_back({std::move(plan), first.kernel, first.forms});
   }
   return all;
@@ -143,9 +142,8 @@ absl::StatusOr<std::vector<Results>> RunGroup(
   std::vector<PlacedLaunch> placed;
   const auto enqueue = [&]() -> absl::Status {
     for (const GroupLaunch& launch : launches) {
-      ASSIGN_OR_RETURN(
-          placed.emplace_back(),
-          Place(lane, device, launch, products, context.deadline));
+      ASSIGN_OR_RETURN(placed.emplace_back(),
+                       Place(lane, device, launch, products, context.deadline));
     }
     phases.upload = stopwatch.Lap();
     for (size_t j = 0; j < launches.size(); ++j) {

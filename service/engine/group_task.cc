@@ -131,9 +131,8 @@ bool GroupTask::Run(device::Lane& lane) {
     phases.compile += launch.preparation.compile_time;
   }
   phases.queue = absl::Now() - admitted_ - phases.plan - phases.compile;
-  auto results =
-      RunGroup(lane, served_.device->description().properties, launches_,
-               products_, context(), phases);
+  auto results = RunGroup(lane, served_.device->description().properties,
+                          launches_, products_, context(), phases);
   GroupResult result;
   if (results.ok()) {
     result = ToResult(*std::move(results), phases);

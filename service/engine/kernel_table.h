@@ -140,8 +140,9 @@ class KernelTable {
   absl::StatusOr<Choice> Choose(const jit::Problem& problem);
 
   // The same for many that are to run together (jit/plan/group_plan.h), with a
-  // plan of the first but the predicted time of all. Nothing is remembered. Neither a kernel nor one that is
-  // wanted: they are predicted to be faster apart.
+  // plan of the first but the predicted time of all. Nothing is remembered.
+  // Neither a kernel nor one that is wanted: they are predicted to be faster
+  // apart.
   Choice ChooseGroup(absl::Span<const jit::Problem> problems);
 
   // Loads the kernel of `plan`. Errors are those of jit::KernelCache::Get and

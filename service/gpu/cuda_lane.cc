@@ -156,9 +156,8 @@ absl::Status CudaLane::MultiplyGroup(
       {reinterpret_cast<const char*>(group.products.data()),
        group.products.size() * sizeof(Arguments)}};
   const auto bytes = static_cast<int64_t>(pieces[0].size());
-  const jit::MatrixLayout layout = {.type = jit::DataType::kU8,
-                                    .rows = 1,
-                                    .columns = bytes};
+  const jit::MatrixLayout layout = {
+      .type = jit::DataType::kU8, .rows = 1, .columns = bytes};
   if (layout.device_bytes() > products_.bytes()) {
     ASSIGN_OR_RETURN(products_,
                      memory_->Allocate(stream_, layout.device_bytes()));

@@ -48,10 +48,10 @@ absl::StatusOr<std::vector<MatmulRequest>> ToGroups(
     result_bytes += request->result_bytes + kMoreOfAnAnswer;
     if (result_bytes > asker.runtime.limits.max_message_bytes) {
       return engine::OfGroup(i, absl::ResourceExhaustedError(absl::StrCat(
-                            "results until here have ", result_bytes,
-                            " bytes; a response is limited to ",
-                            asker.runtime.limits.max_message_bytes,
-                            ". Let d be a tensor.")));
+                                    "results until here have ", result_bytes,
+                                    " bytes; a response is limited to ",
+                                    asker.runtime.limits.max_message_bytes,
+                                    ". Let d be a tensor.")));
     }
     requests.push_back(*std::move(request));
   }

@@ -36,10 +36,9 @@ struct CublasGroup::Api {
 
 absl::Status CublasGroup::Open(const gpu::Stream& stream) {
   void* library = nullptr;
-  for (const char* name :
-       {"libcublas.so.13", "libcublas.so.12",
-        "/usr/local/cuda/lib64/libcublas.so.13",
-        "/usr/local/cuda/lib64/libcublas.so.12"}) {
+  for (const char* name : {"libcublas.so.13", "libcublas.so.12",
+                           "/usr/local/cuda/lib64/libcublas.so.13",
+                           "/usr/local/cuda/lib64/libcublas.so.12"}) {
     if (library == nullptr) library = dlopen(name, RTLD_NOW);
   }
   if (library == nullptr) {
@@ -98,8 +97,7 @@ absl::StatusOr<std::unique_ptr<CublasGroup>> CublasGroup::Create(
   a.insert(a.end(), b.begin(), b.end());
   a.insert(a.end(), d.begin(), d.end());
   const auto bytes = static_cast<int64_t>(a.size() * sizeof(CUdeviceptr));
-  ASSIGN_OR_RETURN(group->pointers_,
-                   device.memory().Allocate(stream, bytes));
+  ASSIGN_OR_RETURN(group->pointers_, device.memory().Allocate(stream, bytes));
   RETURN_IF_CUDA_ERROR(
       stream->driver(),
       cuMemcpyHtoDAsync(group->pointers_.get(), a.data(),

@@ -19,17 +19,17 @@ absl::StatusOr<NamedGroup> ParseGroup(absl::string_view line) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(named.second, absl::MaxSplits(';', 1));
   NamedGroup group = {.name = std::string(named.first)};
-  ASSIGN_OR_RETURN(jit::Problem problem,
-                   jit::ParseProblemLine(
-                       absl::StripAsciiWhitespace(parts.first)));
+  ASSIGN_OR_RETURN(
+      jit::Problem problem,
+      jit::ParseProblemLine(absl::StripAsciiWhitespace(parts.first)));
   for (absl::string_view size : absl::StrSplit(parts.second, '+')) {
     const std::vector<absl::string_view> sides = absl::StrSplit(size, 'x');
-    const bool right =
-        sides.size() == 1
-            ? absl::SimpleAtoi(size, &problem.m)
-            : sides.size() == 3 && absl::SimpleAtoi(sides[0], &problem.m) &&
-                  absl::SimpleAtoi(sides[1], &problem.n) &&
-                  absl::SimpleAtoi(sides[2], &problem.k);
+    const bool right = sides.size() == 1
+                           ? absl::SimpleAtoi(size, &problem.m)
+                           : sides.size() == 3 &&
+                                 absl::SimpleAtoi(sides[0], &problem.m) &&
+                                 absl::SimpleAtoi(sides[1], &problem.n) &&
+                                 absl::SimpleAtoi(sides[2], &problem.k);
     if (!right || problem.m < 0) {
       return absl::InvalidArgumentError(absl::StrCat("a size is '", size, "'"));
     }

@@ -115,7 +115,8 @@ absl::StatusOr<bool> Run(const Options& options) {
   if (!options.json.empty()) {
     std::ofstream(options.json)
         << "{\"device\": \"" << device->description().product
-        << "\",\n\"groups\": {\n" << absl::StrJoin(rows, ",\n") << "\n}}\n";
+        << "\",\n\"groups\": {\n"
+        << absl::StrJoin(rows, ",\n") << "\n}}\n";
   }
   return wrong == 0;
 }

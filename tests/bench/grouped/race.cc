@@ -58,13 +58,13 @@ absl::StatusOr<Matrices> MakeMatrices(const GroupTrack& track,
   return m;
 }
 
-absl::StatusOr<gpu::Module> Load(const GroupTrack& track, const jit::Family& family,
+absl::StatusOr<gpu::Module> Load(const GroupTrack& track,
+                                 const jit::Family& family,
                                  const jit::Config& config) {
   ASSIGN_OR_RETURN(const jit::Instance instance,
                    jit::MakeInstance(track.templates, family, config));
-  ASSIGN_OR_RETURN(
-      const jit::CacheResult compiled,
-      track.cache.Get(instance, absl::Now() + absl::Minutes(10)));
+  ASSIGN_OR_RETURN(const jit::CacheResult compiled,
+                   track.cache.Get(instance, absl::Now() + absl::Minutes(10)));
   return gpu::Module::Load(&track.device.context(), compiled.kernel->cubin,
                            jit::kKernelSymbol);
 }
@@ -79,10 +79,12 @@ struct Launches {
   std::vector<gpu::DeviceBuffer> partials;
 };
 
-absl::StatusOr<gpu::PreparedLaunch> LaunchOf(
-    const GroupTrack& track, const jit::Problem& problem, const jit::Plan& plan,
-    const gpu::Module& module, const Matrices& m, CUdeviceptr d,
-    Launches& launches) {
+absl::StatusOr<gpu::PreparedLaunch> LaunchOf(const GroupTrack& track,
+                                             const jit::Problem& problem,
+                                             const jit::Plan& plan,
+                                             const gpu::Module& module,
+                                             const Matrices& m, CUdeviceptr d,
+                                             Launches& launches) {
   ASSIGN_OR_RETURN(const gpu::KernelFunctions functions,
                    gpu::FunctionsOf(module, plan));
   CUdeviceptr partials = 0;
@@ -97,12 +99,12 @@ absl::StatusOr<gpu::PreparedLaunch> LaunchOf(
       {.a = m.a.get(), .b = m.b.get(), .d = d, .partials = partials});
 }
 
-absl::StatusOr<Launches> Together(const GroupTrack& track, const NamedGroup& group,
+absl::StatusOr<Launches> Together(const GroupTrack& track,
+                                  const NamedGroup& group,
                                   const jit::GroupPlan& plan,
                                   const std::vector<Matrices>& matrices) {
   Launches launches = {.name = jit::KernelName(plan.family, plan.config)};
-  ASSIGN_OR_RETURN(gpu::Module module,
-                   Load(track, plan.family, plan.config));
+  ASSIGN_OR_RETURN(gpu::Module module, Load(track, plan.family, plan.config));
   launches.modules.push_back(std::move(module));
   const auto& properties = track.device.description().properties;
   const std::vector<jit::Plan> plans =
@@ -118,8 +120,8 @@ absl::StatusOr<Launches> Together(const GroupTrack& track, const NamedGroup& gro
   const std::vector<Arguments>& products = launches.group.products;
   const size_t bytes = products.size() * sizeof(Arguments);
   ASSIGN_OR_RETURN(launches.table,
-                   track.device.memory().Allocate(
-                       track.stream, static_cast<int64_t>(bytes)));
+                   track.device.memory().Allocate(track.stream,
+                                                  static_cast<int64_t>(bytes)));
   RETURN_IF_CUDA_ERROR(track.stream->driver(),
                        cuMemcpyHtoDAsync(launches.table.get(), products.data(),
                                          bytes, track.stream->get()));
@@ -127,14 +129,14 @@ absl::StatusOr<Launches> Together(const GroupTrack& track, const NamedGroup& gro
   return launches;
 }
 
-absl::StatusOr<Launches> OneByOne(const GroupTrack& track, const NamedGroup& group,
+absl::StatusOr<Launches> OneByOne(const GroupTrack& track,
+                                  const NamedGroup& group,
                                   const std::vector<Matrices>& matrices) {
   Launches launches = {.name = "one by one"};
   const auto& properties = track.device.description().properties;
   for (size_t i = 0; i < group.problems.size(); ++i) {
     const jit::Plan plan = jit::ChoosePlan(group.problems[i], properties);
-    ASSIGN_OR_RETURN(gpu::Module module,
-                     Load(track, plan.family, plan.config));
+    ASSIGN_OR_RETURN(gpu::Module module, Load(track, plan.family, plan.config));
     launches.modules.push_back(std::move(module));
     ASSIGN_OR_RETURN(
         launches.single.emplace_back(),
@@ -149,8 +151,7 @@ absl::Status Enqueue(const GroupTrack& track, const Launches& launches) {
     RETURN_IF_ERROR(gpu::Enqueue(launch, *track.stream));
   }
   if (!launches.single.empty()) return absl::OkStatus();
-  return gpu::EnqueueGroup(launches.group, launches.table.get(),
-                           *track.stream);
+  return gpu::EnqueueGroup(launches.group, launches.table.get(), *track.stream);
 }
 
 absl::StatusOr<std::vector<char>> Read(const GroupTrack& track,
@@ -164,9 +165,9 @@ absl::StatusOr<std::vector<char>> Read(const GroupTrack& track,
 }
 
 absl::StatusOr<int64_t> WrongLines(const GroupTrack& track,
-                                      const NamedGroup& group,
-                                      const jit::GroupPlan& together,
-                                      const std::vector<Matrices>& matrices) {
+                                   const NamedGroup& group,
+                                   const jit::GroupPlan& together,
+                                   const std::vector<Matrices>& matrices) {
   jit::Config config = together.config;
   config.grouped = false;
   ASSIGN_OR_RETURN(const gpu::Module module,
@@ -178,10 +179,9 @@ absl::StatusOr<int64_t> WrongLines(const GroupTrack& track,
     const auto plan =
         jit::PlanWith(problem, track.device.description().properties,
                       together.family, config);
-    ASSIGN_OR_RETURN(
-        const gpu::PreparedLaunch launch,
-        LaunchOf(track, problem, *plan, module, matrices[i],
-                 matrices[i].alone.get(), unused));
+    ASSIGN_OR_RETURN(const gpu::PreparedLaunch launch,
+                     LaunchOf(track, problem, *plan, module, matrices[i],
+                              matrices[i].alone.get(), unused));
     RETURN_IF_ERROR(gpu::Enqueue(launch, *track.stream));
     ASSIGN_OR_RETURN(const auto ours, Read(track, matrices[i].ours));
     ASSIGN_OR_RETURN(const auto alone, Read(track, matrices[i].alone));
@@ -238,8 +238,7 @@ absl::StatusOr<GroupResult> RaceGroup(const GroupTrack& track,
   for (const Timer::Prepared& contender : prepared) {
     contenders.push_back(&contender);
   }
-  ASSIGN_OR_RETURN(const std::vector<double> us,
-                   track.timer.Burst(contenders));
+  ASSIGN_OR_RETURN(const std::vector<double> us, track.timer.Burst(contenders));
   const size_t best = static_cast<size_t>(
       std::min_element(us.begin(), us.begin() + std::ssize(plans)) -
       us.begin());

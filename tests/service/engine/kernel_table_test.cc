@@ -543,10 +543,9 @@ TEST_F(KernelTableTest, KernelsOfGroupsAndOfSingleProductsDoNotStandIn) {
   ASSERT_TRUE(choice.wanted);
   EXPECT_TRUE(choice.wanted->config.grouped);
   const auto load = [&](const jit::Plan& plan) {
-    ASSERT_TRUE(table_
-                    .Load(plan, KernelTable::Reach::kCompiler,
-                          absl::InfiniteFuture())
-                    .ok());
+    ASSERT_TRUE(
+        table_.Load(plan, KernelTable::Reach::kCompiler, absl::InfiniteFuture())
+            .ok());
   };
   load(*choice.wanted);
   EXPECT_EQ(Substitute(Small()), nullptr);
@@ -580,10 +579,9 @@ TEST_F(KernelTableTest, ARefusedKernelOfAGroupGivesWayToTheNextBest) {
   const std::vector<jit::Problem> group(20, Small());
   const jit::Plan best = *table_.ChooseGroup(group).wanted;
   device_.Refuse(NameOf(best));
-  EXPECT_FALSE(table_
-                   .Load(best, KernelTable::Reach::kCompiler,
-                         absl::InfiniteFuture())
-                   .ok());
+  EXPECT_FALSE(
+      table_.Load(best, KernelTable::Reach::kCompiler, absl::InfiniteFuture())
+          .ok());
   const jit::Plan next = *table_.ChooseGroup(group).wanted;
   EXPECT_NE(next.config, best.config);
 }

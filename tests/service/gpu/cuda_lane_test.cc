@@ -214,9 +214,9 @@ TEST_F(CudaLaneTest, BringsTheArgumentsOfAGroupAndLaunchesOnce) {
   others.d = other.get();
   for (int round = 0; round < 2; ++round) {
     ASSERT_TRUE(lane_
-                    ->MultiplyGroup({{&problem_, &plan, operands},
-                                     {&twice, &plan, others}},
-                                    *kernel)
+                    ->MultiplyGroup(
+                        {{&problem_, &plan, operands}, {&twice, &plan, others}},
+                        *kernel)
                     .ok());
   }
   ASSERT_TRUE(lane_->Synchronize().ok());

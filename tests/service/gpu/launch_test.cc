@@ -424,9 +424,9 @@ TEST_F(LaunchTest, AGroupHasItsLongProductsFirst) {
   EXPECT_EQ(launch.config.blockDimX, 384u);
   EXPECT_EQ(launch.config.sharedMemBytes, 1000u);
   EXPECT_FALSE(launch.overlaps) << "it reads what a copy has brought";
-  EXPECT_EQ(reinterpret_cast<uint64_t>(
-                launch.argument<GroupedArguments>().products),
-            0xabc0u);
+  EXPECT_EQ(
+      reinterpret_cast<uint64_t>(launch.argument<GroupedArguments>().products),
+      0xabc0u);
 }
 
 }  // namespace
