@@ -96,7 +96,7 @@ def _groups(summary):
     groups = summary["grouped"]
     return _table(
         ["groups", "geometric mean of ratios", "worst", "best"],
-        [[groups["compared"], *(_number(groups[key], ".3f") for key in (
+        [[str(groups["compared"]), *(_number(groups[key], ".3f") for key in (
             "geometric_mean", "worst", "best"))]])
 
 

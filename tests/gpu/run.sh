@@ -24,6 +24,7 @@
 #   GEMMD_SUBSET   of the conformance suite; default: full
 #   GEMMD_ONLY     of the suite, cases whose name contains this
 #   GEMMD_SECONDS  after which the suite begins nothing new; default: no limit
+#   GEMMD_SKIP     so many units of the suite, which another run has done
 #   GEMMD_BENCH    further flags of gemm_bench
 #   GEMMD_DEVICE   default: cuda:0; "host" tries this script without a GPU
 set -uo pipefail
@@ -119,6 +120,7 @@ if [[ $steps == *" conformance "* ]]; then
   python3 -m conformance --target "$target" --device "$device" \
     --subset "${GEMMD_SUBSET:-full}" --jobs "$cores" --hopper \
     ${GEMMD_SECONDS:+--seconds "$GEMMD_SECONDS"} \
+    ${GEMMD_SKIP:+--skip "$GEMMD_SKIP"} \
     ${GEMMD_ONLY:+--only "$GEMMD_ONLY"} \
     --json "$output/conformance.json" || failed "conformance"
   "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
