@@ -16,6 +16,19 @@ BUILD = pathlib.Path(os.environ.get("GEMMD_BUILD", "build/release"))
 _START_S = 60
 
 
+def end(process, log):
+    """Ends a daemon, which must not have died nor say that it went wrong: a
+    sanitizer's report changes its exit code. `log` gives what it has written.
+    """
+    process.terminate()
+    try:
+        code = process.wait(60)
+        if code != 0:
+            raise RuntimeError(f"the daemon ended with code {code}: {log()}")
+    finally:
+        process.kill()
+
+
 class HostDaemon:
     """Listens on a Unix socket of its own: `target`. A context manager."""
 
@@ -27,16 +40,17 @@ class HostDaemon:
         socket = f"{self._folder.name}/socket"
         self.target = f"unix:{socket}"
         self._log = open(f"{self._folder.name}/log", "w+", encoding="utf-8")
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [BUILD / "service/gemmd", "--device=host",
              f"--listen={self.target}", f"--cache-dir={BUILD}/test-cache",
              *self._flags], stderr=self._log)
-        end = time.monotonic() + _START_S
+        latest = time.monotonic() + _START_S
         while not os.path.exists(socket):
-            if self._process.poll() is not None or time.monotonic() > end:
-                self._log.seek(0)
-                said = self._log.read()
-                self.__exit__()
+            if self.process.poll() is not None or time.monotonic() > latest:
+                said = self.log()
+                self.process.kill()
+                self.process.wait()
+                self._forget()
                 raise RuntimeError(f"the daemon does not listen: {said}")
             time.sleep(0.05)
         return self
@@ -46,13 +60,14 @@ class HostDaemon:
             return file.read()
 
     def __exit__(self, *unused):
-        self._process.terminate()
         try:
-            self._process.wait(60)
+            end(self.process, self.log)
         finally:
-            self._process.kill()
-            self._log.close()
-            self._folder.cleanup()
+            self._forget()
+
+    def _forget(self):
+        self._log.close()
+        self._folder.cleanup()
 
 
 class HostCase(unittest.TestCase):
