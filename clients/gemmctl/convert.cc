@@ -16,12 +16,6 @@ namespace gemmd::gemmctl {
 
 namespace {
 
-int BitsOf(v1::DataType type) {
-  const absl::StatusOr<jit::DataType> known = convert::ToDataType(type, "type");
-  CHECK(known.ok());
-  return jit::BitsOf(*known);
-}
-
 // Of a line of elements that share bytes.
 int64_t LineBytes(v1::DataType type, int64_t width) {
   return (width * BitsOf(type) + 7) / 8;

@@ -125,15 +125,23 @@ absl::StatusOr<jit::Problem> ProblemOf(const MatmulOptions& options,
         absl::StrFormat("%s has %d columns but %s has %d rows", options.a,
                         a.columns, options.b, b.rows));
   }
-  ASSIGN_OR_RETURN(jit::Problem problem, MakeProblem({.a = a.type,
-                                                      .b = b.type,
-                                                      .d = options.d_type,
-                                                      .a_order = a.order,
-                                                      .b_order = b.order,
-                                                      .d_order = options.order,
-                                                      .a_sparse = a.sparse,
-                                                      .b_sparse = b.sparse},
-                                                     options.problem));
+  if (a.quantization && b.quantization) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.a, " and ", options.b, " are quantized; allowed: one of them"));
+  }
+  ASSIGN_OR_RETURN(
+      jit::Problem problem,
+      MakeProblem(
+          {.a = a.type,
+           .b = b.type,
+           .d = options.d_type,
+           .a_order = a.order,
+           .b_order = b.order,
+           .d_order = options.order,
+           .a_sparse = a.sparse,
+           .b_sparse = b.sparse,
+           .quantization = a.quantization ? a.quantization : b.quantization},
+          options.problem));
   problem.m = a.rows;
   problem.n = b.columns;
   problem.k = a.columns;
@@ -242,7 +250,8 @@ void AddMatmul(cli::Command& program) {
         o->b_type = o->a_type;
         return absl::OkStatus();
       },
-      "Of A and B: converts f4 files, names the type of V1, u1 and u2 files.");
+      "Of A and B: converts f4 files, names the type of V1, i1, u1 and u2 "
+      "files.");
   TypeOption(command, "--b-type TYPE", o->b_type, "Of B, where it is another.");
   TypeOption(command, "--d-type TYPE", o->d_type,
              "Of D. Default: that of A; s32 of integers and bits.");
@@ -273,17 +282,26 @@ void AddMatmul(cli::Command& program) {
   command.Switch("--json", o->json, "Print the execution as JSON.");
   command.Details(
       "What goes together is listed by gemmctl capabilities. Files hold f4, "
-      "f2, i4, i1,\nu1, b1 (bits, packed on the way), or bfloat16 as V2; V1 is "
-      "e4m3 or e5m2, as\n--dtype says, and so are u1 files then, u2 files "
-      "bf16. "
-      "Dimensions before the last\ntwo are a batch; one matrix may serve all "
-      "of the other's. C is of D's type or f4.\n\"-\" is standard input or "
-      "output. In numpy, np.load(D).view(ml_dtypes.bfloat16)\nreads results "
-      "that are stored as V2 (bf16) or V1 (e4m3, e5m2).\n\n"
+      "f2, i4, i1,\n"
+      "u1, b1 (bits, packed on the way), or bfloat16 as V2; V1 is e4m3 or "
+      "e5m2, as\n"
+      "--dtype says, and so are u1 files then, u2 files bf16. With --dtype or "
+      "--b-type\n"
+      "s4, i1 files hold elements of four bits, -8 to 7, a byte each, and with "
+      "u4 u1\n"
+      "files 0 to 15. Dimensions before the last two are a batch; one matrix "
+      "may serve\n"
+      "all of the other's. C is of D's type or f4. \"-\" is standard input or "
+      "output. In\n"
+      "numpy, np.load(D).view(ml_dtypes.bfloat16) reads results that are "
+      "stored as V2\n"
+      "(bf16) or V1 (e4m3, e5m2). A tensor may be sparse or quantized, which "
+      "no file\n"
+      "says.\n\n"
       "x = a_scale * b_scale * alpha * A B + beta * C + bias    (--aux)\n"
       "D = d_scale * act(x)    (--amax: greatest |act(x)|)\n\n"
       "The values are f4 files; blocks are 1 x 128 of A, (m, k/128), and 128 x "
-      "128 of B,\n(k/128, n/128), both or neither.");
+      "128 of\nB, (k/128, n/128), both or neither.");
   RunWithClient(command,
                 [o](client::Client& client) { return Run(client, *o); });
 }

@@ -40,10 +40,12 @@ void Print(const v1::Model& model) {
 
 // What a model says of its product: the rest is its tensors'.
 absl::StatusOr<v1::Problem> ProblemOf(const ModelOptions& options,
-                                      v1::DataType b_type) {
+                                      const v1::TensorInfo& b) {
   ProblemTypes types = options.types;
-  types.b = b_type;
-  if (types.a == v1::DATA_TYPE_UNSPECIFIED) types.a = b_type;
+  types.b = b.dtype();
+  if (types.a == v1::DATA_TYPE_UNSPECIFIED) {
+    types.a = b.has_quantization() ? v1::DATA_TYPE_BF16 : b.dtype();
+  }
   ASSIGN_OR_RETURN(const jit::Problem problem,
                    MakeProblem(types, options.problem));
   const v1::Problem all = convert::ToWire(problem);
@@ -63,8 +65,7 @@ int Create(client::Client& client, const ModelOptions& options) {
   GEMMCTL_ASSIGN(const v1::TensorInfo b, client.DescribeTensor(options.b),
                  Fail);
   v1::CreateModelRequest request;
-  GEMMCTL_ASSIGN(*request.mutable_problem(), ProblemOf(options, b.dtype()),
-                 FailUsage);
+  GEMMCTL_ASSIGN(*request.mutable_problem(), ProblemOf(options, b), FailUsage);
   request.set_name(options.name);
   request.set_shared(options.shared);
   request.set_b(options.b);
@@ -118,7 +119,7 @@ void DeclareCreate(cli::Command& command, ModelOptions& options) {
                "Tensor of f32, 1 x n, that is added. Without it requests may "
                "bring one.");
   TypeOption(command, "--a-type TYPE", options.types.a,
-             "Of A. Default: that of B.");
+             "Of A. Default: that of B; bf16 where B is quantized.");
   TypeOption(command, "--d-type TYPE", options.types.d,
              "Of D. Default: that of A; of integers s32.");
   command.Number("--alpha X", options.alpha, "Factor of A B.");

@@ -140,7 +140,7 @@ absl::StatusOr<v1::DataType> ParseType(absl::string_view header,
   return absl::InvalidArgumentError(absl::StrCat(
       "its type is '", name,
       "'; allowed: <f4, <f2, <i4, |i1, |u1, |b1, bfloat16 as V2, e5m2 as <f1, "
-      "and with --dtype e4m3 or e5m2 as V1",
+      "and with --dtype e4m3 or e5m2 as V1, s4 as |i1, u4 as |u1",
       Advice(name)));
 }
 
@@ -293,11 +293,13 @@ std::string Matrix::shape() const {
   return absl::StrCat(text, rows, " x ", columns);
 }
 
-int64_t ElementBytes(v1::DataType type) {
+int BitsOf(v1::DataType type) {
   const absl::StatusOr<jit::DataType> known = convert::ToDataType(type, "type");
   CHECK(known.ok());
-  return (jit::BitsOf(*known) + 7) / 8;
+  return jit::BitsOf(*known);
 }
+
+int64_t ElementBytes(v1::DataType type) { return (BitsOf(type) + 7) / 8; }
 
 absl::StatusOr<Matrix> ReadNpy(const std::string& path, v1::DataType named) {
   return Read(path, named, 2);

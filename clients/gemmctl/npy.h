@@ -3,13 +3,14 @@
 //
 // Types: <f4, <f2, <i4, |i1, |u1, |b1 (bits), bfloat16, which numpy stores as
 // two bytes without a name, V2, and e5m2, <f1 from ml_dtypes. What numpy stores
-// without a name, or a caller as unsigned integers, takes the type that the
-// caller names: V1 and |u1 e4m3 or e5m2, <u2 bf16. C order, of matrices Fortran
-// order too.
+// without a name, or a caller as integers, takes the type that the caller
+// names: V1 and |u1 e4m3 or e5m2, <u2 bf16, and |i1 s4 and |u1 u4, an element
+// in each byte. C order, of matrices Fortran order too.
 #ifndef GEMMD_CLIENTS_GEMMCTL_NPY_H_
 #define GEMMD_CLIENTS_GEMMCTL_NPY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,14 @@ struct Matrix {
   // Rows and columns count zeros, too, and bytes are the lines of a sparse
   // matrix (sparse.h).
   bool sparse = false;
+  std::optional<v1::Quantization> quantization;  // Of a tensor; no file has it.
 
   int64_t count() const;      // Matrices of the batch; 1 without one.
   std::string shape() const;  // "2 x 3 x 5".
 };
 
-// Bytes of one element.
+int BitsOf(v1::DataType type);
+// Of one element in a file, where those of less than 8 bits take a byte each.
 int64_t ElementBytes(v1::DataType type);
 
 // The file at `path`, or standard input for "-". `named` is the type that the

@@ -20,6 +20,7 @@ Matrix Describe(const v1::TensorInfo& info) {
   Matrix matrix = {info.dtype(), info.order(), info.rows(), info.columns()};
   if (info.count() > 1) matrix.batch = {info.count()};
   matrix.sparse = info.sparsity() != v1::SPARSITY_UNSPECIFIED;
+  if (info.has_quantization()) matrix.quantization = info.quantization();
   return matrix;
 }
 

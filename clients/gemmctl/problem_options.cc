@@ -71,6 +71,11 @@ absl::StatusOr<jit::Problem> MakeProblem(const ProblemTypes& types,
   problem.sparse = types.a_sparse   ? jit::Sparse::kA
                    : types.b_sparse ? jit::Sparse::kB
                                     : jit::Sparse::kNone;
+  if (types.quantization) {
+    ASSIGN_OR_RETURN(
+        problem.quantization,
+        convert::ToQuantization(*types.quantization, "quantization"));
+  }
   problem.epilogue = options.epilogue;
   for (const std::string& word : options.words) {
     RETURN_IF_ERROR(jit::ParseProblemOption(word, problem));

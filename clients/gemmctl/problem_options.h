@@ -3,6 +3,7 @@
 #ifndef GEMMD_CLIENTS_GEMMCTL_PROBLEM_OPTIONS_H_
 #define GEMMD_CLIENTS_GEMMCTL_PROBLEM_OPTIONS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct ProblemTypes {
   v1::Order d_order = v1::ORDER_ROW_MAJOR;
   bool a_sparse = false;
   bool b_sparse = false;
+  std::optional<v1::Quantization> quantization;  // Of the one that is weights.
 };
 
 // A problem without dimensions and scalars, not validated.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
 #include "clients/gemmctl/npy.h"
@@ -33,17 +34,34 @@ struct TensorOptions {
   bool json = false;
 };
 
+// "quantized by groups of 32 with zero points, " where it is.
+std::string QuantizedText(const v1::TensorInfo& info) {
+  if (!info.has_quantization()) return "";
+  const int32_t group = info.quantization().group();
+  return absl::StrCat(
+      "quantized by groups of ", group == 0 ? "all of k" : absl::StrCat(group),
+      info.quantization().zero_points() ? " with zero points, " : ", ");
+}
+
 void Print(const v1::TensorInfo& info) {
   const Matrix matrix = Describe(info);
-  Show(stdout, "%s %s %s%s %s-major on %s, %d bytes, idle %d of %d s%s%s\n",
+  Show(stdout, "%s %s %s%s %s-major on %s, %s%d bytes, idle %d of %d s%s%s\n",
        info.handle(), matrix.shape(), matrix.sparse ? "sparse " : "",
        Name(info.dtype()), Name(info.order()), info.device(),
-       info.device_bytes(), info.idle_s(), info.ttl_s(),
+       QuantizedText(info), info.device_bytes(), info.idle_s(), info.ttl_s(),
        info.label().empty() ? "" : ", ", jit::Printable(info.label()));
 }
 
 void PrintHandle(const v1::TensorInfo& info, bool json) {
   json ? PrintJson(info) : Show(stdout, "%s\n", info.handle());
+}
+
+// `method`: of a tensor of the Python client, which can do it.
+int FailQuantized(absl::string_view method) {
+  return Fail(absl::UnimplementedError(absl::StrCat(
+      "the tensor is quantized, which no file says; served: other tensors. In "
+      "Python, client.attach(HANDLE).",
+      method, "() does it")));
 }
 
 v1::CreateTensorRequest Request(const TensorOptions& options,
@@ -87,6 +105,7 @@ int Upload(client::Client& client, const TensorOptions& options) {
                  creates ? client.CreateTensor(Request(options, matrix))
                          : client.DescribeTensor(options.handle),
                  Fail);
+  if (info.has_quantization()) return FailQuantized("upload");
   // Those of a sparse matrix cannot be; the daemon says so.
   if (!matrix.sparse) matrix = Reorder(std::move(matrix), info.order());
   v1::Layout layout;
@@ -104,11 +123,7 @@ int Upload(client::Client& client, const TensorOptions& options) {
 int Download(client::Client& client, const TensorOptions& options) {
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  client.DescribeTensor(options.handle), Fail);
-  if (info.has_quantization()) {
-    return Fail(absl::UnimplementedError(absl::StrCat(
-        "the tensor is quantized, which no file says; served: other tensors. "
-        "In Python, client.tensor(...).quantized() has it")));
-  }
+  if (info.has_quantization()) return FailQuantized("quantized");
   Matrix matrix = Describe(info);
   std::string bytes(PackedBytes(matrix), '\0');
   v1::Layout layout;
@@ -183,7 +198,7 @@ void DeclareCreate(cli::Command& command, TensorOptions& options) {
   command.Int("COLUMNS", options.columns, {0}, "");
   command.Int("--count N", options.count, {1}, "Matrices of a batch.");
   TypeOption(command, "--dtype TYPE", options.type,
-             "f32, f16, bf16, e4m3, e5m2, s8, u8, b1 or s32.");
+             "f32, f16, bf16, e4m3, e5m2, s8, u8, s4, u4, b1 or s32.");
   OrderOption(command, "--order ORDER", options.order, "row or column.");
   command.Switch("--sparse", options.creates_sparse,
                  "Its lines store two of every four elements, of f32 one of "
@@ -198,7 +213,8 @@ void DeclareUpload(cli::Command& command, TensorOptions& options) {
   TypeOption(
       command, "--dtype TYPE", options.type,
       "Converts an f4 file to bf16, f16, e4m3 or e5m2; names the type of "
-      "a V1, u1 or u2 file's bits.");
+      "a V1, u1 or u2 file's bits; s4 or u4: an i1 or u1 file's elements fit "
+      "four.");
   SideOption(command, "--sparse SIDE", options.sparse,
              "The file is of gemmctl compress, for an a or a b, of --dtype.");
   DeclareNew(command, options);

@@ -3,6 +3,8 @@
 #ifndef GEMMD_JIT_BASE_STATUS_H_
 #define GEMMD_JIT_BASE_STATUS_H_
 
+#include <cstddef>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -32,6 +34,11 @@
                : ::gemmd::jit::CheckFailed(__FILE__, __LINE__, #condition))
 
 namespace gemmd::jit {
+
+// An error of one of many, which its text names: "steps[2]: ...". Payloads
+// stay.
+absl::Status OfElement(absl::string_view of, size_t i,
+                       const absl::Status& error);
 
 [[noreturn]] void CheckFailed(const char* file, int line,
                               absl::string_view condition);

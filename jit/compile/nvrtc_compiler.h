@@ -22,8 +22,9 @@ struct NvrtcCompilerOptions {
   std::string worker_program;
   // Address space that a worker may use for its compiles; 0: no limit.
   int64_t worker_memory_bytes = int64_t{4} << 30;
-  // A cache directory, which remembers the digest of NVRTC's files; empty: they
-  // are read each time.
+  // A cache directory, which remembers version and digest of NVRTC's files:
+  // with a worker program, this process then neither loads nor reads them.
+  // Empty: it does each time.
   std::string memory;
 };
 

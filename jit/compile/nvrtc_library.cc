@@ -4,15 +4,16 @@
 #include <fcntl.h>
 #include <link.h>
 
+#include <cerrno>
 #include <filesystem>
-#include <random>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "jit/base/sha256.h"
+#include "jit/base/file.h"
 #include "jit/base/status.h"
 
 namespace gemmd::jit {
@@ -57,9 +58,13 @@ std::vector<std::string> Candidates(const std::string& path) {
     if (!std::filesystem::is_directory(path, error)) return {absolute};
     folders = {absolute};
   } else {
-    // A bare name is searched by the dynamic loader, first where the program's
-    // RPATH says: CMakeLists.txt sets it.
-    folders = {"", "/usr/local/cuda/lib64"};
+    // Where programs are installed, CMakeLists.txt has it as their RPATH, too;
+    // a path can be recalled. A bare name is searched by the dynamic loader,
+    // first where the program's RPATH says.
+    const std::filesystem::path program =
+        std::filesystem::read_symlink("/proc/self/exe", error);
+    folders = {program.parent_path() / "../lib/gemmd", "",
+               "/usr/local/cuda/lib64"};
   }
   for (const std::string& folder : folders) {
     for (const char* name : kFileNames) {
@@ -78,19 +83,29 @@ std::string FileOf(void* handle) {
   return map->l_name;
 }
 
-// Open for reading, at a number that no worker uses for something else.
-UniqueFd OpenToKeep(const std::string& path) {
-  constexpr int kLeast = 16;
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  return UniqueFd(fcntl(file.get(), F_DUPFD_CLOEXEC, kLeast));
+// Loads the builtins, as NVRTC would, and gives their file; "" without any.
+//
+// NVRTC opens its builtins by bare name when it compiles, and has no search
+// path of its own: those beside it serve it once they are loaded. Where there
+// are none, the dynamic loader's folders may have them.
+std::string LoadBuiltins(const std::string& given, const std::string& library,
+                         NvrtcVersion version) {
+  const std::string beside = BuiltinsBeside(library, version);
+  const std::string name = std::filesystem::path(beside).filename();
+  for (const std::string& candidate :
+       given.empty() ? std::vector<std::string>{beside, name}
+                     : std::vector<std::string>{given}) {
+    void* handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) return FileOf(handle);
+  }
+  return "";
 }
 
-bool SameContent(int file, const FileStamp& stamp) {
-  const absl::StatusOr<FileStamp> now = StampOf(file);
-  // The time of change is that of the last link too, which a replacement takes
-  // away from a file that stays as it is.
-  return now.ok() && now->bytes == stamp.bytes &&
-         now->modified_ns == stamp.modified_ns;
+// Of the file that a candidate names.
+absl::StatusOr<FileStamp> StampAt(const std::string& path) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.ok()) return ErrnoStatus(errno, "open a library");
+  return StampOf(file.get());
 }
 
 }  // namespace
@@ -105,82 +120,46 @@ absl::StatusOr<NvrtcLibrary> NvrtcLibrary::Open(const Options& options) {
     return absl::NotFoundError(
         absl::StrCat("libnvrtc was not found. ", kHowToGetNvrtc));
   }
-  NvrtcLibrary library;
-  if (!ResolveAll(handle, library.symbols_)) {
+  NvrtcSymbols symbols;
+  if (!ResolveAll(handle, symbols)) {
     return absl::FailedPreconditionError(
         absl::StrCat("libnvrtc lacks a function. ", kHowToGetNvrtc));
   }
-  NvrtcVersion& version = library.version_;
-  if (library.symbols_.version(&version.major, &version.minor) !=
-          NVRTC_SUCCESS ||
+  NvrtcVersion version;
+  if (symbols.version(&version.major, &version.minor) != NVRTC_SUCCESS ||
       version < kOldest) {
     return absl::FailedPreconditionError(
         absl::StrCat("libnvrtc is of version ", version.major, ".",
                      version.minor, ". ", kHowToGetNvrtc));
   }
-  library.file_ = FileOf(handle);
+  std::string file = FileOf(handle);
   std::error_code error;
   const std::filesystem::path canonical =
-      std::filesystem::canonical(library.file_, error);
+      std::filesystem::canonical(file, error);
   // One that was replaced meanwhile has no path any more, but a descriptor.
-  if (!error) library.file_ = canonical;
-  RETURN_IF_ERROR(library.OpenFiles(options.builtins));
-  return library;
+  if (!error) file = canonical;
+  ASSIGN_OR_RETURN(
+      NvrtcFiles files,
+      NvrtcFiles::Open(file, LoadBuiltins(options.builtins, file, version),
+                       version));
+  return NvrtcLibrary(symbols, std::move(files));
 }
 
-absl::Status NvrtcLibrary::OpenFiles(const std::string& builtins) {
-  // NVRTC opens its builtins by bare name when it compiles, and has no search
-  // path of its own: those beside it serve it once they are loaded. Where
-  // there are none, the dynamic loader's folders may have them.
-  const std::string name = absl::StrCat("libnvrtc-builtins.so.", version_.major,
-                                        ".", version_.minor);
-  const std::string beside = std::filesystem::path(file_).parent_path() / name;
-  void* handle = nullptr;
-  for (const std::string& candidate :
-       builtins.empty() ? std::vector<std::string>{beside, name}
-                        : std::vector<std::string>{builtins}) {
-    handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) break;
+absl::StatusOr<FoundNvrtc> FindNvrtc(const NvrtcLibrary::Options& options,
+                                     const std::string& memory) {
+  // The first file that there is; where the dynamic loader looks is its own.
+  absl::StatusOr<FileStamp> stamp = absl::NotFoundError("");
+  for (const std::string& candidate : Candidates(options.path)) {
+    if (memory.empty() || !absl::StrContains(candidate, '/')) break;
+    stamp = StampAt(candidate);
+    if (!stamp.ok()) continue;
+    std::optional<NvrtcFiles> files = NvrtcFiles::Recall(candidate, memory);
+    if (files) return FoundNvrtc{*std::move(files), /*loaded=*/false};
+    break;
   }
-  auto files = std::make_shared<Files>();
-  files->library = OpenToKeep(file_);
-  if (!files->library.ok()) {
-    return absl::FailedPreconditionError("libnvrtc is not backed by a file");
-  }
-  ASSIGN_OR_RETURN(files->library_stamp, StampOf(files->library.get()));
-  if (const std::string file = FileOf(handle); !file.empty()) {
-    files->builtins = OpenToKeep(file);
-  }
-  if (files->builtins.ok()) {
-    ASSIGN_OR_RETURN(files->builtins_stamp, StampOf(files->builtins.get()));
-  }
-  files_ = std::move(files);
-  return absl::OkStatus();
-}
-
-bool NvrtcLibrary::Unchanged() const {
-  return SameContent(library_file(), files_->library_stamp) &&
-         (!files_->builtins.ok() ||
-          SameContent(builtins_file(), files_->builtins_stamp));
-}
-
-std::string NvrtcLibrary::ReadIdentity(const std::string& memory) const {
-  const std::string name =
-      absl::StrCat("NVRTC ", version_.major, ".", version_.minor);
-  // By their roles, not by their names.
-  std::string digests;
-  for (const int file : {library_file(), builtins_file()}) {
-    if (file < 0) continue;
-    const absl::StatusOr<std::string> digest = DigestOfFile(file, memory);
-    if (!digest.ok()) {
-      std::random_device random;
-      return absl::StrCat(name, " unidentified:", absl::Hex(random()),
-                          absl::Hex(random()));
-    }
-    digests += *digest;
-  }
-  return absl::StrCat(name,
-                      " sha256:", absl::BytesToHexString(Sha256Of(digests)));
+  ASSIGN_OR_RETURN(const NvrtcLibrary library, NvrtcLibrary::Open(options));
+  if (stamp.ok()) library.files().Remember(*stamp, memory);
+  return FoundNvrtc{library.files(), /*loaded=*/true};
 }
 
 }  // namespace gemmd::jit

@@ -1,18 +1,16 @@
-// NVRTC, opened at run time: the whole of its surface that is used, and which
-// build of it this is. Never linked, so that a machine without it runs cached
-// kernels.
+// NVRTC, opened at run time: the whole of its surface that is used. Never
+// linked, so that a machine without it runs cached kernels.
 #ifndef GEMMD_JIT_COMPILE_NVRTC_LIBRARY_H_
 #define GEMMD_JIT_COMPILE_NVRTC_LIBRARY_H_
 
 #include <nvrtc.h>
 
-#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "jit/base/file.h"
-#include "jit/compile/file_digest.h"
+#include "jit/compile/nvrtc_files.h"
 
 namespace gemmd::jit {
 
@@ -28,21 +26,14 @@ struct NvrtcSymbols {
   decltype(&::nvrtcGetCUBIN) get_cubin;
 };
 
-struct NvrtcVersion {
-  int major = 0;
-  int minor = 0;
-  friend auto operator<=>(const NvrtcVersion&, const NvrtcVersion&) = default;
-};
-
 // Loaded once and never closed: NVRTC does not support being unloaded. Copies
 // are views of the same library. Thread-safe.
 class NvrtcLibrary {
  public:
   struct Options {
-    // File or folder of libnvrtc. Empty searches the folder that the build
-    // recorded (that of deploy/setup.sh, or ../lib/gemmd beside an installed
-    // program), then what the dynamic loader finds, then
-    // /usr/local/cuda/lib64.
+    // File or folder of libnvrtc. Empty searches ../lib/gemmd beside the
+    // program, then what the dynamic loader finds (first in the folder that
+    // the build recorded), then /usr/local/cuda/lib64.
     std::string path;
     // File of the builtins that belong to it. Empty: those beside it, else
     // those that the dynamic loader finds.
@@ -54,40 +45,27 @@ class NvrtcLibrary {
   static absl::StatusOr<NvrtcLibrary> Open(const Options& options);
 
   const NvrtcSymbols& symbols() const { return symbols_; }
-  NvrtcVersion version() const { return version_; }
-  // The library's file. A host path: not for texts that reach clients.
-  const std::string& file() const { return file_; }
-
-  // The files of the library and of its builtins, open for as long as a copy of
-  // this lives; negative: none. What is loaded through them is what
-  // ReadIdentity tells of, whatever lies at their paths meanwhile.
-  int library_file() const { return files_->library.get(); }
-  int builtins_file() const { return files_->builtins.get(); }
-  // Whether neither was written to since.
-  bool Unchanged() const;
-
-  // "NVRTC 13.0 sha256:<digest of the library and its builtins>": the same for
-  // the same content, wherever and under whichever names it lies. Reads about
-  // 110 MB, some 100 ms from the page cache, unless `memory` remembers them
-  // (jit/compile/file_digest.h). When they cannot be read, an identity that no
-  // other process has: nothing is then shared with others.
-  std::string ReadIdentity(const std::string& memory = "") const;
+  const NvrtcFiles& files() const { return files_; }
 
  private:
-  struct Files {
-    UniqueFd library, builtins;
-    FileStamp library_stamp, builtins_stamp;
-  };
+  NvrtcLibrary(const NvrtcSymbols& symbols, NvrtcFiles files)
+      : symbols_(symbols), files_(std::move(files)) {}
 
-  NvrtcLibrary() = default;
-
-  absl::Status OpenFiles(const std::string& builtins);
-
-  NvrtcSymbols symbols_ = {};
-  NvrtcVersion version_;
-  std::string file_;
-  std::shared_ptr<const Files> files_;  // Never null after Open.
+  NvrtcSymbols symbols_;
+  NvrtcFiles files_;
 };
+
+// The NVRTC that Open would load, for a process that compiles in others.
+struct FoundNvrtc {
+  NvrtcFiles files;
+  bool loaded = false;  // By this call, which takes milliseconds.
+};
+
+// Errors as those of Open. Nothing is loaded when `memory`, a cache directory
+// or
+// "", has a note that these very files were, and which version they are of.
+absl::StatusOr<FoundNvrtc> FindNvrtc(const NvrtcLibrary::Options& options,
+                                     const std::string& memory);
 
 // What to tell someone who needs a compile and has no NVRTC.
 extern const char kHowToGetNvrtc[];

@@ -18,11 +18,8 @@ constexpr absl::Duration kReapInterval = absl::Seconds(1);
 }  // namespace
 
 WorkerPool::WorkerPool(Options options) : options_(std::move(options)) {
-  absl::StatusOr<std::unique_ptr<WorkerProcess>> first = WorkerProcess::Start(
-      options_.program, options_.arguments, options_.files);
-  // When it does not start, the first compile will say so.
-  if (first.ok()) GiveBack({.process = *std::move(first), .compiles = -1});
-  keeper_ = std::thread([this] { EndIdleWorkers(); });
+  if (options_.first_after == absl::ZeroDuration()) StartFirst();
+  keeper_ = std::thread([this] { Keep(); });
 }
 
 WorkerPool::~WorkerPool() {
@@ -43,6 +40,10 @@ absl::StatusOr<CompileOutput> WorkerPool::Compile(const CompileRequest& request,
     const bool died = !worker->process->alive() && absl::Now() < deadline;
     GiveBack(*std::move(worker));
     if (!died) return output;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    started_ = true;
   }
   Worker fresh;
   ASSIGN_OR_RETURN(fresh.process,
@@ -99,6 +100,12 @@ std::optional<WorkerPool::Worker> WorkerPool::TakeIdle() {
   return worker;
 }
 
+void WorkerPool::StartFirst() {
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> first = WorkerProcess::Start(
+      options_.program, options_.arguments, options_.files);
+  if (first.ok()) GiveBack({.process = *std::move(first), .compiles = -1});
+}
+
 void WorkerPool::GiveBack(Worker worker) {
   ++worker.compiles;
   if (!worker.process->alive() ||
@@ -108,6 +115,18 @@ void WorkerPool::GiveBack(Worker worker) {
   worker.idle_since = absl::Now();
   std::lock_guard lock(mutex_);
   idle_.push_back(std::move(worker));
+}
+
+void WorkerPool::Keep() {
+  if (options_.first_after != absl::ZeroDuration()) {
+    std::unique_lock lock(mutex_);
+    const bool start =
+        !change_.wait_for(lock, absl::ToChronoNanoseconds(options_.first_after),
+                          [this] { return stopping_ || started_; });
+    lock.unlock();
+    if (start) StartFirst();
+  }
+  EndIdleWorkers();
 }
 
 void WorkerPool::EndIdleWorkers() {

@@ -31,9 +31,11 @@ class WorkerPool {
     absl::Duration idle_timeout = absl::Minutes(1);
     // A worker is replaced after so many compiles, lest leaks add up.
     int compiles_per_worker = 256;
+    // When a first worker is started, so that a compile finds it ready; one
+    // that comes earlier starts its own.
+    absl::Duration first_after = absl::ZeroDuration();
   };
 
-  // Starts a first worker, so that the first compile finds it ready.
   explicit WorkerPool(Options options);
   ~WorkerPool();
 
@@ -58,9 +60,13 @@ class WorkerPool {
   absl::StatusOr<CompileOutput> Run(Worker& worker,
                                     const CompileRequest& request,
                                     absl::Time deadline);
+  // When it does not start, the first compile will say so.
+  void StartFirst();
   // After a compile. Ends a worker that is of no more use.
   void GiveBack(Worker worker);
-  // Ends and reaps workers that have been idle for long or were killed.
+  // Starts the first worker in time, and from then on ends and reaps those that
+  // have been idle for long or were killed.
+  void Keep();
   void EndIdleWorkers();
 
   const Options options_;
@@ -70,7 +76,8 @@ class WorkerPool {
   std::list<UniqueFd> busy_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool gave_up_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread keeper_;  // Runs EndIdleWorkers.
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;  // A worker, once.
+  std::thread keeper_;                            // Runs Keep.
 };
 
 }  // namespace gemmd::jit

@@ -2,6 +2,7 @@
 #include "jit/plan/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/tiling.h"
@@ -165,6 +166,38 @@ double PredictCycles(const Plan& plan, const DeviceProperties& device) {
     cycles += kReduceCycles + bytes / kReduceBytesPerCycle;
   }
   return cycles;
+}
+
+double PredictGroupCycles(const Plan& plan,
+                          absl::Span<const GroupedProduct> products,
+                          const DeviceProperties& device) {
+  Plan one = plan;
+  const double stage = CyclesPerStage(one) + WidenCycles(one);
+  const double epilogue = EpilogueCycles(one);
+  const bool ping_pong = one.config.schedule == Schedule::kPingPong;
+  const int passes = one.a_form == Form::kSplit ? kSplitPasses : 1;
+  double units = 0, work = 0, longest = 0, read = 0;
+  for (const GroupedProduct& product : products) {
+    one.rows = one.exchanged ? product.n : product.m;
+    one.columns = one.exchanged ? product.m : product.n;
+    one.depth = product.k;
+    one.batch = product.count;
+    const auto stages =
+        static_cast<double>(passes * DivideUp(DepthBytes(one), kSwizzleBytes));
+    // Another tile's main loop overlaps the epilogue of ping-pong consumers.
+    const double unit = ping_pong ? std::max(stages * stage, epilogue / 2)
+                                  : stages * stage + epilogue;
+    const auto tiles = static_cast<double>(Tiles(one));
+    units += tiles;
+    work += tiles * unit;
+    longest = std::max(longest, unit);
+    read += OperandBytes(one) * passes / kMemoryBytesPerCycle;
+  }
+  // As many as there are SMs at a time, the longest first.
+  const double waves = std::ceil(units / device.multiprocessors);
+  const double multiply = std::max(waves * work / units, longest);
+  return kFillCycles + (ping_pong ? kPingPongCycles + epilogue : 0) +
+         std::max(multiply, read) + kOverlapCost * std::min(multiply, read);
 }
 
 }  // namespace gemmd::jit

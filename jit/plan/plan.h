@@ -106,6 +106,8 @@ struct Config {
   // Different CTAs sum parts of k; a second kernel of the same cubin adds the
   // partial products up. Interleaved consumers share k without it.
   bool split_k = false;
+  // One launch makes many products of the family.
+  bool grouped = false;
 
   friend bool operator==(const Config&, const Config&) = default;
 };

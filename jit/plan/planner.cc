@@ -384,6 +384,13 @@ std::optional<Plan> PlanWith(const Problem& problem,
   return best;
 }
 
+std::vector<Plan> UnsplitPlans(const Problem& problem,
+                               const DeviceProperties& device) {
+  std::vector<Plan> plans = Candidates(problem, device);
+  std::erase_if(plans, [](const Plan& plan) { return plan.config.split_k; });
+  return plans;
+}
+
 std::vector<Plan> RankPlans(const Problem& problem,
                             const DeviceProperties& device, int count) {
   std::vector<Plan> plans =

@@ -28,6 +28,10 @@ std::optional<Plan> PlanWith(const Problem& problem,
                              const DeviceProperties& device,
                              const Family& family, const Config& config);
 
+// All that split nothing, in no order and not complete (CompletePlan).
+std::vector<Plan> UnsplitPlans(const Problem& problem,
+                               const DeviceProperties& device);
+
 // The `count` best plans in order of predicted time, for tuners and tests.
 std::vector<Plan> RankPlans(const Problem& problem,
                             const DeviceProperties& device, int count);

@@ -109,6 +109,8 @@ struct Problem {
   bool reads_ab() const { return alpha != 0.0f && k != 0; }
   bool reads_c() const { return beta != 0.0f; }
   bool writes() const { return m != 0 && n != 0 && batch != 0; }
+
+  friend bool operator==(const Problem&, const Problem&) = default;
 };
 
 // OK, or INVALID_ARGUMENT naming the part of `field`, how the caller calls it,

@@ -51,20 +51,18 @@ absl::Status ParseBroadcast(absl::string_view text, Problem& problem) {
   return WrongColumn("broadcast", text, "a, b, ab");
 }
 
-absl::Status ParseGroup(absl::string_view text, Problem& problem) {
-  int32_t& group = problem.quantization.group;
-  if (text == "k") {
-    group = kWholeLine;
-    return absl::OkStatus();
-  }
-  if (absl::SimpleAtoi(text, &group)) return absl::OkStatus();
-  return WrongColumn("group", text, "32, 64, 128, k");
-}
-
 std::string GroupText(const Problem& problem) {
   const int32_t group = problem.quantization.group;
   if (group == kWholeLine) return "k";
   return group == 0 ? "" : absl::StrCat(group);
+}
+
+absl::Status ParseGroup(absl::string_view text, Problem& problem) {
+  for (const int32_t group : {32, 64, 128, kWholeLine}) {
+    problem.quantization.group = group;
+    if (GroupText(problem) == text) return absl::OkStatus();
+  }
+  return WrongColumn("group", text, "32, 64, 128, k");
 }
 
 // What stands behind '=': "" when the option is at its default.

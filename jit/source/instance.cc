@@ -202,6 +202,7 @@ std::string ConfigSource(const Family& family, const Config& config,
       boolean("kManySteps", HasManySteps(family, config)),               //
       constant("Schedule", "kSchedule", ScheduleName(config.schedule)),  //
       boolean("kZeroPoints", widening.zero_points),                      //
+      boolean("kGrouped", config.grouped),                               //
       constant("int", "kStageGroups", widening.stage_groups),            //
       constant("int", "kTileM", config.tile_m),                          //
       constant("int", "kTileN", config.tile_n),                          //

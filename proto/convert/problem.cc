@@ -201,10 +201,17 @@ absl::StatusOr<bool> ToSparsity(int wire, absl::string_view field) {
   return Translate<bool>(wire, kSparsities, field, *v1::Sparsity_descriptor());
 }
 
-jit::Quantization ToQuantization(const v1::Quantization& wire) {
-  // Other groups than those that are allowed are refused by Validate.
-  return {.group = wire.group() == 0 ? jit::kWholeLine : wire.group(),
-          .zero_points = wire.zero_points()};
+absl::StatusOr<jit::Quantization> ToQuantization(const v1::Quantization& wire,
+                                                 absl::string_view field) {
+  // What stands for a whole line here is no group of the API.
+  if (wire.group() == jit::kWholeLine) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".group is ", wire.group(),
+                     "; allowed: 32, 64, 128, 0 (all of k)"));
+  }
+  return jit::Quantization{
+      .group = wire.group() == 0 ? jit::kWholeLine : wire.group(),
+      .zero_points = wire.zero_points()};
 }
 
 absl::StatusOr<jit::Problem> ReadProblem(const v1::Problem& wire) {
@@ -234,7 +241,9 @@ absl::StatusOr<jit::Problem> ReadProblem(const v1::Problem& wire) {
   ASSIGN_OR_RETURN(problem.epilogue, ToEpilogue(wire));
   problem.invariant = wire.invariant();
   if (wire.has_quantization()) {
-    problem.quantization = ToQuantization(wire.quantization());
+    ASSIGN_OR_RETURN(
+        problem.quantization,
+        ToQuantization(wire.quantization(), "problem.quantization"));
   }
   return problem;
 }

@@ -19,8 +19,12 @@ absl::StatusOr<jit::Order> ToOrder(int wire, absl::string_view field);
 // Whether it is sparse.
 absl::StatusOr<bool> ToSparsity(int wire, absl::string_view field);
 
-// What they say, valid or not.
-jit::Quantization ToQuantization(const v1::Quantization& wire);
+// What it says, valid or not, with a group of 0 as jit::kWholeLine.
+// INVALID_ARGUMENT for a group of that number, which jit::Validate would take
+// for all of k.
+absl::StatusOr<jit::Quantization> ToQuantization(const v1::Quantization& wire,
+                                                 absl::string_view field);
+// What it says, valid or not.
 absl::StatusOr<jit::Problem> ReadProblem(const v1::Problem& wire);
 // Valid: jit::Validate has been called.
 absl::StatusOr<jit::Problem> ToProblem(const v1::Problem& wire);

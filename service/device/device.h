@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "jit/base/status.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/plan/plan.h"
 #include "jit/plan/planner.h"
@@ -110,6 +111,13 @@ struct Operands {
   Matrix* amax = nullptr;       // One f32.
 };
 
+// One of the products that one launch makes.
+struct GroupMember {
+  const jit::Problem* problem;
+  const jit::Plan* plan;
+  Operands operands;
+};
+
 // A queue of work that runs in order, with its own staging memory. Destroyed
 // after all its work is done, on any thread.
 class Lane {
@@ -145,6 +153,9 @@ class Lane {
   virtual absl::Status Multiply(const jit::Problem& problem,
                                 const jit::Plan& plan, const Kernel& kernel,
                                 const Operands& operands) = 0;
+  // Enqueues products whose plans have the same kernel, which is grouped.
+  virtual absl::Status MultiplyGroup(absl::Span<const GroupMember> members,
+                                     const Kernel& kernel);
   // Waits for all work of the lane. An error when any of it failed.
   virtual absl::Status Synchronize() = 0;
 };
@@ -153,6 +164,15 @@ inline absl::Status Lane::Prepare(jit::Form, const Kernel&, const Matrix&,
                                   Matrix&) {
   return absl::UnimplementedError(
       "this device reads operands as they are stored");
+}
+
+inline absl::Status Lane::MultiplyGroup(absl::Span<const GroupMember> members,
+                                        const Kernel& kernel) {
+  for (const GroupMember& member : members) {
+    RETURN_IF_ERROR(
+        Multiply(*member.problem, *member.plan, kernel, member.operands));
+  }
+  return absl::OkStatus();
 }
 
 // Whose sums a product is made of; see types.proto.

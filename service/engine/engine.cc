@@ -153,6 +153,17 @@ void Engine::Multiply(Product product, int device, RequestContext context,
                      });
 }
 
+void Engine::MultiplyTogether(std::vector<Product> products, int device,
+                              RequestContext context, Done<GroupResult> done) {
+  auto task = std::make_shared<GroupTask>(*devices_[device], *preparer_,
+                                          std::move(products),
+                                          std::move(context), std::move(done));
+  if (absl::Status why = task->Check("admission"); !why.ok()) {
+    return task->GiveUp(why);
+  }
+  task->Start();
+}
+
 void Engine::RunInOrder(Sequence sequence, int device, RequestContext context,
                         Done<SequenceResult> done) {
   auto task = std::make_shared<SequenceTask>(

@@ -24,6 +24,7 @@
 #include "jit/source/template_library.h"
 #include "service/device/device.h"
 #include "service/engine/executor.h"
+#include "service/engine/group_task.h"
 #include "service/engine/kernel_table.h"
 #include "service/engine/once.h"
 #include "service/engine/periodic.h"
@@ -101,6 +102,9 @@ class Engine {
   // `done`.
   void Multiply(Product product, int device, RequestContext context,
                 Done<ProductResult> done);
+  // The same for products that AreIndependent, in their order.
+  void MultiplyTogether(std::vector<Product> products, int device,
+                        RequestContext context, Done<GroupResult> done);
   // `sequence` is valid; the bytes of its operands live until `done`.
   void RunInOrder(Sequence sequence, int device, RequestContext context,
                   Done<SequenceResult> done);

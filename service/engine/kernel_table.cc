@@ -17,10 +17,6 @@ namespace {
 // emptied when it is full instead of keeping an order of use on the hot path.
 constexpr size_t kMaxPlans = 16384;
 
-// A substitute may cost this many predicted cycles more than the kernel that
-// it stands in for: about the half second of a compile.
-constexpr double kMaxExcessCycles = 0.8e9;
-
 // How long a substitute serves before its shape's own kernel, which could not
 // be had, is asked for again.
 constexpr absl::Duration kAskAgain = absl::Minutes(1);
@@ -49,8 +45,9 @@ KernelSource FromCache(jit::CubinSource source) {
   return KernelSource::kNone;
 }
 
-std::string NameOf(const jit::Family& family) {
-  return jit::KernelName(family, jit::Config());
+// Of a family, and whether its kernels make one product or many.
+std::string NameOf(const jit::Family& family, bool grouped) {
+  return jit::KernelName(family, {.grouped = grouped});
 }
 
 // The family of the same problem with its operands exchanged.
@@ -77,13 +74,15 @@ std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
     return nullptr;
   }
   ++hits_;
-  known.slot->last_use = ++uses_;
+  Note(*known.slot);
+  return known.prepared;
+}
+
+void KernelTable::Note(Slot& slot) {
+  slot.last_use = ++uses_;
   // The cache's directory keeps what is used; the first use counts, and then
   // enough of them to be noticed.
-  if (known.slot->finds++ % kFindsPerNote == 0) {
-    cache_.NoteUse(known.slot->kernel->key);
-  }
-  return known.prepared;
+  if (slot.finds++ % kFindsPerNote == 0) cache_.NoteUse(slot.kernel->key);
 }
 
 absl::StatusOr<KernelTable::Choice> KernelTable::Choose(
@@ -144,22 +143,25 @@ absl::StatusOr<KernelTable::Best> KernelTable::BestPlan(
                                    jit::DebugString(problem), ")"));
 }
 
+KernelTable::Kernels KernelTable::LoadedOf(const jit::Family& family,
+                                           bool grouped) const {
+  Kernels kernels;
+  std::lock_guard lock(mutex_);
+  for (const jit::Family& either : {family, Exchanged(family)}) {
+    const auto found = families_.find(NameOf(either, grouped));
+    if (found == families_.end()) continue;
+    for (const Slot* slot : found->second) kernels.push_back(slot->kernel);
+  }
+  return kernels;
+}
+
 std::optional<Prepared> KernelTable::FindSubstitute(
     const jit::Problem& problem, const jit::Plan& ideal,
     double excess_cycles) const {
   if (ideal.config.split_k) return std::nullopt;
-  std::vector<std::shared_ptr<const LoadedKernel>> candidates;
-  {
-    std::lock_guard lock(mutex_);
-    for (const jit::Family& family : {ideal.family, Exchanged(ideal.family)}) {
-      const auto found = families_.find(NameOf(family));
-      if (found == families_.end()) continue;
-      for (const Slot* slot : found->second) candidates.push_back(slot->kernel);
-    }
-  }
   double limit = ideal.predicted_cycles + excess_cycles;
   std::optional<Prepared> best;
-  for (auto& kernel : candidates) {
+  for (auto& kernel : LoadedOf(ideal.family, /*grouped=*/false)) {
     std::optional<jit::Plan> plan =
         jit::PlanWith(problem, device_.description().properties, kernel->family,
                       kernel->config);
@@ -250,10 +252,11 @@ absl::Status KernelTable::Refuse(const jit::Plan& plan, absl::Status why) {
   return why;
 }
 
-absl::Status KernelTable::RefusalOf(const jit::Plan& plan) const {
+absl::Status KernelTable::RefusalOf(const jit::Family& family,
+                                    const jit::Config& config) const {
   std::lock_guard lock(mutex_);
   if (refused_.empty()) return absl::OkStatus();
-  const auto found = refused_.find(jit::KernelName(plan.family, plan.config));
+  const auto found = refused_.find(jit::KernelName(family, config));
   const bool refused =
       found != refused_.end() && absl::Now() < found->second.until;
   return refused ? found->second.why : absl::OkStatus();
@@ -275,7 +278,8 @@ std::shared_ptr<const LoadedKernel> KernelTable::Insert(
   auto slot = std::make_unique<Slot>();
   slot->kernel = kernel;
   slot->last_use = ++uses_;
-  families_[NameOf(kernel->family)].push_back(slot.get());
+  families_[NameOf(kernel->family, kernel->config.grouped)].push_back(
+      slot.get());
   slots_[jit::KernelName(kernel->family, kernel->config)] = std::move(slot);
   ++generation_;
   return kernel;
@@ -294,7 +298,9 @@ void KernelTable::Drop(absl::string_view name, Kernels& dropped) {
   const auto found = slots_.find(name);
   Slot* const slot = found->second.get();
   for (const Shape& shape : slot->shapes) plans_.erase(shape);
-  const auto family = families_.find(NameOf(slot->kernel->family));
+  const LoadedKernel& kernel = *slot->kernel;
+  const auto family =
+      families_.find(NameOf(kernel.family, kernel.config.grouped));
   std::erase(family->second, slot);
   if (family->second.empty()) families_.erase(family);
   dropped.push_back(std::move(slot->kernel));

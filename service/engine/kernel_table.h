@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/cache/tuning_table.h"
 #include "jit/plan/plan.h"
@@ -138,6 +139,12 @@ class KernelTable {
   // refusal of its best kernel, when the next best ones are refused too.
   absl::StatusOr<Choice> Choose(const jit::Problem& problem);
 
+  // The same for many that are to run together (jit/plan/group_plan.h), with a
+  // plan of the first but the predicted time of all. Nothing is remembered.
+  // Neither a kernel nor one that is wanted: they are predicted to be faster
+  // apart.
+  Choice ChooseGroup(absl::Span<const jit::Problem> problems);
+
   // Loads the kernel of `plan`. Errors are those of jit::KernelCache::Get and
   // device::Device::Load. A refusal by compiler or device is remembered for a
   // while, so that Choose passes over this kernel.
@@ -197,6 +204,10 @@ class KernelTable {
   size_t shapes() const;
 
  private:
+  // A substitute may cost this many predicted cycles more than the kernel that
+  // it stands in for: about the half second of a compile.
+  static constexpr double kMaxExcessCycles = 0.8e9;
+
   // A loaded kernel and the shapes that are known to run with it.
   struct Slot {
     std::shared_ptr<const LoadedKernel> kernel;
@@ -224,13 +235,23 @@ class KernelTable {
   // From the cache or the compiler onto the device.
   absl::StatusOr<Loaded> Obtain(const jit::Plan& plan, Reach reach,
                                 absl::Time deadline);
-  absl::Status RefusalOf(const jit::Plan& plan) const;
+  absl::Status RefusalOf(const jit::Plan& plan) const {
+    return RefusalOf(plan.family, plan.config);
+  }
+  absl::Status RefusalOf(const jit::Family& family,
+                         const jit::Config& config) const;
   absl::Status Refuse(const jit::Plan& plan, absl::Status why);
+  // Those of a family, in either orientation, for one product or for many.
+  Kernels LoadedOf(const jit::Family& family, bool grouped) const;
   // A loaded kernel that can run `problem` in less than `excess_cycles` more
   // predicted cycles than `ideal`.
   std::optional<Prepared> FindSubstitute(const jit::Problem& problem,
                                          const jit::Plan& ideal,
                                          double excess_cycles) const;
+  // With the kernel of `plan`, if it is loaded.
+  std::shared_ptr<const Prepared> UseLoaded(jit::Plan plan);
+  // The kernel is used.
+  void Note(Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The best kernel that can be had without compiling.
   std::optional<Prepared> FindInCache(const jit::Problem& problem,
                                       KernelSource& source);

@@ -40,14 +40,34 @@ Preparer::~Preparer() {
 void Preparer::Prepare(KernelTable& kernels, const jit::Problem& problem,
                        bool substitute, std::shared_ptr<Waiter> waiter,
                        Ready ready, Places::Entry entry) {
-  const absl::Status admitted = waiter->WaitIn(places_, entry);
-  if (!admitted.ok()) return waiter->GiveUp(admitted);
-  const std::string identity = waiter->context().identity;
-  lookups_.Submit(
-      identity,
-      [this, request = RequestPointer(new Request{
-                 kernels, problem, substitute, std::move(waiter),
-                 std::move(ready)})]() mutable { Step(std::move(request)); });
+  Enter(RequestPointer(new Request{kernels,
+                                   {problem},
+                                   /*group=*/false,
+                                   substitute,
+                                   std::move(waiter),
+                                   std::move(ready)}),
+        entry);
+}
+
+void Preparer::PrepareGroup(KernelTable& kernels,
+                            std::vector<jit::Problem> problems,
+                            std::shared_ptr<Waiter> waiter, Ready ready,
+                            Places::Entry entry) {
+  Enter(RequestPointer(new Request{kernels, std::move(problems),
+                                   /*group=*/true, /*substitute=*/true,
+                                   std::move(waiter), std::move(ready)}),
+        entry);
+}
+
+void Preparer::Enter(RequestPointer request, Places::Entry entry) {
+  Waiter& waiter = *request->waiter;
+  const absl::Status admitted = waiter.WaitIn(places_, entry);
+  if (!admitted.ok()) return waiter.GiveUp(admitted);
+  // A copy: the request moves.
+  const std::string identity = waiter.context().identity;
+  lookups_.Submit(identity, [this, request = std::move(request)]() mutable {
+    Step(std::move(request));
+  });
 }
 
 void Preparer::Step(RequestPointer request) {
@@ -55,9 +75,17 @@ void Preparer::Step(RequestPointer request) {
   KernelTable& kernels = request->kernels;
   Preparation& preparation = request->preparation;
   const absl::Time start = absl::Now();
-  auto choice = kernels.Choose(request->problem);
+  absl::StatusOr<KernelTable::Choice> choice;
+  if (request->group) {
+    choice = kernels.ChooseGroup(request->problems);
+  } else {
+    choice = kernels.Choose(request->problems[0]);
+  }
   preparation.plan_time += absl::Now() - start;
   if (!choice.ok()) return request->waiter->GiveUp(choice.status());
+  if (choice->prepared == nullptr && !choice->wanted) {
+    return request->ready(std::move(preparation));
+  }
   // A copy: whoever boards may be gone before this ends.
   const std::string identity = request->waiter->context().identity;
   if (choice->prepared == nullptr || (choice->wanted && !request->substitute)) {
@@ -178,15 +206,18 @@ void Preparer::Land(const Key& key,
 
 void Preparer::FallBack(RequestPointer request, const absl::Status& why) {
   // Others are in trouble that will pass, or did not ask for just any kernel.
+  if (absl::IsFailedPrecondition(why) && request->group) {
+    return request->ready(std::move(request->preparation));
+  }
   if (absl::IsFailedPrecondition(why) && request->substitute) {
-    auto fallen = request->kernels.FallBack(request->problem);
+    auto fallen = request->kernels.FallBack(request->problems[0]);
     if (fallen.ok()) {
       request->preparation.prepared = std::move(fallen->prepared);
       request->preparation.source = fallen->source;
       return request->ready(std::move(request->preparation));
     }
   }
-  request->waiter->GiveUp(NeededFor(why, request->problem));
+  request->waiter->GiveUp(NeededFor(why, request->problems[0]));
 }
 
 }  // namespace gemmd::engine

@@ -57,6 +57,13 @@ class Preparer {
                bool substitute, std::shared_ptr<Waiter> waiter, Ready ready,
                Places::Entry entry = Places::Entry::kIfFree);
 
+  // The same of a kernel for `problems`, which go together, or any that will
+  // do. Where it does not pay, or nothing can be compiled, the preparation is
+  // of nothing.
+  void PrepareGroup(KernelTable& kernels, std::vector<jit::Problem> problems,
+                    std::shared_ptr<Waiter> waiter, Ready ready,
+                    Places::Entry entry);
+
   // Runs `work`, a compile that no request waits for, when no compile of one
   // that does is to be done. Dropped where the preparer ends before that.
   void Behind(absl::AnyInvocable<void()> work) {
@@ -74,7 +81,8 @@ class Preparer {
  private:
   struct Request {
     KernelTable& kernels;
-    jit::Problem problem;
+    std::vector<jit::Problem> problems;  // One, or a group.
+    bool group;
     bool substitute;
     std::shared_ptr<Waiter> waiter;
     Ready ready;
@@ -94,6 +102,8 @@ class Preparer {
   };
   using Key = std::pair<KernelTable*, std::string>;
 
+  // Takes a place and begins.
+  void Enter(RequestPointer request, Places::Entry entry);
   // One round: plans, and answers or joins a flight.
   void Step(RequestPointer request);
   // `request` is null where the kernel is prepared behind others.

@@ -153,6 +153,16 @@ absl::Status PlaceEpilogue(device::Lane& lane, const Product& product,
 
 }  // namespace
 
+bool OwnsItsBytes(const Product& product) {
+  if (product.bytes != nullptr) return true;
+  for (const Input* input :
+       {&product.a, &product.b, &product.c, &product.bias, &product.a_scale,
+        &product.b_scale, &product.d_scale}) {
+    if (!input->pieces.empty()) return false;
+  }
+  return true;
+}
+
 absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
                                     const Prepared& prepared,
                                     const Product& product,
@@ -174,22 +184,26 @@ absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
   return all;
 }
 
+device::Operands OperandsOf(const jit::Problem& problem, const Placed& placed) {
+  return {.a = placed.a.values.matrix,
+          .b = placed.b.values.matrix,
+          .metadata = problem.sparse == jit::Sparse::kB
+                          ? placed.b.metadata.matrix
+                          : placed.a.metadata.matrix,
+          .c = placed.c.matrix,
+          .d = placed.d.matrix,
+          .bias = placed.bias.matrix,
+          .a_scale = placed.a_scale.matrix,
+          .b_scale = placed.b_scale.matrix,
+          .d_scale = placed.d_scale.matrix,
+          .auxiliary = placed.auxiliary.matrix,
+          .amax = placed.amax.matrix};
+}
+
 absl::Status Launch(device::Lane& lane, const Prepared& prepared,
                     const jit::Problem& problem, const Placed& placed) {
-  return lane.Multiply(
-      problem, prepared.plan, *prepared.kernel->kernel,
-      {.a = placed.a.values.matrix,
-       .b = placed.b.values.matrix,
-       .metadata = problem.sparse == jit::Sparse::kB ? placed.b.metadata.matrix
-                                                     : placed.a.metadata.matrix,
-       .c = placed.c.matrix,
-       .d = placed.d.matrix,
-       .bias = placed.bias.matrix,
-       .a_scale = placed.a_scale.matrix,
-       .b_scale = placed.b_scale.matrix,
-       .d_scale = placed.d_scale.matrix,
-       .auxiliary = placed.auxiliary.matrix,
-       .amax = placed.amax.matrix});
+  return lane.Multiply(problem, prepared.plan, *prepared.kernel->kernel,
+                       OperandsOf(problem, placed));
 }
 
 absl::StatusOr<float> DownloadValue(device::Lane& lane,
@@ -198,6 +212,26 @@ absl::StatusOr<float> DownloadValue(device::Lane& lane,
   float value;
   std::memcpy(&value, bytes->bytes().data(), sizeof value);
   return value;
+}
+
+absl::StatusOr<Results> DownloadResults(device::Lane& lane,
+                                        const Product& product,
+                                        const Placed& placed) {
+  Results results;
+  const device::LineRange lines = {0, product.problem.d().lines()};
+  if (placed.d.owned != nullptr) {
+    ASSIGN_OR_RETURN(results.d, lane.Download(*placed.d.matrix, lines,
+                                              product.d_pitch_bytes));
+  }
+  if (placed.auxiliary.owned != nullptr) {
+    ASSIGN_OR_RETURN(results.auxiliary,
+                     lane.Download(*placed.auxiliary.matrix, lines,
+                                   product.auxiliary_pitch_bytes));
+  }
+  if (placed.amax.matrix != nullptr) {
+    ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *placed.amax.matrix));
+  }
+  return results;
 }
 
 absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
@@ -215,20 +249,7 @@ absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
   RETURN_IF_ERROR(lane.Synchronize());
   phases.execute = stopwatch.Lap();
 
-  Results results;
-  const device::LineRange lines = {0, problem.d().lines()};
-  if (placed.d.owned != nullptr) {
-    ASSIGN_OR_RETURN(results.d, lane.Download(*placed.d.matrix, lines,
-                                              product.d_pitch_bytes));
-  }
-  if (placed.auxiliary.owned != nullptr) {
-    ASSIGN_OR_RETURN(results.auxiliary,
-                     lane.Download(*placed.auxiliary.matrix, lines,
-                                   product.auxiliary_pitch_bytes));
-  }
-  if (placed.amax.matrix != nullptr) {
-    ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *placed.amax.matrix));
-  }
+  ASSIGN_OR_RETURN(Results results, DownloadResults(lane, product, placed));
   phases.download = stopwatch.Lap();
   return results;
 }

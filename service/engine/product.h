@@ -51,6 +51,9 @@ struct Product {
   std::shared_ptr<const void> bytes;
 };
 
+// Whether they are there as long as the product is.
+bool OwnsItsBytes(const Product& product);
+
 struct Phases {
   absl::Duration queue;
   absl::Duration plan;
@@ -106,9 +109,15 @@ absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
                                     const Prepared& prepared,
                                     const Product& product,
                                     absl::Time deadline);
+// What a lane multiplies.
+device::Operands OperandsOf(const jit::Problem& problem, const Placed& placed);
 // Enqueues it.
 absl::Status Launch(device::Lane& lane, const Prepared& prepared,
                     const jit::Problem& problem, const Placed& placed);
+// What it returns, when it is done.
+absl::StatusOr<Results> DownloadResults(device::Lane& lane,
+                                        const Product& product,
+                                        const Placed& placed);
 // The one f32 in `matrix`, when what computes it is done.
 absl::StatusOr<float> DownloadValue(device::Lane& lane,
                                     const device::Matrix& matrix);

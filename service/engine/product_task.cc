@@ -8,20 +8,6 @@
 #include "service/engine/metadata.h"
 
 namespace gemmd::engine {
-namespace {
-
-bool OwnsItsBytes(const Product& product) {
-  if (product.bytes != nullptr) return true;
-  for (const Input* input :
-       {&product.a, &product.b, &product.c, &product.bias, &product.a_scale,
-        &product.b_scale, &product.d_scale}) {
-    if (!input->pieces.empty()) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 Execution ToExecution(const ServedDevice& served,
                       const Preparation& preparation) {
   Execution execution;

@@ -3,8 +3,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/cord.h"
-#include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/engine/metadata.h"
 #include "service/engine/stopwatch.h"
@@ -52,9 +50,9 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Results> DownloadResults(device::Lane& lane,
-                                        const Sequence::Step& step,
-                                        const Placed& placed) {
+absl::StatusOr<Results> DownloadStep(device::Lane& lane,
+                                     const Sequence::Step& step,
+                                     const Placed& placed) {
   const Product& product = step.product;
   const device::LineRange lines = {0, product.problem.d().lines()};
   Results results;
@@ -76,13 +74,7 @@ absl::StatusOr<Results> DownloadResults(device::Lane& lane,
 }  // namespace
 
 absl::Status OfStep(size_t i, const absl::Status& error) {
-  absl::Status named(error.code(),
-                     absl::StrCat("steps[", i, "]: ", error.message()));
-  // That the device is lost, or when to come again.
-  error.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-    named.SetPayload(url, payload);
-  });
-  return named;
+  return jit::OfElement("steps", i, error);
 }
 
 void MarkChanges(Sequence& sequence) {
@@ -122,7 +114,7 @@ absl::StatusOr<std::vector<Results>> RunSequence(device::Lane& lane,
 
   std::vector<Results> all;
   for (size_t i = 0; i < sequence.steps.size(); ++i) {
-    auto results = DownloadResults(lane, sequence.steps[i], placed[i]);
+    auto results = DownloadStep(lane, sequence.steps[i], placed[i]);
     if (!results.ok()) return OfStep(i, results.status());
     all.push_back(*std::move(results));
   }

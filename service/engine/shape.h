@@ -3,7 +3,6 @@
 #ifndef GEMMD_SERVICE_ENGINE_SHAPE_H_
 #define GEMMD_SERVICE_ENGINE_SHAPE_H_
 
-#include <tuple>
 #include <utility>
 
 #include "jit/problem/problem.h"
@@ -11,17 +10,6 @@
 namespace gemmd::engine {
 
 class Shape {
-  // Every member of the problem but its epilogue.
-  static_assert(sizeof(jit::Problem) == 80, "has each its place in the key?");
-  auto Key() const {
-    const jit::Problem& p = problem_;
-    return std::tie(p.m, p.n, p.k, p.a_type, p.b_type, p.c_type, p.d_type,
-                    p.a_order, p.b_order, p.d_order, p.alpha, p.beta,
-                    p.accumulator, p.precision, p.clamps, p.bit_operation,
-                    p.sparse, p.quantization.group, p.quantization.zero_points,
-                    p.invariant, p.batch, p.a_broadcast, p.b_broadcast);
-  }
-
  public:
   explicit Shape(const jit::Problem& problem) : problem_(problem) {
     if (!problem.reads_ab())
@@ -40,9 +28,7 @@ class Shape {
     return H::combine(std::move(h), p.m, p.n, p.k, p.a_type, p.d_type,
                       p.a_order, p.b_order);
   }
-  friend bool operator==(const Shape& x, const Shape& y) {
-    return x.Key() == y.Key() && x.problem_.epilogue == y.problem_.epilogue;
-  }
+  friend bool operator==(const Shape&, const Shape&) = default;
 
  private:
   jit::Problem problem_;

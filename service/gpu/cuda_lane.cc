@@ -1,6 +1,7 @@
 #include "service/gpu/cuda_lane.h"
 
 #include <utility>
+#include <vector>
 
 #include "service/gpu/device_image.h"
 #include "service/gpu/download.h"
@@ -106,11 +107,9 @@ absl::Status CudaLane::Reserve(const jit::Plan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status CudaLane::Multiply(const jit::Problem& problem,
-                                const jit::Plan& plan,
-                                const device::Kernel& kernel,
-                                const device::Operands& operands) {
-  RETURN_IF_ERROR(stream_->context().MakeCurrent());
+absl::StatusOr<PreparedLaunch> CudaLane::Prepare(
+    const jit::Problem& problem, const jit::Plan& plan,
+    const device::Kernel& kernel, const device::Operands& operands) {
   RETURN_IF_ERROR(Reserve(plan));
   LaunchMemory memory;
   memory.a = Use(operands.a);
@@ -127,12 +126,47 @@ absl::Status CudaLane::Multiply(const jit::Problem& problem,
   memory.auxiliary = Use(operands.auxiliary);
   memory.amax = Use(operands.amax);
   if (operands.amax != nullptr) RETURN_IF_ERROR(Clear(*operands.amax));
-  ASSIGN_OR_RETURN(
-      const PreparedLaunch launch,
-      PrepareLaunch(driver(), problem, plan,
-                    static_cast<const CudaKernel&>(kernel).functions(),
-                    memory));
+  return PrepareLaunch(driver(), problem, plan,
+                       static_cast<const CudaKernel&>(kernel).functions(),
+                       memory);
+}
+
+absl::Status CudaLane::Multiply(const jit::Problem& problem,
+                                const jit::Plan& plan,
+                                const device::Kernel& kernel,
+                                const device::Operands& operands) {
+  RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  ASSIGN_OR_RETURN(const PreparedLaunch launch,
+                   Prepare(problem, plan, kernel, operands));
   return Enqueue(launch, *stream_);
+}
+
+absl::Status CudaLane::MultiplyGroup(
+    absl::Span<const device::GroupMember> members,
+    const device::Kernel& kernel) {
+  RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  std::vector<PreparedLaunch> launches;
+  for (const device::GroupMember& member : members) {
+    ASSIGN_OR_RETURN(
+        launches.emplace_back(),
+        Prepare(*member.problem, *member.plan, kernel, member.operands));
+  }
+  PreparedGroup group = gpu::Group(launches);
+  const absl::Span<const char> pieces[] = {
+      {reinterpret_cast<const char*>(group.products.data()),
+       group.products.size() * sizeof(Arguments)}};
+  const auto bytes = static_cast<int64_t>(pieces[0].size());
+  const jit::MatrixLayout layout = {
+      .type = jit::DataType::kU8, .rows = 1, .columns = bytes};
+  if (layout.device_bytes() > products_.bytes()) {
+    ASSIGN_OR_RETURN(products_,
+                     memory_->Allocate(stream_, layout.device_bytes()));
+  }
+  ASSIGN_OR_RETURN(
+      DeviceImage image,
+      DeviceImage::Create({.pieces = pieces, .pitch_bytes = bytes}, layout));
+  RETURN_IF_ERROR(ring_.Upload(image, products_.get()));
+  return EnqueueGroup(std::move(group), products_.get(), *stream_);
 }
 
 absl::Status CudaLane::Synchronize() { return stream_->Synchronize(); }

@@ -51,6 +51,8 @@ class CudaLane final : public device::Lane {
   absl::Status Multiply(const jit::Problem& problem, const jit::Plan& plan,
                         const device::Kernel& kernel,
                         const device::Operands& operands) override;
+  absl::Status MultiplyGroup(absl::Span<const device::GroupMember> members,
+                             const device::Kernel& kernel) override;
   absl::Status Synchronize() override;
 
  private:
@@ -62,6 +64,10 @@ class CudaLane final : public device::Lane {
   CUdeviceptr Use(const device::Matrix* matrix) const;
   // Makes the workspace large enough for `plan`.
   absl::Status Reserve(const jit::Plan& plan);
+  absl::StatusOr<PreparedLaunch> Prepare(const jit::Problem& problem,
+                                         const jit::Plan& plan,
+                                         const device::Kernel& kernel,
+                                         const device::Operands& operands);
 
   const std::shared_ptr<Stream> stream_;
   const MemoryPool* const memory_;
@@ -69,6 +75,7 @@ class CudaLane final : public device::Lane {
   StagingRing ring_;
   DeviceBuffer partials_;
   DeviceBuffer line_bits_;
+  DeviceBuffer products_;  // Arguments of a grouped launch.
 };
 
 }  // namespace gemmd::gpu

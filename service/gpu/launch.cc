@@ -1,5 +1,9 @@
 #include "service/gpu/launch.h"
 
+#include <algorithm>
+#include <functional>
+#include <limits>
+
 #include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/tiling.h"
 #include "jit/source/instance.h"
@@ -225,6 +229,36 @@ absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
   return EnqueueGrid(stream, launch.functions.reduce, launch.reduce_grid,
                      kReduceThreads, 0, /*overlaps=*/true,
                      launch.reduce_arguments);
+}
+
+PreparedGroup Group(absl::Span<const PreparedLaunch> launches) {
+  std::vector<const PreparedLaunch*> order;
+  for (const PreparedLaunch& launch : launches) order.push_back(&launch);
+  // Long units first: short ones fill the gaps at the end.
+  std::ranges::stable_sort(order, std::greater<>(), [](const auto* launch) {
+    return launch->arguments.part_stages;
+  });
+  PreparedGroup group = {
+      .function = launches[0].functions.multiply,
+      .grid = launches[0].grid,
+      .threads = launches[0].threads,
+      .shared_memory_bytes = launches[0].shared_memory_bytes};
+  std::ranges::fill(group.arguments.first_unit,
+                    std::numeric_limits<int>::max());
+  for (const PreparedLaunch* launch : order) {
+    group.arguments.first_unit[group.products.size()] = group.arguments.units;
+    group.arguments.units += launch->arguments.units;
+    group.products.push_back(launch->arguments);
+  }
+  return group;
+}
+
+absl::Status EnqueueGroup(PreparedGroup group, CUdeviceptr products,
+                          const Stream& stream) {
+  group.arguments.products = Typed<const Arguments>(products);
+  return EnqueueGrid(stream, group.function, group.grid, group.threads,
+                     group.shared_memory_bytes, /*overlaps=*/false,
+                     group.arguments);
 }
 
 absl::Status EnqueuePrepare(const jit::PrepareLaunch& launch,

@@ -4,7 +4,10 @@
 #ifndef GEMMD_SERVICE_GPU_LAUNCH_H_
 #define GEMMD_SERVICE_GPU_LAUNCH_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "jit/plan/form.h"
 #include "jit/plan/plan.h"
 #include "jit/problem/problem.h"
@@ -68,6 +71,22 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
 
 // The stream's context is current.
 absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream);
+
+// Products that one launch makes: `launches` are of plans with the same kernel,
+// which is grouped, and the same grid; at most kMaxGroups.
+struct PreparedGroup {
+  std::vector<Arguments> products;  // To be brought to the device.
+  GroupedArguments arguments;
+  CUfunction function = nullptr;
+  int grid = 0;
+  int threads = 0;
+  int shared_memory_bytes = 0;
+};
+PreparedGroup Group(absl::Span<const PreparedLaunch> launches);
+
+// The stream's context is current; `products` are in device memory by then.
+absl::Status EnqueueGroup(PreparedGroup group, CUdeviceptr products,
+                          const Stream& stream);
 
 // Derives a form: `function` is the kernel of jit::MakePrepareInstance,
 // `launch` holds its pointers. The stream's context is current.

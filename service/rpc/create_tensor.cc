@@ -69,8 +69,9 @@ absl::StatusOr<engine::TensorSpec> ToSpec(
                    ToSparsity(request.sparsity(), "sparsity"));
   RETURN_IF_ERROR(CheckSparse(spec.layout));
   if (request.has_quantization()) {
-    const jit::Quantization quantization =
-        convert::ToQuantization(request.quantization());
+    ASSIGN_OR_RETURN(
+        const jit::Quantization quantization,
+        convert::ToQuantization(request.quantization(), "quantization"));
     RETURN_IF_ERROR(
         jit::Validate(quantization, spec.layout.type, "quantization"));
     if (spec.layout.sparse) {

@@ -2,7 +2,9 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "service/rpc/groups.h"
@@ -55,7 +57,7 @@ class Gather : public std::enable_shared_from_this<Gather> {
       if (result.ok()) {
         results_[i] = *std::move(result);
       } else if (status_.ok()) {
-        status_ = OfGroup(i, result.status());
+        status_ = engine::OfGroup(i, result.status());
       }
     }
     Run();
@@ -81,6 +83,28 @@ class Gather : public std::enable_shared_from_this<Gather> {
 void MultiplyAll(engine::Engine& engine, std::vector<MatmulRequest> requests,
                  engine::RequestContext context,
                  engine::Done<ProductResults> done) {
+  std::vector<engine::Product> products;
+  std::set<int> devices;
+  for (MatmulRequest& request : requests) {
+    products.push_back(std::move(request.product));
+    devices.insert(request.device);
+  }
+  if (devices.size() == 1 && engine::AreIndependent(products) &&
+      engine::AreShort(products)) {
+    return engine.MultiplyTogether(std::move(products), *devices.begin(),
+                                   std::move(context), std::move(done));
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].product = std::move(products[i]);
+  }
+  MultiplyOneByOne(engine, std::move(requests), std::move(context),
+                   std::move(done));
+}
+
+void MultiplyOneByOne(engine::Engine& engine,
+                      std::vector<MatmulRequest> requests,
+                      engine::RequestContext context,
+                      engine::Done<ProductResults> done) {
   std::make_shared<Gather>(engine, std::move(requests), std::move(context),
                            std::move(done))
       ->Run();

@@ -1,5 +1,5 @@
-// Runs many products, a few at a time, and answers once for all of them.
-// Thread-safe.
+// Runs many products and answers once for all of them: together where the
+// engine can, else a few at a time. Thread-safe.
 #ifndef GEMMD_SERVICE_RPC_GATHER_H_
 #define GEMMD_SERVICE_RPC_GATHER_H_
 
@@ -23,6 +23,12 @@ inline constexpr int kGroupsAtOnce = 8;
 void MultiplyAll(engine::Engine& engine, std::vector<MatmulRequest> requests,
                  engine::RequestContext context,
                  engine::Done<ProductResults> done);
+
+// The same, a few at a time in any case.
+void MultiplyOneByOne(engine::Engine& engine,
+                      std::vector<MatmulRequest> requests,
+                      engine::RequestContext context,
+                      engine::Done<ProductResults> done);
 
 }  // namespace gemmd::rpc
 

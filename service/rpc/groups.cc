@@ -27,11 +27,6 @@ absl::StatusOr<std::vector<Pieces>> ReadGroups(absl::Span<const Piece> pieces) {
 
 }  // namespace
 
-absl::Status OfGroup(size_t i, const absl::Status& error) {
-  return absl::Status(error.code(),
-                      absl::StrCat("groups[", i, "]: ", error.message()));
-}
-
 absl::StatusOr<std::vector<MatmulRequest>> ToGroups(
     absl::Span<const Piece> pieces, const Asker& asker, int64_t& result_bytes) {
   ASSIGN_OR_RETURN(const std::vector<Pieces> groups, ReadGroups(pieces));
@@ -40,7 +35,7 @@ absl::StatusOr<std::vector<MatmulRequest>> ToGroups(
   int64_t header_bytes = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
     absl::StatusOr<MatmulFields> fields = ReadMatmulFields(groups[i]);
-    if (!fields.ok()) return OfGroup(i, fields.status());
+    if (!fields.ok()) return engine::OfGroup(i, fields.status());
     header_bytes += static_cast<int64_t>(fields->header.ByteSizeLong());
     if (header_bytes > kMaxGroupHeaderBytes) {
       return absl::InvalidArgumentError(
@@ -49,14 +44,14 @@ absl::StatusOr<std::vector<MatmulRequest>> ToGroups(
     }
     absl::StatusOr<MatmulRequest> request =
         ToMatmulRequest(*std::move(fields), asker);
-    if (!request.ok()) return OfGroup(i, request.status());
+    if (!request.ok()) return engine::OfGroup(i, request.status());
     result_bytes += request->result_bytes + kMoreOfAnAnswer;
     if (result_bytes > asker.runtime.limits.max_message_bytes) {
-      return OfGroup(i, absl::ResourceExhaustedError(absl::StrCat(
-                            "results until here have ", result_bytes,
-                            " bytes; a response is limited to ",
-                            asker.runtime.limits.max_message_bytes,
-                            ". Let d be a tensor.")));
+      return engine::OfGroup(i, absl::ResourceExhaustedError(absl::StrCat(
+                                    "results until here have ", result_bytes,
+                                    " bytes; a response is limited to ",
+                                    asker.runtime.limits.max_message_bytes,
+                                    ". Let d be a tensor.")));
     }
     requests.push_back(*std::move(request));
   }

@@ -16,9 +16,6 @@ inline constexpr int kMaxGroups = 256;
 // Of the headers of all groups, which are parsed on a loop.
 inline constexpr int64_t kMaxGroupHeaderBytes = 1 << 20;
 
-// An error of one group, which its text names.
-absl::Status OfGroup(size_t i, const absl::Status& error);
-
 // Points into the pieces, as ReadMatmulFields does. Sums up the bytes of
 // results in `result_bytes`; RESOURCE_EXHAUSTED when no message holds them.
 absl::StatusOr<std::vector<MatmulRequest>> ToGroups(

@@ -91,6 +91,14 @@ struct Arguments {
   EpilogueArguments epilogue;
 };
 
+// Of a launch of many products, all of the config's family.
+struct GroupedArguments {
+  const Arguments* products;  // In device memory.
+  int units;                  // Of all products, one product after the other.
+  // Of each product, ascending; of those that there are not, more than units.
+  int first_unit[kMaxGroups];
+};
+
 // Argument of the reduction that follows a split product, on lines of D. With
 // no parts at all it makes D of an empty product.
 struct ReduceArguments {

@@ -33,6 +33,8 @@ inline constexpr int kSwizzleBytes = 128;
 inline constexpr int kSparseSpanBytes = kSwizzleBytes / 2;
 // Lines of X, and of k, that share one value of a block scale of Y.
 inline constexpr int kScaleLines = 128;
+// Products of one launch.
+inline constexpr int kMaxGroups = 256;
 // Larger slabs leave too little room for four stages of the largest tiles.
 inline constexpr int kMaxSlabBytes = 104 * kSwizzleBytes;
 

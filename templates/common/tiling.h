@@ -26,7 +26,8 @@ concept IsConfig = requires {
   { C::kXMajor == Major::kK&& C::kYMajor == Major::kK } -> SameAs<bool>;
   {
     C::kSparse&& C::kPromoted&& C::kBlockScaled&& C::kStagesC&& C::kAuxiliary&&
-        C::kExclusiveOr&& C::kSplitK&& C::kManySteps&& C::kZeroPoints
+        C::kExclusiveOr&& C::kSplitK&& C::kManySteps&& C::kZeroPoints&&
+            C::kGrouped
     } -> SameAs<bool>;
 };
 

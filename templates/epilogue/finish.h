@@ -14,11 +14,10 @@ class Finish {
  public:
   using Value = typename Tiling<C>::Value;
 
-  explicit Finish(const EpilogueArguments& arguments) : arguments_(arguments) {}
-
   // The patch whose first element is at `at`; with `whole` for D, else for
   // the auxiliary output. Partial sums stay as they are.
-  Patch<Value> operator()(const Patch<typename C::Sum>& sums,
+  Patch<Value> operator()(const EpilogueArguments& arguments,
+                          const Patch<typename C::Sum>& sums,
                           const Patch<Value>& c, Tile at, bool whole) {
     Patch<Value> result;
 #pragma unroll
@@ -31,10 +30,10 @@ class Finish {
         if constexpr (!C::kSplitK) {
           if constexpr (C::kExclusiveOr) {
             element.value = static_cast<Value>(
-                ExclusiveOr(arguments_, sums.at[half][i], place));
+                ExclusiveOr(arguments, sums.at[half][i], place));
           }
-          before_.Apply(arguments_, element);
-          if (whole) after_.Apply(arguments_, element);
+          before_.Apply(arguments, element);
+          if (whole) after_.Apply(arguments, element);
         }
         result.at[half][i] = element.value;
       }
@@ -43,15 +42,14 @@ class Finish {
   }
 
   // By every thread, after its last patch.
-  void End() {
+  void End(const EpilogueArguments& arguments) {
     if constexpr (!C::kSplitK) {
-      before_.Finish(arguments_);
-      after_.Finish(arguments_);
+      before_.Finish(arguments);
+      after_.Finish(arguments);
     }
   }
 
  private:
-  const EpilogueArguments& arguments_;
   typename C::Before before_;
   typename C::After after_;
 };

@@ -28,11 +28,8 @@ class TileWriter {
   static constexpr int kBarrierBytes = 2 * 8;
 
   // `staging` and `barriers` belong to this warpgroup, number `consumer`.
-  TileWriter(const Arguments& arguments, uint32 staging, uint32 barriers,
-             int consumer, int warp, int lane)
-      : arguments_(arguments),
-        finish_(arguments.epilogue),
-        staging_(staging),
+  TileWriter(uint32 staging, uint32 barriers, int consumer, int warp, int lane)
+      : staging_(staging),
         barriers_(barriers),
         consumer_(consumer),
         warp_(warp),
@@ -46,13 +43,19 @@ class TileWriter {
 
   // Starts to fetch the first slab of C of the tile at `at`. The buffer is
   // free: its last store was waited for before the newest one was issued.
-  void Prefetch(Tile at) {
+  void Prefetch(const Arguments& arguments, Tile at) {
     if constexpr (C::kStagesC) {
-      if (IsLeader()) LoadC(at, buffer_);
+      if (!IsLeader()) return;
+      if constexpr (C::kGrouped) ptx::AcquireTensorMap(&arguments.c);
+      LoadC(arguments, at, buffer_);
     }
   }
 
-  void Write(const SumOf<C>& sums, Tile at) {
+  void Write(const Arguments& arguments, const SumOf<C>& sums, Tile at) {
+    if (C::kGrouped && IsLeader()) {
+      ptx::AcquireTensorMap(&arguments.d);
+      if constexpr (C::kAuxiliary) ptx::AcquireTensorMap(&arguments.auxiliary);
+    }
     // Addresses that depend on the lane are made anew for every tile where the
     // epilogue needs the registers in which they would outlive the product.
     const int lane = C::kManySteps ? ptx::Opaque(lane_) : lane_;
@@ -71,7 +74,7 @@ class TileWriter {
           },
           [&](const auto& patch, const auto& c, int row, int column) {
             return finish_(
-                patch, c,
+                arguments.epilogue, patch, c,
                 {corner.row + row, corner.column + column, corner.matrix},
                 whole);
           },
@@ -81,11 +84,11 @@ class TileWriter {
       if (IsLeader()) ptx::WaitStoresRead();
       SyncWarpgroup();
       if (IsLeader()) {
-        Slab<C>::Send(whole ? &arguments_.d : &arguments_.auxiliary, corner,
+        Slab<C>::Send(whole ? &arguments.d : &arguments.auxiliary, corner,
                       buffer);
         ptx::CommitStores();
         if (C::kStagesC && i + 1 < kSlabs) {
-          LoadC(SlabAt(at, i + 1), buffer_ ^ 1);
+          LoadC(arguments, SlabAt(at, i + 1), buffer_ ^ 1);
         }
       }
       buffer_ ^= 1;
@@ -94,8 +97,9 @@ class TileWriter {
 
   // Before the CTA exits and gives its shared memory back. What the stores
   // write is visible when the grid is complete.
-  void End() {
-    finish_.End();
+  void End(const KernelArguments<C>& all) {
+    // Steps that look at all elements of a product are in no grouped launch.
+    if constexpr (!C::kGrouped) finish_.End(all.epilogue);
     if (IsLeader()) ptx::WaitStoresRead();
   }
 
@@ -133,14 +137,13 @@ class TileWriter {
             tile.matrix};
   }
 
-  void LoadC(Tile at, uint32 buffer) {
+  void LoadC(const Arguments& arguments, Tile at, uint32 buffer) {
     const uint32 barrier = barriers_ + 8 * buffer;
     ptx::ArriveExpecting(barrier, T::kSlabBytes);
-    Slab<C>::Fetch(&arguments_.c, at, staging_ + buffer * T::kSlabBytes,
+    Slab<C>::Fetch(&arguments.c, at, staging_ + buffer * T::kSlabBytes,
                    barrier);
   }
 
-  const Arguments& arguments_;
   Finish<C> finish_;
   const uint32 staging_;
   const uint32 barriers_;

@@ -8,6 +8,9 @@
 // whole tiles, in turn, so that one's epilogue overlaps the other's wgmma.
 // Interleaved: each consumer has every so-many-th stage of a tile, with a ring
 // and a producer of its own, and their sums are added up in the end.
+//
+// Grouped: one launch makes many products, whose arguments lie in device
+// memory; each unit of work knows its own.
 #include "common/arguments.h"
 #include "common/tiling.h"
 #include "epilogue/tile_writer.h"
@@ -80,10 +83,25 @@ constexpr bool kAlternate = kWidens<Config> && T::kSharers == 2;
 // Where registers hold an X more, interleaved consumers widen a stage ahead.
 constexpr bool kAhead = T::kInterleaved && T::kBlocks == 1;
 
+template <typename A>
+void Prefetch(const A& arguments) {
+  ptx::PrefetchTensorMap(&arguments.x);
+  if constexpr (Config::kSparse || Config::kStageGroups != 0) {
+    ptx::PrefetchTensorMap(&arguments.metadata);
+  }
+  ptx::PrefetchTensorMap(&arguments.y);
+  ptx::PrefetchTensorMap(&arguments.d);
+}
+
 // Fills the ring whose stages begin at `shared` with those of `part` of k.
-void Produce(const Arguments& arguments, uint32 shared, StageRing ring,
+void Produce(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
              int part) {
-  for (Work<Config> work(arguments, part); !work.done(); work.Advance()) {
+  for (Work<Config> work(all, part); !work.done(); work.Advance()) {
+    const Arguments& arguments = work.product();
+    if constexpr (Config::kGrouped) {
+      X::Acquire(arguments);
+      ptx::AcquireTensorMap(&arguments.y);
+    }
     const Unit unit = work.unit();
     const int x_matrix = arguments.x_matrices == 1 ? 0 : unit.tile.matrix;
     const int y_matrix = arguments.y_matrices == 1 ? 0 : unit.tile.matrix;
@@ -195,33 +213,33 @@ void MultiplyAhead(Sums& sums, uint32 shared, StageRing& ring, int stages,
   }
 }
 
-void Consume(const Arguments& arguments, uint32 shared, StageRing ring,
+void Consume(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
              int part, int consumer, int warp, int lane) {
   const int first_row = T::kPingPong || T::kInterleaved
                             ? 0
                             : consumer * T::kBlocks * kInstructionM;
-  Writer writer(arguments, shared + kStaging + consumer * Writer::kStagingBytes,
+  Writer writer(shared + kStaging + consumer * Writer::kStagingBytes,
                 shared + kWriterBarriers + consumer * Writer::kBarrierBytes,
                 consumer, warp, lane);
   const uint32 at = shared + part * kRingBytes;
-  const uint32 unknown_zero = arguments.weights.unknown_zero;
   const bool writes = !T::kInterleaved || consumer == 0;
   const HandedSums<Config> handed(shared + kHanded, consumer, 32 * warp + lane);
   Turn turn(shared + kTurnBarriers, consumer);
   Sums sums;
 
   int units = 0;  // That this CTA has begun.
-  for (Work<Config> work(arguments, part); !work.done();
-       work.Advance(), ++units) {
+  for (Work<Config> work(all, part); !work.done(); work.Advance(), ++units) {
+    const Arguments& arguments = work.product();
     const int stages = work.stages();
     if (T::kPingPong && units % 2 != consumer) {
       ring.Skip(stages);
       continue;
     }
     if constexpr (Config::kStagesC) {
-      if (writes) writer.Prefetch(work.target(first_row));
+      if (writes) writer.Prefetch(arguments, work.target(first_row));
     }
     sums.Locate(arguments, work.unit(), first_row + 16 * warp + lane / 4);
+    const uint32 unknown_zero = arguments.weights.unknown_zero;
     if constexpr (kAhead) {
       MultiplyAhead(sums, at, ring, stages, warp == 0, unknown_zero);
     } else {
@@ -229,15 +247,16 @@ void Consume(const Arguments& arguments, uint32 shared, StageRing ring,
                unknown_zero);
     }
     if constexpr (T::kInterleaved) handed.AddUp(sums);
-    if (writes) writer.Write(sums, work.target(first_row));
+    if (writes) writer.Write(arguments, sums, work.target(first_row));
   }
-  writer.End();
+  writer.End(all);
 }
 
 }  // namespace gemmd
 
 extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
-    gemmd_kernel(const __grid_constant__ gemmd::Arguments arguments) {
+    gemmd_kernel(const __grid_constant__ gemmd::KernelArguments<gemmd::Config>
+                     arguments) {
   using namespace gemmd;
   const uint32 shared = ptx::SharedBase();
   const int thread = ptx::ThreadIndex();
@@ -248,12 +267,7 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
   };
 
   if (warp == 0 && ptx::ElectOne()) {
-    ptx::PrefetchTensorMap(&arguments.x);
-    if constexpr (Config::kSparse || Config::kStageGroups != 0) {
-      ptx::PrefetchTensorMap(&arguments.metadata);
-    }
-    ptx::PrefetchTensorMap(&arguments.y);
-    ptx::PrefetchTensorMap(&arguments.d);
+    if constexpr (!Config::kGrouped) Prefetch(arguments);
     for (int i = 0; i < T::kRings; ++i) ring_of(i).Init(T::kSharers);
     Turn::Init(shared + kTurnBarriers, kAlternate ? 4 : 1);
     for (int i = 0; i < Config::kConsumers; ++i) {

@@ -4,6 +4,7 @@
 //
 //   kBytes, kLoadBytes            of a stage: reserved, and brought
 //   Load(to, arguments, ...)      brings lines [line, line + kTileM)
+//   Acquire(arguments)            its tensor maps, of a grouped launch
 //   X x(at, block)                a stage's at `at`, from a block of 64 lines
 //   x.Fetch(unknown_zero)         what registers take once the stage is there
 //   x.Issue(sums, block, step, y, accumulates)
@@ -15,6 +16,7 @@
 #include "common/types.h"
 #include "pipeline/operand_tile.h"
 #include "pipeline/x_widened.h"
+#include "ptx/fence.h"
 #include "ptx/shared.h"
 #include "ptx/thread.h"
 #include "ptx/tma.h"
@@ -34,6 +36,10 @@ class DenseX {
   static void Load(uint32 to, const Arguments& arguments, int line, int stage,
                    int matrix, uint32 barrier) {
     Tile::Load(to, &arguments.x, line, stage, matrix, barrier);
+  }
+
+  static void Acquire(const Arguments& arguments) {
+    ptx::AcquireTensorMap(&arguments.x);
   }
 
   DenseX(uint32 at, int block)
@@ -73,6 +79,11 @@ class SparseX {
     ptx::LoadBox(to + Tile::kBytes, &arguments.metadata,
                  stage * kWords * kWarpgroupThreads, line / kInstructionM,
                  matrix, barrier);
+  }
+
+  static void Acquire(const Arguments& arguments) {
+    ptx::AcquireTensorMap(&arguments.x);
+    ptx::AcquireTensorMap(&arguments.metadata);
   }
 
   SparseX(uint32 at, int block)

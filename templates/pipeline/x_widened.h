@@ -7,6 +7,7 @@
 #include "common/types.h"
 #include "pipeline/widening.h"
 #include "ptx/convert.h"
+#include "ptx/fence.h"
 #include "ptx/shared.h"
 #include "ptx/thread.h"
 #include "ptx/tma.h"
@@ -44,6 +45,13 @@ class WidenedX {
       ptx::LoadBox(to + kBlocks * kFragmentBytes, &arguments.metadata, 0,
                    (groups * weights.blocks + block) * C::kStageGroups, matrix,
                    barrier);
+    }
+  }
+
+  static void Acquire(const Arguments& arguments) {
+    ptx::AcquireTensorMap(&arguments.x);
+    if constexpr (C::kStageGroups != 0) {
+      ptx::AcquireTensorMap(&arguments.metadata);
     }
   }
 

@@ -14,4 +14,12 @@ inline void FenceBarrierInit() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// Before this thread's copies by a tensor map in device memory that the host
+// wrote before the launch.
+inline void AcquireTensorMap(const void* map) {
+  asm volatile(
+      "fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(map)
+      : "memory");
+}
+
 }  // namespace gemmd::ptx

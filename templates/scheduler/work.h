@@ -1,6 +1,7 @@
 // What a CTA computes: units of work, round robin. A unit is one tile of one P
 // over one part of k. Units of the same P and part are neighbours, so that
-// they share operands in L2.
+// they share operands in L2. A grouped launch has the units of many products,
+// each with arguments of its own.
 #pragma once
 
 #include "common/arguments.h"
@@ -53,22 +54,40 @@ class StageWalk {
 };
 
 template <typename C>
+using KernelArguments = If<C::kGrouped, GroupedArguments, Arguments>;
+
+template <typename C>
 class Work {
  public:
   // Of interleaved consumers each has `part` of k.
-  explicit Work(const Arguments& arguments, int part = 0)
-      : arguments_(arguments), part_(part), index_(ptx::CtaIndex()) {}
+  explicit Work(const KernelArguments<C>& all, int part = 0)
+      : all_(all), part_(part), index_(ptx::CtaIndex()) {
+    Locate();
+  }
 
-  bool done() const { return index_ >= arguments_.units; }
-  void Advance() { index_ += ptx::CtaCount(); }
+  bool done() const { return index_ >= all_.units; }
+  void Advance() {
+    index_ += ptx::CtaCount();
+    Locate();
+  }
+
+  // The product that the unit is of.
+  const Arguments& product() const {
+    if constexpr (C::kGrouped) {
+      return all_.products[group_];
+    } else {
+      return all_;
+    }
+  }
 
   Unit unit() const {
-    const int matrix = Divide(index_, arguments_.raster.tiles);
-    const int count = static_cast<int>(arguments_.raster.tiles.value);
-    const TileIndex at = TileAt(arguments_.raster, index_ - matrix * count);
+    const Raster& raster = product().raster;
+    const int matrix = Divide(index(), raster.tiles);
+    const int count = static_cast<int>(raster.tiles.value);
+    const TileIndex at = TileAt(raster, index() - matrix * count);
     Unit unit = {{at.row * C::kTileM, at.column * C::kTileN, matrix}, part_};
     if constexpr (C::kSplitK) {
-      unit.tile.matrix = Divide(matrix, arguments_.splits);
+      unit.tile.matrix = Divide(matrix, product().splits);
       unit.split = SplitOf(matrix);
     }
     return unit;
@@ -78,7 +97,7 @@ class Work {
   Tile target(int first_row) const {
     const Unit at = unit();
     const int partial =
-        at.tile.matrix * static_cast<int>(arguments_.splits.value) + at.split;
+        at.tile.matrix * static_cast<int>(product().splits.value) + at.split;
     return {at.tile.row + first_row, at.tile.column,
             C::kSplitK ? partial : at.tile.matrix};
   }
@@ -86,23 +105,44 @@ class Work {
   // Stages of the unit's part of k.
   int stages() const {
     if constexpr (Tiling<C>::kInterleaved) return StagesOf(part_);
-    if constexpr (!C::kSplitK) return arguments_.part_stages;
-    return StagesOf(SplitOf(Divide(index_, arguments_.raster.tiles)));
+    if constexpr (!C::kSplitK) return product().part_stages;
+    return StagesOf(SplitOf(Divide(index(), product().raster.tiles)));
   }
 
  private:
   int StagesOf(int split) const {
-    return arguments_.part_stages + (split < arguments_.longer_parts ? 1 : 0);
+    return product().part_stages + (split < product().longer_parts ? 1 : 0);
+  }
+
+  // Finds the last product whose units begin at or before this one.
+  void Locate() {
+    if constexpr (C::kGrouped) {
+      group_ = 0;
+#pragma unroll
+      for (int step = kMaxGroups / 2; step > 0; step /= 2) {
+        if (all_.first_unit[group_ + step] <= index_) group_ += step;
+      }
+    }
+  }
+
+  // Of the unit, among those of its product.
+  int index() const {
+    if constexpr (C::kGrouped) {
+      return index_ - all_.first_unit[group_];
+    } else {
+      return index_;
+    }
   }
 
   int SplitOf(int matrix) const {
-    return matrix - Divide(matrix, arguments_.splits) *
-                        static_cast<int>(arguments_.splits.value);
+    return matrix - Divide(matrix, product().splits) *
+                        static_cast<int>(product().splits.value);
   }
 
-  const Arguments& arguments_;
+  const KernelArguments<C>& all_;
   const int part_;
   int index_;
+  int group_ = 0;
 };
 
 }  // namespace gemmd

@@ -38,6 +38,9 @@ def _arguments():
     parser.add_argument("--seconds", type=float, default=float("inf"),
                         help="begin nothing new after so long, and say how "
                              "much was left out; default: no limit")
+    parser.add_argument("--skip", type=int, default=0, metavar="N",
+                        help="leave out the first N units of work, which an "
+                             "earlier run has done")
     parser.add_argument("--random", type=int, default=0, metavar="N",
                         help="N random products instead of the suite's cases")
     parser.add_argument("--reference", default="", metavar="TARGET",
@@ -156,7 +159,8 @@ def main():
         return _random(arguments, info)
     options = suite.Options(arguments.target, arguments.device,
                             arguments.subset, arguments.only, arguments.jobs,
-                            arguments.hopper, arguments.seconds)
+                            arguments.hopper, arguments.seconds,
+                            arguments.skip)
     found, failures, left_out = [], 0, 0
     for some in suite.run(options):
         if some is None:

@@ -24,6 +24,7 @@ class Options(NamedTuple):
     # Sums must have Hopper's bits wherever its arithmetic is known.
     hopper: bool = False
     seconds: float = float("inf")  # After which no further unit begins.
+    skip: int = 0  # The first units, which are left out.
 
 
 def units(options):
@@ -47,7 +48,8 @@ def units(options):
              for form in named if form in _probed(options.subset)]
     work.append((0, run_refusals, ()))
     work.sort(key=lambda unit: -unit[0])
-    return [(function, arguments) for _, function, arguments in work]
+    return [(function, arguments)
+            for _, function, arguments in work[options.skip:]]
 
 
 def _forms(subset):

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -17,6 +18,10 @@ import unittest
 import numpy as np
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(_ROOT / "tests/clients/python"))
+
+from host_daemon import end  # noqa: E402
+
 _BUILD = pathlib.Path(os.environ.get("GEMMD_BUILD", _ROOT / "build/release"))
 _PROGRAMS = ("gemmctl", "gemm-warmup")
 
@@ -54,12 +59,12 @@ class ShellExamplesTest(unittest.TestCase):
             [_BUILD / "service/gemmd", "--device=host", "--admin-calls",
              f"--listen={self.address}", f"--cache-dir={_BUILD}/test-cache"],
             stderr=log)
-        self.addCleanup(daemon.wait, 60)
-        self.addCleanup(daemon.terminate)
-        end = time.monotonic() + 60
+        self.addCleanup(end, daemon, (self.folder / "log").read_text)
+        latest = time.monotonic() + 60
         while not (self.folder / "socket").exists():
             self.assertIsNone(daemon.poll())
-            self.assertLess(time.monotonic(), end, "the daemon does not serve")
+            self.assertLess(time.monotonic(), latest,
+                            "the daemon does not serve")
             time.sleep(0.05)
 
     def test_every_command_of_the_readme_succeeds(self):

@@ -38,6 +38,8 @@ absl::Status ParseWord(absl::string_view word, Case& c) {
     c.config.schedule = jit::Schedule::kPingPong;
   } else if (word == "swap") {
     c.exchanged = true;
+  } else if (word == "grouped") {
+    c.config.grouped = true;
   } else if (word == "inplace") {
     c.in_place = true;
   } else if (is("co")) {
@@ -108,6 +110,13 @@ absl::StatusOr<std::vector<Case>> ReadCases(const std::string& path) {
   }
   if (cases.empty()) return Wrong("a file without cases", path);
   return cases;
+}
+
+std::vector<absl::Span<const jit::Problem>> Case::launches() const {
+  if (config.grouped) return {problems};
+  std::vector<absl::Span<const jit::Problem>> single;
+  for (const jit::Problem& problem : problems) single.push_back({&problem, 1});
+  return single;
 }
 
 jit::Plan Case::PlanFor(const jit::Problem& problem) const {

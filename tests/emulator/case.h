@@ -5,7 +5,8 @@
 //
 // CONFIG is the tile, then, with their defaults: co1, co2, in4 or pp (co2),
 // stages s3, groups in flight g1, split1 (k in so many parts), sms2 (CTAs at
-// once), swap (X is B), inplace (D is written where C is). Plain data.
+// once), swap (X is B), inplace (D is written where C is), grouped (all shapes
+// by one launch). Plain data.
 #ifndef GEMMD_TESTS_EMULATOR_CASE_H_
 #define GEMMD_TESTS_EMULATOR_CASE_H_
 
@@ -14,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "jit/plan/plan.h"
 #include "jit/problem/problem.h"
 
@@ -28,6 +30,8 @@ struct Case {
   bool exchanged = false;
   bool in_place = false;
 
+  // What one launch makes each: one of the problems, or all of them.
+  std::vector<absl::Span<const jit::Problem>> launches() const;
   // How a problem runs, by the product's own arithmetic.
   jit::Plan PlanFor(const jit::Problem& problem) const;
 };

@@ -32,14 +32,14 @@ int Run(const Case& c, const std::string& templates, int first, int seeds) {
   }
   const double compiled = seconds();
   int bad = 0;
-  for (const jit::Problem& problem : c.problems) {
+  for (const auto& problems : c.launches()) {
     for (int seed = first; seed < first + seeds; ++seed) {
       const auto faults =
-          RunProduct(c, *kernels, problem, static_cast<uint64_t>(seed));
+          RunLaunch(c, *kernels, problems, static_cast<uint64_t>(seed));
       if (faults.ok() && faults->empty()) continue;
       ++bad;
       std::printf("%s: %s, seed %d\n", c.name.c_str(),
-                  jit::ProblemLine(problem).c_str(), seed);
+                  jit::ProblemLine(problems[0]).c_str(), seed);
       if (!faults.ok()) {
         std::printf("  %s\n", faults.status().ToString().c_str());
         continue;

@@ -48,6 +48,9 @@ constexpr char kInterleaved[] =
 constexpr char kSparse[] = "sparse-bf16 TN 130 72 200 ; 128x64 co2 s3 g0";
 constexpr char kSparseBytes[] = "sparse-s8 TN 130 64 600 ; 128x64 co2 s3 g0";
 
+constexpr char kGrouped[] =
+    "bf16 TN 130 40 200 beta=2 ; 128x32 pp s3 sms2 grouped ; 1 1 1, 300 33 70";
+
 constexpr Mutation kMutations[] = {
     // What a barrier counts.
     {"an_empty_barrier_expects_one_more", "pipeline/ring.h",
@@ -174,22 +177,19 @@ constexpr Mutation kMutations[] = {
      "arguments.beta * element.c", "element.c", kCooperative,
      "as if beta were 1"},
     {"a_slab_of_c_is_stale", "epilogue/tile_writer.h",
-     "LoadC(SlabAt(at, i + 1), buffer_ ^ 1)",
-     "LoadC(SlabAt(at, i), buffer_ ^ 1)",
+     "LoadC(arguments, SlabAt(at, i + 1), buffer_ ^ 1)",
+     "LoadC(arguments, SlabAt(at, i), buffer_ ^ 1)",
      "bf16 TN 128 128 64 beta=2 alpha=0.0009765625 d=f32 ; 64x64 co1 s2",
      "as if C's lines were those"},
     {"the_last_stage_of_k_is_forgotten", "scheduler/work.h",
-     "return arguments_.part_stages;", "return arguments_.part_stages - 1;",
+     "return product().part_stages;", "return product().part_stages - 1;",
      kTransposed, "as if k from 192 to 200 were left out"},
-    {"a_part_of_k_is_forgotten", "kernels/reduce.cu",
-     "part < last; ++part", "part + 1 < last; ++part", kSplit,
-     "as if part 1 of 2 of k were left out"},
-    {"the_last_tile_is_forgotten", "scheduler/work.h",
-     "index_ >= arguments_.units", "index_ >= arguments_.units - 1", kPingPong,
-     "were never written"},
-    {"rows_are_eight_too_far", "kernels/gemm.cu",
-     "arguments, unit.tile.row,", "arguments, unit.tile.row + 8,",
-     kTransposed, "8 elements further on"},
+    {"a_part_of_k_is_forgotten", "kernels/reduce.cu", "part < last; ++part",
+     "part + 1 < last; ++part", kSplit, "as if part 1 of 2 of k were left out"},
+    {"the_last_tile_is_forgotten", "scheduler/work.h", "index_ >= all_.units",
+     "index_ >= all_.units - 1", kPingPong, "were never written"},
+    {"rows_are_eight_too_far", "kernels/gemm.cu", "arguments, unit.tile.row,",
+     "arguments, unit.tile.row + 8,", kTransposed, "8 elements further on"},
     {"the_box_of_the_other_side", "epilogue/slab.h",
      "ptx::StoreBox(map, kTransposed ? row : at.column,\n"
      "                    kTransposed ? at.column : row, at.matrix,",
@@ -197,27 +197,31 @@ constexpr Mutation kMutations[] = {
      "                    kTransposed ? row : at.column, at.matrix,",
      kTransposed, "were never written"},
     // How weights become fragments, these elements, and what scales them.
-    {"fragments_of_other_k", "kernels/prepare/fragments.cu", "k += 2 * (lane % 4);", "k += lane % 4;",
-     kWeights, "wrong D"},
-    {"fragments_of_other_rows", "kernels/prepare/fragments.cu", "line + 8 * (i % 2)",
-     "line + 8 * (i / 2)", kWeights, "wrong D"},
-    {"all_groups_have_the_first_scale", "kernels/prepare/fragments.cu", "weights.scales_at + 4 * group",
-     "weights.scales_at", kWeights, "wrong D"},
-    {"the_first_group_is_not_there", "kernels/prepare/fragments.cu", "group < weights.groups", "group > 0",
-     kWeights, "wrong D"},
-    {"zero_points_of_other_rows", "pipeline/widening.h", "(x[i], zero[i % 2])", "(x[i], zero[i / 2])", kWeights, "wrong D"},
-    {"weights_lose_their_sign", "pipeline/widening.h", "kPower<Element> | 8", "kPower<Element>", kWeights,
+    {"fragments_of_other_k", "kernels/prepare/fragments.cu",
+     "k += 2 * (lane % 4);", "k += lane % 4;", kWeights, "wrong D"},
+    {"fragments_of_other_rows", "kernels/prepare/fragments.cu",
+     "line + 8 * (i % 2)", "line + 8 * (i / 2)", kWeights, "wrong D"},
+    {"all_groups_have_the_first_scale", "kernels/prepare/fragments.cu",
+     "weights.scales_at + 4 * group", "weights.scales_at", kWeights, "wrong D"},
+    {"the_first_group_is_not_there", "kernels/prepare/fragments.cu",
+     "group < weights.groups", "group > 0", kWeights, "wrong D"},
+    {"zero_points_of_other_rows", "pipeline/widening.h", "(x[i], zero[i % 2])",
+     "(x[i], zero[i / 2])", kWeights, "wrong D"},
+    {"weights_lose_their_sign", "pipeline/widening.h", "kPower<Element> | 8",
+     "kPower<Element>", kWeights, "wrong D"},
+    {"the_lower_row_has_the_upper_scale", "pipeline/x_widened.h",
+     "(row + 8 * half) * 4", "row * 4", kWeights, "wrong D"},
+    {"all_blocks_have_the_first_fragments", "pipeline/x_widened.h",
+     "(stage * weights.blocks + block)", "(stage * weights.blocks)", kWeights,
      "wrong D"},
-    {"the_lower_row_has_the_upper_scale", "pipeline/x_widened.h", "(row + 8 * half) * 4", "row * 4", kWeights,
-     "wrong D"},
-    {"all_blocks_have_the_first_fragments", "pipeline/x_widened.h", "(stage * weights.blocks + block)",
-     "(stage * weights.blocks)", kWeights, "wrong D"},
-    {"the_group_of_another_stage", "pipeline/x_widened.h", "stage >> weights.stage_shift", "stage",
-     kLongGroups, "wrong D"},
-    {"fragments_are_overwritten", "pipeline/x_widened.h", "!kWidens<C> || C::kGroupsInFlight == 0", "true",
+    {"the_group_of_another_stage", "pipeline/x_widened.h",
+     "stage >> weights.stage_shift", "stage", kLongGroups, "wrong D"},
+    {"fragments_are_overwritten", "pipeline/x_widened.h",
+     "!kWidens<C> || C::kGroupsInFlight == 0", "true",
      "bf16-s4 TN 72 130 400 ; 128x64 co2 s3 g1 swap",
      "fragments touched in flight"},
-    {"the_last_group_is_left_out", "pipeline/sum.h", "ends_ = of_group_ == mask_ || stage == stages - 1;",
+    {"the_last_group_is_left_out", "pipeline/sum.h",
+     "ends_ = of_group_ == mask_ || stage == stages - 1;",
      "ends_ = of_group_ == mask_;", kLongGroups, "wrong D"},
     {"each_stage_begins_anew", "pipeline/sum.h", "return (Tiling<C>::kInterleaved ? 0 : of_group_) + step;", "return step;", kLongGroups,
      "wrong D"},
@@ -247,7 +251,7 @@ constexpr Mutation kMutations[] = {
      "part * StageRing::kBytes);", "0 * part);", kInterleaved,
      "barrier made twice"},
     {"no_part_is_longer", "scheduler/work.h",
-     "split < arguments_.longer_parts ? 1 : 0", "0", kInterleaved,
+     "split < product().longer_parts ? 1 : 0", "0", kInterleaved,
      "wrong D"},
     {"all_consumers_write_the_tile", "kernels/gemm.cu",
      "!T::kInterleaved || consumer == 0", "true", kInterleaved,
@@ -259,7 +263,8 @@ constexpr Mutation kMutations[] = {
      "ring.Release(own);", "ring.Release(ring.stage());", kInterleaved,
      "deadlock"},
     // Who may issue when.
-    {"one_warp_passes_the_turn", "kernels/gemm.cu", "kAlternate ? 4 : 1", "1", kLongGroups, "deadlock"},
+    {"one_warp_passes_the_turn", "kernels/gemm.cu", "kAlternate ? 4 : 1", "1",
+     kLongGroups, "deadlock"},
     // Which metadata a sparse instruction takes.
     {"the_selectors_are_exchanged", "pipeline/x_source.h", "step % 2 == 1",
      "step % 2 == 0", kSparse, "wrong D"},
@@ -300,6 +305,27 @@ constexpr Mutation kMutations[] = {
     {"x_is_swizzled_as_a_dense_one", "pipeline/operand_tile.h",
      "kLineBytes == kSwizzleBytes ? 1 : 2", "1", kSparse,
      "descriptor disagrees"},
+    // Products of one launch.
+    {"the_map_of_x_is_not_acquired", "kernels/gemm.cu",
+     "      X::Acquire(arguments);\n", "", kGrouped, "tensor map not acquired"},
+    {"the_map_of_y_is_not_acquired", "kernels/gemm.cu",
+     "      ptx::AcquireTensorMap(&arguments.y);\n", "", kGrouped,
+     "tensor map not acquired"},
+    {"the_map_of_d_is_not_acquired", "epilogue/tile_writer.h",
+     "      ptx::AcquireTensorMap(&arguments.d);\n", "", kGrouped,
+     "tensor map not acquired"},
+    {"the_map_of_c_is_not_acquired", "epilogue/tile_writer.h",
+     "ptx::AcquireTensorMap(&arguments.c);", ";", kGrouped,
+     "tensor map not acquired"},
+    {"the_first_unit_of_a_product_is_the_one_befores", "scheduler/work.h",
+     "all_.first_unit[group_ + step] <= index_",
+     "all_.first_unit[group_ + step] < index_", kGrouped, "wrong D"},
+    {"units_are_counted_from_the_first_product", "scheduler/work.h",
+     "return index_ - all_.first_unit[group_];", "return index_;", kGrouped,
+     "wrong D"},
+    {"all_products_are_the_first", "scheduler/work.h",
+     "return all_.products[group_];", "return all_.products[0];", kGrouped,
+     "wrong D"},
 };
 
 std::string TextOf(const fs::path& path) {
@@ -341,7 +367,7 @@ TEST_P(MutationsTest, IsCaughtByItsCause) {
   std::vector<std::string> all;
   constexpr uint64_t kSeeds = 8;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const auto faults = RunProduct(*c, *kernels, c->problems[0], seed);
+    const auto faults = RunLaunch(*c, *kernels, c->launches()[0], seed);
     ASSERT_TRUE(faults.ok()) << faults.status();
     for (const std::string& fault : *faults) {
       if (absl::StrContains(fault, mutation.cause)) return;
@@ -357,13 +383,13 @@ TEST_P(MutationsTest, IsCaughtByItsCause) {
 TEST(SoundTest, NothingIsSaidOfWhatIsRight) {
   for (const char* line :
        {kCooperative, kPingPong, kTransposed, kSplit, kWide, kC, kWeights,
-        kLongGroups, kInterleaved, kSparse, kSparseBytes}) {
+        kLongGroups, kInterleaved, kSparse, kSparseBytes, kGrouped}) {
     const auto c = ParseCase(absl::StrCat("sound: ", line));
     ASSERT_TRUE(c.ok()) << c.status();
     const auto kernels = CompileCase(*c);
     ASSERT_TRUE(kernels.ok()) << kernels.status();
     for (uint64_t seed = 0; seed < 4; ++seed) {
-      const auto faults = RunProduct(*c, *kernels, c->problems[0], seed);
+      const auto faults = RunLaunch(*c, *kernels, c->launches()[0], seed);
       ASSERT_TRUE(faults.ok()) << faults.status();
       EXPECT_TRUE(faults->empty()) << line << ": " << faults->front();
     }

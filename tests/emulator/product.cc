@@ -1,8 +1,11 @@
 #include "tests/emulator/product.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -95,13 +98,15 @@ class Stream {
       : blocks_(std::move(blocks)), seed_(seed), reports_(reports) {}
 
   void Run(int ctas, int threads, int shared_bytes,
-           const std::function<void()>& kernel) {
+           const std::function<void()>& kernel,
+           std::span<const char> maps_in_memory = {}) {
     for (GlobalBlock* block : blocks_) block->Lock();
     Launch launch = {.ctas = ctas,
                      .threads = threads,
                      .shared_bytes = shared_bytes,
                      .seed = seed_};
     launch.dependencies = [this] { Unlock(); };
+    launch.maps_in_memory = maps_in_memory;
     RunGrid(launch, kernel, reports_);
     Unlock();
   }
@@ -199,29 +204,56 @@ absl::StatusOr<Kernels> CompileCase(const Case& c,
   return kernels;
 }
 
-absl::StatusOr<std::vector<std::string>> RunProduct(const Case& c,
-                                                    const Kernels& kernels,
-                                                    const jit::Problem& problem,
-                                                    uint64_t seed) {
-  Reports reports;
-  const jit::Plan plan = c.PlanFor(problem);
-  Operands operands(problem, plan, seed);
+namespace {
+
+// A product: its matrices, and its launch.
+struct Product {
+  Product(const jit::Problem& problem, const jit::Plan& plan, uint64_t seed)
+      : problem(problem),
+        plan(plan),
+        operands(problem, plan, seed),
+        partials(static_cast<size_t>(plan.partials_bytes)),
+        line_bits(static_cast<size_t>(plan.line_bits_bytes)) {
+    std::memset(partials.data(), Operands::kUnwritten, partials.size());
+    std::memset(line_bits.data(), Operands::kUnwritten, line_bits.size());
+  }
+
+  std::vector<GlobalBlock*> blocks() {
+    std::vector<GlobalBlock*> blocks = operands.blocks();
+    blocks.push_back(&partials);
+    blocks.push_back(&line_bits);
+    if (a) blocks.push_back(a.get());
+    if (b) blocks.push_back(b.get());
+    return blocks;
+  }
+
+  const jit::Problem problem;
+  const jit::Plan plan;
+  Operands operands;
+  std::unique_ptr<GlobalBlock> a, b;  // Forms that were derived.
+  GlobalBlock partials, line_bits;
+  gpu::PreparedLaunch launch;
+};
+
+absl::StatusOr<std::unique_ptr<Product>> MakeProduct(
+    const Case& c, const Kernels& kernels, const jit::Problem& problem,
+    uint64_t seed, Reports& reports) {
+  auto product = std::make_unique<Product>(problem, c.PlanFor(problem), seed);
+  Operands& operands = product->operands;
   if (c.in_place) {
     if (problem.c() != problem.d()) {
       return absl::InvalidArgumentError("C does not lie as D does");
     }
     std::memcpy(operands.d.data(), operands.c.data(), operands.d.size());
   }
-  ASSIGN_OR_RETURN(const auto a,
+  const jit::Plan& plan = product->plan;
+  ASSIGN_OR_RETURN(product->a,
                    Derive(problem.a(), plan.a_form, kernels.a_form.get(),
                           operands.a, seed, reports));
-  ASSIGN_OR_RETURN(const auto b,
+  ASSIGN_OR_RETURN(product->b,
                    Derive(problem.b(), plan.b_form, kernels.b_form.get(),
                           operands.b, seed, reports));
-  GlobalBlock partials(static_cast<size_t>(plan.partials_bytes));
-  std::memset(partials.data(), 0x5b, partials.size());
-  GlobalBlock line_bits(static_cast<size_t>(plan.line_bits_bytes));
-  std::memset(line_bits.data(), 0x5b, line_bits.size());
+  const auto& [a, b] = std::tie(product->a, product->b);
   // Metadata stand beside what is stored, other forms in its stead.
   const bool a_sparse = problem.sparse == jit::Sparse::kA;
   const bool b_sparse = problem.sparse == jit::Sparse::kB;
@@ -233,22 +265,23 @@ absl::StatusOr<std::vector<std::string>> RunProduct(const Case& c,
                                   : CUdeviceptr{0},
       .c = Address(c.in_place ? operands.d : operands.c),
       .d = Address(operands.d),
-      .partials = Address(partials),
+      .partials = Address(product->partials),
       .bias = Address(operands.bias),
       .a_scale = Address(operands.a_scale),
       .b_scale = Address(operands.b_scale),
       .d_scale = Address(operands.d_scale),
       .auxiliary = Address(operands.auxiliary),
       .amax = Address(operands.amax),
-      .line_bits = Address(line_bits)};
-  ASSIGN_OR_RETURN(const gpu::PreparedLaunch launch,
+      .line_bits = Address(product->line_bits)};
+  ASSIGN_OR_RETURN(product->launch,
                    gpu::PrepareLaunch(Driver(), problem, plan, {}, memory));
-  std::vector<GlobalBlock*> blocks = operands.blocks();
-  blocks.push_back(&partials);
-  blocks.push_back(&line_bits);
-  if (a) blocks.push_back(a.get());
-  if (b) blocks.push_back(b.get());
-  Stream stream(blocks, seed, reports);
+  return product;
+}
+
+absl::Status RunAlone(const Kernels& kernels, Product& product, uint64_t seed,
+                      Reports& reports) {
+  Stream stream(product.blocks(), seed, reports);
+  const gpu::PreparedLaunch& launch = product.launch;
   if (launch.line_bits_grid != 0) {
     const auto kernel =
         kernels.product->Kernel<LineBitsArguments>(jit::kLineBitsSymbol);
@@ -269,9 +302,52 @@ absl::StatusOr<std::vector<std::string>> RunProduct(const Case& c,
     stream.Run(launch.reduce_grid, kReduceThreads, 0,
                [&] { kernel(launch.reduce_arguments); });
   }
+  return absl::OkStatus();
+}
+
+absl::Status RunTogether(const Case& c, const Kernels& kernels,
+                         absl::Span<const std::unique_ptr<Product>> products,
+                         uint64_t seed, Reports& reports) {
+  std::vector<GlobalBlock*> blocks;
+  std::vector<gpu::PreparedLaunch> launches;
+  for (const auto& product : products) {
+    for (GlobalBlock* block : product->blocks()) blocks.push_back(block);
+    launches.push_back(product->launch);
+  }
+  gpu::PreparedGroup group = gpu::Group(launches);
+  GlobalBlock table(group.products.size() * sizeof(Arguments));
+  blocks.push_back(&table);
+  std::memcpy(table.data(), group.products.data(), table.size());
+  group.arguments.products = reinterpret_cast<const Arguments*>(table.data());
+  const auto kernel =
+      kernels.product->Kernel<GroupedArguments>(jit::kKernelSymbol);
+  if (kernel == nullptr) return absl::InternalError("no kernel");
+  Stream(blocks, seed, reports)
+      .Run(std::min(group.arguments.units, c.multiprocessors), group.threads,
+           group.shared_memory_bytes, [&] { kernel(group.arguments); },
+           {table.data(), table.size()});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> RunLaunch(
+    const Case& c, const Kernels& kernels,
+    absl::Span<const jit::Problem> problems, uint64_t seed) {
+  Reports reports;
+  std::vector<std::unique_ptr<Product>> products;
+  for (const jit::Problem& problem : problems) {
+    ASSIGN_OR_RETURN(products.emplace_back(),
+                     MakeProduct(c, kernels, problem, seed, reports));
+  }
+  RETURN_IF_ERROR(c.config.grouped
+                      ? RunTogether(c, kernels, products, seed, reports)
+                      : RunAlone(kernels, *products[0], seed, reports));
   std::vector<std::string> faults = reports.texts();
-  for (std::string& fault : Compare(problem, operands)) {
-    faults.push_back(std::move(fault));
+  for (const auto& product : products) {
+    for (std::string& fault : Compare(product->problem, product->operands)) {
+      faults.push_back(std::move(fault));
+    }
   }
   return faults;
 }

@@ -1,4 +1,4 @@
-// One product on the emulator: operands, forms, launches and the comparison
+// Products on the emulator: operands, forms, launches and the comparison
 // with the host device's arithmetic. Integers that every sum holds exactly, so
 // that results are equal bit for bit. Thread-compatible.
 #ifndef GEMMD_TESTS_EMULATOR_PRODUCT_H_
@@ -28,12 +28,11 @@ struct Kernels {
 absl::StatusOr<Kernels> CompileCase(const Case& c,
                                     const std::string& templates = "");
 
-// Runs one problem of the case; what was undefined, and where D is wrong.
-// Empty when all is well.
-absl::StatusOr<std::vector<std::string>> RunProduct(const Case& c,
-                                                    const Kernels& kernels,
-                                                    const jit::Problem& problem,
-                                                    uint64_t seed);
+// Runs one of the launches of the case; what was undefined, and where D is
+// wrong. Empty when all is well.
+absl::StatusOr<std::vector<std::string>> RunLaunch(
+    const Case& c, const Kernels& kernels,
+    absl::Span<const jit::Problem> problems, uint64_t seed);
 
 }  // namespace gemmd::emulator
 

@@ -23,14 +23,14 @@ struct Seeds {
 inline void ExpectRight(const Case& c, const Seeds& seeds) {
   const auto kernels = CompileCase(c);
   ASSERT_TRUE(kernels.ok()) << kernels.status();
-  for (const jit::Problem& problem : c.problems) {
+  for (const auto& problems : c.launches()) {
     for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count;
          ++seed) {
-      const auto faults = RunProduct(c, *kernels, problem, seed);
+      const auto faults = RunLaunch(c, *kernels, problems, seed);
       ASSERT_TRUE(faults.ok()) << faults.status();
       for (const std::string& fault : *faults) {
-        ADD_FAILURE() << jit::ProblemLine(problem) << ", seed " << seed << ": "
-                      << fault;
+        ADD_FAILURE() << jit::ProblemLine(problems[0]) << ", seed " << seed
+                      << ": " << fault;
       }
     }
   }

@@ -14,7 +14,8 @@ output=${2:-$root/build/gpu-bundle}
 limit_mib=60
 
 # The digest below is that of the sources, so the binaries must be too.
-ninja -C "$build" gemmd gemmctl gemm-warmup gemm_bench latency prepare_bench \
+ninja -C "$build" gemmd gemmctl gemm-warmup gemm_bench grouped_bench latency \
+  prepare_bench \
   gemmd_python
 
 rm -rf "$output"
@@ -22,7 +23,7 @@ mkdir -p "$output/bin" "$output/lib" "$output/python/gemmd" \
   "$output/tests" "$output/shapes"
 binaries=(
   service/gemmd clients/gemmctl/gemmctl clients/warmup/gemm-warmup
-  tests/bench/gemm_bench tests/bench/latency/latency
+  tests/bench/gemm_bench tests/bench/grouped_bench tests/bench/latency/latency
   tests/bench/prepare/prepare_bench
 )
 for binary in "${binaries[@]}"; do
@@ -50,7 +51,7 @@ cp "$root"/clients/python/gemmd/*.py "$build/python/gemmd/api.binpb" \
 cp -r "$root/tests/conformance" "$output/tests/"
 cp -r "$root/templates" "$output/"
 find "$output" -name __pycache__ -prune -exec rm -rf {} +
-cp "$root"/tests/bench/shapes/{core,types}.txt "$root/deploy/product.py" \
+cp "$root"/tests/bench/shapes/{core,grouped,types}.txt "$root/deploy/product.py" \
   "$output/shapes/"
 mv "$output/shapes/product.py" "$output/"
 cp "$root"/tests/gpu/{run.sh,summarize.py,tune.sh,summarize_tuning.py,ask_for.py} \

@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 shaping=(
   compile_options cost_correction cost_model cost_weights data_type form
+  group_plan
   instance instruction kernel_name
   launch_arithmetic
   layout plan planner problem template_library tiling wgmma_source

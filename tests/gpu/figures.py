@@ -92,6 +92,14 @@ def _types(summary):
          for problem, row in summary["bench"].items() if problem not in core])
 
 
+def _groups(summary):
+    groups = summary["grouped"]
+    return _table(
+        ["groups", "geometric mean of ratios", "worst", "best"],
+        [[str(groups["compared"]), *(_number(groups[key], ".3f") for key in (
+            "geometric_mean", "worst", "best"))]])
+
+
 def _daemon(summary):
     checks = summary["conformance"]
     compiles = [each["compile_ms"]
@@ -107,7 +115,7 @@ def _daemon(summary):
 
 
 _TABLES = {"sets": _sets, "shapes": _shapes, "types": _types,
-           "daemon": _daemon}
+           "groups": _groups, "daemon": _daemon}
 
 
 def table(name):

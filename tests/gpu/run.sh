@@ -9,11 +9,11 @@
 # Defaults: the folder of this script when it is a bundle, else
 # build/gpu-bundle; and tests/gpu/evidence/DEVICE (h100, h200, ...), or
 # BUNDLE/evidence in a bundle.
-# Writes conformance.json, random.json, bench.json, latency.json, summary.json
-# and logs.
+# Writes conformance.json, random.json, bench.json, grouped.json, latency.json,
+# summary.json and logs.
 #
-#   GEMMD_STEPS    which of "conformance random delays bench latency" to run;
-#                  default: all but delays. random: products at random, bit for
+#   GEMMD_STEPS    which of "conformance random delays bench grouped latency" to
+#                  run; default: all but delays. random: products at random, bit for
 #                  bit against the host device, which stands for this GPU, and
 #                  the specification; delays: some of them on kernels that are
 #                  delayed at random (templates/ptx/delay.h)
@@ -24,6 +24,7 @@
 #   GEMMD_SUBSET   of the conformance suite; default: full
 #   GEMMD_ONLY     of the suite, cases whose name contains this
 #   GEMMD_SECONDS  after which the suite begins nothing new; default: no limit
+#   GEMMD_SKIP     so many units of the suite, which another run has done
 #   GEMMD_BENCH    further flags of gemm_bench
 #   GEMMD_DEVICE   default: cuda:0; "host" tries this script without a GPU
 set -uo pipefail
@@ -43,7 +44,7 @@ bundle=$(realpath "$bundle")
 mkdir -p "$output" || exit 2
 output=$(realpath "$output")
 device=${GEMMD_DEVICE:-cuda:0}
-steps=" ${GEMMD_STEPS:-conformance random bench latency} "
+steps=" ${GEMMD_STEPS:-conformance random bench grouped latency} "
 
 work=$(mktemp -d)
 daemon=
@@ -119,6 +120,7 @@ if [[ $steps == *" conformance "* ]]; then
   python3 -m conformance --target "$target" --device "$device" \
     --subset "${GEMMD_SUBSET:-full}" --jobs "$cores" --hopper \
     ${GEMMD_SECONDS:+--seconds "$GEMMD_SECONDS"} \
+    ${GEMMD_SKIP:+--skip "$GEMMD_SKIP"} \
     ${GEMMD_ONLY:+--only "$GEMMD_ONLY"} \
     --json "$output/conformance.json" || failed "conformance"
   "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
@@ -176,6 +178,12 @@ if [[ $steps == *" bench "* ]]; then
     --shapes "$bundle/shapes/types.txt" \
     --cache_dir "$cache" --check --json "$output/bench.json" \
     ${GEMMD_BENCH:-} || failed "benchmark"
+fi
+if [[ $steps == *" grouped "* ]]; then
+  note "groups"
+  "${ours[@]}" "$bundle/bin/grouped_bench" "$bundle/shapes/grouped.txt" 4 \
+    "$output/grouped.json" > "$output/grouped.log" || failed "groups"
+  tail -n 1 "$output/grouped.log"
 fi
 note "summary"
 # shellcheck disable=SC2086

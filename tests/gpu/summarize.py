@@ -3,11 +3,12 @@
 
   summarize.py FOLDER DIGEST STEP...
 
-Steps: conformance, random, delays, bench, latency. What the other steps gave stays when the
+Steps: conformance, random, delays, bench, grouped, latency. What the other steps gave stays when the
 earlier summary is of the same digest.
 """
 
 import json
+import math
 import pathlib
 import sys
 
@@ -22,9 +23,9 @@ def _load(path):
 
 def main():
     folder, digest = pathlib.Path(sys.argv[1]), sys.argv[2]
-    conformance, random, bench, latency = (
+    conformance, random, bench, grouped, latency = (
         _load(folder / f"{step}.json") if step in sys.argv[3:] else {}
-        for step in ("conformance", "random", "bench", "latency"))
+        for step in ("conformance", "random", "bench", "grouped", "latency"))
     summary = _load(folder / "summary.json")
     if summary.get("digest") != digest:
         summary = {"device": "", "date": "", "digest": digest,
@@ -50,6 +51,16 @@ def main():
             path.stem: {key: _load(path)[key] for key in (
                 "products", "passed", "failed", "kernels")}
             for path in sorted(folder.glob("delays-*.json"))}
+    if grouped:
+        ratios = [row["cublas_us"] / row["us"]
+                  for row in grouped["groups"].values() if row["cublas_us"]]
+        summary["grouped"] = {
+            "groups": len(grouped["groups"]), "compared": len(ratios),
+            "geometric_mean": math.exp(sum(map(math.log, ratios))
+                                       / len(ratios)),
+            "worst": min(ratios), "best": max(ratios),
+            "wrong_lines": sum(row["wrong_lines"]
+                               for row in grouped["groups"].values())}
     if bench:
         summary["device"] = bench["device"]
         summary["driver"] = bench["driver"]

@@ -6,11 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -91,9 +93,17 @@ DaemonProcess::DaemonProcess(const std::vector<std::string>& flags,
 }
 
 DaemonProcess::~DaemonProcess() {
-  if (pid_ == 0) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  if (pid_ != 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  // Who was killed has no exit code that tells of it.
+  const std::string log = Log();
+  if (absl::StrContains(log, "Sanitizer: ") ||
+      absl::StrContains(log, ": runtime error: ")) {
+    std::cerr << "a sanitizer found something in the daemon:\n" << log << "\n";
+    std::abort();
+  }
 }
 
 std::string DaemonProcess::address() const {

@@ -377,6 +377,10 @@ TEST_F(QuantizedTest, WhatIsNoQuantizedTensorIsRefused) {
           [](auto& r) { r.mutable_quantization()->set_group(48); });
   refused("quantization.group is -1; allowed: ",
           [](auto& r) { r.mutable_quantization()->set_group(-1); });
+  // That of whole lines, as this project keeps it.
+  refused(
+      "quantization.group is 2147483647; allowed: 32, 64, 128, 0 (all of k)",
+      [](auto& r) { r.mutable_quantization()->set_group(2147483647); });
   refused(
       "quantization is given with elements of f32; allowed with: s4, u4, "
       "s8, e4m3",

@@ -126,7 +126,12 @@ class Soak {
       clients_.push_back(
           std::make_unique<HonestClient>(work, daemon_.address()));
     }
-    absl::SleepFor(absl::Seconds(2));  // Kernels are compiled or found.
+    // Kernels are compiled or found.
+    absl::SleepFor(absl::Seconds(2));
+    HoldsWithin(absl::Seconds(plan_.latest_seconds), [&] {
+      return absl::c_all_of(clients_,
+                            [](auto& client) { return client->has_record(); });
+    });
     for (auto& client : clients_) Judge(*client, "at first");
     absl::SleepFor(plan_.time / 5);
     std::vector<Record> calm;

@@ -195,4 +195,9 @@ Record HonestClient::Take() {
   return std::exchange(record_, {});
 }
 
+bool HonestClient::has_record() {
+  std::lock_guard lock(mutex_);
+  return !record_.seconds.empty();
+}
+
 }  // namespace gemmd::testing

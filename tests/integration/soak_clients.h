@@ -48,6 +48,8 @@ class HonestClient {
   const char* name() const { return work_.name; }
   // What was seen since the last call.
   Record Take();
+  // Whether Take has a round to give.
+  bool has_record();
 
  private:
   void Run(const std::string& address);

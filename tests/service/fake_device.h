@@ -22,6 +22,7 @@ struct Hooks {
   std::function<absl::Status()> upload;
   std::function<absl::Status()> download;
   std::function<absl::Status(const jit::Problem&, const jit::Plan&)> multiply;
+  std::function<absl::Status(size_t members)> multiply_group;
   std::function<absl::Status()> synchronize;
   std::function<absl::Status()> load;
   // Microseconds that a product takes; null: the device times no kernels.
@@ -119,6 +120,11 @@ class FakeDevice final : public device::Device {
       absl::Status status = Call(hooks_->multiply, problem, plan);
       return status.ok() ? host_->Multiply(problem, plan, kernel, operands)
                          : status;
+    }
+    absl::Status MultiplyGroup(absl::Span<const device::GroupMember> members,
+                               const device::Kernel& kernel) override {
+      RETURN_IF_ERROR(Call(hooks_->multiply_group, members.size()));
+      return Lane::MultiplyGroup(members, kernel);
     }
     absl::Status Synchronize() override {
       absl::Status status = Call(hooks_->synchronize);

@@ -2,7 +2,9 @@
 // scaled to units of the last bit kept, terms are below 2^28, their sums below
 // 2^34. Infinities and NaNs need no step of their own.
 //
-// Compiled once for each kind of processor; the first call chooses.
+// Compiled once for each kind of processor; the first call chooses. Not by
+// Highway's own choice (HWY_DYNAMIC_DISPATCH), which is in its library: that
+// measures a clock for 3 ms whenever a program starts.
 // Vectors of no fixed size cannot be members; who has SSSE3 has more.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
@@ -11,6 +13,9 @@
 #include <hwy/foreach_target.h>
 // After it.
 #include <hwy/highway.h>
+
+#include <atomic>
+#include <vector>
 
 #include "service/host/hopper/add.h"
 
@@ -190,11 +195,63 @@ HWY_AFTER_NAMESPACE();
 
 namespace gemmd::host {
 
-HWY_EXPORT(AddLanes);
+namespace {
+
+#if HWY_ARCH_X86
+// Whether the processor and the system have all that the compiler may use for
+// the kind (HWY_TARGET_STR_... in hwy/ops/set_macros-inl.h).
+bool HasSse4() {
+  return __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.1") &&
+         __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") &&
+         __builtin_cpu_supports("aes");
+}
+bool HasAvx2() {
+  return HasSse4() && __builtin_cpu_supports("avx") &&
+         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
+}
+bool HasAvx3() {
+  return HasAvx2() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw");
+}
+#endif
+
+std::vector<Vectors> FindKinds() {
+  std::vector<Vectors> kinds;
+  // What is compiled beside the kind that any processor of this build has.
+#if HWY_ARCH_X86 && HWY_STATIC_TARGET > HWY_AVX3
+  if (HasAvx3()) kinds.push_back({"AVX3", N_AVX3::AddLanes});
+#endif
+#if HWY_ARCH_X86 && HWY_STATIC_TARGET > HWY_AVX2
+  if (HasAvx2()) kinds.push_back({"AVX2", N_AVX2::AddLanes});
+#endif
+#if HWY_ARCH_X86 && HWY_STATIC_TARGET > HWY_SSE4
+  if (HasSse4()) kinds.push_back({"SSE4", N_SSE4::AddLanes});
+#endif
+  kinds.push_back({"static", HWY_STATIC_DISPATCH(AddLanes)});
+  return kinds;
+}
+
+std::atomic<const Vectors*>& Choice() {
+  static std::atomic<const Vectors*> choice = &KindsOfVectors().front();
+  return choice;
+}
+
+}  // namespace
+
+absl::Span<const Vectors> KindsOfVectors() {
+  static const auto& kinds = *new std::vector<Vectors>(FindKinds());
+  return kinds;
+}
+
+void UseVectors(const Vectors& vectors) { Choice() = &vectors; }
 
 void Add(const Adder& adder, const Factors& a, const Factors& b,
          int instructions, const PanelSums& sums) {
-  HWY_DYNAMIC_DISPATCH(AddLanes)(adder, a, b, instructions, sums);
+  Choice().load()->add(adder, a, b, instructions, sums);
 }
 
 }  // namespace gemmd::host

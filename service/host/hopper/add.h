@@ -1,9 +1,12 @@
-// Many sums at once, each as an Adder makes it. Pure functions.
+// Many sums at once, each as an Adder makes it. Pure functions, but for the
+// choice of vectors. Thread-safe.
 #ifndef GEMMD_SERVICE_HOST_HOPPER_ADD_H_
 #define GEMMD_SERVICE_HOST_HOPPER_ADD_H_
 
 #include <cstdint>
 
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "service/host/hopper/adder.h"
 
 namespace gemmd::host {
@@ -32,6 +35,20 @@ struct PanelSums {
 // apart.
 void Add(const Adder& adder, const Factors& a, const Factors& b,
          int instructions, const PanelSums& sums);
+
+// Add with vectors of one kind.
+struct Vectors {
+  absl::string_view name;  // Highway's: "AVX3".
+  void (*add)(const Adder& adder, const Factors& a, const Factors& b,
+              int instructions, const PanelSums& sums);
+};
+
+// The kinds that this processor has, the best first, which is what Add takes.
+// Never empty.
+absl::Span<const Vectors> KindsOfVectors();
+
+// Makes Add take others, in a test or a benchmark.
+void UseVectors(const Vectors& vectors);
 
 // The same, element by element and plainly: what Add is tested against.
 void AddPlainly(const Adder& adder, const Factors& a, const Factors& b,

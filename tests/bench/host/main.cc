@@ -3,7 +3,6 @@
 // Prints GFLOP/s, the best of three products of m x n x k.
 //
 //   host_bench [m n k]      default: 512 512 2048
-#include <hwy/targets.h>
 #include <time.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "jit/plan/planner.h"
 #include "service/host/elements.h"
 #include "service/host/gemm.h"
+#include "service/host/hopper/add.h"
 #include "service/host/hopper/hopper_sums.h"
 
 namespace gemmd::host {
@@ -39,15 +39,6 @@ std::string Random(const jit::MatrixLayout& layout, int seed) {
   return bytes;
 }
 
-// Of the vectors of add.cc, those of the processor; and no choice.
-std::vector<int64_t> Targets() {
-  std::vector<int64_t> targets;
-  for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SSE4}) {
-    if (hwy::SupportedTargets() & target) targets.push_back(target);
-  }
-  return targets;
-}
-
 // Of the processor, by this process: others that share it do not count.
 int64_t NanosOfCpu() {
   timespec time;
@@ -66,7 +57,7 @@ double Gflops(const jit::Problem& problem, Multiply multiply) {
   return 2.0 * problem.m * problem.n * problem.k / least_ns;
 }
 
-void Measure(jit::Problem problem, const std::vector<int64_t>& targets) {
+void Measure(jit::Problem problem) {
   const std::string a = Random(problem.a(), 1);
   const std::string b = Random(problem.b(), 2);
   std::string d(problem.d().device_bytes(), '\0');
@@ -75,21 +66,19 @@ void Measure(jit::Problem problem, const std::vector<int64_t>& targets) {
   if (!HopperSums::Knows(plan)) return;
   std::printf("%-10s %9.1f", jit::Name(problem.arithmetic()).c_str(),
               Gflops(problem, [&] { Gemm(problem, operands); }));
-  for (const int64_t target : targets) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  for (const Vectors& vectors : KindsOfVectors()) {
+    UseVectors(vectors);
     std::printf(" %9.1f",
                 Gflops(problem, [&] { Gemm(problem, plan, operands); }));
   }
-  hwy::SetSupportedTargetsForTest(0);
+  UseVectors(KindsOfVectors().front());
   std::printf("\n");
 }
 
 void Run(int64_t m, int64_t n, int64_t k) {
-  const std::vector<int64_t> targets = Targets();
   std::printf("%-10s %9s", "GFLOP/s", "f64");
-  for (const int64_t target : targets) {
-    std::printf(" %9s", hwy::TargetName(target));
+  for (const Vectors& vectors : KindsOfVectors()) {
+    std::printf(" %9s", std::string(vectors.name).c_str());
   }
   std::printf("\n");
   for (const jit::Arithmetic& arithmetic : jit::Arithmetics()) {
@@ -100,7 +89,7 @@ void Run(int64_t m, int64_t n, int64_t k) {
     if (arithmetic.accumulator == jit::DataType::kS32) continue;
     // Takes the time of a dense one: what is not stored is filled in.
     if (arithmetic.sparse != jit::Sparse::kNone) continue;
-    Measure(problem, targets);
+    Measure(problem);
   }
 }
 

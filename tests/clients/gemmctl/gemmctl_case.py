@@ -43,7 +43,7 @@ class GemmctlCase(unittest.TestCase):
     def run_gemmctl(self, *words, code=OK):
         done = subprocess.run(
             [BUILD / "clients/gemmctl/gemmctl", *words, "--server",
-             self.address], capture_output=True, timeout=120, check=False)
+             self.address], capture_output=True, timeout=300, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
         return (done.stdout if code == OK else done.stderr).decode()
 

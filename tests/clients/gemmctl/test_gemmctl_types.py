@@ -6,10 +6,11 @@ GEMMD_BUILD names the build folder.
 
 import unittest
 
+import gemmd
 import ml_dtypes
 import numpy as np
 
-from gemmctl_case import FAILED, GemmctlCase, integers, wide
+from gemmctl_case import FAILED, USAGE, GemmctlCase, integers, wide
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -17,6 +18,8 @@ E5M2 = np.dtype(ml_dtypes.float8_e5m2)
 
 
 class GemmctlTypesTest(GemmctlCase):
+    daemon_flags = ("--admin-calls",)  # For models.
+
     def test_f32_is_multiplied_as_it_is(self):
         a = np.random.default_rng(1).random((5, 300), np.float32)
         b = np.random.default_rng(2).random((300, 3), np.float32)
@@ -168,6 +171,59 @@ class GemmctlTypesTest(GemmctlCase):
                                  self.save("b.npy", np.int8([[1, 8]])),
                                  "--dtype", "s4", code=1)
         self.assertIn("has an element 8; allowed as s4: -8 to 7", error)
+
+    def test_quantized_tensors(self):
+        generator = np.random.default_rng(5)
+        elements = generator.integers(0, 16, (70, 3))
+        scales = np.exp2(generator.integers(-2, 3, (3, 3)))
+        zeros = generator.integers(-9, 10, (3, 3))
+        weights = gemmd.quantized(elements, scales, zeros, dtype="u4", axis=0)
+        x = integers(5, 70)
+        due = wide(x) @ weights.dequantize(np.float64)
+        self.save("x.npy", x)
+        self.save("xt.npy", x.T)
+        client = gemmd.Client(self.address)
+        self.addCleanup(client.close)
+        by_groups = client.tensor(weights)
+        by_lines = client.tensor(gemmd.quantize(
+            np.ones((70, 3)), np.int8, group=None, axis=0))
+        as_a = client.tensor(weights.T)
+        for tensor, says in (
+                (by_groups, "quantized by groups of 32 with zero points, "),
+                (by_lines, "quantized by groups of all of k, ")):
+            self.assertIn(says, self.run_gemmctl("tensor", "describe",
+                                                 tensor.handle))
+        for a, b, expected in (("x.npy", by_groups, due),
+                               (as_a, "xt.npy", due.T)):
+            a, b = (self.path(x) if isinstance(x, str)
+                    else f"tensor:{x.handle}" for x in (a, b))
+            self.run_gemmctl("matmul", a, b, "-o", self.path("d.npy"),
+                             "--dtype", "bf16", "--d-type", "f32")
+            np.testing.assert_array_equal(np.load(self.path("d.npy")),
+                                          expected)
+        error = self.run_gemmctl(
+            "matmul", f"tensor:{by_groups.handle}", f"tensor:{as_a.handle}",
+            "-o", self.path("d.npy"), code=USAGE)
+        self.assertIn("are quantized; allowed: one of them", error)
+        error = self.run_gemmctl(
+            "matmul", self.path("x.npy"), f"tensor:{by_lines.handle}", "-o",
+            self.path("d.npy"), code=USAGE)
+        self.assertIn("b_type is s8", error)
+        for words in (("download", by_groups.handle, "-o", self.path("y.npy")),
+                      ("upload", self.save("w.npy", elements.astype("u1")),
+                       "--dtype", "u4", "--to", by_groups.handle)):
+            self.assertIn("the tensor is quantized, which no file says",
+                          self.run_gemmctl("tensor", *words, code=FAILED))
+        for tensor, bits in (by_groups, "u4"), (by_lines, "s8"):
+            said = self.run_gemmctl("model", "create", f"of-{bits}", "--b",
+                                    tensor.handle)
+            self.assertIn(": A bf16 ", said)
+
+    def test_help_tells_of_four_bits(self):
+        for words in ("matmul",), ("tensor", "upload"):
+            said = self.run_gemmctl(*words, "--help")
+            self.assertIn("s4", said)
+            self.assertIn("u4", said)
 
     def test_refusals_name_what_is_allowed(self):
         s8, f16 = integers(4, 4, dtype=np.int8), integers(4, 4, dtype="f2")

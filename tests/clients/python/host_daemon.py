@@ -8,9 +8,25 @@ import pathlib
 import subprocess
 import tempfile
 import time
+import unittest
+
+import gemmd
 
 BUILD = pathlib.Path(os.environ.get("GEMMD_BUILD", "build/release"))
 _START_S = 60
+
+
+def end(process, log):
+    """Ends a daemon, which must not have died nor say that it went wrong: a
+    sanitizer's report changes its exit code. `log` gives what it has written.
+    """
+    process.terminate()
+    try:
+        code = process.wait(60)
+        if code != 0:
+            raise RuntimeError(f"the daemon ended with code {code}: {log()}")
+    finally:
+        process.kill()
 
 
 class HostDaemon:
@@ -24,16 +40,17 @@ class HostDaemon:
         socket = f"{self._folder.name}/socket"
         self.target = f"unix:{socket}"
         self._log = open(f"{self._folder.name}/log", "w+", encoding="utf-8")
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [BUILD / "service/gemmd", "--device=host",
              f"--listen={self.target}", f"--cache-dir={BUILD}/test-cache",
              *self._flags], stderr=self._log)
-        end = time.monotonic() + _START_S
+        latest = time.monotonic() + _START_S
         while not os.path.exists(socket):
-            if self._process.poll() is not None or time.monotonic() > end:
-                self._log.seek(0)
-                said = self._log.read()
-                self.__exit__()
+            if self.process.poll() is not None or time.monotonic() > latest:
+                said = self.log()
+                self.process.kill()
+                self.process.wait()
+                self._forget()
                 raise RuntimeError(f"the daemon does not listen: {said}")
             time.sleep(0.05)
         return self
@@ -43,10 +60,23 @@ class HostDaemon:
             return file.read()
 
     def __exit__(self, *unused):
-        self._process.terminate()
         try:
-            self._process.wait(60)
+            end(self.process, self.log)
         finally:
-            self._process.kill()
-            self._log.close()
-            self._folder.cleanup()
+            self._forget()
+
+    def _forget(self):
+        self._log.close()
+        self._folder.cleanup()
+
+
+class HostCase(unittest.TestCase):
+    """Tests of a client of a daemon of their own: `client`, `target`."""
+
+    @classmethod
+    def setUpClass(cls):
+        daemon = HostDaemon().__enter__()
+        cls.addClassCleanup(daemon.__exit__)
+        cls.target = daemon.target
+        cls.client = gemmd.Client(cls.target, timeout=60)
+        cls.addClassCleanup(cls.client.close)

@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 import time
 
+from host_daemon import end
+
 BUILD = pathlib.Path(os.environ.get("GEMMD_BUILD", "build/release"))
 TOKEN = "a-token-that-no-log-may-hold-0123456789"
 _START_S = 60
@@ -81,25 +83,28 @@ class SecureDaemon:
              f"--policy-file={self.path('policy')}",
              f"--token-digest-file={self.path('tokens')}",
              *self._flags], stderr=self._log)
-        end = time.monotonic() + _START_S
+        latest = time.monotonic() + _START_S
         port = self.folder / "port"
         while not port.exists() or not port.read_text():
-            if self.process.poll() is not None or time.monotonic() > end:
+            if self.process.poll() is not None or time.monotonic() > latest:
                 said = self.log()
-                self.__exit__()
+                self.process.kill()
+                self.process.wait()
+                self._forget()
                 raise RuntimeError(f"the daemon does not listen: {said}")
             time.sleep(0.05)
         self.target = port.read_text().splitlines()[0]
         return self
 
     def __exit__(self, *unused):
-        self.process.terminate()
         try:
-            self.process.wait(60)
+            end(self.process, self.log)
         finally:
-            self.process.kill()
-            self._log.close()
-            self._temporary.cleanup()
+            self._forget()
+
+    def _forget(self):
+        self._log.close()
+        self._temporary.cleanup()
 
     def log(self):
         return pathlib.Path(self.path("log")).read_text()

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from epilogue_reference import ACTIVATIONS, epilogue, sums, wide
-from host_daemon import HostDaemon
+from host_daemon import HostCase
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -29,15 +29,7 @@ def powers(*shape):
     return np.exp2(generator.integers(-2, 3, shape)).astype(F32)
 
 
-class EpilogueTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        daemon = HostDaemon().__enter__()
-        cls.addClassCleanup(daemon.__exit__)
-        cls.target = daemon.target
-        cls.client = gemmd.Client(cls.target, timeout=60)
-        cls.addClassCleanup(cls.client.close)
-
+class EpilogueTest(HostCase):
     def setUp(self):
         self.a, self.b = integers(M, K), integers(K, N)
 

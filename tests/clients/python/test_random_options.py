@@ -11,7 +11,7 @@ import numpy as np
 from conformance import forms
 
 from epilogue_reference import epilogue, sums, wide
-from host_daemon import HostDaemon
+from host_daemon import HostCase
 from random_products import NAMES as _NAMES
 from random_products import Generator, check, default_output, form_of
 
@@ -31,14 +31,7 @@ def _default(a, b):
     return forms.TYPES[default_output(_NAMES[a], _NAMES[b])]
 
 
-class RandomOptionsTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        daemon = HostDaemon().__enter__()
-        cls.addClassCleanup(daemon.__exit__)
-        cls.client = gemmd.Client(daemon.target, timeout=60)
-        cls.addClassCleanup(cls.client.close)
-
+class RandomOptionsTest(HostCase):
     def _types(self, g):
         if g.chance(0.05):
             return (g.one([*forms.TYPES.values(), *_OTHERS]),

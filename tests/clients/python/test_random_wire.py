@@ -11,7 +11,7 @@ from conformance import forms, quantized, requests
 from gemmd import api, arrays
 
 from epilogue_reference import epilogue, sums, wide
-from host_daemon import HostDaemon
+from host_daemon import HostCase
 from random_products import Generator, check, default_output, form_of
 
 COUNT = 400
@@ -125,14 +125,7 @@ def _output(problem):
         _TYPES[problem.a_type], _TYPES[problem.b_type])
 
 
-class RandomWireTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        daemon = HostDaemon().__enter__()
-        cls.addClassCleanup(daemon.__exit__)
-        cls.client = gemmd.Client(daemon.target, timeout=60)
-        cls.addClassCleanup(cls.client.close)
-
+class RandomWireTest(HostCase):
     def _header(self, g):
         """One that is served, with a few fields at anything."""
         header = api.MatmulHeader(device="host")

@@ -25,7 +25,7 @@ class SequenceTest(unittest.TestCase):
                             "--max-tensor-bytes=128MiB").__enter__()
         cls.addClassCleanup(daemon.__exit__)
         cls.target = daemon.target
-        cls.client = gemmd.Client(cls.target, timeout=60)
+        cls.client = gemmd.Client(cls.target, timeout=300)
         cls.addClassCleanup(cls.client.close)
 
     def held(self):

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 from gemmd import SparseMatrix, api, product, sparse24
 
-from host_daemon import HostDaemon
+from host_daemon import HostCase
 
 BF16 = ml_dtypes.bfloat16
 E4M3 = ml_dtypes.float8_e4m3fn
@@ -201,14 +201,7 @@ class CallTest(unittest.TestCase):
                 call()
 
 
-class ProductsTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        daemon = HostDaemon().__enter__()
-        cls.addClassCleanup(daemon.__exit__)
-        cls.client = gemmd.Client(daemon.target, timeout=60)
-        cls.addClassCleanup(cls.client.close)
-
+class ProductsTest(HostCase):
     def _integers(self, *shape, dtype=BF16):
         return np.random.default_rng(shape).integers(-3, 4, shape).astype(
             np.float32).astype(dtype)

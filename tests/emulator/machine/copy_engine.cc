@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,14 @@ bool CopyEngine::Check(const Actor& actor, const char* what, const void* bytes,
     return false;
   }
   *map = *read;
+  const auto* at = static_cast<const char*>(bytes);
+  if (std::less_equal<>()(in_memory_.data(), at) &&
+      std::less<>()(at, in_memory_.data() + in_memory_.size()) &&
+      !acquired_.contains({actor.thread, bytes})) {
+    reports_.Add("tensor map not acquired",
+                 Who(actor) + ": " + what + " by a map in device memory");
+    return false;
+  }
   if (address % 128 != 0) {
     reports_.Add("misaligned", Who(actor) + ": " + what + " at shared memory " +
                                    std::to_string(address) +
@@ -65,6 +74,10 @@ bool CopyEngine::Check(const Actor& actor, const char* what, const void* bytes,
   }
   return memory_.Contains(address, static_cast<uint64_t>(map->box_bytes()),
                           what);
+}
+
+void CopyEngine::Acquire(const Actor& actor, const void* map) {
+  acquired_.emplace(actor.thread, map);
 }
 
 void CopyEngine::Load(const Actor& actor, uint32_t to, const void* bytes,

@@ -6,6 +6,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
+#include <span>
+#include <utility>
 
 #include "tests/emulator/machine/barriers.h"
 #include "tests/emulator/machine/scheduler.h"
@@ -23,12 +26,17 @@ struct BoxPlace {
 
 class CopyEngine {
  public:
+  // Maps within `in_memory` are no parameters of the kernel.
   CopyEngine(Scheduler& scheduler, SharedMemory& memory, Barriers& barriers,
-             Reports& reports)
+             std::span<const char> in_memory, Reports& reports)
       : scheduler_(scheduler),
         memory_(memory),
         barriers_(barriers),
+        in_memory_(in_memory),
         reports_(reports) {}
+
+  // Of a map in memory: `actor` may use it from here on.
+  void Acquire(const Actor& actor, const void* map);
 
   void Load(const Actor& actor, uint32_t to, const void* map,
             const BoxPlace& place, uint32_t barrier);
@@ -64,6 +72,8 @@ class CopyEngine {
   Scheduler& scheduler_;
   SharedMemory& memory_;
   Barriers& barriers_;
+  const std::span<const char> in_memory_;
+  std::set<std::pair<int, const void*>> acquired_;  // By thread.
   Reports& reports_;
   std::map<int, Stores> stores_;  // By thread.
 };

@@ -19,7 +19,7 @@ Cta::Cta(const Launch& launch, int index, Reports& reports)
       scheduler(launch.seed + 977 * static_cast<uint64_t>(index)),
       shared(static_cast<uint32_t>(launch.shared_bytes), reports),
       barriers(scheduler, shared, reports),
-      copy_engine(scheduler, shared, barriers, reports),
+      copy_engine(scheduler, shared, barriers, launch.maps_in_memory, reports),
       registers(launch.threads, scheduler, reports),
       actors_(static_cast<size_t>(launch.threads)),
       waited_(static_cast<size_t>(launch.threads)) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "tests/emulator/machine/barriers.h"
@@ -28,6 +29,8 @@ struct Launch {
   // Called when the first thread waits for the grids before this one: only then
   // is global memory there. May be null.
   std::function<void()> dependencies;
+  // Where tensor maps have to be acquired.
+  std::span<const char> maps_in_memory;
 };
 
 class Cta {

@@ -217,6 +217,12 @@ void LoadMatrices(uint32_t address, uint32_t* values, int count,
 
 void Prefetch(const void*) { Here(); }
 
+void AcquireTensorMap(const void* map) {
+  Cta& cta = Here();
+  cta.TouchGlobal("a tensor map");
+  cta.copy_engine.Acquire(cta.actor(), map);
+}
+
 void LoadBox(uint32_t to, const void* map, int x, int y, int z,
              uint32_t barrier) {
   Cta& cta = Here();

@@ -44,6 +44,7 @@ void LoadMatrices(uint32_t address, uint32_t* values, int count,
 
 // Copy engine.
 void Prefetch(const void* map);
+void AcquireTensorMap(const void* map);
 void LoadBox(uint32_t to, const void* map, int x, int y, int z,
              uint32_t barrier);
 void StoreBox(const void* map, int x, int y, int z, uint32_t from);

@@ -164,10 +164,22 @@ class FakeNvrtcTest : public testing::Test {
              Path(folder + "/libnvrtc-builtins.so.13.0"));
   }
 
-  std::unique_ptr<Compiler> Open(const std::string& folder) {
+  // Older than a tick of the clock, so that it may be remembered.
+  void InstallLongAgo(const std::string& folder) {
+    Install(folder);
+    absl::SleepFor(absl::Milliseconds(2100));
+  }
+
+  absl::StatusOr<FoundNvrtc> Find(const std::string& path) const {
+    return FindNvrtc({.path = Path(path)}, Path("cache"));
+  }
+
+  std::unique_ptr<Compiler> Open(const std::string& folder,
+                                 const std::string& memory = "") {
     auto compiler =
         CreateNvrtcCompiler({.nvrtc_path = Path(folder),
-                             .worker_program = GEMMD_TEST_NVRTC_WORKER});
+                             .worker_program = GEMMD_TEST_NVRTC_WORKER,
+                             .memory = memory});
     EXPECT_TRUE(compiler.ok()) << compiler.status();
     return *std::move(compiler);
   }
@@ -187,6 +199,100 @@ TEST_F(FakeNvrtcTest, IdentityIsThatOfTheContentHoweverItIsInstalled) {
   std::ofstream(Path("toolkit/libnvrtc-builtins.so.13.0"), std::ios::app)
       << "x";
   EXPECT_NE(Open("wheel")->identity(), Open("toolkit")->identity());
+}
+
+TEST_F(FakeNvrtcTest, IsNotLoadedWhereItIsRemembered) {
+  InstallLongAgo("nvrtc");
+  for (const char* path : {"nvrtc", "nvrtc/libnvrtc.so.13", "nvrtc"}) {
+    const bool first = !fs::exists(Path("cache"));
+    const auto found = Find(path);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->loaded, first) << path;
+    EXPECT_EQ(found->files.version(), (NvrtcVersion{13, 0}));
+    EXPECT_EQ(found->files.file(), Path("nvrtc/libnvrtc.so.13"));
+    EXPECT_GE(found->files.builtins_file(), 0);
+    EXPECT_EQ(found->files.ReadIdentity(Path("cache")),
+              Open("nvrtc")->identity());
+  }
+  // Elsewhere nothing is known, and without a memory nowhere.
+  EXPECT_TRUE(FindNvrtc({.path = Path("nvrtc")}, Path("other"))->loaded);
+  EXPECT_TRUE(FindNvrtc({.path = Path("nvrtc")}, "")->loaded);
+}
+
+TEST_F(FakeNvrtcTest, OneOfWhichAFileHasJustChangedIsNotRemembered) {
+  InstallLongAgo("nvrtc");
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc-builtins.so.13.0"}) {
+    absl::Time changed;
+    bool loaded;
+    do {  // Until this process was not held up for longer than a tick.
+      changed = absl::Now();
+      std::ofstream(Path("nvrtc/") + name, std::ios::app) << "x";
+      EXPECT_TRUE(Find("nvrtc")->loaded);
+      loaded = Find("nvrtc")->loaded;
+    } while (absl::Now() - changed > absl::Seconds(1));
+    EXPECT_TRUE(loaded) << name;
+    absl::SleepFor(absl::Milliseconds(2100));
+  }
+}
+
+TEST_F(FakeNvrtcTest, AnyChangeOfEitherFileIsNoticed) {
+  const std::string library = Path("nvrtc/libnvrtc.so.13");
+  const std::string builtins = Path("nvrtc/libnvrtc-builtins.so.13.0");
+  InstallLongAgo("nvrtc");
+  const std::string before = Find("nvrtc")->files.ReadIdentity();
+  ASSERT_FALSE(Find("nvrtc")->loaded);
+  for (const std::string& file : {library, builtins}) {
+    // With its size and time of modification put back.
+    const auto modified = fs::last_write_time(file);
+    std::ofstream(file, std::ios::in | std::ios::out | std::ios::ate)
+        .seekp(-1, std::ios::end)
+        .put('x');
+    fs::last_write_time(file, modified);
+    EXPECT_TRUE(Find("nvrtc")->loaded) << file;
+    EXPECT_NE(Open("nvrtc", Path("cache"))->identity(), before) << file;
+    absl::SleepFor(absl::Milliseconds(2100));
+    EXPECT_TRUE(Find("nvrtc").ok());
+    EXPECT_FALSE(Find("nvrtc")->loaded) << file;
+  }
+  // The same name, another file, or none.
+  fs::copy(library, Path("copy"));
+  fs::rename(Path("copy"), library);
+  EXPECT_TRUE(Find("nvrtc")->loaded);
+  fs::remove(builtins);
+  EXPECT_TRUE(Find("nvrtc")->loaded);
+  fs::remove(library);
+  EXPECT_FALSE(Find("nvrtc").ok());
+}
+
+TEST_F(FakeNvrtcTest, ANoteThatSaysSomethingElseIsPassedOver) {
+  InstallLongAgo("nvrtc");
+  const absl::StatusOr<FoundNvrtc> found = Find("nvrtc");
+  const auto stamp = StampOf(found->files.library_file());
+  const auto builtins = StampOf(found->files.builtins_file());
+  const std::string name = NameOf("nvrtc", *stamp);
+  const std::string right = "13.0 " + NameOf("builtins", *builtins);
+  const FileNotes notes(Path("cache"));
+  ASSERT_EQ(notes.Recall(name), right);
+  for (const std::string& wrong :
+       {std::string("13.0"), "13.0 " + NameOf("builtins", *stamp),
+        "13.1 " + NameOf("builtins", *builtins), right + "x", std::string("13"),
+        std::string("../../13.0"), std::string(200, '9'),
+        std::string("-1.99999999999 "), std::string(1, '\0')}) {
+    notes.Note(name, *stamp, wrong);
+    ASSERT_EQ(notes.Recall(name), wrong);
+    EXPECT_TRUE(Find("nvrtc")->loaded) << wrong;
+    EXPECT_EQ(notes.Recall(name), right) << wrong;
+  }
+}
+
+TEST_F(FakeNvrtcTest, OneThatIsRememberedCompilesAndIsNoticedWhenOverwritten) {
+  InstallLongAgo("nvrtc");
+  ASSERT_TRUE(Find("nvrtc")->loaded);
+  const auto compiler = Open("nvrtc", Path("cache"));
+  EXPECT_TRUE(compiler->Compile({.name = "test", .source = ""}, Soon()).ok());
+  std::ofstream(Path("nvrtc/libnvrtc.so.13"), std::ios::app) << "x";
+  EXPECT_TRUE(absl::IsUnavailable(
+      compiler->Compile({.name = "test", .source = ""}, Soon()).status()));
 }
 
 // As a package manager does it: the new file takes the name of the old one.
@@ -280,7 +386,7 @@ TEST(NvrtcWorkerTest, OneThatUsesUpItsMemoryFailsItsCompileOnly) {
 TEST(NvrtcLibraryTest, FindsTheOneOfTheBuildWithoutBeingTold) {
   const absl::StatusOr<NvrtcLibrary> library = NvrtcLibrary::Open({});
   ASSERT_TRUE(library.ok()) << library.status();
-  EXPECT_EQ(std::filesystem::path(library->file()).parent_path(),
+  EXPECT_EQ(std::filesystem::path(library->files().file()).parent_path(),
             std::filesystem::canonical(GEMMD_TEST_NVRTC));
 }
 

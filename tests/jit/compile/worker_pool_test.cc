@@ -50,6 +50,58 @@ class WorkerPoolTest : public testing::Test {
   WorkerPool pool_{{.program = GEMMD_TEST_FAKE_WORKER}};
 };
 
+// Processes that this one has started and that live.
+int Children() {
+  int children = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "stat");
+    std::string id, name, state;
+    pid_t parent = 0;
+    if (file >> id >> name >> state >> parent && parent == getpid() &&
+        state != "Z") {
+      ++children;
+    }
+  }
+  return children;
+}
+
+TEST(FirstWorkerTest, IsStartedAtOnceUnlessItIsToWait) {
+  const WorkerPool pool({.program = GEMMD_TEST_FAKE_WORKER});
+  EXPECT_EQ(Children(), 1);
+}
+
+TEST(FirstWorkerTest, MayBeStartedLater) {
+  {
+    const WorkerPool pool(
+        {.program = GEMMD_TEST_FAKE_WORKER, .first_after = absl::Minutes(1)});
+    EXPECT_EQ(Children(), 0);
+  }
+  const WorkerPool pool({.program = GEMMD_TEST_FAKE_WORKER,
+                         .first_after = absl::Milliseconds(50)});
+  const absl::Time end = Soon();
+  while (Children() == 0 && absl::Now() < end) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(Children(), 1);
+}
+
+TEST(FirstWorkerTest, IsThatOfACompileThatComesEarlier) {
+  constexpr absl::Duration kAfter = absl::Seconds(2);
+  WorkerPool pool({.program = GEMMD_TEST_FAKE_WORKER, .first_after = kAfter});
+  EXPECT_TRUE(pool.Compile({.source = "pid"}, Soon()).ok());
+  absl::SleepFor(kAfter + absl::Milliseconds(300));
+  EXPECT_EQ(Children(), 1);
+}
+
+TEST(FirstWorkerTest, IsNotWaitedForByTheEnd) {
+  const absl::Time start = absl::Now();
+  {
+    const WorkerPool pool(
+        {.program = GEMMD_TEST_FAKE_WORKER, .first_after = absl::Hours(1)});
+  }
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
+}
+
 TEST_F(WorkerPoolTest, KeepsItsWorker) { EXPECT_EQ(WorkerPid(), WorkerPid()); }
 
 TEST_F(WorkerPoolTest, PassesOnWhatTheCompilerSaid) {

@@ -114,7 +114,11 @@ TEST(ProblemLineTest, NamesWhatIsWrong) {
            {"bf16 TN 1 2 3 order=diagonal", "diagonal"},
            {"bf16-u4 TN 1 2 3 group=x",
             "group is 'x'; allowed: 32, 64, 128, k"},
-           {"bf16-u4 TN 1 2 3 group=48", "group is 48"},
+           {"bf16-u4 TN 1 2 3 group=48",
+            "group is '48'; allowed: 32, 64, 128, k"},
+           {"bf16-u4 TN 1 2 3 group=2147483647",
+            "group is '2147483647'; allowed: 32, 64, 128, k"},
+           {"bf16-u4 TN 1 2 3 group=", "group is ''; allowed: 32"},
            {"bf16-u4 TN 1 2 3 zero_points", "without a group: false"},
            {"bf16 TN 1 2 3 e=f32", "e=f32"}}) {
     const absl::Status status = ParseProblemLine(line).status();

@@ -171,6 +171,12 @@ INSTANTIATE_TEST_SUITE_P(
               p.set_b_type(v1::DATA_TYPE_U4);
               p.mutable_quantization()->set_group(48);
             }},
+        Bad{"quantization.group is 2147483647; allowed: 32, 64, 128, 0",
+            kInvalid,
+            [](v1::Problem& p) {
+              p.set_b_type(v1::DATA_TYPE_U4);
+              p.mutable_quantization()->set_group(2147483647);
+            }},
         Bad{"activation", kInvalid,
             [](v1::Problem& p) { p.set_activation(v1::Activation(99)); }}));
 

@@ -536,5 +536,55 @@ TEST_F(KernelTableTest, LooksIntoTheCacheWithoutCompiling) {
   EXPECT_EQ(found->source, KernelSource::kMemory);
 }
 
+TEST_F(KernelTableTest, KernelsOfGroupsAndOfSingleProductsDoNotStandIn) {
+  const std::vector<jit::Problem> group(20, Small());
+  const auto choice = table_.ChooseGroup(group);
+  EXPECT_EQ(choice.prepared, nullptr);
+  ASSERT_TRUE(choice.wanted);
+  EXPECT_TRUE(choice.wanted->config.grouped);
+  const auto load = [&](const jit::Plan& plan) {
+    ASSERT_TRUE(
+        table_.Load(plan, KernelTable::Reach::kCompiler, absl::InfiniteFuture())
+            .ok());
+  };
+  load(*choice.wanted);
+  EXPECT_EQ(Substitute(Small()), nullptr);
+  EXPECT_FALSE(table_.FallBack(Small()).ok());
+  jit::Problem other = Small();
+  other.a_order = jit::Order::kColumnMajor;
+  ASSERT_TRUE(Prepare(other).ok());
+  const std::vector<jit::Problem> others(20, other);
+  EXPECT_EQ(table_.ChooseGroup(others).prepared, nullptr);
+}
+
+TEST_F(KernelTableTest, AGroupUsesItsKernelOrOneThatIsThere) {
+  const std::vector<jit::Problem> small(20, Small());
+  const std::vector<jit::Problem> large(20, Large());
+  ASSERT_TRUE(table_
+                  .Load(*table_.ChooseGroup(small).wanted,
+                        KernelTable::Reach::kCompiler, absl::InfiniteFuture())
+                  .ok());
+  const auto own = table_.ChooseGroup(small);
+  ASSERT_NE(own.prepared, nullptr);
+  EXPECT_FALSE(own.wanted);
+  EXPECT_GT(own.prepared->plan.predicted_cycles, 0);
+  const auto substitute = table_.ChooseGroup(large);
+  ASSERT_NE(substitute.prepared, nullptr);
+  EXPECT_EQ(substitute.prepared->kernel, own.prepared->kernel);
+  ASSERT_TRUE(substitute.wanted);
+  EXPECT_NE(substitute.wanted->config, own.prepared->plan.config);
+}
+
+TEST_F(KernelTableTest, ARefusedKernelOfAGroupGivesWayToTheNextBest) {
+  const std::vector<jit::Problem> group(20, Small());
+  const jit::Plan best = *table_.ChooseGroup(group).wanted;
+  device_.Refuse(NameOf(best));
+  EXPECT_FALSE(
+      table_.Load(best, KernelTable::Reach::kCompiler, absl::InfiniteFuture())
+          .ok());
+  const jit::Plan next = *table_.ChooseGroup(group).wanted;
+  EXPECT_NE(next.config, best.config);
+}
+
 }  // namespace
 }  // namespace gemmd::engine

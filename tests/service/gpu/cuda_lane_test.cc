@@ -195,5 +195,39 @@ TEST_F(CudaLaneTest, OperandsLiveUntilTheProductIsDone) {
   ASSERT_TRUE(lane_->Synchronize().ok());
 }
 
+TEST_F(CudaLaneTest, BringsTheArgumentsOfAGroupAndLaunchesOnce) {
+  fake_.argument_bytes["gemmd_kernel"] = sizeof(GroupedArguments);
+  std::vector<Arguments> brought;
+  fake_.run_kernel = [&](const FakeDriver::Launch& launch) {
+    const auto* table = launch.argument<GroupedArguments>().products;
+    brought.assign(table, table + 2);
+  };
+  jit::Plan plan = MakePlan();
+  plan.config.grouped = true;
+  const auto kernel = *device_->Load({.cubin = "cubin"}, plan);
+  auto other = *lane_->Allocate(problem_.d());
+  jit::Problem twice = problem_;
+  twice.alpha = 6.0f;
+  const device::Operands operands = {
+      .a = a_.get(), .b = b_.get(), .c = c_.get(), .d = d_.get()};
+  device::Operands others = operands;
+  others.d = other.get();
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(lane_
+                    ->MultiplyGroup(
+                        {{&problem_, &plan, operands}, {&twice, &plan, others}},
+                        *kernel)
+                    .ok());
+  }
+  ASSERT_TRUE(lane_->Synchronize().ok());
+  ASSERT_EQ(fake_.launches.size(), 2u);
+  ASSERT_EQ(brought.size(), 2u);
+  EXPECT_EQ(brought[0].epilogue.alpha, 3.0f);
+  EXPECT_EQ(brought[1].epilogue.alpha, 6.0f);
+  EXPECT_EQ(MapOf(brought[0].d).pointer, AddressOf(*d_));
+  EXPECT_EQ(MapOf(brought[1].d).pointer, AddressOf(*other));
+  EXPECT_EQ(MapOf(brought[1].x).pointer, AddressOf(*a_));
+}
+
 }  // namespace
 }  // namespace gemmd::gpu

@@ -405,5 +405,43 @@ TEST(TensorMapTest, RefusesWhatNoMapCanDescribe) {
   EXPECT_TRUE(fake.maps.empty());
 }
 
+TEST_F(LaunchTest, AGroupHasItsLongProductsFirst) {
+  std::vector<PreparedLaunch> launches(3);
+  for (PreparedLaunch& launch : launches) {
+    launch.functions = functions_;
+    launch.grid = 5;
+    launch.threads = 384;
+    launch.shared_memory_bytes = 1000;
+  }
+  launches[0].arguments.units = 7;
+  launches[0].arguments.part_stages = 2;
+  launches[1].arguments.units = 20;
+  launches[1].arguments.part_stages = 9;
+  launches[2].arguments.units = 1;
+  launches[2].arguments.part_stages = 2;
+  const PreparedGroup group = Group(launches);
+  ASSERT_EQ(group.products.size(), 3u);
+  EXPECT_EQ(group.products[0].part_stages, 9);
+  EXPECT_EQ(group.products[1].units, 7);
+  EXPECT_EQ(group.products[2].units, 1);
+  EXPECT_EQ(group.arguments.units, 28);
+  EXPECT_EQ(group.arguments.first_unit[0], 0);
+  EXPECT_EQ(group.arguments.first_unit[1], 20);
+  EXPECT_EQ(group.arguments.first_unit[2], 27);
+  for (int i = 3; i < kMaxGroups; ++i) {
+    ASSERT_GT(group.arguments.first_unit[i], 28 + 132);
+  }
+  fake_.argument_bytes["gemmd_kernel"] = sizeof(GroupedArguments);
+  ASSERT_TRUE(EnqueueGroup(group, 0xabc0, *stream_).ok());
+  const FakeDriver::Launch& launch = fake_.launches[0];
+  EXPECT_EQ(launch.config.gridDimX, 5u);
+  EXPECT_EQ(launch.config.blockDimX, 384u);
+  EXPECT_EQ(launch.config.sharedMemBytes, 1000u);
+  EXPECT_FALSE(launch.overlaps) << "it reads what a copy has brought";
+  EXPECT_EQ(
+      reinterpret_cast<uint64_t>(launch.argument<GroupedArguments>().products),
+      0xabc0u);
+}
+
 }  // namespace
 }  // namespace gemmd::gpu

@@ -27,7 +27,7 @@ class GatherTest : public ::testing::Test {
 
   Answer<ProductResults> Run(std::vector<MatmulRequest> requests) {
     Answer<ProductResults> answer;
-    MultiplyAll(*engine_, std::move(requests), {}, answer.done());
+    MultiplyOneByOne(*engine_, std::move(requests), {}, answer.done());
     return answer;
   }
 
@@ -94,6 +94,26 @@ TEST_F(GatherTest, TheFirstErrorNamesItsGroupAndBeginsNothingMore) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_TRUE(absl::StartsWith(status.message(), "groups[3]: ")) << status;
   EXPECT_LT(gate_.arrived() - before, 20000);
+}
+
+TEST_F(GatherTest, WhatOneReadsAndAnotherWritesIsNotMixedUp) {
+  const auto x = engine_.Tensor(), y = engine_.Tensor();
+  const auto both = [&](const auto& to, const auto& then) {
+    std::vector<MatmulRequest> groups(2);
+    groups[0].product = TestEngine::Copy(x, to);
+    groups[1].product = TestEngine::Copy(y, then);
+    const int before = gate_.arrived();
+    gate_.Close();
+    Answer<ProductResults> answer;
+    MultiplyAll(*engine_, std::move(groups), {}, answer.done());
+    EXPECT_TRUE(gate_.WaitForArrivals(before + 1));
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_EQ(gate_.arrived(), before + 1);  // The other waits, or comes next.
+    gate_.Open();
+    EXPECT_TRUE(answer.Wait().ok());
+  };
+  both(y, x);
+  both(y, y);
 }
 
 TEST_F(GatherTest, ProductsThatEndWhileTheyBeginTakeNoStack) {

@@ -1,14 +1,17 @@
 #include "service/host/hopper/add.h"
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "service/host/elements.h"
 #include "service/host/hopper/aligned.h"
 #include "tests/service/host/hopper/vectors.h"
@@ -225,22 +228,43 @@ std::vector<double> Sums(AddSome add, const Adder& adder, const Block& a,
   return {sums.data(), sums.data() + rows * kPanel};
 }
 
-// The kinds of vectors that this processor has, one after the other.
-class EachTarget : public testing::TestWithParam<int64_t> {
- protected:
-  ~EachTarget() override { Use(0); }
-  static void Use(int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+TEST(AddTest, TakesTheBestVectorsUnlessOthersAreToBeUsed) {
+  const absl::Span<const Vectors> kinds = KindsOfVectors();
+  ASSERT_FALSE(kinds.empty());
+#if defined(__x86_64__)
+  // What the processor has beyond that, the kinds below have, too.
+  const std::vector<std::string> all = {"AVX3", "AVX2", "SSE4", "static"};
+  ASSERT_LE(kinds.size(), all.size());
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    EXPECT_EQ(kinds[i].name, all[all.size() - kinds.size() + i]);
   }
-};
+  std::ifstream file("/proc/cpuinfo");
+  const std::string facts(std::istreambuf_iterator<char>(file), {});
+  EXPECT_EQ(kinds.front().name == "AVX3",
+            absl::StrContains(facts, " avx512bw "));
+#endif
+  static int calls;
+  calls = 0;
+  const Vectors counting = {
+      "counting", [](const Adder&, const Factors&, const Factors&, int,
+                     const PanelSums&) { ++calls; }};
+  UseVectors(counting);
+  Add({}, {}, {}, 1, {});
+  UseVectors(kinds.front());
+  EXPECT_EQ(calls, 1);
+}
 
-TEST_P(EachTarget, VectorsAddAsOneElementAfterTheOther) {
-  const int64_t target = GetParam();
-  if ((hwy::SupportedTargets() & target) == 0) {
-    GTEST_SKIP() << "this processor has no " << hwy::TargetName(target);
+// The kinds of vectors that this processor has, one after the other.
+class EachKind : public testing::TestWithParam<std::string> {};
+
+TEST_P(EachKind, VectorsAddAsOneElementAfterTheOther) {
+  const Vectors* vectors = nullptr;
+  for (const Vectors& kind : KindsOfVectors()) {
+    if (kind.name == GetParam()) vectors = &kind;
   }
-  Use(target);
+  if (vectors == nullptr) {
+    GTEST_SKIP() << "this processor has no " << GetParam();
+  }
   constexpr int64_t kRows = 9;
   constexpr int kInstructions = 5;
   for (const jit::Instruction& instruction : jit::Instructions()) {
@@ -252,7 +276,7 @@ TEST_P(EachTarget, VectorsAddAsOneElementAfterTheOther) {
       const Block a(instruction.x, kind, kRows, depth, 1);
       const Block b(instruction.y, kind, depth, kPanel, 2);
       const auto plain = Sums(AddPlainly, *adder, a, b, kRows, kInstructions);
-      const auto found = Sums(Add, *adder, a, b, kRows, kInstructions);
+      const auto found = Sums(vectors->add, *adder, a, b, kRows, kInstructions);
       for (size_t i = 0; i < plain.size(); ++i) {
         if (std::isnan(plain[i]) && std::isnan(found[i])) continue;
         ASSERT_EQ(std::bit_cast<uint64_t>(found[i]),
@@ -264,8 +288,9 @@ TEST_P(EachTarget, VectorsAddAsOneElementAfterTheOther) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Add, EachTarget,
-                         testing::Values(HWY_AVX3, HWY_AVX2, HWY_SSE4));
+INSTANTIATE_TEST_SUITE_P(Add, EachKind,
+                         testing::Values("AVX3", "AVX2", "SSE4", "static"),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace gemmd::host

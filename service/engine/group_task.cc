@@ -1,0 +1,164 @@
+#include "service/engine/group_task.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "jit/plan/group_plan.h"
+#include "service/engine/cost.h"
+
+namespace gemmd::engine {
+namespace {
+
+using Tensors = std::vector<std::shared_ptr<Tensor>>;
+
+}  // namespace
+
+GroupTask::GroupTask(ServedDevice& served, Preparer& preparer,
+                     std::vector<Product> products, RequestContext context,
+                     Done<GroupResult> done)
+    : LaneTask(std::move(context), served.health),
+      served_(served),
+      preparer_(preparer),
+      admitted_(absl::Now()),
+      may_abandon_(std::ranges::all_of(products, OwnsItsBytes)),
+      products_(std::move(products)),
+      done_(std::move(done)),
+      launches_(GroupLaunches(products_)),
+      locks_(served.locks) {}
+
+void GroupTask::PrepareFrom(size_t first, Places::Entry entry) {
+  for (size_t j = first; j < launches_.size(); ++j) {
+    GroupLaunch& launch = launches_[j];
+    const auto i = static_cast<int>(launch.products[0]);
+    auto self = std::static_pointer_cast<GroupTask>(shared_from_this());
+    if (launch.together()) {
+      std::vector<jit::Problem> problems;
+      for (const size_t i : launch.products) {
+        problems.push_back(products_[i].problem);
+      }
+      preparing_ = i;
+      return preparer_.PrepareGroup(
+          *served_.kernels, std::move(problems), self,
+          [self, j](Preparation ready) {
+            const bool apart = ready.prepared == nullptr;
+            self->launches_[j].preparation = std::move(ready);
+            if (apart) self->Split(j);
+            self->PrepareFrom(apart ? j : j + 1, Places::Entry::kAlways);
+          },
+          entry);
+    }
+    const jit::Problem& problem = products_[launch.products[0]].problem;
+    Preparation& preparation = launch.preparation;
+    preparation.prepared = served_.kernels->Find(problem);
+    if (preparation.prepared != nullptr) {
+      preparation.source = KernelSource::kLoaded;
+      continue;
+    }
+    preparing_ = i;
+    return preparer_.Prepare(
+        *served_.kernels, problem, /*substitute=*/true, self,
+        [self, j](Preparation ready) {
+          self->launches_[j].preparation = std::move(ready);
+          self->PrepareFrom(j + 1, Places::Entry::kAlways);
+        },
+        entry);
+  }
+  preparing_ = -1;
+  Queue(entry);
+}
+
+void GroupTask::Split(size_t launch) {
+  std::vector<size_t> products = std::move(launches_[launch].products);
+  launches_[launch] = {.products = {products[0]}};
+  for (size_t i = 1; i < products.size(); ++i) {
+    launches_.push_back({.products = {products[i]}});
+  }
+}
+
+void GroupTask::Queue(Places::Entry entry) {
+  double cycles = 0;
+  for (const GroupLaunch& launch : launches_) {
+    cycles += launch.preparation.prepared->plan.predicted_cycles;
+  }
+  int64_t uploaded = 0, returned = 0;
+  Tensors read, written;
+  for (const Product& p : products_) {
+    for (const Input* input :
+         {&p.a, &p.b, &p.c, &p.bias, &p.a_scale, &p.b_scale, &p.d_scale}) {
+      uploaded += SizeOf(*input);
+      read.push_back(input->tensor);
+    }
+    if (p.d == nullptr) returned += p.problem.d().device_bytes();
+    written.push_back(p.d);
+    written.push_back(p.auxiliary);
+  }
+  set_cost(SequenceCost(cycles, uploaded, returned));
+  const absl::Status admitted = served_.products->Admit(*this, entry);
+  if (!admitted.ok()) return GiveUp(admitted);
+  auto self = std::static_pointer_cast<GroupTask>(shared_from_this());
+  const bool held = locks_.Acquire(
+      read, written, [self] { self->served_.products->Enqueue(self); });
+  if (held) served_.products->Enqueue(std::move(self));
+}
+
+GroupResult GroupTask::ToResult(std::vector<Results> results,
+                                const Phases& phases) {
+  GroupResult all(products_.size());
+  for (size_t i = 0; i < products_.size(); ++i) {
+    all[i].execution.device = served_.title;
+    if (products_[i].problem.epilogue.measures_amax) all[i].amax = 0;
+  }
+  for (const GroupLaunch& launch : launches_) {
+    for (const size_t i : launch.products) {
+      static_cast<Results&>(all[i]) = std::move(results[i]);
+      all[i].execution = ToExecution(served_, launch.preparation);
+      all[i].execution.phases = phases;
+      served_.counts.Multiplied(products_[i].problem,
+                                launch.preparation.source);
+    }
+    // Of a group nothing is remembered.
+    const auto& use = launch.preparation.prepared->use;
+    if (use != nullptr) use->Ran(phases.execute / std::ssize(launches_));
+  }
+  return all;
+}
+
+bool GroupTask::Run(device::Lane& lane) {
+  Phases phases;
+  for (const GroupLaunch& launch : launches_) {
+    phases.plan += launch.preparation.plan_time;
+    phases.compile += launch.preparation.compile_time;
+  }
+  phases.queue = absl::Now() - admitted_ - phases.plan - phases.compile;
+  auto results = RunGroup(lane, served_.device->description().properties,
+                          launches_, products_, context(), phases);
+  GroupResult result;
+  if (results.ok()) {
+    result = ToResult(*std::move(results), phases);
+    served_.counts.Took(phases, absl::Now() - admitted_);
+  } else {
+    ++served_.counts.failures;
+  }
+  // Who has the answer may count on all being given back.
+  locks_.Release();
+  products_.clear();
+  if (!results.ok()) {
+    done_.Answer(served_.Note(results.status()));
+  } else {
+    done_.Answer(std::move(result));
+  }
+  return false;
+}
+
+void GroupTask::Abandon(const absl::Status& why) {
+  if (may_abandon_) done_.Answer(why);
+}
+
+void GroupTask::Refuse(const absl::Status& why) {
+  locks_.Release();
+  const int i = preparing_;
+  done_.Answer(i < 0 ? why : OfGroup(static_cast<size_t>(i), why));
+}
+
+}  // namespace gemmd::engine
