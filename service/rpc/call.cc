@@ -183,7 +183,7 @@ Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
     connection_->requests().Take(request_account(), held - taken);
     request_bytes_ += held - taken;
   }
-  connection_->EndRead(limit, taken, size);
+  connection_->EndRead(limit, taken);
   if (held < taken) ReturnRequest(taken - held);
   if (!ended_.ok()) co_return ended_;
   if (!read) co_return std::nullopt;
