@@ -194,6 +194,11 @@ absl::Status Server::Impl::Bind() {
                             }},
                        runtime_.requests, runtime_.responses, runtime_.calls));
   addresses_ = listener_->addresses();
+  // Keeps gRPC up until the process ends. When its last user goes it may wait
+  // ten seconds for a thread that polls on behalf of a large write, and a drain
+  // with it.
+  static const bool kept = (grpc_init(), true);
+  (void)kept;
   grpc::ServerBuilder builder;
   SetLimits(options_.limits, builder);
   // Every call goes to the generic service: one way in for all methods, and
