@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import grpc.aio
 
-from . import arrays, errors, product, rpcs, security
+from . import arrays, errors, product, rpcs, security, streams
 from .client import (CHANNEL_OPTIONS, READY_POLL_S, STREAM_BYTES,
                      check_timeout, default_target)
 from .grouped import Groups
@@ -227,16 +228,29 @@ class AsyncClient:
         stub = getattr(self._channel, rpc.kind)(rpc.method, None, rpc.parse)
         seconds = self._timeout if timeout is None else check_timeout(timeout)
         metadata = rpc.metadata() + self._authorization.metadata()
-        return stub(rpc.request, timeout=seconds, metadata=metadata, **more)
+        # Streams are written by streams.sending.
+        request = (rpc.request,) if isinstance(rpc.request, bytes) else ()
+        return stub(*request, timeout=seconds, metadata=metadata, **more)
 
     async def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
                    **more: Any) -> R:
         with errors.translated(lambda: self._closed):
-            response: R = await self._start(rpc, timeout, **more)
-            return response
+            call = self._start(rpc, timeout, **more)
+            async with _sending(call, rpc):
+                response: R = await call
+                return response
 
     async def _stream(self, rpc: rpcs.Rpc[R],
                       timeout: Optional[float]) -> AsyncIterator[R]:
         with errors.translated(lambda: self._closed):
-            async for response in self._start(rpc, timeout):
-                yield response
+            call = self._start(rpc, timeout)
+            async with _sending(call, rpc):
+                async for response in call:
+                    yield response
+
+
+def _sending(call: Any,
+             rpc: rpcs.Rpc[Any]) -> AbstractAsyncContextManager[None]:
+    if isinstance(rpc.request, bytes):
+        return nullcontext()
+    return streams.sending(call, rpc.request)
