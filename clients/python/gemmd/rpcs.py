@@ -22,6 +22,11 @@ class Rpc(NamedTuple, Generic[R]):
     kind: str = "unary_unary"  # What a channel calls it.
     message_bytes: int = 0     # Of the largest message, where it is large.
 
+    @property
+    def repeatable(self) -> bool:
+        """A stream is gone once it has been sent."""
+        return isinstance(self.request, bytes)
+
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Announces a large message: the daemon waits for room."""
         if self.message_bytes <= 64 << 10:
