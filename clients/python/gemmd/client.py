@@ -275,10 +275,14 @@ class Client:
         """KernelDescription: source, compile_log, registers and more."""
         return self._run(rpcs.describe_kernel(key), timeout)
 
-    def prepare(self, problems: Any, *, device: str = "",
+    def prepare(self, problems: Any = (), *, groups: Any = (),
+                device: str = "",
                 timeout: Optional[float] = None) -> list[Any]:
-        """Compiles and loads what api.Problem messages would use."""
-        return list(self._run(rpcs.prepare_kernels(problems, device),
+        """Compiles and loads what api.Problem messages would use.
+
+        groups: lists of them, each of one call of matmul_grouped. One
+        Execution for each problem and device, those of groups last."""
+        return list(self._run(rpcs.prepare_kernels(problems, groups, device),
                               timeout).kernels)
 
     def evict(self, key: str, *, timeout: Optional[float] = None) -> None:

@@ -141,8 +141,10 @@ def describe_kernel(key: str) -> Rpc[Any]:
                   api.DescribeKernelRequest(key=key), api.KernelDescription)
 
 
-def prepare_kernels(problems: Any, device: str) -> Rpc[Any]:
-    request = api.PrepareKernelsRequest(problems=problems, device=device)
+def prepare_kernels(problems: Any, groups: Any, device: str) -> Rpc[Any]:
+    request = api.PrepareKernelsRequest(
+        problems=problems, device=device,
+        groups=[api.ProblemGroup(problems=group) for group in groups])
     return _unary("KernelService/PrepareKernels", request,
                   api.PrepareKernelsResponse)
 

@@ -201,7 +201,7 @@ class GemmctlTest(unittest.TestCase):
 
     def test_every_command_has_help(self):
         commands = self.commands_of()
-        self.assertEqual(len(commands), 21)
+        self.assertEqual(len(commands), 22)
         for command in commands:
             for flag in ("--help", "-h"):
                 text = self.run_gemmctl(*command, flag)
