@@ -72,7 +72,7 @@ class HalfMessages : public ::testing::Test {
 // call.
 TEST_F(HalfMessages, WhatComesForACallThatWasEndedIsNoneOfTheNext) {
   for (int i = 0; i < 5; ++i) {
-    const uint32_t late = BeginMessage("100m");
+    const uint32_t late = BeginMessage("1S");
     ASSERT_TRUE(Ended(2 * i + 1));
     EXPECT_EQ(client_.SendLate(late, std::string(kBytes / 2 - 1, 'h')),
               kBytes / 2 - 1);

@@ -49,8 +49,8 @@ class RetryTest(unittest.TestCase):
         self.daemon.full = [5000] * 2
         start = time.monotonic()
         with self.assertRaises(gemmd.ResourceExhausted):
-            self.multiply(timeout=1)
-        self.assertLess(time.monotonic() - start, 1)
+            self.multiply(timeout=5)
+        self.assertLess(time.monotonic() - start, 5)
         self.assertEqual(len(self.daemon.full), 1)
 
     def test_an_attempt_has_the_time_that_is_left(self):
