@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   gemmctl::AddMatmul(program);
   gemmctl::AddMatmulGrouped(program);
   gemmctl::AddCompress(program);
+  gemmctl::AddQuantize(program);
   gemmctl::AddTensor(program);
   gemmctl::AddModel(program);
   gemmctl::AddKernel(program);

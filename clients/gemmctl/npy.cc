@@ -301,8 +301,9 @@ int BitsOf(v1::DataType type) {
 
 int64_t ElementBytes(v1::DataType type) { return (BitsOf(type) + 7) / 8; }
 
-absl::StatusOr<Matrix> ReadNpy(const std::string& path, v1::DataType named) {
-  return Read(path, named, 2);
+absl::StatusOr<Matrix> ReadNpy(const std::string& path, v1::DataType named,
+                               size_t dimensions) {
+  return Read(path, named, dimensions);
 }
 
 absl::StatusOr<Matrix> ReadNpyValues(const std::string& path) {

@@ -41,11 +41,13 @@ int BitsOf(v1::DataType type);
 int64_t ElementBytes(v1::DataType type);
 
 // The file at `path`, or standard input for "-". `named` is the type that the
-// caller names, or UNSPECIFIED. INVALID_ARGUMENT names the file and what is
-// wrong with it; NOT_FOUND or another code of the system when it cannot be
+// caller names, or UNSPECIFIED. A file has so many dimensions at least; one of
+// one dimension is a row. INVALID_ARGUMENT names the file and what is wrong
+// with it; NOT_FOUND or another code of the system when it cannot be
 // read.
 absl::StatusOr<Matrix> ReadNpy(const std::string& path,
-                               v1::DataType named = v1::DATA_TYPE_UNSPECIFIED);
+                               v1::DataType named = v1::DATA_TYPE_UNSPECIFIED,
+                               size_t dimensions = 2);
 
 // Values of an epilogue: likewise, but F32 alone. A file of one dimension holds
 // one row, a file of none one value.
