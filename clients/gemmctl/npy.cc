@@ -92,6 +92,7 @@ constexpr FileType kTypes[] = {
     {"bfloat16", v1::DATA_TYPE_BF16, false, false},
     {"<f1", v1::DATA_TYPE_E5M2, false, false},
     {"<u2", v1::DATA_TYPE_BF16},
+    {"<i2", v1::DATA_TYPE_BF16},
     {"<V1", v1::DATA_TYPE_E4M3, true},
     {"<V1", v1::DATA_TYPE_E5M2, true},
     {"|V1", v1::DATA_TYPE_E4M3},

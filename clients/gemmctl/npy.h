@@ -4,8 +4,8 @@
 // Types: <f4, <f2, <i4, |i1, |u1, |b1 (bits), bfloat16, which numpy stores as
 // two bytes without a name, V2, and e5m2, <f1 from ml_dtypes. What numpy stores
 // without a name, or a caller as integers, takes the type that the caller
-// names: V1 and |u1 e4m3 or e5m2, <u2 bf16, and |i1 s4 and |u1 u4, an element
-// in each byte. C order, of matrices Fortran order too.
+// names: V1 and |u1 e4m3 or e5m2, <u2 and <i2 bf16, and |i1 s4 and |u1 u4, an
+// element in each byte. C order, of matrices Fortran order too.
 #ifndef GEMMD_CLIENTS_GEMMCTL_NPY_H_
 #define GEMMD_CLIENTS_GEMMCTL_NPY_H_
 

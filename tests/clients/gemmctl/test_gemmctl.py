@@ -29,7 +29,8 @@ def integers(rows, columns, dtype=np.float32, seed=0):
 
 # Commands that ask no daemon.
 _LOCAL = (("capabilities",), ("compress",), ("decompress",), ("quantize",),
-          ("dequantize",), ("from-gptq",), ("from-awq",))
+          ("dequantize",), ("from-gptq",), ("from-awq",),
+          ("from-cutlass",))
 
 
 class GemmctlTest(unittest.TestCase):
@@ -202,7 +203,7 @@ class GemmctlTest(unittest.TestCase):
 
     def test_every_command_has_help(self):
         commands = self.commands_of()
-        self.assertEqual(len(commands), 26)
+        self.assertEqual(len(commands), 27)
         for command in commands:
             for flag in ("--help", "-h"):
                 text = self.run_gemmctl(*command, flag)
