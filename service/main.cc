@@ -130,6 +130,11 @@ absl::Status Serve(daemon::Options& options) {
         [log = problem_log.get()](const jit::Problem& problem) {
           log->Note(problem);
         };
+    engine_options.kernels.new_group = [log = problem_log.get()](
+                                           absl::Span<const jit::Problem> group,
+                                           const std::string& kernel) {
+      log->Note(group, kernel);
+    };
   }
 
   if (options.cache.directory.empty()) {

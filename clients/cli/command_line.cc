@@ -275,12 +275,11 @@ std::string Program::Rename(const std::string& option) const {
   return alias == aliases_.end() ? dashed : alias->second;
 }
 
-std::vector<std::string> Program::Words(int argc,
-                                        const char* const* argv) const {
+std::vector<std::string> Program::Words(
+    const std::vector<std::string>& given) const {
   std::vector<std::string> words;
   bool options = true;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
+  for (const std::string& word : given) {
     options = options && word != "--";
     const size_t equals = word.find('=');
     if (!options || !absl::StartsWith(word, "--")) {
@@ -358,11 +357,29 @@ void Program::Complain(absl::string_view what) const {
   std::cerr << app_->get_name() << ": " << jit::PrintableLines(what) << "\n";
 }
 
+void Program::Parse(const std::vector<std::string>& given) {
+  std::vector<std::string> words = Words(given);
+  std::reverse(words.begin(), words.end());
+  app_->parse(std::move(words));
+}
+
+absl::Status Program::ParseLine(const std::string& line) {
+  try {
+    Parse(CLI::detail::split_up(line));
+    return absl::OkStatus();
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {
+      return absl::InvalidArgumentError(
+          "--help and --version are of the command line");
+    }
+    const std::string unknown = UnknownWord();
+    return absl::InvalidArgumentError(unknown.empty() ? error.what() : unknown);
+  }
+}
+
 int Program::ParseAndRun(int argc, const char* const* argv) {
   try {
-    std::vector<std::string> words = Words(argc, argv);
-    std::reverse(words.begin(), words.end());
-    app_->parse(std::move(words));
+    Parse({argv + 1, argv + argc});
     return RunParsed();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app_->exit(error);

@@ -129,6 +129,10 @@ class Program : public Command {
   // without their dashes. The command line counts more.
   void ConfigFile();
 
+  // Parses the words of `line`, quoted where they have blanks, and runs
+  // nothing. INVALID_ARGUMENT says what is wrong.
+  absl::Status ParseLine(const std::string& line);
+
   // Parses and runs. Errors go to stderr, --help and --version to stdout. What
   // stdout does not take makes the program fail.
   int Main(int argc, const char* const* argv);
@@ -138,7 +142,9 @@ class Program : public Command {
 
   // How options were spelled until now: underscores, and aliases.
   std::string Rename(const std::string& option) const;
-  std::vector<std::string> Words(int argc, const char* const* argv) const;
+  std::vector<std::string> Words(const std::vector<std::string>& given) const;
+  // Throws what CLI11 throws.
+  void Parse(const std::vector<std::string>& given);
   // The command whose name was given.
   const Command& Given() const;
   // What is wrong with a word that nothing takes; empty when there is none.

@@ -88,11 +88,16 @@ void Client::Prepare(grpc::ClientContext& context,
 
 absl::StatusOr<std::vector<v1::Execution>> Client::PrepareKernels(
     absl::Span<const v1::Problem> problems, const std::string& device) {
-  grpc::ClientContext context;
-  Prepare(context, absl::ZeroDuration());
   v1::PrepareKernelsRequest request;
   *request.mutable_problems() = {problems.begin(), problems.end()};
   request.set_device(device);
+  return PrepareKernels(request);
+}
+
+absl::StatusOr<std::vector<v1::Execution>> Client::PrepareKernels(
+    const v1::PrepareKernelsRequest& request) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
   v1::PrepareKernelsResponse response;
   RETURN_IF_ERROR(
       ToStatus(kernels_->PrepareKernels(&context, request, &response)));

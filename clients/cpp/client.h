@@ -173,6 +173,9 @@ class Client {
   // Compiles and loads what the problems would use; device "" means all.
   absl::StatusOr<std::vector<v1::Execution>> PrepareKernels(
       absl::Span<const v1::Problem> problems, const std::string& device = "");
+  // Of groups, too.
+  absl::StatusOr<std::vector<v1::Execution>> PrepareKernels(
+      const v1::PrepareKernelsRequest& request);
   // All of them, however many pages that takes.
   absl::StatusOr<std::vector<v1::KernelSummary>> ListKernels();
   absl::StatusOr<v1::KernelDescription> DescribeKernel(const std::string& key);

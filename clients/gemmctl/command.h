@@ -20,7 +20,9 @@ namespace gemmd::gemmctl {
 
 // Each declares commands of its own.
 void AddMatmul(cli::Command& program);
+void AddMatmulGrouped(cli::Command& program);
 void AddCompress(cli::Command& program);
+void AddQuantize(cli::Command& program);
 void AddTensor(cli::Command& program);
 void AddModel(cli::Command& program);
 void AddKernel(cli::Command& program);

@@ -1,5 +1,5 @@
-// gemmctl compress and decompress: files of sparse matrices. They need no
-// daemon.
+// gemmctl compress, decompress and from-cutlass: files of sparse matrices. They
+// need no daemon.
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
+#include "clients/gemmctl/metadata_order.h"
 #include "clients/gemmctl/sparse.h"
 #include "jit/base/status.h"
 
@@ -15,7 +16,7 @@ namespace gemmd::gemmctl {
 namespace {
 
 struct CompressOptions {
-  std::string from, to;
+  std::string from, metadata, to;
   v1::DataType type = v1::DATA_TYPE_UNSPECIFIED;
   v1::Order order = v1::ORDER_ROW_MAJOR;
   bool prune = false;
@@ -36,6 +37,14 @@ absl::StatusOr<Matrix> Decompressed(const CompressOptions& options) {
   ASSIGN_OR_RETURN(const Matrix sparse,
                    ReadLines(options.from, options.type, options.order));
   return Decompress(sparse);
+}
+
+absl::StatusOr<Matrix> FromCutlassFiles(const CompressOptions& options) {
+  ASSIGN_OR_RETURN(Matrix values, ReadNpy(options.from, options.type));
+  ASSIGN_OR_RETURN(Matrix words, ReadNpy(options.metadata, v1::DATA_TYPE_BF16));
+  ASSIGN_OR_RETURN(Matrix sparse, FromCutlass(std::move(values),
+                                              std::move(words), options.order));
+  return ToLines(std::move(sparse));
 }
 
 absl::Status Run(
@@ -93,6 +102,19 @@ void AddCompress(cli::Command& program) {
         TypeOption(command, "--dtype TYPE", options.type,
                    "Of the values: the file does not say it.");
         command.Require("--dtype");
+      });
+  Add(program, "from-cutlass",
+      "a sparse matrix whose metadata are in CUTLASS's order", FromCutlassFiles,
+      [](cli::Command& command, CompressOptions& options) {
+        command.Text("METADATA.npy", options.metadata,
+                     "i2 or u2, of elements of 8 bits i4: (..., lines, "
+                     "words).");
+        TypeOption(command, "--dtype TYPE", options.type,
+                   "Names the type of a V1, i2, u1 or u2 file's values.");
+        command.Details(
+            "FILE has the values, (..., lines, k/2). The order is that of "
+            "CUTLASS 2's sparse\nkernels (reorder_meta there) and of PyTorch's "
+            "CUTLASS backend. What is written is\nas of gemmctl compress.");
       });
 }
 

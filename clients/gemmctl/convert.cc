@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "clients/gemmctl/quantized_shape.h"
 #include "clients/gemmctl/sparse.h"
-#include "jit/problem/data_type.h"
 #include "jit/base/status.h"
+#include "jit/problem/data_type.h"
 #include "proto/convert/problem.h"
 #include "service/host/fp8.h"
 
@@ -126,9 +127,40 @@ absl::StatusOr<Matrix> Convert(Matrix matrix, v1::DataType type) {
   return matrix;
 }
 
+float FromF16(uint16_t bits) {
+  const int exponent = bits >> 10 & 0x1f;
+  const auto fraction = static_cast<float>(bits & 0x3ff);
+  const float sign = bits & 0x8000 ? -1.0f : 1.0f;
+  if (exponent == 0x1f) return fraction == 0 ? sign * INFINITY : NAN;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(fraction + 1024, exponent - 25);
+}
+
+absl::StatusOr<Matrix> Widen(Matrix matrix) {
+  if (matrix.type == v1::DATA_TYPE_F32) return matrix;
+  const bool is_f16 = matrix.type == v1::DATA_TYPE_F16;
+  if (!is_f16 && matrix.type != v1::DATA_TYPE_BF16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("elements are ", Name(matrix.type),
+                     "; allowed where numbers are real: f32, f16, bf16"));
+  }
+  std::string wide(2 * matrix.bytes.size(), '\0');
+  for (size_t i = 0; i < matrix.bytes.size() / 2; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, matrix.bytes.data() + 2 * i, 2);
+    const float value =
+        is_f16 ? FromF16(bits)
+               : std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+    std::memcpy(wide.data() + 4 * i, &value, 4);
+  }
+  matrix.type = v1::DATA_TYPE_F32;
+  matrix.bytes = std::move(wide);
+  return matrix;
+}
+
 Matrix Reorder(Matrix matrix, v1::Order order) {
   if (matrix.order == order) return matrix;
-  CHECK(!matrix.sparse);  // Its lines are what it is made of.
+  CHECK(!matrix.sparse && !matrix.quantization);  // Made of lines.
   const auto [all_lines, width] = LinesOf(matrix);
   const int64_t count = matrix.count();
   const int64_t lines = count == 0 ? 0 : all_lines / count;
@@ -151,7 +183,8 @@ Matrix Reorder(Matrix matrix, v1::Order order) {
 
 std::string Pack(Matrix matrix) {
   const int bits = BitsOf(matrix.type);
-  if (bits >= 8) return std::move(matrix.bytes);
+  // The lines of a quantized matrix are packed.
+  if (bits >= 8 || matrix.quantization) return std::move(matrix.bytes);
   const auto [lines, width] = LinesOf(matrix);
   std::string packed(PackedBytes(matrix), '\0');
   for (int64_t line = 0; line < lines; ++line) {
@@ -169,7 +202,7 @@ std::string Pack(Matrix matrix) {
 Matrix Unpack(Matrix shape, std::string packed) {
   shape.bytes = std::move(packed);
   const int bits = BitsOf(shape.type);
-  if (bits >= 8) return shape;
+  if (bits >= 8 || shape.quantization) return shape;
   const int sign = shape.type == v1::DATA_TYPE_S4 ? 8 : 0;
   const auto [lines, width] = LinesOf(shape);
   std::string bytes(lines * width, '\0');
@@ -188,7 +221,11 @@ Matrix Unpack(Matrix shape, std::string packed) {
 int64_t PackedBytes(const Matrix& matrix) {
   if (matrix.sparse) return SparseBytes(matrix);
   const auto [lines, width] = LinesOf(matrix);
-  return lines * LineBytes(matrix.type, width);
+  const int64_t elements = LineBytes(matrix.type, width);
+  if (!matrix.quantization) return lines * elements;
+  const auto& how = *matrix.quantization;
+  return lines * (elements + CountGroups(width, how.group()) *
+                                 (how.zero_points() ? 5 : 4));
 }
 
 }  // namespace gemmd::gemmctl

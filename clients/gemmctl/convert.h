@@ -20,11 +20,15 @@ std::string Name(v1::Order order);
 // f32 rounded to nearest, ties to even. NaN stays NaN.
 uint16_t ToBf16(float value);
 uint16_t ToF16(float value);
+float FromF16(uint16_t bits);
 
 // F32 becomes `type`, rounded: BF16, F16, E4M3 or E5M2, whose greatest value
 // stands for what is beyond it; a matrix that has it already is returned as it
 // is. INVALID_ARGUMENT for other conversions.
 absl::StatusOr<Matrix> Convert(Matrix matrix, v1::DataType type);
+
+// F16, BF16 or F32 as F32. INVALID_ARGUMENT for other types.
+absl::StatusOr<Matrix> Widen(Matrix matrix);
 
 // The same matrices with their lines in `order`.
 Matrix Reorder(Matrix matrix, v1::Order order);

@@ -9,7 +9,6 @@
 #include "clients/gemmctl/load_report.h"
 #include "clients/gemmctl/load_run.h"
 #include "clients/gemmctl/load_work.h"
-#include "jit/problem/problem_line.h"
 
 namespace gemmd::gemmctl {
 namespace {
@@ -24,15 +23,13 @@ struct Options {
 int Run(client::Client& client, const Options& options) {
   std::vector<std::unique_ptr<Work>> works;
   for (const std::string& line : options.problems) {
-    GEMMCTL_ASSIGN(const jit::Problem problem, jit::ParseProblemLine(line),
-                   FailUsage);
     for (const std::string& name : options.ways) {
       GEMMCTL_ASSIGN(const Way way, ParseWay(name), [&](const auto& allowed) {
         return FailUsage(absl::InvalidArgumentError(absl::StrFormat(
             "--ways: %s; allowed: %s", name, allowed.message())));
       });
-      GEMMCTL_ASSIGN(works.emplace_back(), Work::Create(client, problem, way),
-                     Fail);
+      GEMMCTL_ASSIGN(const Asked asked, ParseWork(line, way), FailUsage);
+      GEMMCTL_ASSIGN(works.emplace_back(), Work::Create(client, asked), Fail);
     }
   }
   if (works.empty()) {
@@ -59,7 +56,8 @@ void AddLoad(cli::Command& program) {
       "asks for products again and again, and tells how long they take");
   const auto o = std::make_shared<Options>();
   command.Operands("PROBLEM", o->problems, 1,
-                   "As in the files of gemm-warmup: \"bf16 TN 512 512 512\".");
+                   "As in the files of gemm-warmup: \"bf16 TN 512 512 512\", "
+                   "or a group, \"bf16 TN 1 512 512 ; 13+0+12*6\".");
   command.List("--ways LIST", o->ways,
                "How operands and results travel: inline, stream (in chunks), "
                "resident (not at all).");
@@ -78,7 +76,8 @@ void AddLoad(cli::Command& program) {
                    {absl::Milliseconds(1), absl::Hours(1)}, "");
   command.Switch("--json", o->json, "Print JSON.");
   command.Details(
-      "Problems and ways take turns. Every connection is its own. Operands are "
+      "Problems and ways take turns. A group is one request, which does not "
+      "stream. Every connection is its own. Operands are "
       "small\nrandom integers. Latencies of an open loop count from when a "
       "request was due,\nwhether or not one could be sent then. Phases are "
       "those of the daemon, before\nthem how late a request was sent, after "

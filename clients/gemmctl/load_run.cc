@@ -63,15 +63,15 @@ struct Worker {
   int64_t unsent = 0;
 };
 
-void Count(const absl::StatusOr<client::Result>& result, absl::Time due,
+void Count(const absl::StatusOr<v1::Execution>& execution, absl::Time due,
            absl::Time sent, absl::Time end, Tally& tally) {
-  if (!result.ok()) {
-    Failures& failures = tally.failures[result.status().code()];
-    if (failures.count++ == 0)
-      failures.first = std::string(result.status().message());
+  if (!execution.ok()) {
+    const absl::Status& status = execution.status();
+    Failures& failures = tally.failures[status.code()];
+    if (failures.count++ == 0) failures.first = std::string(status.message());
     return;
   }
-  const v1::Phases& phases = result->execution.phases();
+  const v1::Phases& phases = execution->phases();
   const int64_t of_daemon[] = {phases.queue_us(),   phases.plan_us(),
                                phases.compile_us(), phases.upload_us(),
                                phases.execute_us(), phases.download_us()};
@@ -86,7 +86,8 @@ void Count(const absl::StatusOr<client::Result>& result, absl::Time due,
   tally.latency.Add(end - due);
 }
 
-void Serve(Worker& worker, Schedule& schedule, absl::Time from, absl::Time to) {
+void Serve(Worker& worker, Schedule& schedule, absl::Time from, absl::Time to,
+           absl::Duration timeout) {
   while (const auto turn = schedule.Next()) {
     absl::SleepFor(turn->due - absl::Now());
     const absl::Time sent = absl::Now();
@@ -94,11 +95,11 @@ void Serve(Worker& worker, Schedule& schedule, absl::Time from, absl::Time to) {
       ++worker.unsent;
       continue;
     }
-    const auto result =
-        worker.client->Matmul(worker.requests[turn->work]->product);
+    const auto execution =
+        worker.requests[turn->work]->Send(*worker.client, timeout);
     const absl::Time end = absl::Now();
     if (turn->due < from) continue;
-    Count(result, turn->due, sent, end, worker.by_work[turn->work]);
+    Count(execution, turn->due, sent, end, worker.by_work[turn->work]);
     worker.last_end = std::max(worker.last_end, end);
   }
 }
@@ -130,7 +131,6 @@ absl::StatusOr<LoadResult> RunLoad(
     for (const auto& work : works) {
       ASSIGN_OR_RETURN(worker.requests.emplace_back(),
                        work->MakeRequest(*worker.client));
-      worker.requests.back()->product.timeout = options.timeout;
     }
   }
   const absl::Time start = absl::Now();
@@ -138,8 +138,9 @@ absl::StatusOr<LoadResult> RunLoad(
   Schedule schedule(options, start, works.size());
   std::vector<std::thread> threads;
   for (Worker& worker : workers) {
-    threads.emplace_back(
-        [&] { Serve(worker, schedule, from, from + options.duration); });
+    threads.emplace_back([&] {
+      Serve(worker, schedule, from, from + options.duration, options.timeout);
+    });
   }
   for (std::thread& thread : threads) thread.join();
   LoadResult result;

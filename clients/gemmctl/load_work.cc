@@ -83,14 +83,36 @@ absl::StatusOr<Way> ParseWay(const std::string& name) {
   return absl::InvalidArgumentError("inline, stream or resident");
 }
 
-Work::Work(const jit::Problem& problem, Way way)
-    : problem_(problem),
-      way_(way),
-      name_(absl::StrCat(jit::ProblemLine(problem), " ",
-                         kWays[static_cast<int>(way)])) {
+absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
+  Asked asked = {.grouped = line.find(';') != line.npos, .way = way};
+  if (!asked.grouped) {
+    ASSIGN_OR_RETURN(asked.problems.emplace_back(),
+                     jit::ParseProblemLine(line));
+    return asked;
+  }
+  ASSIGN_OR_RETURN(asked.problems, jit::ParseGroupLine(line));
+  if (way != Way::kStream) return asked;
+  return absl::InvalidArgumentError(
+      "--ways is stream, but a group travels in one message; allowed: inline, "
+      "resident");
+}
+
+Work::Work(const Asked& asked)
+    : grouped_(asked.grouped),
+      way_(asked.way),
+      name_(absl::StrCat(asked.grouped ? jit::GroupLine(asked.problems)
+                                       : jit::ProblemLine(asked.problems[0]),
+                         " ", kWays[static_cast<int>(asked.way)])) {
+  for (const jit::Problem& problem : asked.problems) {
+    members_.push_back(MemberOf(problem));
+  }
+}
+
+Work::Member Work::MemberOf(const jit::Problem& problem) {
+  Member member = {problem, {}};
   const auto add = [&](client::Operand client::Product::*operand,
                        const jit::MatrixLayout& layout) {
-    if (!layout.empty()) inputs_.push_back({operand, layout, {}, {}});
+    if (!layout.empty()) member.inputs.push_back({operand, layout, {}, {}});
   };
   if (problem.reads_ab()) {
     add(&client::Product::a, problem.a());
@@ -101,20 +123,22 @@ Work::Work(const jit::Problem& problem, Way way)
   if (problem.reads_c()) add(&client::Product::c, problem.c());
   add(&client::Product::bias, problem.bias());
   add(&client::Product::d_scale, problem.d_scale());
+  return member;
 }
 
 absl::StatusOr<std::unique_ptr<Work>> Work::Create(client::Client& client,
-                                                   const jit::Problem& problem,
-                                                   Way way) {
-  std::unique_ptr<Work> work(new Work(problem, way));
+                                                   const Asked& asked) {
+  std::unique_ptr<Work> work(new Work(asked));
   unsigned seed = 1;
-  for (Input& input : work->inputs_) {
-    input.bytes = RandomElements(input.layout, seed++);
-    if (way != Way::kResident) continue;
-    ASSIGN_OR_RETURN(input.tensor, MakeTensor(client, input.layout));
-    RETURN_IF_ERROR(
-        client.UploadTensor(input.tensor, Tight(input.layout), input.bytes));
-    input.bytes.clear();
+  for (Member& member : work->members_) {
+    for (Input& input : member.inputs) {
+      input.bytes = RandomElements(input.layout, seed++);
+      if (asked.way != Way::kResident) continue;
+      ASSIGN_OR_RETURN(input.tensor, MakeTensor(client, input.layout));
+      RETURN_IF_ERROR(
+          client.UploadTensor(input.tensor, Tight(input.layout), input.bytes));
+      input.bytes.clear();
+    }
   }
   return work;
 }
@@ -122,21 +146,34 @@ absl::StatusOr<std::unique_ptr<Work>> Work::Create(client::Client& client,
 absl::StatusOr<std::unique_ptr<Work::Request>> Work::MakeRequest(
     client::Client& client) const {
   auto request = std::make_unique<Request>();
-  client::Product& product = request->product;
-  product.problem = convert::ToWire(problem_);
+  request->grouped = grouped_;
+  for (const Member& member : members_) {
+    ASSIGN_OR_RETURN(request->products.emplace_back(),
+                     MakeProduct(client, member, *request));
+  }
+  return request;
+}
+
+absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
+                                                  const Member& member,
+                                                  Request& request) const {
+  const jit::Problem& problem = member.problem;
+  client::Product product;
+  product.problem = convert::ToWire(problem);
   product.stream_bytes =
       way_ == Way::kStream ? 0 : std::numeric_limits<uint64_t>::max();
-  for (const Input& input : inputs_) {
+  for (const Input& input : member.inputs) {
     product.*input.operand = input.tensor.empty()
                                  ? client::Operand::Bytes(input.bytes)
                                  : client::Operand::Tensor(input.tensor);
   }
-  if (problem_.a_broadcast) product.a.batch_stride = 0;
-  if (problem_.b_broadcast) product.b.batch_stride = 0;
-  const jit::MatrixLayout layout = problem_.d();
-  if (layout.empty()) return request;
-  const auto place = [&](std::string& bytes) {
-    bytes.resize(layout.lines() * layout.width_bytes());
+  if (problem.a_broadcast) product.a.batch_stride = 0;
+  if (problem.b_broadcast) product.b.batch_stride = 0;
+  const jit::MatrixLayout layout = problem.d();
+  if (layout.empty()) return product;
+  const auto place = [&] {
+    std::string& bytes = request.results.emplace_back(
+        layout.lines() * layout.width_bytes(), '\0');
     return client::Destination::Bytes(
         absl::MakeSpan(bytes.data(), bytes.size()));
   };
@@ -145,30 +182,50 @@ absl::StatusOr<std::unique_ptr<Work::Request>> Work::MakeRequest(
     ASSIGN_OR_RETURN(std::string tensor, MakeTensor(client, layout));
     product.d = client::Destination::Tensor(std::move(tensor));
   } else {
-    product.d = place(request->d);
+    product.d = place();
   }
-  if (problem_.epilogue.writes_auxiliary) {
-    product.auxiliary = place(request->auxiliary);
+  if (problem.epilogue.writes_auxiliary) product.auxiliary = place();
+  return product;
+}
+
+absl::StatusOr<v1::Execution> Work::Request::Send(client::Client& client,
+                                                  absl::Duration timeout) {
+  if (grouped) {
+    ASSIGN_OR_RETURN(const std::vector<client::Result> results,
+                     client.MatmulGrouped(products, timeout));
+    return results[0].execution;
   }
-  return request;
+  products[0].timeout = timeout;
+  ASSIGN_OR_RETURN(client::Result result, client.Matmul(products[0]));
+  return std::move(result.execution);
 }
 
 double Work::operations() const {
-  return 2.0 * static_cast<double>(problem_.batch) *
-         static_cast<double>(problem_.m) * static_cast<double>(problem_.n) *
-         static_cast<double>(problem_.k);
+  double sum = 0;
+  for (const auto& [problem, inputs] : members_) {
+    sum += 2.0 * static_cast<double>(problem.batch) *
+           static_cast<double>(problem.m) * static_cast<double>(problem.n) *
+           static_cast<double>(problem.k);
+  }
+  return sum;
 }
 
 int64_t Work::sent_bytes() const {
   int64_t sum = 0;
-  for (const Input& input : inputs_) sum += input.bytes.size();
+  for (const Member& member : members_) {
+    for (const Input& input : member.inputs) sum += input.bytes.size();
+  }
   return sum;
 }
 
 int64_t Work::returned_bytes() const {
-  const jit::MatrixLayout d = problem_.d();
-  return d.lines() * d.width_bytes() *
-         ((way_ != Way::kResident) + problem_.epilogue.writes_auxiliary);
+  int64_t sum = 0;
+  for (const auto& [problem, inputs] : members_) {
+    const jit::MatrixLayout d = problem.d();
+    sum += d.lines() * d.width_bytes() *
+           ((way_ != Way::kResident) + problem.epilogue.writes_auxiliary);
+  }
+  return sum;
 }
 
 }  // namespace gemmd::gemmctl

@@ -1,16 +1,18 @@
-// The products that `gemmctl load` asks for again and again, with operands of
-// small random integers.
+// The products, or groups of them, that `gemmctl load` asks for again and
+// again, with operands of small random integers.
 #ifndef GEMMD_CLIENTS_GEMMCTL_LOAD_WORK_H_
 #define GEMMD_CLIENTS_GEMMCTL_LOAD_WORK_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "clients/cpp/client.h"
-#include "jit/problem/problem.h"
+#include "jit/problem/group_line.h"
 
 namespace gemmd::gemmctl {
 
@@ -23,18 +25,32 @@ enum class Way {
 // "inline", ...; the message of an error is what is allowed.
 absl::StatusOr<Way> ParseWay(const std::string& name);
 
-// Operands of one problem. Immutable: workers share them.
+// What is asked for.
+struct Asked {
+  jit::ProblemGroup problems;  // One, unless it is grouped.
+  bool grouped = false;
+  Way way = Way::kInline;
+};
+// `line` is that of a problem or of a group. INVALID_ARGUMENT or UNIMPLEMENTED
+// says what is wrong with it, or that it does not go that way.
+absl::StatusOr<Asked> ParseWork(const std::string& line, Way way);
+
+// Operands of that. Immutable: workers share them.
 class Work {
  public:
   // Tensors live no longer than the connection of `client`.
-  static absl::StatusOr<std::unique_ptr<Work>> Create(
-      client::Client& client, const jit::Problem& problem, Way way);
+  static absl::StatusOr<std::unique_ptr<Work>> Create(client::Client& client,
+                                                      const Asked& asked);
 
   // A worker's own request, with places for its results.
   struct Request {
-    client::Product product;
-    std::string d;
-    std::string auxiliary;
+    bool grouped = false;
+    std::vector<client::Product> products;  // One, unless it is grouped.
+    std::deque<std::string> results;        // That the products point into.
+
+    // Of all of them.
+    absl::StatusOr<v1::Execution> Send(client::Client& client,
+                                       absl::Duration timeout);
   };
   absl::StatusOr<std::unique_ptr<Request>> MakeRequest(
       client::Client& client) const;
@@ -46,19 +62,28 @@ class Work {
   int64_t returned_bytes() const;
 
  private:
-  Work(const jit::Problem& problem, Way way);
-
   struct Input {
     client::Operand client::Product::*operand;
     jit::MatrixLayout layout;
     std::string bytes;
     std::string tensor;
   };
+  struct Member {
+    jit::Problem problem;
+    std::vector<Input> inputs;
+  };
 
-  const jit::Problem problem_;
+  explicit Work(const Asked& asked);
+
+  static Member MemberOf(const jit::Problem& problem);
+  absl::StatusOr<client::Product> MakeProduct(client::Client& client,
+                                              const Member& member,
+                                              Request& request) const;
+
+  const bool grouped_;
   const Way way_;
   const std::string name_;
-  std::vector<Input> inputs_;
+  std::vector<Member> members_;
 };
 
 }  // namespace gemmd::gemmctl

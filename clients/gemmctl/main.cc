@@ -6,7 +6,9 @@ int main(int argc, char** argv) {
   cli::Program program("gemmctl", "talks to a gemmd daemon");
   program.Alias("target", "server");
   gemmctl::AddMatmul(program);
+  gemmctl::AddMatmulGrouped(program);
   gemmctl::AddCompress(program);
+  gemmctl::AddQuantize(program);
   gemmctl::AddTensor(program);
   gemmctl::AddModel(program);
   gemmctl::AddKernel(program);

@@ -92,6 +92,7 @@ constexpr FileType kTypes[] = {
     {"bfloat16", v1::DATA_TYPE_BF16, false, false},
     {"<f1", v1::DATA_TYPE_E5M2, false, false},
     {"<u2", v1::DATA_TYPE_BF16},
+    {"<i2", v1::DATA_TYPE_BF16},
     {"<V1", v1::DATA_TYPE_E4M3, true},
     {"<V1", v1::DATA_TYPE_E5M2, true},
     {"|V1", v1::DATA_TYPE_E4M3},
@@ -301,8 +302,9 @@ int BitsOf(v1::DataType type) {
 
 int64_t ElementBytes(v1::DataType type) { return (BitsOf(type) + 7) / 8; }
 
-absl::StatusOr<Matrix> ReadNpy(const std::string& path, v1::DataType named) {
-  return Read(path, named, 2);
+absl::StatusOr<Matrix> ReadNpy(const std::string& path, v1::DataType named,
+                               size_t dimensions) {
+  return Read(path, named, dimensions);
 }
 
 absl::StatusOr<Matrix> ReadNpyValues(const std::string& path) {

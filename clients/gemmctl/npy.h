@@ -4,8 +4,8 @@
 // Types: <f4, <f2, <i4, |i1, |u1, |b1 (bits), bfloat16, which numpy stores as
 // two bytes without a name, V2, and e5m2, <f1 from ml_dtypes. What numpy stores
 // without a name, or a caller as integers, takes the type that the caller
-// names: V1 and |u1 e4m3 or e5m2, <u2 bf16, and |i1 s4 and |u1 u4, an element
-// in each byte. C order, of matrices Fortran order too.
+// names: V1 and |u1 e4m3 or e5m2, <u2 and <i2 bf16, and |i1 s4 and |u1 u4, an
+// element in each byte. C order, of matrices Fortran order too.
 #ifndef GEMMD_CLIENTS_GEMMCTL_NPY_H_
 #define GEMMD_CLIENTS_GEMMCTL_NPY_H_
 
@@ -41,11 +41,13 @@ int BitsOf(v1::DataType type);
 int64_t ElementBytes(v1::DataType type);
 
 // The file at `path`, or standard input for "-". `named` is the type that the
-// caller names, or UNSPECIFIED. INVALID_ARGUMENT names the file and what is
-// wrong with it; NOT_FOUND or another code of the system when it cannot be
+// caller names, or UNSPECIFIED. A file has so many dimensions at least; one of
+// one dimension is a row. INVALID_ARGUMENT names the file and what is wrong
+// with it; NOT_FOUND or another code of the system when it cannot be
 // read.
 absl::StatusOr<Matrix> ReadNpy(const std::string& path,
-                               v1::DataType named = v1::DATA_TYPE_UNSPECIFIED);
+                               v1::DataType named = v1::DATA_TYPE_UNSPECIFIED,
+                               size_t dimensions = 2);
 
 // Values of an epilogue: likewise, but F32 alone. A file of one dimension holds
 // one row, a file of none one value.

@@ -25,16 +25,6 @@ jit::MatrixLayout LayoutOf(const Matrix& matrix) {
           true};
 }
 
-absl::Status CheckType(v1::DataType type) {
-  if (type != v1::DATA_TYPE_B1 && type != v1::DATA_TYPE_S32) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("elements are ", Name(type),
-                   "; allowed in a sparse matrix: f32, f16, bf16, e4m3, e5m2, "
-                   "s8, u8"));
-}
-
 // In ascending order of magnitudes; zero of zeros of both signs.
 uint32_t Magnitude(jit::DataType type, const char* element) {
   uint32_t bits = 0;
@@ -86,8 +76,18 @@ void ForEachValue(jit::DataType type, int64_t chunk, int metadata,
 
 }  // namespace
 
+absl::Status CheckSparseType(v1::DataType type) {
+  if (type != v1::DATA_TYPE_B1 && type != v1::DATA_TYPE_S32) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("elements are ", Name(type),
+                   "; allowed in a sparse matrix: f32, f16, bf16, e4m3, e5m2, "
+                   "s8, u8"));
+}
+
 absl::StatusOr<Matrix> Compress(Matrix dense, v1::Order order, Excess excess) {
-  RETURN_IF_ERROR(CheckType(dense.type));
+  RETURN_IF_ERROR(CheckSparseType(dense.type));
   dense = Reorder(std::move(dense), order);
   Matrix sparse = dense;
   sparse.sparse = true;
@@ -168,7 +168,7 @@ absl::StatusOr<Matrix> FromLines(Matrix file, v1::DataType type,
     return absl::InvalidArgumentError(
         "a file of sparse lines does not say their type: --dtype does");
   }
-  RETURN_IF_ERROR(CheckType(type));
+  RETURN_IF_ERROR(CheckSparseType(type));
   if (file.type != v1::DATA_TYPE_U8) {
     return absl::InvalidArgumentError(
         absl::StrCat("elements are ", Name(file.type),

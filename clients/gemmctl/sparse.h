@@ -12,6 +12,9 @@
 
 namespace gemmd::gemmctl {
 
+// INVALID_ARGUMENT for types of which no matrix is sparse.
+absl::Status CheckSparseType(v1::DataType type);
+
 // What a matrix keeps where a chunk has more values than places.
 enum class Excess { kRefused, kPruned };
 

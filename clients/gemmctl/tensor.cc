@@ -8,9 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
-#include "clients/gemmctl/npy.h"
 #include "clients/gemmctl/operand.h"
-#include "clients/gemmctl/sparse.h"
+#include "clients/gemmctl/tensor_files.h"
 #include "proto/convert/problem.h"
 
 namespace gemmd::gemmctl {
@@ -20,48 +19,32 @@ struct TensorOptions {
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t count = 1;
-  std::string file;
+  TensorFiles files;
   std::string handle;
   std::vector<std::string> handles;
-  v1::DataType type = v1::DATA_TYPE_UNSPECIFIED;
   v1::Order order = v1::ORDER_ROW_MAJOR;
   bool creates_sparse = false;
-  // Of the sparse lines in the file that is uploaded, if that is what it has.
-  v1::Order sparse = v1::ORDER_UNSPECIFIED;
+  int32_t group = -1;  // Of one that is created quantized.
+  bool zero_points = false;
   absl::Duration ttl = absl::ZeroDuration();
   std::string device;
   std::string label;
   bool json = false;
 };
 
-// "quantized by groups of 32 with zero points, " where it is.
-std::string QuantizedText(const v1::TensorInfo& info) {
-  if (!info.has_quantization()) return "";
-  const int32_t group = info.quantization().group();
-  return absl::StrCat(
-      "quantized by groups of ", group == 0 ? "all of k" : absl::StrCat(group),
-      info.quantization().zero_points() ? " with zero points, " : ", ");
-}
-
 void Print(const v1::TensorInfo& info) {
   const Matrix matrix = Describe(info);
+  const std::string how =
+      matrix.quantization ? QuantizedText(matrix) + ", " : "";
   Show(stdout, "%s %s %s%s %s-major on %s, %s%d bytes, idle %d of %d s%s%s\n",
        info.handle(), matrix.shape(), matrix.sparse ? "sparse " : "",
-       Name(info.dtype()), Name(info.order()), info.device(),
-       QuantizedText(info), info.device_bytes(), info.idle_s(), info.ttl_s(),
+       Name(info.dtype()), Name(info.order()), info.device(), how,
+       info.device_bytes(), info.idle_s(), info.ttl_s(),
        info.label().empty() ? "" : ", ", jit::Printable(info.label()));
 }
 
 void PrintHandle(const v1::TensorInfo& info, bool json) {
   json ? PrintJson(info) : Show(stdout, "%s\n", info.handle());
-}
-
-// `method`: of a tensor of the Python client, which can do it.
-int FailQuantized(absl::string_view method) {
-  return Fail(absl::UnimplementedError(absl::StrCat(
-      "the tensor is quantized, which no file says; served: other tensors. In "
-      "Python, client.attach(HANDLE).",
-      method, "() does it")));
 }
 
 v1::CreateTensorRequest Request(const TensorOptions& options,
@@ -73,6 +56,9 @@ v1::CreateTensorRequest Request(const TensorOptions& options,
   request.set_dtype(matrix.type);
   request.set_order(matrix.order);
   request.set_sparsity(convert::SparsityOf(matrix.sparse));
+  if (matrix.quantization) {
+    *request.mutable_quantization() = *matrix.quantization;
+  }
   request.set_ttl_s(absl::ToInt64Seconds(options.ttl));
   request.set_device(options.device);
   request.set_label(options.label);
@@ -80,34 +66,43 @@ v1::CreateTensorRequest Request(const TensorOptions& options,
 }
 
 int Create(client::Client& client, const TensorOptions& options) {
-  const Matrix matrix = {
-      options.type, options.order,   options.rows,          options.columns,
-      {},           {options.count}, options.creates_sparse};
+  Matrix matrix = {options.files.type,
+                   options.order,
+                   options.rows,
+                   options.columns,
+                   {},
+                   {options.count},
+                   options.creates_sparse};
+  if (options.group >= 0) {
+    matrix.quantization.emplace();
+    matrix.quantization->set_group(options.group);
+    matrix.quantization->set_zero_points(options.zero_points);
+  } else if (options.zero_points) {
+    return FailUsage(absl::InvalidArgumentError("--zero-points needs --group"));
+  }
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  client.CreateTensor(Request(options, matrix)), Fail);
   PrintHandle(info, options.json);
   return cli::kExitOk;
 }
 
-absl::StatusOr<Matrix> ReadElements(const TensorOptions& options) {
-  if (options.sparse != v1::ORDER_UNSPECIFIED) {
-    return ReadLines(options.file, options.type, options.sparse);
-  }
-  ASSIGN_OR_RETURN(Matrix matrix, ReadNpy(options.file, options.type));
-  if (options.type == v1::DATA_TYPE_UNSPECIFIED) return matrix;
-  return Convert(std::move(matrix), options.type);
-}
-
 int Upload(client::Client& client, const TensorOptions& options) {
-  GEMMCTL_ASSIGN(Matrix matrix, ReadElements(options), FailFile);
+  if (const absl::Status wrong = CheckTensorFiles(options.files); !wrong.ok()) {
+    return FailUsage(wrong);
+  }
+  GEMMCTL_ASSIGN(Matrix matrix, ReadTensor(options.files), FailFile);
   const bool creates = options.handle.empty();
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  creates ? client.CreateTensor(Request(options, matrix))
                          : client.DescribeTensor(options.handle),
                  Fail);
-  if (info.has_quantization()) return FailQuantized("upload");
+  if (absl::Status wrong = CheckLines(matrix, Describe(info)); !wrong.ok()) {
+    return FailFile(wrong);
+  }
   // Those of a sparse matrix cannot be; the daemon says so.
-  if (!matrix.sparse) matrix = Reorder(std::move(matrix), info.order());
+  if (!matrix.sparse && !matrix.quantization) {
+    matrix = Reorder(std::move(matrix), info.order());
+  }
   v1::Layout layout;
   layout.set_order(matrix.order);
   if (absl::Status sent =
@@ -123,7 +118,6 @@ int Upload(client::Client& client, const TensorOptions& options) {
 int Download(client::Client& client, const TensorOptions& options) {
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  client.DescribeTensor(options.handle), Fail);
-  if (info.has_quantization()) return FailQuantized("quantized");
   Matrix matrix = Describe(info);
   std::string bytes(PackedBytes(matrix), '\0');
   v1::Layout layout;
@@ -134,8 +128,8 @@ int Download(client::Client& client, const TensorOptions& options) {
     return Fail(got);
   }
   matrix = Unpack(std::move(matrix), std::move(bytes));
-  if (matrix.sparse) matrix = ToLines(std::move(matrix));
-  const absl::Status written = WriteNpy(options.file, matrix);
+  const absl::Status written =
+      WriteTensor(options.files.parts, std::move(matrix));
   return written.ok() ? cli::kExitOk : FailFile(written);
 }
 
@@ -193,38 +187,37 @@ void DeclareNew(cli::Command& command, TensorOptions& options) {
 }
 
 void DeclareCreate(cli::Command& command, TensorOptions& options) {
-  options.type = v1::DATA_TYPE_BF16;
+  options.files.type = v1::DATA_TYPE_BF16;
   command.Int("ROWS", options.rows, {0}, "");
   command.Int("COLUMNS", options.columns, {0}, "");
   command.Int("--count N", options.count, {1}, "Matrices of a batch.");
-  TypeOption(command, "--dtype TYPE", options.type,
+  TypeOption(command, "--dtype TYPE", options.files.type,
              "f32, f16, bf16, e4m3, e5m2, s8, u8, s4, u4, b1 or s32.");
   OrderOption(command, "--order ORDER", options.order, "row or column.");
   command.Switch("--sparse", options.creates_sparse,
                  "Its lines store two of every four elements, of f32 one of "
                  "two.");
+  GroupOption(command, options.group,
+              "It is quantized: elements along k that share a scale.");
+  command.Switch("--zero-points", options.zero_points,
+                 "Groups have zero points, too.");
   DeclareNew(command, options);
 }
 
 void DeclareUpload(cli::Command& command, TensorOptions& options) {
-  command.Text("FILE.npy", options.file, "The elements; - is standard input.");
+  DeclareToRead(command, options.files);
   command.Text("--to HANDLE", options.handle,
                "Replace the elements of this tensor instead.");
-  TypeOption(
-      command, "--dtype TYPE", options.type,
-      "Converts an f4 file to bf16, f16, e4m3 or e5m2; names the type of "
-      "a V1, u1 or u2 file's bits; s4 or u4: an i1 or u1 file's elements fit "
-      "four.");
-  SideOption(command, "--sparse SIDE", options.sparse,
-             "The file is of gemmctl compress, for an a or a b, of --dtype.");
   DeclareNew(command, options);
 }
 
 void DeclareDownload(cli::Command& command, TensorOptions& options) {
   command.Text("HANDLE", options.handle, "");
-  command.Text("-o,--output FILE.npy", options.file,
+  command.Text("-o,--output FILE.npy", options.files.parts.elements,
                "Where to; - is standard output.");
   command.Require("--output");
+  DeclareScales(command, options.files.parts,
+                "Where those of a quantized tensor go.");
 }
 
 void DeclareJson(cli::Command& command, TensorOptions& options) {

@@ -62,7 +62,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
       const int64_t jobs,
       flags.GetInt("jobs", std::thread::hardware_concurrency(), 1));
   ASSIGN_OR_RETURN(const jit::DeviceProperties device, Target(flags));
-  ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
+  ASSIGN_OR_RETURN(const jit::ProblemList problems,
                    ReadProblems(flags, {device}));
   const jit::TemplateLibrary embedded = jit::TemplateLibrary::Embedded();
   ASSIGN_OR_RETURN(const std::vector<jit::Instance> instances,
@@ -84,9 +84,9 @@ absl::StatusOr<int> Run(const Flags& flags) {
   cache->Flush();
   const jit::CacheStatistics statistics = cache->statistics();
   progress.Note(absl::StrFormat(
-      "%d problems, %d kernels for a GPU of %d multiprocessors: %d compiled, "
+      "%s, %d kernels for a GPU of %d multiprocessors: %d compiled, "
       "%d there already, %d failed, %d not written, in %.1f s",
-      problems.size(), instances.size(), device.multiprocessors,
+      CountText(problems), instances.size(), device.multiprocessors,
       statistics.compiles - statistics.compile_errors, statistics.disk_hits,
       failed, statistics.write_errors,
       absl::ToDoubleSeconds(absl::Now() - start)));

@@ -4,28 +4,45 @@
 #include <string>
 #include <utility>
 
+#include "clients/warmup/group_plans.h"
 #include "jit/base/status.h"
 #include "jit/source/prepare_instances.h"
 
 namespace gemmd::warmup {
+namespace {
+
+using ByName = std::map<std::string, jit::Instance>;
+
+absl::Status Add(const jit::TemplateLibrary& templates,
+                 const jit::Problem& problem, const jit::Plan& plan,
+                 ByName& by_name) {
+  ASSIGN_OR_RETURN(std::vector<jit::Instance> preparations,
+                   jit::MakePrepareInstances(templates, problem, plan));
+  for (jit::Instance& instance : preparations) {
+    by_name.try_emplace(instance.name, std::move(instance));
+  }
+  const std::string name = jit::KernelName(plan.family, plan.config);
+  if (by_name.contains(name)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(by_name[name],
+                   jit::MakeInstance(templates, plan.family, plan.config));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<jit::Instance>> InstancesOf(
-    const jit::TemplateLibrary& templates,
-    const std::vector<jit::Problem>& problems,
+    const jit::TemplateLibrary& templates, const jit::ProblemList& list,
     const jit::DeviceProperties& device) {
-  std::map<std::string, jit::Instance> by_name;
-  for (const jit::Problem& problem : problems) {
+  ByName by_name;
+  for (const jit::Problem& problem : list.problems) {
     if (!problem.writes()) continue;
-    const jit::Plan plan = jit::ChoosePlan(problem, device);
-    ASSIGN_OR_RETURN(std::vector<jit::Instance> preparations,
-                     jit::MakePrepareInstances(templates, problem, plan));
-    for (jit::Instance& instance : preparations) {
-      by_name.try_emplace(instance.name, std::move(instance));
+    RETURN_IF_ERROR(
+        Add(templates, problem, jit::ChoosePlan(problem, device), by_name));
+  }
+  for (const jit::ProblemGroup& group : list.groups) {
+    for (const PlannedProblem& planned : PlanGroup(group, device)) {
+      RETURN_IF_ERROR(Add(templates, planned.problem, planned.plan, by_name));
     }
-    const std::string name = jit::KernelName(plan.family, plan.config);
-    if (by_name.contains(name)) continue;
-    ASSIGN_OR_RETURN(by_name[name],
-                     jit::MakeInstance(templates, plan.family, plan.config));
   }
   std::vector<jit::Instance> instances;
   for (auto& [name, instance] : by_name) {

@@ -6,16 +6,15 @@
 
 #include "absl/status/statusor.h"
 #include "jit/plan/planner.h"
-#include "jit/problem/problem.h"
+#include "jit/problem/group_line.h"
 #include "jit/source/instance.h"
 #include "jit/source/template_library.h"
 
 namespace gemmd::warmup {
 
-// One instance of each kernel that the problems need, by name.
+// One instance of each kernel that the problems and groups need, by name.
 absl::StatusOr<std::vector<jit::Instance>> InstancesOf(
-    const jit::TemplateLibrary& templates,
-    const std::vector<jit::Problem>& problems,
+    const jit::TemplateLibrary& templates, const jit::ProblemList& list,
     const jit::DeviceProperties& device);
 
 }  // namespace gemmd::warmup

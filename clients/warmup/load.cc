@@ -35,9 +35,14 @@ class Tally {
     if (executions.ok()) {
       std::lock_guard lock(mutex_);
       for (const v1::Execution& execution : *executions) {
-        kernels_.insert(
-            absl::StrCat(execution.device(), execution.cubin_key()));
-        compiled_ += execution.cubin_source() == v1::CUBIN_SOURCE_COMPILED;
+        if (execution.cubin_key().empty()) continue;  // Nothing to do.
+        const std::string kernel =
+            absl::StrCat(execution.device(), execution.cubin_key());
+        kernels_.insert(kernel);
+        // All products of a launch say so.
+        if (execution.cubin_source() == v1::CUBIN_SOURCE_COMPILED) {
+          compiled_.insert(kernel);
+        }
       }
     } else {
       progress_.Note(
@@ -57,12 +62,11 @@ class Tally {
     return gone_;
   }
 
-  int Finish(size_t problems) {
+  int Finish(const std::string& asked) {
     std::lock_guard lock(mutex_);
-    progress_.Note(absl::StrFormat(
-        "%d problems: %d kernels loaded, %d of them compiled, %d problems "
-        "failed",
-        problems, kernels_.size(), compiled_, failed_));
+    progress_.Note(
+        absl::StrFormat("%s: %d kernels loaded, %d of them compiled, %d failed",
+                        asked, kernels_.size(), compiled_.size(), failed_));
     return failed_ == 0 ? kExitComplete : kExitIncomplete;
   }
 
@@ -70,17 +74,35 @@ class Tally {
   Progress progress_;
   std::mutex mutex_;
   std::set<std::string> kernels_ ABSL_GUARDED_BY(mutex_);
-  int compiled_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<std::string> compiled_ ABSL_GUARDED_BY(mutex_);
   int failed_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status gone_ ABSL_GUARDED_BY(mutex_);
 };
 
-// One call per problem, so that one failure does not hide the others.
-absl::StatusOr<std::vector<v1::Execution>> Prepare(client::Client& client,
-                                                   const jit::Problem& problem,
-                                                   const std::string& device) {
-  const v1::Problem wire = convert::ToWire(problem);
-  return client.PrepareKernels({&wire, 1}, device);
+// A call for each problem or group, so that one failure does not hide the
+// others.
+struct Request {
+  std::string line;
+  v1::PrepareKernelsRequest wire;
+};
+
+std::vector<Request> Requests(const jit::ProblemList& list,
+                              const std::string& device) {
+  std::vector<Request> requests;
+  for (const jit::Problem& problem : list.problems) {
+    requests.push_back({jit::ProblemLine(problem), {}});
+    *requests.back().wire.add_problems() = convert::ToWire(problem);
+  }
+  for (const jit::ProblemGroup& group : list.groups) {
+    if (group.empty()) continue;
+    requests.push_back({jit::GroupLine(group), {}});
+    v1::ProblemGroup& wire = *requests.back().wire.add_groups();
+    for (const jit::Problem& problem : group) {
+      *wire.add_problems() = convert::ToWire(problem);
+    }
+  }
+  for (Request& request : requests) request.wire.set_device(device);
+  return requests;
 }
 
 absl::StatusOr<int> Run(const Flags& flags) {
@@ -91,23 +113,21 @@ absl::StatusOr<int> Run(const Flags& flags) {
                    client::Client::Connect(to.server, to.options));
   ASSIGN_OR_RETURN(const std::vector<jit::DeviceProperties> devices,
                    DevicesOf(*client));
-  ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
-                   ReadProblems(flags, devices));
-  const std::string device = flags.Get("device", "");
-  Tally tally(static_cast<int>(problems.size()));
+  ASSIGN_OR_RETURN(const jit::ProblemList list, ReadProblems(flags, devices));
+  const std::vector<Request> requests = Requests(list, flags.Get("device", ""));
+  Tally tally(static_cast<int>(requests.size()));
   std::atomic<size_t> next = 0;
   const auto work = [&] {
-    for (size_t i; (i = next++) < problems.size() && tally.gone().ok();) {
-      tally.Add(jit::ProblemLine(problems[i]),
-                Prepare(*client, problems[i], device));
+    for (size_t i; (i = next++) < requests.size() && tally.gone().ok();) {
+      tally.Add(requests[i].line, client->PrepareKernels(requests[i].wire));
     }
   };
   std::vector<std::thread> threads;
-  const size_t useful = std::min<size_t>(jobs, problems.size());
+  const size_t useful = std::min<size_t>(jobs, requests.size());
   while (threads.size() < useful) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   RETURN_IF_ERROR(tally.gone());
-  return tally.Finish(problems.size());
+  return tally.Finish(CountText(list));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace gemmd::warmup {
 absl::StatusOr<Missing> FindMissing(const Flags& flags,
                                     const std::string& directory) {
   ASSIGN_OR_RETURN(const jit::DeviceProperties device, Target(flags));
-  ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
+  ASSIGN_OR_RETURN(const jit::ProblemList problems,
                    ReadProblems(flags, {device}));
   ASSIGN_OR_RETURN(
       const std::vector<jit::Instance> wanted,

@@ -1,22 +1,21 @@
 #include "clients/warmup/presets.h"
 
+#include <algorithm>
+#include <random>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "clients/warmup/group_plans.h"
 #include "jit/base/status.h"
 
 namespace gemmd::warmup {
 namespace {
 
-struct Model {
-  const char* name;
-  std::vector<Weight> weights;
-};
-
 // From the models' published configurations. In order: fused q, k and v;
-// attention output; fused gate and up; down; vocabulary.
+// attention output; fused gate and up; down; vocabulary. Experts have a gate
+// and up, and a down.
 const std::vector<Model>& Models() {
   static const auto* const models = new std::vector<Model>{
       {"llama-3-8b",
@@ -24,19 +23,28 @@ const std::vector<Model>& Models() {
         {4096, 4096},
         {28672, 4096},
         {4096, 14336},
-        {128256, 4096}}},
+        {128256, 4096}},
+       {}},
       {"llama-3-70b",
        {{10240, 8192},
         {8192, 8192},
         {57344, 8192},
         {8192, 28672},
-        {128256, 8192}}},
+        {128256, 8192}},
+       {}},
       {"qwen-2.5-7b",
        {{4608, 3584},
         {3584, 3584},
         {37888, 3584},
         {3584, 18944},
-        {152064, 3584}}},
+        {152064, 3584}},
+       {}},
+      {"qwen-3-30b-a3b",
+       {{5120, 2048}, {2048, 4096}, {151936, 2048}},
+       {128, 8, {{1536, 2048}, {2048, 768}}}},
+      {"mixtral-8x7b",
+       {{6144, 4096}, {4096, 4096}, {32000, 4096}},
+       {8, 2, {{28672, 4096}, {4096, 14336}}}},
       // Latent attention: down- and up-projections of q and kv, output; then
       // the dense and the shared experts' gate and up, and down.
       {"deepseek-v3",
@@ -48,58 +56,98 @@ const std::vector<Model>& Models() {
         {7168, 18432},
         {4096, 7168},
         {7168, 2048},
-        {129280, 7168}}},
+        {129280, 7168}},
+       {256, 8, {{4096, 7168}, {7168, 2048}}}},
   };
   return *models;
 }
 
+// Adds what runs with a kernel that nothing before it does, on any device: one
+// problem may run with different kernels on different devices.
+class Cover {
+ public:
+  explicit Cover(const std::vector<jit::DeviceProperties>& devices)
+      : devices_(devices) {}
+
+  void Add(const jit::Problem& problem) {
+    bool is_new = false;
+    for (const jit::DeviceProperties& device : devices_) {
+      is_new |= IsNew(jit::ChoosePlan(problem, device), device);
+    }
+    if (is_new) list_.problems.push_back(problem);
+  }
+  void Add(jit::ProblemGroup group) {
+    bool is_new = false;
+    for (const jit::DeviceProperties& device : devices_) {
+      for (const PlannedProblem& planned : PlanGroup(group, device)) {
+        is_new |= IsNew(planned.plan, device);
+      }
+    }
+    if (is_new) list_.groups.push_back(std::move(group));
+  }
+
+  jit::ProblemList Take() { return std::move(list_); }
+
+ private:
+  bool IsNew(const jit::Plan& plan, const jit::DeviceProperties& device) {
+    return kernels_
+        .emplace(device.multiprocessors,
+                 jit::KernelName(plan.family, plan.config))
+        .second;
+  }
+
+  const std::vector<jit::DeviceProperties>& devices_;
+  std::set<std::pair<int, std::string>> kernels_;
+  jit::ProblemList list_;
+};
+
+// Every number that few tokens may have, and then steps of a sixteenth.
+int64_t NextTokens(int64_t tokens) {
+  return tokens + std::max<int64_t>(1, tokens / 16);
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<Weight>> Weights(absl::string_view name) {
+absl::StatusOr<Model> FindModel(absl::string_view name) {
   for (const Model& model : Models()) {
-    if (model.name == name) return model.weights;
+    if (model.name == name) return model;
   }
   return absl::InvalidArgumentError(
       absl::StrCat("--preset is ", name, "; allowed: ", PresetNames()));
 }
 
-jit::Problem Projection(const Weight& weight, int64_t tokens, jit::Order b) {
-  jit::Problem problem;
-  problem.m = tokens;
-  problem.n = weight.outputs;
-  problem.k = weight.inputs;
-  problem.b_order = b;
-  return problem;
-}
-
-absl::StatusOr<std::vector<jit::Problem>> Preset(
+absl::StatusOr<jit::ProblemList> Preset(
     absl::string_view name, const std::vector<jit::DeviceProperties>& devices,
     const std::atomic<bool>* stop) {
-  ASSIGN_OR_RETURN(const std::vector<Weight> weights, Weights(name));
-  // One problem may run with different kernels on different devices.
-  std::set<std::pair<int, std::string>> kernels;
-  std::vector<jit::Problem> problems;
+  ASSIGN_OR_RETURN(const Model model, FindModel(name));
+  const auto stopped = [stop] { return stop != nullptr && *stop; };
+  constexpr jit::Order kOrders[] = {jit::Order::kColumnMajor,
+                                    jit::Order::kRowMajor};
+  Cover cover(devices);
   // Every one is planned, since the planner promises nothing between two sizes:
   // 24 us each.
-  for (const Weight& weight : weights) {
-    for (const jit::Order b :
-         {jit::Order::kColumnMajor, jit::Order::kRowMajor}) {
+  for (const Weight& weight : model.weights) {
+    for (const jit::Order b : kOrders) {
       for (int64_t tokens = 1; tokens <= kMaxTokens; ++tokens) {
-        if (stop != nullptr && *stop) return absl::CancelledError("stopped");
-        const jit::Problem problem = Projection(weight, tokens, b);
-        bool is_new = false;
-        for (const jit::DeviceProperties& device : devices) {
-          const jit::Plan plan = jit::ChoosePlan(problem, device);
-          is_new |= kernels
-                        .emplace(device.multiprocessors,
-                                 jit::KernelName(plan.family, plan.config))
-                        .second;
-        }
-        if (is_new) problems.push_back(problem);
+        if (stopped()) return absl::CancelledError("stopped");
+        cover.Add(Projection(weight, tokens, b));
       }
     }
   }
-  return problems;
+  std::mt19937 random;  // The same problems every time.
+  for (int64_t tokens = 1; tokens <= kMaxTokens; tokens = NextTokens(tokens)) {
+    for (const Routing routing :
+         {Routing::kEven, Routing::kUniform, Routing::kSkewed}) {
+      const auto counts = Route(model.experts, tokens, routing, random);
+      for (const Weight& weight : model.experts.weights) {
+        if (stopped()) return absl::CancelledError("stopped");
+        for (const jit::Order b : kOrders) {
+          cover.Add(ExpertProjections(weight, counts, b));
+        }
+      }
+    }
+  }
+  return cover.Take();
 }
 
 std::string PresetNames() {

@@ -9,32 +9,32 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "clients/warmup/experts.h"
+#include "clients/warmup/weight.h"
 #include "jit/plan/planner.h"
-#include "jit/problem/problem.h"
+#include "jit/problem/group_line.h"
 
 namespace gemmd::warmup {
 
 // Tokens that a request of a preset may have at a time.
 inline constexpr int64_t kMaxTokens = 8192;
 
-struct Weight {
-  int64_t outputs;
-  int64_t inputs;
+struct Model {
+  std::string name;
+  std::vector<Weight> weights;  // Through which every token goes.
+  Experts experts;
 };
 
-// The weights of the model `name`. INVALID_ARGUMENT lists the names.
-absl::StatusOr<std::vector<Weight>> Weights(absl::string_view name);
-
-// The projection of `tokens` through `weight` in bf16: D = X W^T with row-major
-// activations X; W row-major (outputs x inputs), which is B column-major, or
-// W^T row-major.
-jit::Problem Projection(const Weight& weight, int64_t tokens, jit::Order b);
+// The model `name`. INVALID_ARGUMENT lists the names.
+absl::StatusOr<Model> FindModel(absl::string_view name);
 
 // A problem for each kernel that any projection of the model `name` runs with,
-// of 1 to kMaxTokens tokens, in both layouts, on any of `devices`.
-// INVALID_ARGUMENT lists the names. Takes a second or so; CANCELLED once `stop`
-// is set.
-absl::StatusOr<std::vector<jit::Problem>> Preset(
+// of 1 to kMaxTokens tokens, in both layouts, on any of `devices`. Where it has
+// experts, groups too: how tokens are spread over experts cannot be told ahead,
+// so these have the kernels of several spreads of many numbers of tokens, one
+// of which is near that of any other. INVALID_ARGUMENT lists the names. Takes a
+// few seconds; CANCELLED once `stop` is set.
+absl::StatusOr<jit::ProblemList> Preset(
     absl::string_view name, const std::vector<jit::DeviceProperties>& devices,
     const std::atomic<bool>* stop = nullptr);
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -14,16 +15,18 @@
 #include "clients/warmup/presets.h"
 #include "gemmd/v1/kernels.pb.h"
 #include "jit/base/status.h"
-#include "jit/problem/problem_line.h"
 #include "proto/convert/problem.h"
 
 namespace gemmd::warmup {
 
 const char kProblemFiles[] =
-    "Each FILE (or - for standard input) holds one problem per line:\n"
+    "Each FILE (or - for standard input) holds a problem or a group per "
+    "line:\n"
     "\n"
     "  TYPE LAYOUT M N K [OPTION]...\n"
     "  bf16 TN 4096 7168 2304 d=f32\n"
+    "  TYPE LAYOUT M N K [OPTION]... ; SIZE[+SIZE]...\n"
+    "  bf16 TN 1 768 2048 order=row ; 13+0+12*30\n"
     "\n"
     "TYPE is a name of gemmctl capabilities, such as bf16, tf32, e5m2-e4m3 or\n"
     "s8-clamp. OPTION: d=TYPE, c=TYPE, alpha=X, beta=X, order=row|column,\n"
@@ -35,13 +38,17 @@ const char kProblemFiles[] =
     "LAYOUT has the letters of column-major BLAS: first A (N: m x k stored\n"
     "column-major, T: row-major), then B (N: k x n column-major, T:\n"
     "row-major). D is column-major unless order=row; # starts a comment.\n"
+    "\n"
+    "A group is one call of MatmulGrouped, such as that of the experts of a\n"
+    "mixture. SIZE is a product's M, or its MxNxK; *COUNT stands for that "
+    "many\n"
+    "of a size. One kernel makes all of them, where that pays.\n"
+    "\n"
     "A daemon writes such a file with --record-problems. A FILE whose name\n"
     "ends with .textproto is a gemmd.v1.PrepareKernelsRequest in protobuf's\n"
     "text format.\n";
 
 namespace {
-
-using Problems = std::vector<jit::Problem>;
 
 // Keeps the first error.
 class FirstError final : public google::protobuf::io::ErrorCollector {
@@ -58,7 +65,18 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
   std::string text_;
 };
 
-absl::StatusOr<Problems> ParseText(const std::string& text) {
+absl::StatusOr<std::vector<jit::Problem>> ToProblems(
+    const google::protobuf::RepeatedPtrField<v1::Problem>& wire) {
+  std::vector<jit::Problem> problems;
+  for (int i = 0; i < wire.size(); ++i) {
+    absl::StatusOr<jit::Problem> problem = convert::ToProblem(wire[i]);
+    if (!problem.ok()) return jit::OfElement("problems", i, problem.status());
+    problems.push_back(*problem);
+  }
+  return problems;
+}
+
+absl::StatusOr<jit::ProblemList> ParseText(const std::string& text) {
   google::protobuf::TextFormat::Parser parser;
   FirstError error;
   parser.RecordErrorsTo(&error);
@@ -66,17 +84,14 @@ absl::StatusOr<Problems> ParseText(const std::string& text) {
   if (!parser.ParseFromString(text, &request)) {
     return absl::InvalidArgumentError(error.text());
   }
-  Problems problems;
-  for (int i = 0; i < request.problems_size(); ++i) {
-    absl::StatusOr<jit::Problem> problem =
-        convert::ToProblem(request.problems(i));
-    if (!problem.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("problems[", i, "]: ", problem.status().message()));
-    }
-    problems.push_back(*problem);
+  jit::ProblemList list;
+  ASSIGN_OR_RETURN(list.problems, ToProblems(request.problems()));
+  for (int i = 0; i < request.groups_size(); ++i) {
+    auto group = ToProblems(request.groups(i).problems());
+    if (!group.ok()) return jit::OfElement("groups", i, group.status());
+    list.groups.push_back(*std::move(group));
   }
-  return problems;
+  return list;
 }
 
 absl::Status NothingGiven() {
@@ -85,27 +100,27 @@ absl::Status NothingGiven() {
 }
 
 // Without a last line that has no end and cannot be read.
-absl::StatusOr<Problems> ParseLines(const std::string& file,
-                                    const std::string& text) {
-  absl::StatusOr<Problems> problems = jit::ParseProblemLines(text);
+absl::StatusOr<jit::ProblemList> ParseLines(const std::string& file,
+                                            const std::string& text) {
+  absl::StatusOr<jit::ProblemList> list = jit::ParseProblemList(text);
   const size_t last = text.rfind('\n') + 1;  // 0 where there is one line.
-  if (problems.ok() || last == text.size()) return problems;
-  const absl::StatusOr<Problems> whole =
-      jit::ParseProblemLines(text.substr(0, last));
-  if (!whole.ok() || whole->empty()) return problems;
+  if (list.ok() || last == text.size()) return list;
+  const absl::StatusOr<jit::ProblemList> whole =
+      jit::ParseProblemList(text.substr(0, last));
+  if (!whole.ok() || whole->empty()) return list;
   absl::FPrintF(stderr, "%s: left out, because its end is missing: %s\n", file,
-                problems.status().message());
+                list.status().message());
   return whole;
 }
 
-absl::StatusOr<Problems> ReadOne(const std::string& file) {
+absl::StatusOr<jit::ProblemList> ReadOne(const std::string& file) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
-  absl::StatusOr<Problems> problems = absl::EndsWith(file, ".textproto")
-                                          ? ParseText(text)
-                                          : ParseLines(file, text);
-  if (problems.ok()) return problems;
+  absl::StatusOr<jit::ProblemList> list = absl::EndsWith(file, ".textproto")
+                                              ? ParseText(text)
+                                              : ParseLines(file, text);
+  if (list.ok()) return list;
   return absl::InvalidArgumentError(
-      absl::StrCat(file, ": ", problems.status().message()));
+      absl::StrCat(file, ": ", list.status().message()));
 }
 
 }  // namespace
@@ -121,23 +136,29 @@ FlagSpec PresetFlag() {
       absl::StrCat("problems of models, separated by commas: ", PresetNames())};
 }
 
-absl::StatusOr<Problems> ReadProblems(
+absl::StatusOr<jit::ProblemList> ReadProblems(
     const Flags& flags, const std::vector<jit::DeviceProperties>& devices) {
-  Problems problems;
-  const auto add = [&problems](const Problems& more) {
-    problems.insert(problems.end(), more.begin(), more.end());
-  };
+  jit::ProblemList list;
   for (absl::string_view name :
        absl::StrSplit(flags.Get("preset", ""), ',', absl::SkipEmpty())) {
-    ASSIGN_OR_RETURN(const Problems more, Preset(name, devices));
-    add(more);
+    ASSIGN_OR_RETURN(const jit::ProblemList more, Preset(name, devices));
+    list.Add(more);
   }
   for (const std::string& file : flags.positional()) {
-    ASSIGN_OR_RETURN(const Problems more, ReadOne(file));
-    add(more);
+    ASSIGN_OR_RETURN(const jit::ProblemList more, ReadOne(file));
+    list.Add(more);
   }
-  if (problems.empty()) return NothingGiven();
-  return problems;
+  if (list.empty()) return NothingGiven();
+  return list;
+}
+
+std::string CountText(const jit::ProblemList& list) {
+  const size_t problems = list.problems.size();
+  const size_t groups = list.groups.size();
+  const std::string of_groups = absl::StrCat(groups, " groups");
+  if (groups == 0) return absl::StrCat(problems, " problems");
+  if (problems == 0) return of_groups;
+  return absl::StrCat(problems, " problems and ", of_groups);
 }
 
 }  // namespace gemmd::warmup

@@ -2,12 +2,13 @@
 #ifndef GEMMD_CLIENTS_WARMUP_PROBLEMS_H_
 #define GEMMD_CLIENTS_WARMUP_PROBLEMS_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "clients/warmup/flags.h"
 #include "jit/plan/planner.h"
-#include "jit/problem/problem.h"
+#include "jit/problem/group_line.h"
 
 namespace gemmd::warmup {
 
@@ -19,12 +20,15 @@ FlagSpec PresetFlag();
 // INVALID_ARGUMENT when neither a file nor a preset was given.
 absl::Status CheckProblemsGiven(const Flags& flags);
 
-// The problems of the operands and of --preset, which are planned for
-// `devices`. A last line without its end that cannot be read, as a daemon that
-// was killed leaves one, is left out and named on stderr. INVALID_ARGUMENT says
-// where and what is wrong, or that nothing was given.
-absl::StatusOr<std::vector<jit::Problem>> ReadProblems(
+// The problems and groups of the operands and of --preset, which are planned
+// for `devices`. A last line without its end that cannot be read, as a daemon
+// that was killed leaves one, is left out and named on stderr. INVALID_ARGUMENT
+// says where and what is wrong, or that nothing was given.
+absl::StatusOr<jit::ProblemList> ReadProblems(
     const Flags& flags, const std::vector<jit::DeviceProperties>& devices);
+
+// "12 problems and 3 groups", without what there is none of.
+std::string CountText(const jit::ProblemList& list);
 
 }  // namespace gemmd::warmup
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -144,8 +145,13 @@ absl::StatusOr<int> Run(const Flags& flags) {
                    client::Client::Connect(to.server, to.options));
   ASSIGN_OR_RETURN(const std::vector<jit::DeviceProperties> devices,
                    DevicesOf(*client));
-  ASSIGN_OR_RETURN(std::vector<jit::Problem> problems,
-                   ReadProblems(flags, devices));
+  ASSIGN_OR_RETURN(jit::ProblemList list, ReadProblems(flags, devices));
+  if (!list.groups.empty()) {
+    absl::FPrintF(stderr,
+                  "%d groups left out: kernels are timed for single products\n",
+                  list.groups.size());
+  }
+  std::vector<jit::Problem> problems = std::move(list.problems);
   // There is one way to multiply nothing.
   std::erase_if(problems, [](const jit::Problem& problem) {
     return !problem.reads_ab() || !problem.writes();

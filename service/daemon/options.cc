@@ -273,7 +273,7 @@ absl::Status Check(const Options& options) {
         "--status-page has nowhere to be shown; it needs --metrics-listen");
   }
   for (const std::string& preset : options.presets) {
-    RETURN_IF_ERROR(warmup::Weights(preset).status());
+    RETURN_IF_ERROR(warmup::FindModel(preset).status());
   }
   const tls::Files& tls = options.server.tls;
   if (tls.certificate.empty() != tls.key.empty()) {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
+#include "jit/problem/group_line.h"
 #include "jit/problem/problem_line.h"
 
 namespace gemmd::daemon {
@@ -18,6 +19,8 @@ namespace {
 // Bounds memory and file; a service with more shapes learns nothing from more
 // lines.
 constexpr size_t kMaxLines = 65536;
+// Before the kernel that a group needed, by which lines of groups are known.
+constexpr char kKernelComment[] = "  # ";
 
 // Ends the last line of the file at `path`, or removes what a crash left of it:
 // nothing may become the start of another line.
@@ -26,7 +29,7 @@ absl::Status RepairEnd(const std::string& path, int fd) {
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const size_t last = text.rfind('\n') + 1;  // 0 where there is one line.
   if (last == text.size()) return absl::OkStatus();
-  if (jit::ParseProblemLine(text.substr(last)).ok()) {
+  if (jit::ParseProblemList(text.substr(last)).ok()) {
     return jit::WriteAll(fd, "\n");
   }
   if (ftruncate(fd, static_cast<off_t>(last)) == 0) return absl::OkStatus();
@@ -44,17 +47,31 @@ absl::StatusOr<std::unique_ptr<ProblemLog>> ProblemLog::Open(
         absl::StrCat("--record-problems: cannot write ", path));
   }
   RETURN_IF_ERROR(RepairEnd(path, file.get()));
-  std::set<std::string> lines;
+  std::set<std::string> known;
   std::ifstream old(path);
-  for (std::string line; std::getline(old, line);) lines.insert(line);
+  for (std::string line; std::getline(old, line);) {
+    const size_t comment = line.find(kKernelComment);
+    known.insert(comment == line.npos
+                     ? line
+                     : line.substr(comment + sizeof kKernelComment - 1));
+  }
   return std::unique_ptr<ProblemLog>(
-      new ProblemLog(std::move(file), std::move(lines)));
+      new ProblemLog(std::move(file), std::move(known)));
 }
 
 void ProblemLog::Note(const jit::Problem& problem) {
-  std::string line = jit::ProblemLine(problem);
+  const std::string line = jit::ProblemLine(problem);
+  Write(line, line);
+}
+
+void ProblemLog::Note(absl::Span<const jit::Problem> group,
+                      const std::string& kernel) {
+  Write(kernel, absl::StrCat(jit::GroupLine(group), kKernelComment, kernel));
+}
+
+void ProblemLog::Write(const std::string& key, std::string line) {
   std::lock_guard lock(mutex_);
-  if (lines_.size() >= kMaxLines || !lines_.insert(line).second) return;
+  if (known_.size() >= kMaxLines || !known_.insert(key).second) return;
   // A full disk loses lines, nothing else.
   writer_.Schedule([this, line = std::move(line)] {
     jit::WriteAll(file_.get(), line + "\n").IgnoreError();

@@ -1,5 +1,6 @@
 // A file of the problems that clients asked for, as gemm-warmup reads it: one
-// line for each shape, however often it came. Written behind the requests.
+// line for each shape, however often it came, and for each kernel of groups one
+// of those that needed it. Written behind the requests.
 // Thread-safe.
 #ifndef GEMMD_SERVICE_DAEMON_PROBLEM_LOG_H_
 #define GEMMD_SERVICE_DAEMON_PROBLEM_LOG_H_
@@ -11,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "jit/base/file.h"
 #include "jit/base/task_queue.h"
 #include "jit/problem/problem.h"
@@ -26,14 +28,20 @@ class ProblemLog {
 
   // Returns at once.
   void Note(const jit::Problem& problem);
+  // `group` needs `kernel`.
+  void Note(absl::Span<const jit::Problem> group, const std::string& kernel);
 
  private:
-  ProblemLog(jit::UniqueFd file, std::set<std::string> lines)
-      : file_(std::move(file)), lines_(std::move(lines)), writer_(1) {}
+  ProblemLog(jit::UniqueFd file, std::set<std::string> known)
+      : file_(std::move(file)), known_(std::move(known)), writer_(1) {}
+
+  // Unless there is one for `key` already.
+  void Write(const std::string& key, std::string line);
 
   const jit::UniqueFd file_;
   std::mutex mutex_;
-  std::set<std::string> lines_ ABSL_GUARDED_BY(mutex_);
+  // Lines of problems, kernels of groups.
+  std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
   jit::TaskQueue writer_;  // Last: it uses the rest.
 };
 

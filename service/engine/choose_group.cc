@@ -1,14 +1,11 @@
 // Part of KernelTable: one kernel for products that are to run together.
 #include <utility>
 
-#include "jit/plan/group_plan.h"
+#include "jit/plan/group_launches.h"
 #include "service/engine/kernel_table.h"
 
 namespace gemmd::engine {
 namespace {
-
-// Of the best plans, for when some are refused.
-constexpr int kMaxGroupPlans = 12;
 
 jit::Plan FirstPlan(absl::Span<const jit::Problem> problems,
                     const jit::DeviceProperties& device,
@@ -24,19 +21,19 @@ jit::Plan FirstPlan(absl::Span<const jit::Problem> problems,
 KernelTable::Choice KernelTable::ChooseGroup(
     absl::Span<const jit::Problem> problems) {
   const jit::DeviceProperties& device = device_.description().properties;
-  std::optional<jit::GroupPlan> best;
-  for (const jit::GroupPlan& group :
-       jit::RankGroupPlans(problems, device, kMaxGroupPlans)) {
-    best = group;
-    if (RefusalOf(group.family, group.config).ok()) break;
-    best.reset();
-  }
+  const std::optional<jit::GroupPlan> best = jit::ChooseGroupPlan(
+      problems, device, [this](const jit::GroupPlan& group) {
+        return RefusalOf(group.family, group.config).ok();
+      });
   Choice choice;
-  if (!best || !jit::PaysTogether(problems, device, *best)) return choice;
+  if (!best) return choice;
   choice.prepared = UseLoaded(FirstPlan(problems, device, *best));
   if (choice.prepared != nullptr) return choice;
 
   choice.wanted = FirstPlan(problems, device, *best);
+  if (options_.new_group) {
+    options_.new_group(problems, jit::KernelName(best->family, best->config));
+  }
   std::optional<jit::GroupPlan> substitute;
   double limit = best->predicted_cycles + kMaxExcessCycles;
   for (const auto& kernel : LoadedOf(best->family, /*grouped=*/true)) {

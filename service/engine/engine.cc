@@ -15,23 +15,20 @@ constexpr absl::Duration kSweepInterval = absl::Milliseconds(10);
 constexpr int kBackgroundThreads = 2;
 
 // Waits for a kernel and for nothing else.
+template <typename Answer>
 class PrepareTask final : public Waiter {
  public:
-  PrepareTask(ServedDevice& served, RequestContext context,
-              Done<Execution> done)
-      : Waiter(std::move(context), served.health),
-        served_(served),
-        done_(std::move(done)) {}
+  PrepareTask(ServedDevice& served, RequestContext context, Done<Answer> done)
+      : Waiter(std::move(context), served.health), done_(std::move(done)) {}
 
-  void Finish(const Preparation& preparation) {
-    if (Begin()) done_.Answer(ToExecution(served_, preparation));
+  void Finish(Answer answer) {
+    if (Begin()) done_.Answer(std::move(answer));
   }
 
  private:
   void Refuse(const absl::Status& why) override { done_.Answer(why); }
 
-  ServedDevice& served_;
-  Once<Execution> done_;
+  Once<Answer> done_;
 };
 
 }  // namespace
@@ -183,14 +180,33 @@ void Engine::Prepare(jit::Problem problem, int device, RequestContext context,
     nothing.device = served.title;
     return done(std::move(nothing));
   }
-  auto task = std::make_shared<PrepareTask>(served, std::move(context),
-                                            std::move(done));
+  auto task = std::make_shared<PrepareTask<Execution>>(
+      served, std::move(context), std::move(done));
   if (absl::Status why = task->Check("compilation"); !why.ok()) {
     return task->GiveUp(why);
   }
-  preparer_->Prepare(
-      *served.kernels, problem, /*substitute=*/false, task,
-      [task](const Preparation& preparation) { task->Finish(preparation); });
+  preparer_->Prepare(*served.kernels, problem, /*substitute=*/false, task,
+                     [task, &served](const Preparation& preparation) {
+                       task->Finish(ToExecution(served, preparation));
+                     });
+}
+
+void Engine::PrepareTogether(std::vector<jit::Problem> problems, int device,
+                             RequestContext context,
+                             Done<std::optional<Execution>> done) {
+  ServedDevice& served = *devices_[device];
+  auto task = std::make_shared<PrepareTask<std::optional<Execution>>>(
+      served, std::move(context), std::move(done));
+  if (absl::Status why = task->Check("compilation"); !why.ok()) {
+    return task->GiveUp(why);
+  }
+  preparer_->PrepareGroup(*served.kernels, std::move(problems),
+                          /*substitute=*/false, task,
+                          [task, &served](const Preparation& preparation) {
+                            if (preparation.prepared == nullptr)
+                              return task->Finish(std::nullopt);
+                            task->Finish(ToExecution(served, preparation));
+                          });
 }
 
 void Engine::CreateTensor(TensorSpec spec, RequestContext context,

@@ -111,6 +111,11 @@ class Engine {
   // Does all of a product but the product. `problem` is valid.
   void Prepare(jit::Problem problem, int device, RequestContext context,
                Done<Execution> done);
+  // The same of `problems`, which go together (jit::GroupLaunches), by one
+  // launch. Nothing is prepared where they are predicted to be faster apart.
+  void PrepareTogether(std::vector<jit::Problem> problems, int device,
+                       RequestContext context,
+                       Done<std::optional<Execution>> done);
   // Finds out how the problem of `order` runs best, which is how it then runs.
   // The problem is valid.
   void Tune(TuningOrder order, int device, RequestContext context,

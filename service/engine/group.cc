@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "jit/base/status.h"
+#include "jit/plan/group_launches.h"
 #include "jit/plan/group_plan.h"
 #include "service/engine/device_counts.h"
 #include "service/engine/metadata.h"
@@ -15,12 +16,6 @@ namespace {
 
 // About a fifth of a second of a GPU.
 constexpr double kMostOperations = 1e14;
-
-bool MayJoin(const GroupLaunch& launch, absl::Span<const Product> products,
-             const jit::Problem& problem) {
-  return launch.products.size() < jit::kMaxProducts &&
-         jit::GoTogether(products[launch.products[0]].problem, problem);
-}
 
 // The products of a launch, placed on the device.
 struct PlacedLaunch {
@@ -89,20 +84,11 @@ absl::Status OfGroup(size_t i, const absl::Status& error) {
 }
 
 std::vector<GroupLaunch> GroupLaunches(absl::Span<const Product> products) {
+  std::vector<const jit::Problem*> problems;
+  for (const Product& product : products) problems.push_back(&product.problem);
   std::vector<GroupLaunch> launches;
-  for (size_t i = 0; i < products.size(); ++i) {
-    const jit::Problem& problem = products[i].problem;
-    if (!problem.writes()) continue;
-    const auto found =
-        jit::MayGoTogether(problem)
-            ? std::ranges::find_if(launches,
-                                   [&](const GroupLaunch& launch) {
-                                     return MayJoin(launch, products, problem);
-                                   })
-            : launches.end();
-    GroupLaunch& launch =
-        found == launches.end() ? launches.emplace_back() : *found;
-    launch.products.push_back(i);
+  for (std::vector<size_t>& numbers : jit::GroupLaunches(problems)) {
+    launches.push_back({.products = std::move(numbers)});
   }
   return launches;
 }

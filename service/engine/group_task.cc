@@ -39,7 +39,7 @@ void GroupTask::PrepareFrom(size_t first, Places::Entry entry) {
       }
       preparing_ = i;
       return preparer_.PrepareGroup(
-          *served_.kernels, std::move(problems), self,
+          *served_.kernels, std::move(problems), /*substitute=*/true, self,
           [self, j](Preparation ready) {
             const bool apart = ready.prepared == nullptr;
             self->launches_[j].preparation = std::move(ready);

@@ -79,6 +79,8 @@ inline constexpr size_t kKernelSources = 5;
 class KernelTable {
  public:
   using NewShape = std::function<void(const jit::Problem&)>;
+  using NewGroup = std::function<void(absl::Span<const jit::Problem>,
+                                      const std::string& kernel)>;
 
   struct Options {
     int max_kernels = 1024;  // Loaded at a time.
@@ -87,6 +89,9 @@ class KernelTable {
     // Told quickly of each problem of a shape that the table did not know; may
     // be null.
     NewShape new_shape;
+    // Likewise of products that go together and whose kernel is not loaded,
+    // with the name of that.
+    NewGroup new_group;
     // What tuners found out, looked up for each new shape; may be null.
     const jit::TuningTable* tuning = nullptr;
     // Where forms that are kept take their bytes from; without it, none are.

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "service/engine/cost.h"
+#include "service/engine/try_again.h"
 #include "service/engine/waiter.h"
 
 namespace gemmd::engine {
@@ -44,9 +46,10 @@ absl::StatusOr<Places::Place> Places::Take(std::shared_ptr<Waiter> waiter,
     const size_t held = own == lines_.end() ? 0 : own->second.waiters.size();
     const Line* longest = Longest();
     if (longest == nullptr || longest->waiters.size() <= held + 1) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          where_, " has ", taken_, " requests waiting; the limit is ", limit_,
-          ". Try again later."));
+      return TryAgainError(
+          absl::StrCat(where_, " has ", taken_,
+                       " requests waiting; the limit is ", limit_),
+          QuarterDone());
     }
     displaced = longest->waiters.back();
   }
@@ -64,10 +67,17 @@ absl::StatusOr<Places::Place> Places::Take(std::shared_ptr<Waiter> waiter,
 }
 
 absl::Status Places::Displaced() const {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      where_, " has ", limit_,
-      " requests waiting, its limit, and most of them come from this client. "
-      "Try again later."));
+  std::lock_guard lock(mutex_);
+  return TryAgainError(
+      absl::StrCat(
+          where_, " has ", limit_,
+          " requests waiting, its limit, and most of them come from this "
+          "client"),
+      QuarterDone());
+}
+
+absl::Duration Places::QuarterDone() const {
+  return absl::Nanoseconds(static_cast<double>(cost_) / 4 / kCyclesPerNs);
 }
 
 Places::Line* Places::Longest() {

@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace gemmd::engine {
 
@@ -57,7 +58,7 @@ class Places {
   };
 
   // A place for `waiter`. When that is another one's, `displaced` is who had
-  // it, for the caller to give up. RESOURCE_EXHAUSTED with the limit.
+  // it, for the caller to give up. A TryAgainError with the limit.
   absl::StatusOr<Place> Take(std::shared_ptr<Waiter> waiter, Entry entry,
                              std::shared_ptr<Waiter>& displaced);
   // What a displaced waiter is told.
@@ -82,6 +83,8 @@ class Places {
     Waiters waiters;
   };
 
+  // The predicted time of a quarter of what waits here.
+  absl::Duration QuarterDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Line* Longest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string where_;

@@ -50,11 +50,11 @@ void Preparer::Prepare(KernelTable& kernels, const jit::Problem& problem,
 }
 
 void Preparer::PrepareGroup(KernelTable& kernels,
-                            std::vector<jit::Problem> problems,
+                            std::vector<jit::Problem> problems, bool substitute,
                             std::shared_ptr<Waiter> waiter, Ready ready,
                             Places::Entry entry) {
   Enter(RequestPointer(new Request{kernels, std::move(problems),
-                                   /*group=*/true, /*substitute=*/true,
+                                   /*group=*/true, substitute,
                                    std::move(waiter), std::move(ready)}),
         entry);
 }
@@ -206,10 +206,11 @@ void Preparer::Land(const Key& key,
 
 void Preparer::FallBack(RequestPointer request, const absl::Status& why) {
   // Others are in trouble that will pass, or did not ask for just any kernel.
-  if (absl::IsFailedPrecondition(why) && request->group) {
+  const bool falls = absl::IsFailedPrecondition(why) && request->substitute;
+  if (falls && request->group) {
     return request->ready(std::move(request->preparation));
   }
-  if (absl::IsFailedPrecondition(why) && request->substitute) {
+  if (falls) {
     auto fallen = request->kernels.FallBack(request->problems[0]);
     if (fallen.ok()) {
       request->preparation.prepared = std::move(fallen->prepared);

@@ -57,12 +57,12 @@ class Preparer {
                bool substitute, std::shared_ptr<Waiter> waiter, Ready ready,
                Places::Entry entry = Places::Entry::kIfFree);
 
-  // The same of a kernel for `problems`, which go together, or any that will
-  // do. Where it does not pay, or nothing can be compiled, the preparation is
-  // of nothing.
+  // The same of a kernel for `problems`, which go together. Where it does not
+  // pay, or nothing can be compiled for who takes a substitute, the preparation
+  // is of nothing.
   void PrepareGroup(KernelTable& kernels, std::vector<jit::Problem> problems,
-                    std::shared_ptr<Waiter> waiter, Ready ready,
-                    Places::Entry entry);
+                    bool substitute, std::shared_ptr<Waiter> waiter,
+                    Ready ready, Places::Entry entry = Places::Entry::kIfFree);
 
   // Runs `work`, a compile that no request waits for, when no compile of one
   // that does is to be done. Dropped where the preparer ends before that.

@@ -1,6 +1,7 @@
 #include "service/rpc/budget.h"
 
 #include "absl/strings/str_cat.h"
+#include "service/engine/try_again.h"
 
 namespace gemmd::rpc {
 
@@ -104,11 +105,13 @@ absl::Status Budget::Wait::await_resume() {
                      " can never be held: the limit is ", budget_.total_bytes_,
                      " (--max-inflight-bytes)"));
   }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the daemon waited for room for ", bytes_, " bytes of ", budget_.what_,
-      " and did not get it; it holds ", budget_.held_bytes(), ", the limit is ",
-      budget_.total_bytes_, ", of which one connection gets ",
-      budget_.share_bytes_, ". Try again later."));
+  return engine::TryAgainError(
+      absl::StrCat("the daemon waited for room for ", bytes_, " bytes of ",
+                   budget_.what_, " and did not get it; it holds ",
+                   budget_.held_bytes(), ", the limit is ",
+                   budget_.total_bytes_, ", of which one connection gets ",
+                   budget_.share_bytes_),
+      absl::Seconds(1));
 }
 
 }  // namespace gemmd::rpc

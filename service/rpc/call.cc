@@ -8,12 +8,17 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/engine/try_again.h"
 #include "service/rpc/status.h"
 
 namespace gemmd::rpc {
 namespace {
 
 constexpr char kAnnouncement[] = "gemmd-message-bytes";
+// After how many milliseconds a call may be tried again, or never, as
+// gRPC's own retries understand it:
+// https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
+constexpr char kPushback[] = "grpc-retry-pushback-ms";
 
 // Less than this in the time of a stall is no progress: pings move bytes too.
 constexpr int64_t kProgressBytes = 64 << 10;
@@ -90,9 +95,9 @@ absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
   const int64_t most = principal_->max_calls;
   if (++tenant_->calls > most && most > 0) {
     metrics().Rejected(Rejection::kCallsOfPrincipal);
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the principal has ", most,
-                     " calls, its limit (max_calls). Try again later."));
+    return engine::TryAgainError(absl::StrCat("the principal has ", most,
+                                              " calls, its limit (max_calls)"),
+                                 kCallsEnd);
   }
   return absl::OkStatus();
 }
@@ -183,7 +188,7 @@ Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
     connection_->requests().Take(request_account(), held - taken);
     request_bytes_ += held - taken;
   }
-  connection_->EndRead(limit, taken, size);
+  connection_->EndRead(limit, taken);
   if (held < taken) ReturnRequest(taken - held);
   if (!ended_.ok()) co_return ended_;
   if (!read) co_return std::nullopt;
@@ -261,6 +266,13 @@ void Call::StartFinish(const absl::Status& status) {
   context_.AddTrailingMetadata("gemmd-request-id", id_);
   if (const auto found = trace()) {
     context_.AddTrailingMetadata(kTraceparent, found->Header());
+  }
+  if (absl::IsResourceExhausted(status)) {
+    const auto after = engine::TryAgainAfter(status);
+    context_.AddTrailingMetadata(
+        kPushback, after.has_value()
+                       ? absl::StrCat(absl::ToInt64Milliseconds(*after))
+                       : "-1");
   }
   if (connection_ != nullptr) Enter(State::kWriting);
   void* const tag = static_cast<Event*>(&finished_);

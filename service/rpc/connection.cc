@@ -13,9 +13,6 @@
 namespace gemmd::rpc {
 namespace {
 
-// A message with what HTTP/2 adds: headers, and 9 bytes to every 16 KiB.
-int64_t OnTheWire(int64_t bytes) { return bytes + bytes / 512 + 1024; }
-
 // What a connection holds in any case: pings, headers, settings.
 constexpr int64_t kSlackBytes = 256 << 10;
 // The budget is asked for more in steps, not for every packet.
@@ -57,10 +54,7 @@ Connection::Connection(int64_t id, Socket socket, Budget& requests,
       on_overrun_(std::move(overrun)),
       last_change_ns_(NowNs()),
       idle_frames_(kIdleFrames, {.ns = last_change_ns_}),
-      pings_(kPings, {.ns = last_change_ns_}) {
-  std::lock_guard lock(mutex_);
-  Recount();
-}
+      pings_(kPings, {.ns = last_change_ns_}) {}
 
 Connection::~Connection() {
   std::lock_guard lock(mutex_);
@@ -93,37 +87,25 @@ void Connection::CloseCall() {
 void Connection::BeginRead(int64_t limit, int64_t announced) {
   std::lock_guard lock(mutex_);
   ++reads_;
-  readable_bytes_ += OnTheWire(limit);
-  announced_bytes_ += OnTheWire(announced);
-  Recount();
+  readable_bytes_ += limit;
+  announced_bytes_ += announced;
 }
 
-void Connection::EndRead(int64_t limit, int64_t announced, int64_t size) {
+void Connection::EndRead(int64_t limit, int64_t announced) {
   std::lock_guard lock(mutex_);
   --reads_;
-  readable_bytes_ -= OnTheWire(limit);
-  announced_bytes_ -= OnTheWire(announced);
-  if (reads_ == 0) {
-    // Nothing can be half read: what estimates have left over ends here.
-    settled_bytes_ = received();
-    overrun_ = false;
-  } else {
-    settled_bytes_ = std::min(received(), settled_bytes_ + OnTheWire(size));
-  }
-  Shrink(grown_bytes_ - std::clamp<int64_t>(Uncovered(), 0, grown_bytes_));
-  Recount();
+  readable_bytes_ -= limit;
+  announced_bytes_ -= announced;
+  if (reads_ == 0) overrun_ = false;  // They have ended.
+  Shrink(std::clamp<int64_t>(-Missing(), 0, grown_bytes_));
 }
 
 int64_t Connection::FreeBytes() const {
   return kSlackBytes + (calls_ + 1) * kCallAllowanceBytes;
 }
 
-int64_t Connection::Uncovered() const {
-  return received() - settled_bytes_ - announced_bytes_ - FreeBytes();
-}
-
-void Connection::Recount() {
-  Allow(settled_bytes_ + announced_bytes_ + FreeBytes() + grown_bytes_);
+int64_t Connection::Missing() const {
+  return half_.bytes() - announced_bytes_ - FreeBytes() - grown_bytes_;
 }
 
 void Connection::Shrink(int64_t bytes) {
@@ -132,18 +114,13 @@ void Connection::Shrink(int64_t bytes) {
   requests_.Return(grown_account(), bytes);
 }
 
-void Connection::Overrun() {
-  std::lock_guard lock(mutex_);
-  const int64_t missing = Uncovered() - grown_bytes_;
+void Connection::Cover() {
+  const int64_t missing = Missing();
+  if (missing <= 0) return;
   const int64_t step = (missing + kStepBytes - 1) / kStepBytes * kStepBytes;
-  const bool readable =
-      received() - settled_bytes_ <= readable_bytes_ + FreeBytes();
-  if (missing <= 0) {  // Calls were opened since.
-    Recount();
-  } else if (readable && !overrun_ &&
-             requests_.TryTake(grown_account(), step)) {
+  const bool readable = half_.bytes() <= readable_bytes_ + FreeBytes();
+  if (readable && !overrun_ && requests_.TryTake(grown_account(), step)) {
     grown_bytes_ += step;
-    Recount();
   } else if (missing > kGraceBytes) {
     MakeDeaf();
   } else if (!overrun_.exchange(true)) {
@@ -160,16 +137,44 @@ bool Connection::Afford(const FrameCounter::Frames& frames) {
          pings_.Spend(frames.pings, {begun_, sent(), now_ns});
 }
 
-void Connection::Look(absl::Span<const char> bytes) {
-  const FrameCounter::Frames frames = frames_.Count(bytes);
-  if (frames_.endless_headers() || !Afford(frames)) return MakeDeaf();
-  const int64_t begun = frames.calls;
-  if (begun == 0) return;
+bool Connection::Admit(int64_t begun) {
+  if (begun == 0) return true;
   if (std::exchange(emptied_, all_calls_.emptied()) != emptied_) {
     waiting_calls_.Clear();
   }
   const int64_t own = calls_ + waiting_calls_.Add(begun);
-  if (!all_calls_.Begin(begun, own)) MakeDeaf();
+  return all_calls_.Begin(begun, own);
+}
+
+void Connection::LookAtReceived(absl::Span<const char> bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    received_frames_.Read(
+        bytes,
+        [this](const Frame& frame) {
+          counter_.Count(frame);
+          half_.Begin(frame);
+        },
+        [this](const Frame& frame, absl::Span<const char> part) {
+          if (frame.type == Frame::kData) half_.Data(frame.stream, part);
+        });
+    Cover();
+  }
+  const FrameCounter::Frames frames = counter_.Take();
+  if (counter_.endless_headers() || !Afford(frames) || !Admit(frames.calls)) {
+    MakeDeaf();
+  }
+}
+
+void Connection::LookAtSent(absl::Span<const char> bytes) {
+  sent_frames_.Read(
+      bytes,
+      [this](const Frame& frame) {
+        if (!frame.ends_stream()) return;
+        std::lock_guard lock(mutex_);
+        half_.End(frame.stream);
+      },
+      [](const Frame&, absl::Span<const char>) {});
 }
 
 bool Connection::unread() const {

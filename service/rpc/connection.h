@@ -1,10 +1,11 @@
 // One connection of a client: who it is, what it holds, what has arrived on
 // it. Shared by the listener and by its calls. Thread-safe.
 //
-// Bytes of messages that are not complete are counted for the connection, as
-// nobody else can see them: what was received less what was handed out. They
-// are covered by what its reading calls have announced, then by the budget of
-// requests, a step at a time, and never exceed what its calls may read.
+// Bytes of messages that are not complete are held by the connection, as nobody
+// else can see them. They are covered by what its reading calls have announced,
+// then by the budget of requests, a step at a time, and never exceed what its
+// calls may read. A complete message is its call's; how much gRPC takes before
+// the call asks for it, flow control bounds (kCallAllowanceBytes).
 #ifndef GEMMD_SERVICE_RPC_CONNECTION_H_
 #define GEMMD_SERVICE_RPC_CONNECTION_H_
 
@@ -24,6 +25,8 @@
 #include "service/rpc/budget.h"
 #include "service/rpc/call_count.h"
 #include "service/rpc/frame_counter.h"
+#include "service/rpc/frame_reader.h"
+#include "service/rpc/half_messages.h"
 #include "service/rpc/traffic.h"
 #include "service/tls/peer_certificate.h"
 
@@ -75,10 +78,10 @@ class Connection final : public Traffic {
   // Steady nanoseconds of the last change of calls.
   int64_t last_change_ns() const { return last_change_ns_; }
 
-  // A call begins to read a message of at most `limit` bytes, for which
-  // `announced` are held already; and has read `size` of them.
+  // A call begins, and ends, to read a message of at most `limit` bytes, for
+  // which `announced` are held already.
   void BeginRead(int64_t limit, int64_t announced);
-  void EndRead(int64_t limit, int64_t announced, int64_t size);
+  void EndRead(int64_t limit, int64_t announced);
   // More has arrived than its calls may read: those that read must end.
   bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
 
@@ -92,20 +95,23 @@ class Connection final : public Traffic {
   // Frames that bring nothing and may come at once, and of these, pings.
   static constexpr int64_t kMostIdleFrames = 10'000;
   static constexpr int64_t kMostPings = 32;
-  void Look(absl::Span<const char> bytes) override;
 
  private:
-  void Overrun() override;
+  void LookAtReceived(absl::Span<const char> bytes) override;
+  void LookAtSent(absl::Span<const char> bytes) override;
   // False when too many frames have come that bring nothing.
   bool Afford(const FrameCounter::Frames& frames);
+  // False when too many calls have begun.
+  bool Admit(int64_t begun);
   // What may be there without being held.
   int64_t FreeBytes() const;
-  // What is there and neither announced nor free.
-  int64_t Uncovered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is half there and neither announced, free nor held.
+  int64_t Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After more has come: holds what is missing, or ends the calls that read.
+  void Cover() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Budget::Account& grown_account() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return counted_for_ == nullptr ? request_account_ : *counted_for_;
   }
-  void Recount() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Shrink(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string identity_;
@@ -125,21 +131,24 @@ class Connection final : public Traffic {
   std::atomic<int64_t> last_change_ns_;
   std::atomic<bool> overrun_ = false;
 
+  // Of the thread that writes.
+  FrameReader sent_frames_{0};
+
   // Of the thread that reads.
-  FrameCounter frames_;
+  FrameReader received_frames_{FrameReader::kClientPrefaceBytes};
+  FrameCounter counter_;
   int64_t emptied_ = 0;  // How often no call waited when it last looked.
   int64_t begun_ = 0;    // Calls.
   Allowance idle_frames_;
   Allowance pings_;
 
   std::mutex mutex_;
+  HalfMessages half_ ABSL_GUARDED_BY(mutex_);
   int64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t readable_bytes_ ABSL_GUARDED_BY(mutex_) = 0;   // Limits of reads.
   int64_t announced_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Held by reads.
   std::shared_ptr<Budget::Account> counted_for_ ABSL_GUARDED_BY(mutex_);
   int64_t grown_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Held for the rest.
-  // Of those received, what belongs to no message that is still arriving.
-  int64_t settled_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace gemmd::rpc

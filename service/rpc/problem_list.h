@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "gemmd/v1/types.pb.h"
+#include "gemmd/v1/kernels.pb.h"
+#include "jit/problem/group_line.h"
 #include "jit/problem/problem.h"
 #include "service/rpc/runtime.h"
 
@@ -18,6 +19,10 @@ using ProblemField = google::protobuf::RepeatedPtrField<v1::Problem>;
 
 // At most 1024. Errors name the index.
 absl::StatusOr<std::vector<jit::Problem>> ToProblems(const ProblemField& wire);
+
+// Problems and groups, at most 1024 problems in all and 256 in a group.
+absl::StatusOr<jit::ProblemList> ToProblemList(
+    const v1::PrepareKernelsRequest& request);
 
 // The device called `name`; "" is all of them.
 absl::StatusOr<std::vector<int>> ToDevices(Runtime& runtime,

@@ -86,6 +86,8 @@ struct Tenant {
 inline constexpr int64_t kLawless = 2;
 // Every connection may have so many calls, however many connections there are.
 inline constexpr int64_t kLeastCallsPerConnection = 16;
+// Of those who have too many: until some of them have ended.
+inline constexpr absl::Duration kCallsEnd = absl::Milliseconds(50);
 
 struct Runtime {
   Runtime(engine::Engine& engine, ServerFacts facts, Limits limits,

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "jit/base/status.h"
 #include "service/engine/periodic.h"
+#include "service/engine/try_again.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"
 #include "service/rpc/handler.h"
@@ -194,6 +195,11 @@ absl::Status Server::Impl::Bind() {
                             }},
                        runtime_.requests, runtime_.responses, runtime_.calls));
   addresses_ = listener_->addresses();
+  // Keeps gRPC up until the process ends. When its last user goes it may wait
+  // ten seconds for a thread that polls on behalf of a large write, and a drain
+  // with it.
+  static const bool kept = (grpc_init(), true);
+  (void)kept;
   grpc::ServerBuilder builder;
   SetLimits(options_.limits, builder);
   // Every call goes to the generic service: one way in for all methods, and
@@ -383,17 +389,19 @@ absl::Status Server::Impl::TakePlace(int64_t calls) {
   const int64_t most = std::min(limits.max_calls_per_connection, fair);
   if (calls > most) {
     runtime_.metrics.Rejected(Rejection::kCallsOfConnection);
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the connection has ", most, " calls, its share. Try again later."));
+    return engine::TryAgainError(
+        absl::StrCat("the connection has ", most, " calls, its share"),
+        kCallsEnd);
   }
   const int64_t places = ++runtime_.places;
   if (places > limits.max_calls && calls > kLeastCallsPerConnection) {
     --runtime_.places;
     runtime_.metrics.Rejected(Rejection::kCalls);
-    return absl::ResourceExhaustedError(
+    return engine::TryAgainError(
         absl::StrCat("the daemon serves ", limits.max_calls,
                      " calls (--max-calls) and this connection has ",
-                     kLeastCallsPerConnection, " of them. Try again later."));
+                     kLeastCallsPerConnection, " of them"),
+        kCallsEnd);
   }
   return absl::OkStatus();
 }

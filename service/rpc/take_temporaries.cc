@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/engine/try_again.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -68,11 +69,12 @@ Async<absl::StatusOr<Temporaries>> TakeTemporaries(
     }
     if (by_itself) place.StepBack();
     if (now - start > runtime.limits.max_wait) {
-      co_return absl::ResourceExhaustedError(absl::StrCat(
-          "operands and results take ", bytes,
-          " bytes of the device, and there was no room for them in ",
-          absl::FormatDuration(runtime.limits.max_wait),
-          " (--max-wait). Try again later."));
+      co_return engine::TryAgainError(
+          absl::StrCat(
+              "operands and results take ", bytes,
+              " bytes of the device, and there was no room for them in ",
+              absl::FormatDuration(runtime.limits.max_wait), " (--max-wait)"),
+          absl::Seconds(1));
     }
     co_await Sleep(call.loop(), kInterval);
     if (!call.ended().ok()) co_return call.ended();

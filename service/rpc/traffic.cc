@@ -46,19 +46,15 @@ using ReceiveFunction = ssize_t (*)(int, msghdr*, int);
 using SendFunction = ssize_t (*)(int, const msghdr*, int);
 using ShutdownFunction = int (*)(int, int);
 
-// Whether the peer may go on; else nobody shall see what came.
-bool TakeIn(Traffic& traffic, const msghdr& message, int64_t bytes) {
-  int64_t left = bytes;
-  for (size_t i = 0; left > 0; ++i) {
+// The first `bytes` of a message, part by part.
+template <typename Look>
+void ForParts(const msghdr& message, size_t bytes, Look look) {
+  for (size_t i = 0; bytes > 0; ++i) {
     const iovec& part = message.msg_iov[i];
-    const int64_t size = std::min<int64_t>(left, part.iov_len);
-    traffic.Look(
-        {static_cast<const char*>(part.iov_base), static_cast<size_t>(size)});
-    left -= size;
+    const size_t size = std::min(bytes, part.iov_len);
+    look(absl::MakeConstSpan(static_cast<const char*>(part.iov_base), size));
+    bytes -= size;
   }
-  if (traffic.deaf()) return false;
-  traffic.Received(bytes);
-  return true;
 }
 
 // What stands between gRPC and the socket; null: nothing. What the kernel says
@@ -76,12 +72,6 @@ Function Next(const char* name) {
 }
 
 }  // namespace
-
-void Traffic::Received(int64_t bytes) {
-  const int64_t received =
-      received_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  if (received > allowed_.load(std::memory_order_relaxed)) Overrun();
-}
 
 void StartCounting(int fd, Traffic& traffic) {
   CHECK(fd >= 0 && fd < kCountedDescriptors);
@@ -109,9 +99,9 @@ extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
                             : traffic->tls()->Receive(*message);
   if (traffic != nullptr && bytes > 0) {
     const int error = errno;
-    const bool heard = TakeIn(*traffic, *message, bytes);
-    errno = heard ? error : ECONNRESET;
-    if (!heard) return -1;
+    ForParts(*message, bytes, [&](auto part) { traffic->Received(part); });
+    errno = traffic->deaf() ? ECONNRESET : error;
+    if (traffic->deaf()) return -1;  // Nobody shall see what came.
   }
   return bytes;
 }
@@ -124,7 +114,11 @@ extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   const ssize_t bytes = SessionOf(traffic, 0) == nullptr
                             ? next(fd, message, flags)
                             : traffic->tls()->Send(*message);
-  if (traffic != nullptr && bytes > 0) traffic->Sent(bytes);
+  if (traffic != nullptr && bytes > 0) {
+    const int error = errno;
+    ForParts(*message, bytes, [&](auto part) { traffic->Sent(part); });
+    errno = error;
+  }
   return bytes;
 }
 

@@ -1,8 +1,7 @@
-// What gRPC moves over a connection, counted where it enters and leaves the
-// process. gRPC 1.51 says how long a message is only once it is complete, and
-// holds any length until then; the count bounds what can be half sent.
+// What gRPC moves over a connection, counted and looked at where it enters and
+// leaves the process.
 //
-// Counting takes the place of recvmsg and sendmsg, which gRPC calls for every
+// This takes the place of recvmsg and sendmsg, which gRPC calls for every
 // byte: the program's definitions come before the C library's, to which they
 // pass everything on. Descriptors that nobody asked to count are untouched.
 //
@@ -43,12 +42,15 @@ class Traffic {
   int64_t received() const { return received_.load(std::memory_order_relaxed); }
   int64_t sent() const { return sent_.load(std::memory_order_relaxed); }
 
-  void Received(int64_t bytes);
-  // The bytes themselves, in order, before they are counted. On one thread at
-  // a time.
-  virtual void Look(absl::Span<const char> bytes) = 0;
-  void Sent(int64_t bytes) {
-    sent_.fetch_add(bytes, std::memory_order_relaxed);
+  // Both in order, each on one thread at a time; what is received, before gRPC
+  // sees it.
+  void Received(absl::Span<const char> bytes) {
+    received_.fetch_add(bytes.size(), std::memory_order_relaxed);
+    LookAtReceived(bytes);
+  }
+  void Sent(absl::Span<const char> bytes) {
+    sent_.fetch_add(bytes.size(), std::memory_order_relaxed);
+    LookAtSent(bytes);
   }
   // Whether the peer may no longer be listened to.
   bool deaf() const { return deaf_.load(std::memory_order_relaxed); }
@@ -56,19 +58,14 @@ class Traffic {
  protected:
   ~Traffic() = default;
 
-  // Called, on a thread of gRPC, whenever more than `allowed` bytes have been
-  // received. Raises `allowed`, or makes the connection deaf in the end.
-  virtual void Overrun() = 0;
-  void Allow(int64_t received) {
-    allowed_.store(received, std::memory_order_relaxed);
-  }
+  virtual void LookAtReceived(absl::Span<const char> bytes) = 0;
+  virtual void LookAtSent(absl::Span<const char> bytes) = 0;
   void MakeDeaf() { deaf_.store(true, std::memory_order_relaxed); }
 
  private:
   const std::unique_ptr<tls::Session> tls_;
   std::atomic<int64_t> received_ = 0;
   std::atomic<int64_t> sent_ = 0;
-  std::atomic<int64_t> allowed_ = 0;
   std::atomic<bool> deaf_ = false;
 };
 

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "gemmd/v1/kernels.grpc.pb.h"
 #include "gemmd/v1/matmul.pb.h"
 #include "tests/integration/test_server.h"
 
@@ -112,6 +114,79 @@ TEST_F(GroupedTest, TensorsTakeWhatGroupsWrite) {
   ASSERT_TRUE(Send(request).ok());
   EXPECT_EQ(response_.groups(0).d().size(), 24u);
   EXPECT_EQ(response_.groups(1).d(), "");
+}
+
+class PrepareGroupsTest : public GroupedTest {
+ protected:
+  // Of bf16, like the products that go together: m of 64 x 64 each.
+  static v1::ProblemGroup Group(const std::vector<int64_t>& rows) {
+    v1::ProblemGroup group;
+    for (const int64_t m : rows) {
+      *group.add_problems() = OnesTimesTwos(m, 64, 64).header().problem();
+    }
+    return group;
+  }
+
+  grpc::Status Prepare() {
+    grpc::ClientContext context;
+    return v1::KernelService::NewStub(server_.channel())
+        ->PrepareKernels(&context, request_, &prepared_);
+  }
+
+  v1::PrepareKernelsRequest request_;
+  v1::PrepareKernelsResponse prepared_;
+};
+
+TEST_F(PrepareGroupsTest, EveryProblemIsAnsweredForInOrder) {
+  *request_.add_problems() = OnesTimesTwos(64, 64, 64).header().problem();
+  *request_.add_groups() = Group({1, 2, 3, 0, 4, 5, 6, 7, 8, 9, 10});
+  *request_.add_groups() = Group({});
+  *request_.add_groups() = Group({64});
+  const grpc::Status status = Prepare();
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(prepared_.kernels_size(), 13);
+  const auto kernel = [&](int i) { return prepared_.kernels(i).kernel(); };
+  EXPECT_EQ(kernel(0).find("_grouped"), std::string::npos);
+  EXPECT_NE(kernel(1).find("_grouped"), std::string::npos);
+  for (int i = 2; i < 12; ++i) EXPECT_EQ(kernel(i), i == 4 ? "" : kernel(1));
+  EXPECT_EQ(kernel(12), kernel(0)) << "one product is no launch of many";
+  // And MatmulGrouped finds it loaded.
+  v1::MatmulGroupedRequest products;
+  for (int i = 1; i <= 10; ++i) {
+    *products.add_groups() = OnesTimesTwos(i, 64, 64);
+  }
+  ASSERT_TRUE(Send(products).ok());
+  EXPECT_EQ(response_.groups(0).execution().kernel(), kernel(1));
+  EXPECT_EQ(response_.groups(0).execution().cubin_source(),
+            v1::CUBIN_SOURCE_LOADED);
+}
+
+// The own kernel of each is prepared, although another one is there that a call
+// would run with.
+TEST_F(PrepareGroupsTest, NoKernelStandsInForAnother) {
+  *request_.add_groups() = Group(std::vector<int64_t>(20, 8));
+  *request_.add_groups() = Group(std::vector<int64_t>(20, 2000));
+  ASSERT_TRUE(Prepare().ok());
+  ASSERT_EQ(prepared_.kernels_size(), 40);
+  EXPECT_NE(prepared_.kernels(0).kernel(), prepared_.kernels(20).kernel());
+  EXPECT_EQ(prepared_.kernels(20).cubin_source(), v1::CUBIN_SOURCE_COMPILED);
+}
+
+TEST_F(PrepareGroupsTest, WhatIsWrongNamesItsGroup) {
+  *request_.add_groups() = Group({1});
+  *request_.add_groups() = Group({1, 2, -3});
+  ExpectRefused(Prepare(), grpc::INVALID_ARGUMENT,
+                "groups[1]: problems[2]: problem.m is -3");
+  *request_.mutable_groups(1) = Group(std::vector<int64_t>(257, 1));
+  ExpectRefused(Prepare(), grpc::INVALID_ARGUMENT,
+                "groups[1]: problems has 257 entries; allowed: 0 to 256");
+  request_.clear_groups();
+  for (int i = 0; i < 5; ++i) {
+    *request_.add_groups() = Group(std::vector<int64_t>(205, 1));
+  }
+  ExpectRefused(Prepare(), grpc::INVALID_ARGUMENT,
+                "problems and those of groups[0] to groups[4] are 1025; "
+                "allowed: 0 to 1024");
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ uint32_t RawHttp2::Open(std::string_view path, std::string_view timeout) {
   const uint32_t stream = next_stream_;
   next_stream_ += 2;
   windows_[stream] = initial_window_;
+  open_.insert(stream);
   Frame(kHeaders, kEndHeaders, stream,
         Literal(":method", "POST") + Literal(":scheme", "http") +
             Literal(":path", path) + Literal(":authority", "test") +
@@ -79,8 +80,17 @@ uint32_t RawHttp2::Open(std::string_view path, std::string_view timeout) {
 
 int64_t RawHttp2::Send(uint32_t stream, std::string_view bytes, bool end,
                        absl::Duration patience) {
+  return SendData(stream, bytes, end, patience, false);
+}
+
+int64_t RawHttp2::SendLate(uint32_t stream, std::string_view bytes) {
+  return SendData(stream, bytes, false, absl::Seconds(5), true);
+}
+
+int64_t RawHttp2::SendData(uint32_t stream, std::string_view bytes, bool end,
+                           absl::Duration patience, bool late) {
   int64_t sent = 0;
-  while (alive_ && windows_.count(stream) > 0) {
+  while (alive_ && (late || open_.count(stream) > 0)) {
     const int64_t most = std::min(window_, windows_[stream]);
     const auto part = bytes.substr(
         0, std::clamp<int64_t>(most, 0, static_cast<int64_t>(kMaxFrameBytes)));
@@ -106,7 +116,7 @@ void RawHttp2::SendPrefix(uint32_t stream, uint32_t size) {
 
 void RawHttp2::Reset(uint32_t stream) {
   Frame(kReset, 0, stream, Big32(8));  // CANCEL
-  windows_.erase(stream);
+  open_.erase(stream);
 }
 
 void RawHttp2::Read(absl::Duration time) {
@@ -187,7 +197,7 @@ bool RawHttp2::ReadFrame(absl::Duration patience) {
     }
   } else if (type == kReset ||
              (type == kHeaders && (flags & kEndStream) != 0)) {
-    if (windows_.erase(stream) > 0) ++ended_;
+    if (open_.erase(stream) > 0) ++ended_;
   }
   return true;
 }

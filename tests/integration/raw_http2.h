@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,9 @@ class RawHttp2 {
   // without any progress. Returns how many bytes went.
   int64_t Send(uint32_t stream, std::string_view bytes, bool end,
                absl::Duration patience = absl::Seconds(5));
+  // The same for a call that the daemon has ended, as a client does that does
+  // not know it yet.
+  int64_t SendLate(uint32_t stream, std::string_view bytes);
   // The prefix of a gRPC message of `size` bytes, of which none need follow.
   void SendPrefix(uint32_t stream, uint32_t size);
   void Reset(uint32_t stream);
@@ -48,6 +52,9 @@ class RawHttp2 {
  private:
   void Frame(uint8_t type, uint8_t flags, uint32_t stream,
              std::string_view payload);
+  // Returns how many bytes went, of a stream with a window.
+  int64_t SendData(uint32_t stream, std::string_view bytes, bool end,
+                   absl::Duration patience, bool late);
   // Reads and handles one frame; false when none came in time.
   bool ReadFrame(absl::Duration patience);
   bool Fill(char* to, size_t size, absl::Duration patience);
@@ -58,6 +65,7 @@ class RawHttp2 {
   int64_t initial_window_ = 65535;
   int64_t window_ = 65535;
   std::map<uint32_t, int64_t> windows_;
+  std::set<uint32_t> open_;
   int64_t ended_ = 0;
 };
 

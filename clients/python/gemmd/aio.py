@@ -3,17 +3,19 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import grpc.aio
 
-from . import arrays, errors, product, rpcs, security
+from . import arrays, errors, product, rpcs, security, streams
 from .client import (CHANNEL_OPTIONS, READY_POLL_S, STREAM_BYTES,
                      check_timeout, default_target)
 from .grouped import Groups
 from .product import Product
 from .quantized import Quantization, QuantizedMatrix, quantization_of
+from .retry import Attempts
 from .sequence import AsyncSequence
 from .sparse import SparseMatrix, is_sparse
 from .tensor import Resident, Stored, check_filled, dense, filled
@@ -225,18 +227,42 @@ class AsyncClient:
     def _start(self, rpc: rpcs.Rpc[Any], timeout: Optional[float],
                **more: Any) -> Any:
         stub = getattr(self._channel, rpc.kind)(rpc.method, None, rpc.parse)
-        seconds = self._timeout if timeout is None else check_timeout(timeout)
         metadata = rpc.metadata() + self._authorization.metadata()
-        return stub(rpc.request, timeout=seconds, metadata=metadata, **more)
+        # Streams are written by streams.sending.
+        request = (rpc.request,) if isinstance(rpc.request, bytes) else ()
+        return stub(*request, timeout=timeout, metadata=metadata, **more)
+
+    def _seconds(self, timeout: Optional[float]) -> Optional[float]:
+        return self._timeout if timeout is None else check_timeout(timeout)
 
     async def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
                    **more: Any) -> R:
         with errors.translated(lambda: self._closed):
-            response: R = await self._start(rpc, timeout, **more)
-            return response
+            attempts = Attempts(self._seconds(timeout))
+        while True:
+            try:
+                with errors.translated(lambda: self._closed):
+                    call = self._start(rpc, attempts.timeout, **more)
+                    async with _sending(call, rpc):
+                        response: R = await call
+                        return response
+            except errors.ResourceExhausted as error:
+                pause = attempts.pause(error) if rpc.repeatable else None
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
 
     async def _stream(self, rpc: rpcs.Rpc[R],
                       timeout: Optional[float]) -> AsyncIterator[R]:
         with errors.translated(lambda: self._closed):
-            async for response in self._start(rpc, timeout):
-                yield response
+            call = self._start(rpc, self._seconds(timeout))
+            async with _sending(call, rpc):
+                async for response in call:
+                    yield response
+
+
+def _sending(call: Any,
+             rpc: rpcs.Rpc[Any]) -> AbstractAsyncContextManager[None]:
+    if isinstance(rpc.request, bytes):
+        return nullcontext()
+    return streams.sending(call, rpc.request)

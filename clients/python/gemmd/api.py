@@ -75,6 +75,7 @@ ListTensorsResponse = message("ListTensorsResponse")
 DeleteTensorRequest = message("DeleteTensorRequest")
 DeleteTensorResponse = message("DeleteTensorResponse")
 
+ProblemGroup = message("ProblemGroup")
 PrepareKernelsRequest = message("PrepareKernelsRequest")
 PrepareKernelsResponse = message("PrepareKernelsResponse")
 ListKernelsRequest = message("ListKernelsRequest")

@@ -11,6 +11,7 @@ from . import arrays, errors, product, rpcs, security
 from .grouped import Groups
 from .product import Product
 from .quantized import Quantization, quantization_of
+from .retry import Attempts
 from .sequence import Sequence
 from .sparse import is_sparse
 from .tensor import Tensor
@@ -274,10 +275,14 @@ class Client:
         """KernelDescription: source, compile_log, registers and more."""
         return self._run(rpcs.describe_kernel(key), timeout)
 
-    def prepare(self, problems: Any, *, device: str = "",
+    def prepare(self, problems: Any = (), *, groups: Any = (),
+                device: str = "",
                 timeout: Optional[float] = None) -> list[Any]:
-        """Compiles and loads what api.Problem messages would use."""
-        return list(self._run(rpcs.prepare_kernels(problems, device),
+        """Compiles and loads what api.Problem messages would use.
+
+        groups: lists of them, each of one call of matmul_grouped. One
+        Execution for each problem and device, those of groups last."""
+        return list(self._run(rpcs.prepare_kernels(problems, groups, device),
                               timeout).kernels)
 
     def evict(self, key: str, *, timeout: Optional[float] = None) -> None:
@@ -290,17 +295,28 @@ class Client:
         if stub is None:
             stub = self._stubs[rpc.method] = getattr(self._channel, rpc.kind)(
                 rpc.method, None, rpc.parse)
-        seconds = self._timeout if timeout is None else check_timeout(timeout)
         metadata = rpc.metadata() + self._authorization.metadata()
-        return stub(rpc.request, timeout=seconds, metadata=metadata, **more)
+        return stub(rpc.request, timeout=timeout, metadata=metadata, **more)
+
+    def _seconds(self, timeout: Optional[float]) -> Optional[float]:
+        return self._timeout if timeout is None else check_timeout(timeout)
 
     def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
              **more: Any) -> R:
         with errors.translated(lambda: self._closed):
-            response: R = self._start(rpc, timeout, **more)
-            return response
+            attempts = Attempts(self._seconds(timeout))
+        while True:
+            try:
+                with errors.translated(lambda: self._closed):
+                    response: R = self._start(rpc, attempts.timeout, **more)
+                    return response
+            except errors.ResourceExhausted as error:
+                pause = attempts.pause(error) if rpc.repeatable else None
+                if pause is None:
+                    raise
+                time.sleep(pause)
 
     def _stream(self, rpc: rpcs.Rpc[R],
                 timeout: Optional[float]) -> Iterator[R]:
         with errors.translated(lambda: self._closed):
-            yield from self._start(rpc, timeout)
+            yield from self._start(rpc, self._seconds(timeout))

@@ -7,7 +7,7 @@ so that `except TimeoutError` or `except ValueError` work as expected.
 import contextlib
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Optional
 
 import grpc
 import grpc.aio
@@ -50,8 +50,13 @@ class Unavailable(Error, ConnectionError):
 
 
 class ResourceExhausted(Error):
-    """A message, queue or memory limit is exceeded."""
+    """A message, queue or memory limit is exceeded.
+
+    `retry_after` is the time in seconds after which the daemon expects to have
+    room; None where trying again is of no use.
+    """
     code = "RESOURCE_EXHAUSTED"
+    retry_after: Optional[float] = None
 
 
 class FailedPrecondition(Error):
@@ -120,8 +125,14 @@ _BY_CODE = {cls.code: cls for cls in Error.__subclasses__()}
 
 def from_rpc_error(error: Any) -> Error:
     """The gemmd exception for an error that gRPC raised."""
-    return _BY_CODE.get(error.code().name, Unknown)(
+    raised = _BY_CODE.get(error.code().name, Unknown)(
         _in_words_of_numpy(error.details() or ""))
+    if isinstance(raised, ResourceExhausted):
+        for key, value in error.trailing_metadata() or ():
+            # https://github.com/grpc/proposal/blob/master/A6-client-retries.md
+            if key == "grpc-retry-pushback-ms" and value.isdigit():
+                raised.retry_after = int(value) / 1000
+    return raised
 
 
 @contextlib.contextmanager

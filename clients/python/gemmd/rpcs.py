@@ -22,6 +22,11 @@ class Rpc(NamedTuple, Generic[R]):
     kind: str = "unary_unary"  # What a channel calls it.
     message_bytes: int = 0     # Of the largest message, where it is large.
 
+    @property
+    def repeatable(self) -> bool:
+        """A stream is gone once it has been sent."""
+        return isinstance(self.request, bytes)
+
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Announces a large message: the daemon waits for room."""
         if self.message_bytes <= 64 << 10:
@@ -136,8 +141,10 @@ def describe_kernel(key: str) -> Rpc[Any]:
                   api.DescribeKernelRequest(key=key), api.KernelDescription)
 
 
-def prepare_kernels(problems: Any, device: str) -> Rpc[Any]:
-    request = api.PrepareKernelsRequest(problems=problems, device=device)
+def prepare_kernels(problems: Any, groups: Any, device: str) -> Rpc[Any]:
+    request = api.PrepareKernelsRequest(
+        problems=problems, device=device,
+        groups=[api.ProblemGroup(problems=group) for group in groups])
     return _unary("KernelService/PrepareKernels", request,
                   api.PrepareKernelsResponse)
 

@@ -76,6 +76,24 @@ class SparseMatrix(Composite):
         return cls(np.concatenate((plain, metadata), axis=-1), values.dtype,
                    chunks * pattern.chunk, axis)
 
+    @classmethod
+    def from_cutlass(cls, values: Any, metadata: Any,
+                     axis: int = -1) -> "SparseMatrix":
+        """As from_parts, from metadata in the order of CUTLASS 2's kernels,
+        which PyTorch's CUTLASS backend of semi-structured sparsity has too.
+
+        values    (..., lines, k/2), in ascending order of k. Lines are a
+                  multiple of 32, of elements of 8 bits of 16; k is one of 32,
+                  of elements of 8 bits of 64, of float32 of 16.
+        metadata  int16, of elements of 8 bits int32: (..., lines, words), as
+                  reorder_meta of CUTLASS leaves them.
+        """
+        from . import metadata_order
+
+        values = np.asanyarray(values)
+        return cls.from_parts(
+            values, metadata_order.from_cutlass(metadata, values), axis)
+
     @staticmethod
     def line_bytes(length: int, dtype: Any) -> int:
         """Of a line of so many elements, zeros included."""

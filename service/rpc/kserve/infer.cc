@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "service/engine/try_again.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/kserve/datatype.h"
 #include "service/rpc/kserve/find_model.h"
@@ -72,10 +73,11 @@ absl::Status TakeDecoded(Call& call, const InferRequest& request) {
   const int64_t bytes = DecodedBytes(request);
   if (call.TryTakeRequest(HeldBytes(bytes))) return absl::OkStatus();
   call.metrics().Rejected(Rejection::kRequestBudget);
-  return absl::ResourceExhaustedError(
+  return engine::TryAgainError(
       absl::StrCat("the contents of inputs take ", bytes,
-                   " bytes more, for which there is no room. Try again later, "
-                   "or send raw_input_contents."));
+                   " bytes more than raw_input_contents would, for which there "
+                   "is no room"),
+      absl::Milliseconds(100));
 }
 
 Async<absl::StatusOr<WireWriter>> Run(Runtime& runtime, Call& call,

@@ -1,10 +1,10 @@
 // Groups of products to time, one a line:
 //
-//   NAME: PROBLEM LINE ; SIZE+SIZE+...
+//   NAME: GROUP LINE
 //   qwen3_up: bf16 TN 1 768 2048 order=row ; 13+12+0+11
 //
-// A size is an m, or MxNxK: one product each. Those of no rows are left out.
-// Plain data.
+// As jit/problem/group_line.h has them. Products of no rows are left out. Plain
+// data.
 #ifndef GEMMD_TESTS_BENCH_GROUPED_GROUP_FILE_H_
 #define GEMMD_TESTS_BENCH_GROUPED_GROUP_FILE_H_
 

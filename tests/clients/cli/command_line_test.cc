@@ -321,5 +321,24 @@ TEST(SubcommandTest, MissingAndUnknownWordsAreUsageErrors) {
               AllOf(HasSubstr("HANDLE"), HasSubstr("GEMMD_SERVER")));
 }
 
+TEST(CommandLineTest, ALineIsParsedAndNothingRuns) {
+  Sample sample;
+  EXPECT_TRUE(
+      sample.program.ParseLine("--lanes 3 --cache_dir 'a b' --quiet --lanes=4")
+          .ok());
+  EXPECT_EQ(sample.lanes, 4);
+  EXPECT_EQ(sample.directory, "a b");
+  EXPECT_TRUE(sample.quiet);
+  EXPECT_EQ(sample.runs, 0);
+  const auto wrong = [](const std::string& line) {
+    const absl::Status status = Sample().program.ParseLine(line);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(wrong("--lanes 17"), "--lanes is 17; allowed: 1 to 16");
+  EXPECT_EQ(wrong("--lames 3"), "--lames is no option; did you mean --lanes?");
+  EXPECT_THAT(wrong("--help"), HasSubstr("command line"));
+}
+
 }  // namespace
 }  // namespace gemmd::cli

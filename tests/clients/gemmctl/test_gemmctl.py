@@ -28,7 +28,9 @@ def integers(rows, columns, dtype=np.float32, seed=0):
 
 
 # Commands that ask no daemon.
-_LOCAL = (("capabilities",), ("compress",), ("decompress",))
+_LOCAL = (("capabilities",), ("compress",), ("decompress",), ("quantize",),
+          ("dequantize",), ("from-gptq",), ("from-awq",),
+          ("from-cutlass",))
 
 
 class GemmctlTest(unittest.TestCase):
@@ -201,7 +203,7 @@ class GemmctlTest(unittest.TestCase):
 
     def test_every_command_has_help(self):
         commands = self.commands_of()
-        self.assertEqual(len(commands), 21)
+        self.assertEqual(len(commands), 27)
         for command in commands:
             for flag in ("--help", "-h"):
                 text = self.run_gemmctl(*command, flag)

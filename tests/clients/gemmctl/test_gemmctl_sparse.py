@@ -13,6 +13,7 @@ import numpy as np
 
 from gemmctl_case import FAILED, OK, USAGE, GemmctlCase, integers, wide
 from host_daemon import BUILD
+from test_metadata_order import to_cutlass
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -30,6 +31,37 @@ class GemmctlSparseTest(GemmctlCase):
         self.local("compress", self.save("dense.npy", array), "-o",
                    self.path("lines.npy"), *flags)
         return np.load(self.path("lines.npy"))
+
+    def test_metadata_in_the_order_of_cutlass(self):
+        for dtype, name in ((np.float32, "f32"), (np.float16, "f16"),
+                            (BF16, "bf16"), (E4M3, "e4m3"), (np.int8, "s8")):
+            for shape, axis in ((64, 256), -1), ((2, 256, 96), -2):
+                dense = np.abs(integers(*shape)).astype(dtype)
+                due = gemmd.sparse24(dense, axis, prune=True)
+                values = due.values
+                if values.dtype.kind == "V":
+                    values = values.view(f"V{values.itemsize}")
+                files = [self.save("v.npy", values),
+                         self.save("m.npy", to_cutlass(due))]
+                flags = ["--of", "a" if axis == -1 else "b", "--dtype", name]
+                with self.subTest(name, shape=shape):
+                    self.local("from-cutlass", *files, "-o",
+                               self.path("lines.npy"), *flags)
+                    np.testing.assert_array_equal(
+                        np.load(self.path("lines.npy")), due.lines)
+        for values, metadata, says in (
+                (np.zeros((16, 16), "f2"), np.zeros((16, 2), "i2"),
+                 "the values are 16 x 16; allowed in CUTLASS's order of f16: "
+                 "lines in multiples of 32, of multiples of 16 values"),
+                (np.zeros((32, 16), "f2"), np.zeros((32, 1), "i4"),
+                 "the metadata are 32 x 1 words of 32 bits; allowed: 32 x 2 of"
+                 " 16"),
+                (np.zeros((32, 16), "f2"), np.zeros((32, 2), "u2"),
+                 "its metadata for k 0 to 3 of line 0 is 0x0")):
+            error = self.local("from-cutlass", self.save("v.npy", values),
+                               self.save("m.npy", metadata), "-o",
+                               self.path("lines.npy"), code=FAILED)
+            self.assertIn(says, error)
 
     def test_files_are_those_of_the_python_client(self):
         for dtype, name in ((np.float32, ""), (np.float16, ""), (BF16, "bf16"),

@@ -209,11 +209,6 @@ class GemmctlTypesTest(GemmctlCase):
             "matmul", self.path("x.npy"), f"tensor:{by_lines.handle}", "-o",
             self.path("d.npy"), code=USAGE)
         self.assertIn("b_type is s8", error)
-        for words in (("download", by_groups.handle, "-o", self.path("y.npy")),
-                      ("upload", self.save("w.npy", elements.astype("u1")),
-                       "--dtype", "u4", "--to", by_groups.handle)):
-            self.assertIn("the tensor is quantized, which no file says",
-                          self.run_gemmctl("tensor", *words, code=FAILED))
         for tensor, bits in (by_groups, "u4"), (by_lines, "s8"):
             said = self.run_gemmctl("model", "create", f"of-{bits}", "--b",
                                     tensor.handle)

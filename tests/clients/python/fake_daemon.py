@@ -71,6 +71,9 @@ class FakeDaemon:
             key: api.KernelSummary(key=key, kernel=name, cubin_bytes=1)
             for key, name in (("ab" * 32, "gemm_one"), ("ac" * 32, "gemm_two"))}
         self.tensors = {}
+        # What the next unary calls are refused with: milliseconds after which
+        # they may be tried again, or -1.
+        self.full = []
         self.not_serving = 0  # Health checks to answer so, before SERVING.
         self.headers = []  # MatmulHeader of every product, newest last.
         # (bytes that were announced, bytes that came) of products' messages
@@ -97,6 +100,10 @@ class FakeDaemon:
             def call(message, context):
                 if request is None:
                     self.announced.append((_announced(context), len(message)))
+                if self.full:
+                    context.set_trailing_metadata(
+                        (("grpc-retry-pushback-ms", str(self.full.pop(0))),))
+                    context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
                 try:
                     reply = function(message)
                 except Refused as refused:

@@ -44,6 +44,19 @@ class GroupedTest(unittest.TestCase):
             for d, part, expert in zip(outputs, parts, experts):
                 np.testing.assert_array_equal(d, part @ wide(expert))
 
+    def test_kernels_are_prepared_for_a_group(self):
+        def problem(m):
+            return gemmd.api.Problem(
+                m=m, n=48, k=96, a_type="DATA_TYPE_F16",
+                b_type="DATA_TYPE_F16")
+
+        kernels = self.client.prepare(
+            [problem(9)], groups=[[problem(m) for m in range(1, 13)]])
+        self.assertEqual(len(kernels), 13)
+        self.assertNotIn("_grouped", kernels[0].kernel)
+        self.assertEqual(len({e.kernel for e in kernels[1:]}), 1)
+        self.assertIn("_grouped", kernels[1].kernel)
+
     def test_groups_of_any_sizes_and_their_own_values(self):
         g = Generator(1)
         sizes = [(g.size(70, 0.2), g.size(70, 0.2), g.size(200, 0.2))

@@ -3,10 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "clients/warmup/group_plans.h"
+#include "jit/plan/group_plan.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -21,12 +30,13 @@ std::string KernelOf(const jit::Problem& problem,
 TEST(PresetsTest, CoverEveryRequestOfTheirModelOnEachDevice) {
   const std::vector<jit::DeviceProperties> devices = {{.multiprocessors = 132},
                                                       {.multiprocessors = 78}};
-  const auto problems = Preset("llama-3-8b", devices);
-  ASSERT_TRUE(problems.ok()) << problems.status();
-  const std::vector<Weight> weights = *Weights("llama-3-8b");
+  const auto list = Preset("llama-3-8b", devices);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_TRUE(list->groups.empty());
+  const std::vector<Weight> weights = FindModel("llama-3-8b")->weights;
   for (const jit::DeviceProperties& device : devices) {
     std::set<std::string> covered;
-    for (const jit::Problem& problem : *problems) {
+    for (const jit::Problem& problem : list->problems) {
       covered.insert(KernelOf(problem, device));
     }
     std::mt19937 random(1);
@@ -39,6 +49,80 @@ TEST(PresetsTest, CoverEveryRequestOfTheirModelOnEachDevice) {
           << jit::DebugString(request) << " on " << device.multiprocessors;
     }
   }
+}
+
+std::vector<jit::Plan> GroupKernels(const jit::ProblemList& list,
+                                    const jit::DeviceProperties& device) {
+  std::map<std::string, jit::Plan> kernels;
+  for (const jit::ProblemGroup& group : list.groups) {
+    for (const PlannedProblem& planned : PlanGroup(group, device)) {
+      const jit::Plan& plan = planned.plan;
+      kernels.emplace(jit::KernelName(plan.family, plan.config), plan);
+    }
+  }
+  std::vector<jit::Plan> plans;
+  for (const auto& [name, plan] : kernels) plans.push_back(plan);
+  return plans;
+}
+
+// How much longer than with its own kernel `group` is predicted to take with
+// the best of `kernels`, as a part of that.
+double Excess(const jit::ProblemGroup& group,
+              const std::vector<jit::Plan>& kernels,
+              const jit::DeviceProperties& device) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const jit::Plan& kernel : kernels) {
+    const auto plan =
+        jit::GroupPlanWith(group, device, kernel.family, kernel.config);
+    if (plan) least = std::min(least, plan->predicted_cycles);
+  }
+  return least / jit::RankGroupPlans(group, device, 1)[0].predicted_cycles - 1;
+}
+
+TEST(PresetsTest, HaveAGoodKernelForEverySpreadOverExperts) {
+  const jit::DeviceProperties device = {.multiprocessors = 132};
+  const auto list = Preset("qwen-3-30b-a3b", {device});
+  ASSERT_TRUE(list.ok()) << list.status();
+  const std::vector<jit::Plan> kernels = GroupKernels(*list, device);
+  const Experts experts = FindModel("qwen-3-30b-a3b")->experts;
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> log_tokens(0, std::log(kMaxTokens));
+  int own = 0;
+  constexpr int kRequests = 300;
+  for (int i = 0; i < kRequests; ++i) {
+    const auto tokens = static_cast<int64_t>(std::exp(log_tokens(random)));
+    jit::ProblemGroup group = ExpertProjections(
+        experts.weights[random() % 2],
+        Route(experts, tokens,
+              random() % 2 ? Routing::kUniform : Routing::kSkewed, random),
+        random() % 2 ? jit::Order::kRowMajor : jit::Order::kColumnMajor);
+    std::shuffle(group.begin(), group.end(), random);
+    const double excess = Excess(group, kernels, device);
+    own += excess <= 0;
+    EXPECT_LT(excess, 0.1) << jit::GroupLine(group);
+  }
+  EXPECT_GT(own, kRequests * 9 / 10);
+}
+
+TEST(PresetsTest, ExpertsHaveEveryTokenAsOftenAsItChooses) {
+  const Experts experts = {.count = 16, .chosen = 3, .weights = {}};
+  std::mt19937 random(1);
+  for (const Routing routing :
+       {Routing::kEven, Routing::kUniform, Routing::kSkewed}) {
+    for (const int64_t tokens : {1, 5, 1000}) {
+      const auto counts = Route(experts, tokens, routing, random);
+      EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), int64_t{0}),
+                3 * tokens);
+      EXPECT_TRUE(std::ranges::is_sorted(counts, std::greater<>()));
+      EXPECT_LE(counts.front(), tokens);
+      EXPECT_GT(counts.back(), 0);
+      EXPECT_LE(counts.size(), 16u);
+    }
+  }
+  EXPECT_EQ(Route(experts, 16, Routing::kEven, random),
+            std::vector<int64_t>(16, 3));
+  const auto skewed = Route(experts, 1000, Routing::kSkewed, random);
+  EXPECT_GT(skewed.front(), 3 * skewed.back());
 }
 
 TEST(PresetsTest, UnknownNamesListTheKnown) {

@@ -54,6 +54,17 @@ TEST_F(TuneTest, SaysWhatItBrought) {
       << second.output;
 }
 
+TEST_F(TuneTest, LeavesGroupsOutAndSaysSo) {
+  std::ofstream(file_, std::ios::app) << "bf16 TN 1 64 64 ; 1+2\n";
+  TestServer server(Timed());
+  const Outcome outcome = Warmup(Command(server));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "1 groups left out: "))
+      << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "2 problems: 2 tuned"))
+      << outcome.output;
+}
+
 TEST_F(TuneTest, PrintsJsonAndNothingElse) {
   TestServer server(Timed());
   const Outcome outcome = WarmupShell(

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
@@ -57,6 +58,20 @@ TEST_F(ProblemLogTest, ATornLastLineCostsThatLine) {
   EXPECT_EQ(After("bf16 TN 1 2 3\nbf16 TN 4"),
             std::string("bf16 TN 1 2 3\n") + kNoted);
   EXPECT_EQ(After("bf16"), kNoted);
+}
+
+TEST_F(ProblemLogTest, HoldsOneGroupForEachKernelOfGroups) {
+  const std::string known = "bf16 TT 1 2 3 order=row ; 1*9  # there\n";
+  std::ofstream(path_) << known;
+  const auto log = ProblemLog::Open(path_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  const std::vector<jit::Problem> group(9, {.m = 4, .n = 2, .k = 3});
+  (*log)->Note(group, "there");
+  (*log)->Note(group, "new");
+  (*log)->Note(group, "new");
+  const std::string expected =
+      known + "bf16 TT 4 2 3 order=row ; 4*9  # new\n" + kNoted;
+  EXPECT_EQ(After(""), expected);
 }
 
 TEST_F(ProblemLogTest, ALastLineWithoutItsEndIsKept) {

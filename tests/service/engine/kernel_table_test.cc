@@ -3,13 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <set>
 #include <utility>
 
 #include "jit/plan/planner.h"
 #include "jit/plan/tuned_plan.h"
-#include "service/host/host_device.h"
+#include "tests/service/counting_device.h"
 #include "tests/service/fake_cache.h"
 #include "tests/service/prepare.h"
 
@@ -17,45 +15,7 @@ namespace gemmd::engine {
 namespace {
 
 using absl::StatusCode;
-
-// The host device, counting kernels that are loaded and refusing some.
-class CountingDevice : public device::Device {
- public:
-  const device::Description& description() const override {
-    return host_->description();
-  }
-  int64_t FreeBytes() const override { return host_->FreeBytes(); }
-  absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override {
-    return host_->CreateLane();
-  }
-  absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
-      const jit::CompiledKernel& compiled, const jit::Plan&) override {
-    if (refused_.contains(compiled.name)) {
-      return absl::FailedPreconditionError("the device refuses it");
-    }
-    return std::make_unique<CountedKernel>(loaded_);
-  }
-  absl::Status Probe() override { return absl::OkStatus(); }
-
-  void Refuse(const std::string& name) { refused_.insert(name); }
-  int loaded() const { return loaded_; }
-
- private:
-  class CountedKernel : public device::Kernel {
-   public:
-    explicit CountedKernel(std::atomic<int>& count) : count_(count) {
-      ++count_;
-    }
-    ~CountedKernel() override { --count_; }
-
-   private:
-    std::atomic<int>& count_;
-  };
-
-  const std::unique_ptr<device::Device> host_ = host::CreateHostDevice({});
-  std::set<std::string> refused_;
-  std::atomic<int> loaded_ = 0;
-};
+using testing::CountingDevice;
 
 class KernelTableTest : public ::testing::Test {
  protected:
@@ -534,56 +494,6 @@ TEST_F(KernelTableTest, LooksIntoTheCacheWithoutCompiling) {
   const auto found = look();
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->source, KernelSource::kMemory);
-}
-
-TEST_F(KernelTableTest, KernelsOfGroupsAndOfSingleProductsDoNotStandIn) {
-  const std::vector<jit::Problem> group(20, Small());
-  const auto choice = table_.ChooseGroup(group);
-  EXPECT_EQ(choice.prepared, nullptr);
-  ASSERT_TRUE(choice.wanted);
-  EXPECT_TRUE(choice.wanted->config.grouped);
-  const auto load = [&](const jit::Plan& plan) {
-    ASSERT_TRUE(
-        table_.Load(plan, KernelTable::Reach::kCompiler, absl::InfiniteFuture())
-            .ok());
-  };
-  load(*choice.wanted);
-  EXPECT_EQ(Substitute(Small()), nullptr);
-  EXPECT_FALSE(table_.FallBack(Small()).ok());
-  jit::Problem other = Small();
-  other.a_order = jit::Order::kColumnMajor;
-  ASSERT_TRUE(Prepare(other).ok());
-  const std::vector<jit::Problem> others(20, other);
-  EXPECT_EQ(table_.ChooseGroup(others).prepared, nullptr);
-}
-
-TEST_F(KernelTableTest, AGroupUsesItsKernelOrOneThatIsThere) {
-  const std::vector<jit::Problem> small(20, Small());
-  const std::vector<jit::Problem> large(20, Large());
-  ASSERT_TRUE(table_
-                  .Load(*table_.ChooseGroup(small).wanted,
-                        KernelTable::Reach::kCompiler, absl::InfiniteFuture())
-                  .ok());
-  const auto own = table_.ChooseGroup(small);
-  ASSERT_NE(own.prepared, nullptr);
-  EXPECT_FALSE(own.wanted);
-  EXPECT_GT(own.prepared->plan.predicted_cycles, 0);
-  const auto substitute = table_.ChooseGroup(large);
-  ASSERT_NE(substitute.prepared, nullptr);
-  EXPECT_EQ(substitute.prepared->kernel, own.prepared->kernel);
-  ASSERT_TRUE(substitute.wanted);
-  EXPECT_NE(substitute.wanted->config, own.prepared->plan.config);
-}
-
-TEST_F(KernelTableTest, ARefusedKernelOfAGroupGivesWayToTheNextBest) {
-  const std::vector<jit::Problem> group(20, Small());
-  const jit::Plan best = *table_.ChooseGroup(group).wanted;
-  device_.Refuse(NameOf(best));
-  EXPECT_FALSE(
-      table_.Load(best, KernelTable::Reach::kCompiler, absl::InfiniteFuture())
-          .ok());
-  const jit::Plan next = *table_.ChooseGroup(group).wanted;
-  EXPECT_NE(next.config, best.config);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "service/engine/try_again.h"
 #include "service/engine/waiter.h"
 
 namespace gemmd::engine {
@@ -140,6 +141,18 @@ TEST_F(PlacesTest, KnowTheCostOfAllWhoWait) {
   EXPECT_EQ(places_.cost(), 15);
   one->GiveUp(absl::CancelledError("gone"));
   EXPECT_EQ(places_.cost(), 5);
+}
+
+// After the predicted time of a quarter of what waits.
+TEST_F(PlacesTest, SayWhenToTryAgain) {
+  std::vector<std::shared_ptr<FakeWaiter>> waiters;
+  for (int i = 0; i < 4; ++i) {
+    waiters.push_back(Make("a"));
+    waiters.back()->set_cost(int64_t{170'000'000});  // 100 ms each.
+    ASSERT_TRUE(waiters.back()->WaitIn(places_, Places::Entry::kIfFree).ok());
+  }
+  EXPECT_EQ(TryAgainAfter(Enter("a")->end), absl::Milliseconds(100));
+  EXPECT_EQ(TryAgainAfter(places_.Displaced()), absl::Milliseconds(100));
 }
 
 }  // namespace

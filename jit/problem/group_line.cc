@@ -1,0 +1,112 @@
+#include "jit/problem/group_line.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "jit/base/status.h"
+#include "jit/problem/problem_line.h"
+#include "jit/problem/problem_option.h"
+
+namespace gemmd::jit {
+namespace {
+
+constexpr char kSizes[] = "M, MxNxK, or either with *COUNT, joined by +";
+
+absl::string_view WithoutComment(absl::string_view line) {
+  return absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+}
+
+bool ParseSize(absl::string_view text, Problem& problem) {
+  const std::vector<absl::string_view> sides = absl::StrSplit(text, 'x');
+  if (sides.size() == 1) return absl::SimpleAtoi(text, &problem.m);
+  return sides.size() == 3 && absl::SimpleAtoi(sides[0], &problem.m) &&
+         absl::SimpleAtoi(sides[1], &problem.n) &&
+         absl::SimpleAtoi(sides[2], &problem.k);
+}
+
+bool SameSizes(const Problem& a, const Problem& b) {
+  return a.m == b.m && a.n == b.n && a.k == b.k;
+}
+
+}  // namespace
+
+void ProblemList::Add(const ProblemList& more) {
+  problems.insert(problems.end(), more.problems.begin(), more.problems.end());
+  groups.insert(groups.end(), more.groups.begin(), more.groups.end());
+}
+
+absl::StatusOr<ProblemGroup> ParseGroupLine(absl::string_view line) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(WithoutComment(line), absl::MaxSplits(';', 1));
+  ASSIGN_OR_RETURN(const Problem common,
+                   ParseProblemLine(absl::StripAsciiWhitespace(parts.first)));
+  ProblemGroup group;
+  for (absl::string_view word : absl::StrSplit(parts.second, '+')) {
+    word = absl::StripAsciiWhitespace(word);
+    const std::vector<absl::string_view> factors = absl::StrSplit(word, '*');
+    Problem problem = common;
+    int64_t count = 1;
+    if (factors.size() > 2 || !ParseSize(factors[0], problem) ||
+        (factors.size() == 2 && !absl::SimpleAtoi(factors[1], &count)) ||
+        count < 1) {
+      return WrongColumn("size", word, kSizes);
+    }
+    if (count > kMaxGroupProducts - std::ssize(group)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the group has more than ", kMaxGroupProducts,
+                       " products; allowed: 1 to ", kMaxGroupProducts));
+    }
+    RETURN_IF_ERROR(Validate(problem));
+    group.insert(group.end(), count, problem);
+  }
+  return group;
+}
+
+absl::StatusOr<ProblemList> ParseProblemList(absl::string_view text) {
+  ProblemList list;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = WithoutComment(line);
+    if (line.empty()) continue;
+    absl::Status wrong;
+    if (line.find(';') != line.npos) {
+      absl::StatusOr<ProblemGroup> group = ParseGroupLine(line);
+      if (group.ok()) list.groups.push_back(*std::move(group));
+      wrong = group.status();
+    } else {
+      absl::StatusOr<Problem> problem = ParseProblemLine(line);
+      if (problem.ok()) list.problems.push_back(*problem);
+      wrong = problem.status();
+    }
+    if (!wrong.ok()) {
+      return absl::Status(wrong.code(),
+                          absl::StrCat("line ", number, ": ", wrong.message()));
+    }
+  }
+  return list;
+}
+
+std::string GroupLine(absl::Span<const Problem> group) {
+  const Problem& first = group[0];
+  const bool by_rows =
+      std::all_of(group.begin(), group.end(), [&](const Problem& problem) {
+        return problem.n == first.n && problem.k == first.k;
+      });
+  std::string line = absl::StrCat(ProblemLine(first), " ; ");
+  for (size_t i = 0, next = 0; i < group.size(); i = next) {
+    while (next < group.size() && SameSizes(group[i], group[next])) ++next;
+    absl::StrAppend(&line, i == 0 ? "" : "+", group[i].m);
+    if (!by_rows) absl::StrAppend(&line, "x", group[i].n, "x", group[i].k);
+    if (next > i + 1) absl::StrAppend(&line, "*", next - i);
+  }
+  return line;
+}
+
+}  // namespace gemmd::jit

@@ -1,0 +1,72 @@
+// Which products of a call are made by one launch.
+#include "jit/plan/group_launches.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "jit/problem/problem_line.h"
+
+namespace gemmd::jit {
+namespace {
+
+using Launches = std::vector<std::vector<size_t>>;
+
+Launches LaunchesOf(const std::vector<std::string>& lines) {
+  std::vector<Problem> problems;
+  for (const std::string& line : lines) {
+    problems.push_back(*ParseProblemLine(line));
+  }
+  std::vector<const Problem*> pointers;
+  for (const Problem& problem : problems) pointers.push_back(&problem);
+  return GroupLaunches(pointers);
+}
+
+TEST(GroupLaunchesTest, ThoseThatDifferInSizesAloneShareOne) {
+  EXPECT_EQ(LaunchesOf({"bf16 TN 1 2 3", "f16 TN 1 2 3", "bf16 TN 9 8 7",
+                        "f16 TN 4 4 4", "bf16 NN 1 2 3"}),
+            (Launches{{0, 2}, {1, 3}, {4}}));
+}
+
+TEST(GroupLaunchesTest, WhatHasNoElementsHasNone) {
+  EXPECT_EQ(LaunchesOf({"bf16 TN 0 2 3", "bf16 TN 1 2 3", "bf16 TN 1 0 3"}),
+            (Launches{{1}}));
+}
+
+TEST(GroupLaunchesTest, WhatNeedsMoreThanOneKernelGoesAlone) {
+  EXPECT_EQ(LaunchesOf({"bf16 TN 1 2 3 amax", "bf16 TN 1 2 3 amax",
+                        "bf16 TN 1 2 0", "bf16 TN 1 2 0"}),
+            (Launches{{0}, {1}, {2}, {3}}));
+}
+
+TEST(GroupLaunchesTest, OneHasSoManyProductsAtMost) {
+  const Launches launches =
+      LaunchesOf(std::vector<std::string>(kMaxProducts + 1, "bf16 TN 1 2 3"));
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_EQ(launches[0].size(), kMaxProducts);
+  EXPECT_EQ(launches[1], std::vector<size_t>{kMaxProducts});
+}
+
+TEST(GroupLaunchesTest, TheBestPlanThatMayRunIsChosen) {
+  const std::vector<Problem> many(20, *ParseProblemLine("bf16 TN 9 512 512"));
+  const auto all = [](const GroupPlan&) { return true; };
+  const auto best = ChooseGroupPlan(many, {}, all);
+  ASSERT_TRUE(best.has_value());
+  EXPECT_TRUE(best->config.grouped);
+  const auto next = ChooseGroupPlan(many, {}, [&](const GroupPlan& group) {
+    return group.config != best->config;
+  });
+  ASSERT_TRUE(next.has_value());
+  EXPECT_NE(next->config, best->config);
+  EXPECT_GE(next->predicted_cycles, best->predicted_cycles);
+  EXPECT_FALSE(ChooseGroupPlan(many, {}, [](const GroupPlan&) {
+                 return false;
+               }).has_value());
+  // Parts of k make each of these faster by itself.
+  const std::vector<Problem> two(2, *ParseProblemLine("bf16 TN 8 8 100000"));
+  EXPECT_FALSE(ChooseGroupPlan(two, {}, all).has_value());
+}
+
+}  // namespace
+}  // namespace gemmd::jit
