@@ -78,7 +78,8 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
   const double tile_columns = std::ceil(columns / config.tile_n);
   const double tiles = tile_rows * tile_columns * batch;
   // Among CTAs.
-  const double splits = config.split_k ? std::max(1, plan.splits) : 1;
+  const double splits =
+      config.split_k || config.cluster > 1 ? std::max(1, plan.splits) : 1;
   const double units = tiles * splits;
   const double ctas = std::min<double>(units, device.multiprocessors);
   const double waves = std::ceil(units / device.multiprocessors);
@@ -146,7 +147,8 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
           Log(columns * depth_bytes * batch),
           Log(depth_bytes),
           Straddles(plan.family.x_major, config.tile_m, element) ? 1.0f : 0.0f,
-          Straddles(plan.family.y_major, config.tile_n, element) ? 1.0f : 0.0f};
+          Straddles(plan.family.y_major, config.tile_n, element) ? 1.0f : 0.0f,
+          Log(config.cluster)};
 }
 
 double PredictMicroseconds(const Plan& plan, const DeviceProperties& device) {

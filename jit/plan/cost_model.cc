@@ -50,6 +50,10 @@ constexpr double kWidenCyclesOfBlock = 110;
 constexpr double kWidenCyclesIssued = 100;
 constexpr double kWidenCyclesIssuedOfBlock = 70;
 constexpr double kInterleavedShare = 0.77;
+// Sums that the CTAs of a cluster send each other: start and meeting of the
+// cluster, and bytes of the tile's sums, which each sends and receives once.
+constexpr double kClusterCycles = 900;
+constexpr double kClusterBytesPerCycle = 12;
 // What the shorter of reading and multiplying adds to the longer, but not where
 // rings of their own let consumers go on.
 constexpr double kOverlapCost = 0.2;
@@ -136,8 +140,8 @@ double EpilogueCycles(const Plan& plan) {
 double PredictCycles(const Plan& plan, const DeviceProperties& device) {
   const Config& config = plan.config;
   if (plan.splits == 0) return kReduceCycles;
-  const auto waves =
-      static_cast<double>(DivideUp(Units(plan), device.multiprocessors));
+  const auto waves = static_cast<double>(
+      DivideUp(Units(plan) * config.cluster, device.multiprocessors));
   const int passes = plan.a_form == Form::kSplit ? kSplitPasses : 1;
   const auto stages = static_cast<double>(DivideUp(
       passes * DivideUp(DepthBytes(plan), kSwizzleBytes), plan.splits));
@@ -153,13 +157,17 @@ double PredictCycles(const Plan& plan, const DeviceProperties& device) {
       config.schedule == Schedule::kInterleaved ? 0 : kOverlapCost;
   const double main_loop =
       std::max(multiply, read) + overlap_cost * std::min(multiply, read);
-  const double epilogue = EpilogueCycles(plan);
+  const double epilogue = EpilogueCycles(plan) / config.cluster;
   if (config.schedule == Schedule::kPingPong) {
     // An epilogue overlaps the next main loop; the last one does not.
     return kFillCycles + kPingPongCycles +
            waves * std::max(main_loop, epilogue / 2) + epilogue;
   }
   double cycles = kFillCycles + waves * (main_loop + epilogue);
+  if (config.cluster > 1) {
+    cycles += kClusterCycles +
+              4.0 * config.tile_m * config.tile_n / kClusterBytesPerCycle;
+  }
   if (config.split_k) {
     const double bytes = 4.0 * static_cast<double>(plan.rows * plan.columns *
                                                    plan.batch * plan.splits);

@@ -196,8 +196,11 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
     plan.grid = 0;
     return;
   }
-  plan.grid =
-      static_cast<int>(std::min<int64_t>(Units(plan), device.multiprocessors));
+  // Clusters end with their tile; other CTAs go on to the next.
+  plan.grid = static_cast<int>(
+      config.cluster > 1
+          ? Units(plan) * config.cluster
+          : std::min<int64_t>(Units(plan), device.multiprocessors));
   plan.stages = static_cast<int>(DivideUp(DepthBytes(plan), kSwizzleBytes));
   SetPasses(plan);
   const MatrixLayout x = plan.exchanged ? problem.b() : problem.a();

@@ -106,11 +106,20 @@ struct Config {
   // Different CTAs sum parts of k; a second kernel of the same cubin adds the
   // partial products up. Interleaved consumers share k without it.
   bool split_k = false;
+  // CTAs of a cluster that share k of a tile, and make the tile together.
+  int cluster = 1;
   // One launch makes many products of the family.
   bool grouped = false;
 
   friend bool operator==(const Config&, const Config&) = default;
 };
+
+// Whether CTAs or consumers sum parts of k, so that sums are rounded elsewhere
+// than those of the family's other kernels, all of which give the same bits.
+constexpr bool SharesK(const Config& config) {
+  return config.split_k || config.cluster > 1 ||
+         config.schedule == Schedule::kInterleaved;
+}
 
 // Arguments of cuTensorMapEncodeTiled for matrices of one layout that lie one
 // behind the other: three dimensions, of which a box spans two.
@@ -158,8 +167,9 @@ struct Plan {
                                // 0 where there are none.
   int weight_blocks = 0;       // Of 64 lines.
   int group_stage_shift = 0;   // Of stages that share a group, their log2.
-  // Parts of k, of CTAs (split_k) or of interleaved consumers, that are summed
-  // up apart and added in order; 0 for an empty product.
+  // Parts of k, of CTAs (split_k), of the CTAs of a cluster or of interleaved
+  // consumers, that are summed up apart and added in order; 0 for an empty
+  // product.
   int splits = 1;
   int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
   int reduce_lane_bits = 0;    // 2^bits of its lanes make the same elements.

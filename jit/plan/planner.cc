@@ -28,6 +28,19 @@ constexpr int64_t kMinStagesPerPart = 4;
 // Plans whose predicted time is corrected.
 constexpr size_t kShortlist = 64;
 constexpr int64_t kMaxPartialsBytes = int64_t{256} << 20;
+// CTAs of a cluster. CUDA promises eight, Hopper has sixteen.
+constexpr int kClusters[] = {16, 8, 5, 4, 3, 2};
+// The largest that can be, and the next: smaller ones leave SMs idle.
+constexpr int kMaxClusterSizes = 3;
+
+// Clusters that run at once. SMs lie in groups of 16 or 18, one of which may
+// have half as many; a cluster is in one group. (cuOccupancyMaxActiveClusters
+// of an H200: 7 of 16 CTAs, 15 of 8, 30 of 4.)
+int64_t ClustersAtOnce(const DeviceProperties& device, int cluster) {
+  constexpr int kGroup = 16;
+  const int whole = device.multiprocessors / kGroup - 1;
+  return whole * (kGroup / cluster) + kGroup / 2 / cluster;
+}
 
 struct Shape {
   int tile_m;
@@ -200,6 +213,8 @@ bool HasGoodSlabs(const Family& family, const Config& config) {
   const int columns = SlabColumns(family, config);
   const int line_bytes = SlabLineBytes(family, config);
   if (line_bytes < 16) return false;
+  // Clusters have slabs for all of their CTAs, which are thus narrow.
+  if (config.cluster > 1) return true;
   return family.epilogue.store == Store::kTransposed
              ? config.tile_n <= 24 || columns >= 24
              : config.tile_n <= 32 || line_bytes >= 64 ||
@@ -265,6 +280,27 @@ void ConsiderSplits(const Plan& plan, const DeviceProperties& device,
   if (most >= 4) ConsiderParts(plan, stages, most / 2, device, candidates);
 }
 
+// Splits k among the CTAs of clusters, which end in one launch what the
+// reduction ends in a second one.
+void ConsiderClusters(Plan plan, const DeviceProperties& device,
+                      std::vector<Plan>& candidates) {
+  const Family& family = plan.family;
+  if (family.widening || family.epilogue.reads_c ||
+      family.instruction.accumulator == DataType::kF16) {
+    return;
+  }
+  const int64_t stages = DivideUp(DepthBytes(plan), kSwizzleBytes) *
+                         (plan.a_form == Form::kSplit ? kSplitPasses : 1);
+  const int64_t units = Units(plan);
+  int sizes = 0;
+  for (const int cluster : kClusters) {
+    if (cluster > stages || units > ClustersAtOnce(device, cluster)) continue;
+    if (++sizes > kMaxClusterSizes) break;
+    plan.splits = plan.config.cluster = cluster;
+    Consider(plan, device, candidates);
+  }
+}
+
 // Consumers that widen wait long for each stage, so that several stages are
 // better taken side by side. Each has a part of k.
 void ConsiderInterleaved(Plan plan, const DeviceProperties& device,
@@ -322,6 +358,7 @@ std::vector<Plan> Candidates(const Problem& problem,
         plan.config.split_k = NeedsReduction(plan.family);
         Consider(plan, device, candidates);
         if (splits && shape.schedule == Schedule::kCooperative) {
+          ConsiderClusters(plan, device, candidates);
           ConsiderSplits(plan, device, candidates);
         }
       }
@@ -368,9 +405,7 @@ Plan ChoosePlan(const Problem& problem, const DeviceProperties& device) {
 std::optional<Plan> PlanWith(const Problem& problem,
                              const DeviceProperties& device,
                              const Family& family, const Config& config) {
-  if (config.split_k || config.schedule == Schedule::kInterleaved) {
-    return std::nullopt;
-  }
+  if (SharesK(config)) return std::nullopt;
   std::optional<Plan> best;
   for (const bool exchanged : {false, true}) {
     if (!MayOrient(problem, exchanged)) continue;
@@ -387,7 +422,7 @@ std::optional<Plan> PlanWith(const Problem& problem,
 std::vector<Plan> UnsplitPlans(const Problem& problem,
                                const DeviceProperties& device) {
   std::vector<Plan> plans = Candidates(problem, device);
-  std::erase_if(plans, [](const Plan& plan) { return plan.config.split_k; });
+  std::erase_if(plans, [](const Plan& plan) { return SharesK(plan.config); });
   return plans;
 }
 

@@ -21,9 +21,7 @@ struct DeviceProperties {
 Plan ChoosePlan(const Problem& problem, const DeviceProperties& device);
 
 // How `problem` runs with a given kernel, which need not be the best one.
-// Null when the kernel is of another family, or one in which CTAs or consumers
-// share k: then its sums would be rounded elsewhere than those of the other
-// kernels of the family, all of which give the same bits.
+// Null when the kernel is of another family, or one that shares k.
 std::optional<Plan> PlanWith(const Problem& problem,
                              const DeviceProperties& device,
                              const Family& family, const Config& config);

@@ -34,8 +34,10 @@ bool StagesC(const Family& family, const Config& config) {
 }
 
 int SlabColumns(const Family& family, const Config& config) {
-  return gemmd::SlabColumns(family.epilogue.store, config.tile_n,
-                            BytesOf(StagedType(family, config)));
+  const int bytes = BytesOf(StagedType(family, config));
+  return gemmd::SlabColumns(
+      family.epilogue.store, config.tile_n, bytes,
+      MostSlabColumns(config.cluster, config.tile_m, config.tile_n, bytes));
 }
 
 int SlabLineBytes(const Family& family, const Config& config) {
@@ -51,6 +53,8 @@ int SharedMemoryBytes(const Family& family, const Config& config) {
          2 * Writers(config.schedule, config.consumers) * slab +
          HandedBytes(config.schedule, config.consumers, config.tile_m,
                      config.tile_n) +
+         ClusterBytes(config.cluster, config.tile_m, config.tile_n,
+                      SlabColumns(family, config)) +
          BarrierBytes(config.stages, config.consumers);
 }
 

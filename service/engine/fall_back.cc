@@ -28,7 +28,7 @@ absl::StatusOr<KernelTable::Fallen> KernelTable::FallBack(
   }
   Fallen fallen = {.source = KernelSource::kLoaded};
   std::optional<Prepared> found = FindSubstitute(problem, best, kHoweverSlow);
-  if (!found && !best.config.split_k) {
+  if (!found && !jit::SharesK(best.config)) {
     found = FindInCache(problem, fallen.source);
   }
   if (!found) return absl::NotFoundError("nor is another one of its family");
@@ -48,7 +48,7 @@ std::optional<Prepared> KernelTable::FindInCache(const jit::Problem& problem,
                                                  KernelSource& source) {
   for (jit::Plan& plan :
        jit::RankPlans(problem, device_.description().properties, kAllPlans)) {
-    if (plan.config.split_k || Refuses(plan)) continue;
+    if (jit::SharesK(plan.config) || Refuses(plan)) continue;
     const std::string name = jit::KernelName(plan.family, plan.config);
     {
       std::lock_guard lock(mutex_);

@@ -158,7 +158,7 @@ KernelTable::Kernels KernelTable::LoadedOf(const jit::Family& family,
 std::optional<Prepared> KernelTable::FindSubstitute(
     const jit::Problem& problem, const jit::Plan& ideal,
     double excess_cycles) const {
-  if (ideal.config.split_k) return std::nullopt;
+  if (jit::SharesK(ideal.config)) return std::nullopt;
   double limit = ideal.predicted_cycles + excess_cycles;
   std::optional<Prepared> best;
   for (auto& kernel : LoadedOf(ideal.family, /*grouped=*/false)) {

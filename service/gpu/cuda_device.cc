@@ -162,6 +162,7 @@ absl::StatusOr<std::unique_ptr<device::Kernel>> CudaDevice::Load(
         description_.properties.shared_memory_bytes));
   }
   ASSIGN_OR_RETURN(const KernelFunctions functions, FunctionsOf(*module, plan));
+  RETURN_IF_ERROR(CheckClusters(context_->driver(), functions.multiply, plan));
   return std::make_unique<CudaKernel>(*std::move(module), functions);
 }
 

@@ -49,6 +49,7 @@
   X(cuFuncGetAttribute)           \
   X(cuFuncSetAttribute)           \
   X(cuLaunchKernelEx)             \
+  X(cuOccupancyMaxActiveClusters) \
   X(cuTensorMapEncodeTiled)       \
   X(cuMemGetInfo)                 \
   X(cuMemPoolCreate)              \

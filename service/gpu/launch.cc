@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/tiling.h"
 #include "jit/source/instance.h"
@@ -89,16 +90,16 @@ LineBits MakeLineBits(const jit::TensorMapSpec& operand, CUdeviceptr from,
           .lines = operand.lines * operand.matrices};
 }
 
-// Launches `function` with its one parameter; `overlaps` lets it start while
-// its predecessor drains.
-template <typename T>
-absl::Status EnqueueGrid(const Stream& stream, CUfunction function, int grid,
-                         int threads, int shared_memory_bytes, bool overlaps,
-                         const T& argument) {
+CUlaunchAttribute ClustersOf(int ctas) {
   CUlaunchAttribute attribute = {};
-  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  attribute.value.programmaticStreamSerializationAllowed = 1;
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute.value.clusterDim.x = static_cast<unsigned>(ctas);
+  attribute.value.clusterDim.y = 1;
+  attribute.value.clusterDim.z = 1;
+  return attribute;
+}
 
+CUlaunchConfig GridOf(int grid, int threads, int shared_memory_bytes) {
   CUlaunchConfig config = {};
   config.gridDimX = static_cast<unsigned>(grid);
   config.gridDimY = 1;
@@ -107,9 +108,27 @@ absl::Status EnqueueGrid(const Stream& stream, CUfunction function, int grid,
   config.blockDimY = 1;
   config.blockDimZ = 1;
   config.sharedMemBytes = static_cast<unsigned>(shared_memory_bytes);
+  return config;
+}
+
+// Launches `function` with its one parameter; `overlaps` lets it start while
+// its predecessor drains.
+template <typename T>
+absl::Status EnqueueGrid(const Stream& stream, CUfunction function, int grid,
+                         int threads, int shared_memory_bytes, bool overlaps,
+                         const T& argument, int cluster = 1) {
+  CUlaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (overlaps) {
+    CUlaunchAttribute& attribute = attributes[count++];
+    attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attribute.value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 1) attributes[count++] = ClustersOf(cluster);
+  CUlaunchConfig config = GridOf(grid, threads, shared_memory_bytes);
   config.hStream = stream.get();
-  config.attrs = &attribute;
-  config.numAttrs = overlaps ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = count;
 
   // The driver copies the parameters before it returns.
   void* parameters[] = {const_cast<T*>(&argument)};
@@ -195,6 +214,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
 
   launch.overlaps_predecessor = plan.overlaps_predecessor;
   launch.grid = plan.grid;
+  launch.cluster = plan.config.cluster;
   launch.threads = plan.threads;
   launch.shared_memory_bytes = plan.shared_memory_bytes;
   return launch;
@@ -214,6 +234,24 @@ absl::StatusOr<KernelFunctions> FunctionsOf(const Module& module,
   return functions;
 }
 
+absl::Status CheckClusters(const DriverTable& driver, CUfunction function,
+                           const jit::Plan& plan) {
+  const int cluster = plan.config.cluster;
+  if (cluster == 1) return absl::OkStatus();
+  CUlaunchAttribute attribute = ClustersOf(cluster);
+  CUlaunchConfig config =
+      GridOf(cluster, plan.threads, plan.shared_memory_bytes);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int at_once = 0;
+  RETURN_IF_CUDA_ERROR(
+      driver, cuOccupancyMaxActiveClusters(&at_once, function, &config));
+  if (at_once > 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("The device runs no clusters of ", cluster, " CTAs of ",
+                   plan.shared_memory_bytes, " bytes of shared memory"));
+}
+
 absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
   if (launch.line_bits_grid != 0) {
     RETURN_IF_ERROR(EnqueueGrid(stream, launch.functions.line_bits,
@@ -223,7 +261,8 @@ absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
   if (launch.grid != 0) {
     RETURN_IF_ERROR(EnqueueGrid(stream, launch.functions.multiply, launch.grid,
                                 launch.threads, launch.shared_memory_bytes,
-                                launch.overlaps_predecessor, launch.arguments));
+                                launch.overlaps_predecessor, launch.arguments,
+                                launch.cluster));
   }
   if (launch.reduce_grid == 0) return absl::OkStatus();
   return EnqueueGrid(stream, launch.functions.reduce, launch.reduce_grid,

@@ -47,12 +47,17 @@ struct KernelFunctions {
 absl::StatusOr<KernelFunctions> FunctionsOf(const Module& module,
                                             const jit::Plan& plan);
 
+// FAILED_PRECONDITION where the device has no room for the plan's clusters.
+absl::Status CheckClusters(const DriverTable& driver, CUfunction function,
+                           const jit::Plan& plan);
+
 struct PreparedLaunch {
   Arguments arguments;
   ReduceArguments reduce_arguments;
   LineBitsArguments line_bits_arguments;
   KernelFunctions functions;
   int grid = 0;  // 0 for an empty product: only the reduction runs.
+  int cluster = 1;  // CTAs of a cluster.
   int threads = 0;
   int shared_memory_bytes = 0;
   int reduce_grid = 0;     // 0 without a reduction.

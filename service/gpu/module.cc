@@ -23,6 +23,15 @@ absl::Status AllowAllSharedMemory(const Context& context, CUfunction function) {
   return absl::OkStatus();
 }
 
+// Lets launches of `function` have clusters of more than eight CTAs.
+absl::Status AllowLargeClusters(const Context& context, CUfunction function) {
+  RETURN_IF_CUDA_ERROR(
+      context.driver(),
+      cuFuncSetAttribute(
+          function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Module> Module::Load(const Context* context,
@@ -35,6 +44,7 @@ absl::StatusOr<Module> Module::Load(const Context* context,
   Module module(context, Handle(context, handle));
   ASSIGN_OR_RETURN(module.function_, module.Function(symbol));
   RETURN_IF_ERROR(AllowAllSharedMemory(*context, module.function_));
+  RETURN_IF_ERROR(AllowLargeClusters(*context, module.function_));
   return module;
 }
 

@@ -42,6 +42,10 @@ template <typename T>
 constexpr T Min(T a, T b) {
   return a < b ? a : b;
 }
+template <typename T>
+constexpr T Max(T a, T b) {
+  return a < b ? b : a;
+}
 
 // Both at most 2^31 - 256, see kMaxDimension, and b at most 256: no overflow.
 constexpr int DivideUp(int a, int b) { return (a + (b - 1)) / b; }
@@ -121,11 +125,23 @@ constexpr int WidenedTileBytes(int weight_bits, int stage_groups,
 // The epilogue moves blocks of 64 rows in slabs of whole columns. A normal
 // slab's lines are rows of up to 128 bytes; a transposed slab's are columns of
 // 64 elements, split into boxes of at most 128 bytes.
-constexpr int SlabColumns(Store store, int tile_n, int element_bytes) {
+constexpr int SlabColumns(Store store, int tile_n, int element_bytes,
+                          int most = 256) {
   return store == Store::kTransposed
-             ? LargestDivisor(tile_n, 8,
-                              kMaxSlabBytes / (kInstructionM * element_bytes))
-             : PowerOfTwoDivisor(tile_n, kSwizzleBytes / element_bytes);
+             ? LargestDivisor(
+                   tile_n, 8,
+                   Min(most, kMaxSlabBytes / (kInstructionM * element_bytes)))
+             : PowerOfTwoDivisor(tile_n,
+                                 Min(most, kSwizzleBytes / element_bytes));
+}
+
+// The most columns of a slab where CTAs of a cluster share a tile: so few that
+// each of them has a slab to make, if lines of a box stay 16 bytes.
+constexpr int MostSlabColumns(int cluster, int tile_m, int tile_n,
+                              int element_bytes) {
+  const int fair = tile_m / kInstructionM * tile_n / cluster;
+  const int least = Max(8, 16 / element_bytes);
+  return cluster == 1 ? 256 : Max(least, fair);
 }
 
 // Bytes of a line of the copy engine's boxes of a slab. At least 16.
@@ -146,9 +162,20 @@ constexpr int HandedBytes(Schedule schedule, int consumers, int tile_m,
   return (consumers - Writers(schedule, consumers)) * tile_m * tile_n * 4;
 }
 
-// Of barriers: those of the ring, of each consumer's epilogue, of turns.
+// CTAs of a cluster send each other the sums, of 32 bits, of the slabs that the
+// other makes: as many slabs at most, of as many CTAs.
+constexpr int ClusterBytes(int cluster, int tile_m, int tile_n,
+                           int slab_columns) {
+  const int slabs = tile_m / kInstructionM * (tile_n / slab_columns);
+  return cluster == 1 ? 0
+                      : DivideUp(slabs, cluster) * cluster * slab_columns *
+                            kInstructionM * 4;
+}
+
+// Of barriers: those of the ring, of each consumer's epilogue, of turns, of the
+// cluster.
 constexpr int BarrierBytes(int stages, int consumers) {
-  return 16 * (stages + consumers + 1);
+  return 16 * (stages + consumers + 2);
 }
 
 // Division of 0 <= n < 2^31 by a number that is known before a launch: on the

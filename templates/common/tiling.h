@@ -21,6 +21,7 @@ concept IsConfig = requires {
   { C::kTileM + C::kTileN + C::kStages + C::kConsumers } -> SameAs<int>;
   { C::kSharedMemoryBytes + C::kGroupsInFlight } -> SameAs<int>;
   { C::kStageGroups + 0 } -> SameAs<int>;  // Scaled apart, of weights.
+  { C::kCluster + 0 } -> SameAs<int>;      // CTAs that share k of a tile.
   { C::kSchedule == Schedule::kPingPong } -> SameAs<bool>;
   { C::kStore == Store::kNormal } -> SameAs<bool>;
   { C::kXMajor == Major::kK&& C::kYMajor == Major::kK } -> SameAs<bool>;
@@ -63,8 +64,9 @@ struct Tiling {
   using Value = If<C::kSplitK, typename C::Sum, typename C::Value>;
 
   static constexpr int kStagedBytes = sizeof(Staged);
-  static constexpr int kSlabColumns =
-      SlabColumns(C::kStore, C::kTileN, kStagedBytes);
+  static constexpr int kSlabColumns = SlabColumns(
+      C::kStore, C::kTileN, kStagedBytes,
+      MostSlabColumns(C::kCluster, C::kTileM, C::kTileN, kStagedBytes));
   static constexpr int kLineBytes =
       SlabLineBytes(C::kStore, kSlabColumns, kStagedBytes);
   static constexpr int kSlabs = C::kTileN / kSlabColumns;
@@ -75,7 +77,11 @@ struct Tiling {
   static_assert(C::kTileN % 8 == 0 && C::kTileN >= 8 && C::kTileN <= 256);
   static_assert(C::kTileM == kInstructionM * kBlocks * kSharers);
   static_assert(C::kStages % kRings == 0);
-  static_assert(!kInterleaved || !C::kSplitK, "k is shared once");
+  static_assert(kInterleaved + C::kSplitK + (C::kCluster > 1) < 2,
+                "k is shared once");
+  static_assert(C::kCluster == 1 ||
+                    !(kPingPong || C::kStagesC || C::kGrouped || kWidens<C>),
+                "a cluster has one tile, which its CTAs make together");
   static_assert(!kPingPong || C::kConsumers == 2);
   static_assert(kLineBytes >= 16, "a box of the copy engine has 16 bytes");
   static_assert(kSlabBytes % (8 * kLineBytes) == 0 &&

@@ -51,7 +51,10 @@ class TileWriter {
     }
   }
 
-  void Write(const Arguments& arguments, const SumOf<C>& sums, Tile at) {
+  // The slabs of the tile at `at` that are `wanted`, by their number.
+  template <typename Wanted>
+  void Write(const Arguments& arguments, const SumOf<C>& sums, Tile at,
+             const Wanted& wanted) {
     if (C::kGrouped && IsLeader()) {
       ptx::AcquireTensorMap(&arguments.d);
       if constexpr (C::kAuxiliary) ptx::AcquireTensorMap(&arguments.auxiliary);
@@ -61,6 +64,7 @@ class TileWriter {
     const int lane = C::kManySteps ? ptx::Opaque(lane_) : lane_;
 #pragma unroll
     for (int i = 0; i < kSlabs; ++i) {
+      if (!wanted(i / kOutputs)) continue;
       const Tile corner = SlabAt(at, i);
       const uint32 buffer = staging_ + buffer_ * T::kSlabBytes;
       const bool whole = i % kOutputs == kOutputs - 1;

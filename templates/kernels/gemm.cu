@@ -9,11 +9,14 @@
 // Interleaved: each consumer has every so-many-th stage of a tile, with a ring
 // and a producer of its own, and their sums are added up in the end.
 //
+// Clusters: their CTAs share k of a tile, and each makes some of it.
+//
 // Grouped: one launch makes many products, whose arguments lie in device
 // memory; each unit of work knows its own.
 #include "common/arguments.h"
 #include "common/tiling.h"
 #include "epilogue/tile_writer.h"
+#include "pipeline/cluster_sums.h"
 #include "pipeline/handed_sums.h"
 #include "pipeline/operand_tile.h"
 #include "pipeline/ring.h"
@@ -21,6 +24,7 @@
 #include "pipeline/turn.h"
 #include "pipeline/x_source.h"
 #include "ptx/barrier.h"
+#include "ptx/cluster.h"
 #include "ptx/fence.h"
 #include "ptx/grid.h"
 #include "ptx/registers.h"
@@ -37,20 +41,23 @@ using YTile = OperandTile<Config::YElement, Config::kYMajor, Config::kTileN>;
 using Sums = SumOf<Config>;
 using Writer = TileWriter<Config>;
 using StageRing = Ring<T::kRingStages>;
+using OfCluster = ClusterSums<Config>;
 
 // Shared memory, in this order: stages, staging buffers, sums that are handed
-// over, barriers.
+// over, sums of other CTAs, barriers.
 constexpr int kStageBytes = X::kBytes + YTile::kBytes;
 constexpr int kRingBytes = T::kRingStages * kStageBytes;
 constexpr int kStaging = T::kRings * kRingBytes;
 constexpr int kHanded = kStaging + T::kStagingBytes;
-constexpr int kRingBarriers =
+constexpr int kOfCluster =
     kHanded + HandedBytes(Config::kSchedule, Config::kConsumers, Config::kTileM,
                           Config::kTileN);
+constexpr int kRingBarriers = kOfCluster + OfCluster::kBytes;
 constexpr int kTurnBarriers = kRingBarriers + T::kRings * StageRing::kBytes;
 constexpr int kWriterBarriers = kTurnBarriers + Turn::kBytes;
-static_assert(kWriterBarriers + Config::kConsumers * Writer::kBarrierBytes <=
-                  Config::kSharedMemoryBytes,
+constexpr int kClusterBarrier =
+    kWriterBarriers + Config::kConsumers * Writer::kBarrierBytes;
+static_assert(kClusterBarrier + 8 <= Config::kSharedMemoryBytes,
               "the planner reserved too little shared memory");
 
 constexpr int kPartSteps = T::kSteps / Sums::kParts;
@@ -82,6 +89,8 @@ constexpr bool kAlternate = kWidens<Config> && T::kSharers == 2;
 
 // Where registers hold an X more, interleaved consumers widen a stage ahead.
 constexpr bool kAhead = T::kInterleaved && T::kBlocks == 1;
+
+constexpr bool kClusters = Config::kCluster > 1;
 
 template <typename A>
 void Prefetch(const A& arguments) {
@@ -214,21 +223,26 @@ void MultiplyAhead(Sums& sums, uint32 shared, StageRing& ring, int stages,
 }
 
 void Consume(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
-             int part, int consumer, int warp, int lane) {
+             int rank, int consumer, int warp, int lane) {
   const int first_row = T::kPingPong || T::kInterleaved
                             ? 0
                             : consumer * T::kBlocks * kInstructionM;
   Writer writer(shared + kStaging + consumer * Writer::kStagingBytes,
                 shared + kWriterBarriers + consumer * Writer::kBarrierBytes,
                 consumer, warp, lane);
-  const uint32 at = shared + part * kRingBytes;
+  const int number = T::kInterleaved ? consumer : 0;  // Of the ring.
+  const uint32 at = shared + number * kRingBytes;
+  const int thread = 32 * warp + lane;
   const bool writes = !T::kInterleaved || consumer == 0;
-  const HandedSums<Config> handed(shared + kHanded, consumer, 32 * warp + lane);
+  const HandedSums<Config> handed(shared + kHanded, consumer, thread);
+  const OfCluster of_cluster(shared + kOfCluster, shared + kClusterBarrier,
+                             rank, consumer, thread);
   Turn turn(shared + kTurnBarriers, consumer);
   Sums sums;
 
   int units = 0;  // That this CTA has begun.
-  for (Work<Config> work(all, part); !work.done(); work.Advance(), ++units) {
+  for (Work<Config> work(all, kClusters ? rank : number); !work.done();
+       work.Advance(), ++units) {
     const Arguments& arguments = work.product();
     const int stages = work.stages();
     if (T::kPingPong && units % 2 != consumer) {
@@ -247,7 +261,12 @@ void Consume(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
                unknown_zero);
     }
     if constexpr (T::kInterleaved) handed.AddUp(sums);
-    if (writes) writer.Write(arguments, sums, work.target(first_row));
+    if constexpr (kClusters) of_cluster.AddUp(sums);
+    if (writes) {
+      writer.Write(arguments, sums, work.target(first_row), [&](int slab) {
+        return !kClusters || of_cluster.Owns(slab);
+      });
+    }
   }
   writer.End(all);
 }
@@ -262,8 +281,9 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
   const int thread = ptx::ThreadIndex();
   const int warp = ptx::Broadcast(thread / 32);
   const int warpgroup = warp / 4;
-  const auto ring_of = [shared](int part) {
-    return StageRing(shared + kRingBarriers + part * StageRing::kBytes);
+  const int rank = kClusters ? ptx::ClusterRank() : 0;
+  const auto ring_of = [shared](int number) {
+    return StageRing(shared + kRingBarriers + number * StageRing::kBytes);
   };
 
   if (warp == 0 && ptx::ElectOne()) {
@@ -273,23 +293,26 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
     for (int i = 0; i < Config::kConsumers; ++i) {
       Writer::Init(shared + kWriterBarriers + i * Writer::kBarrierBytes);
     }
+    if constexpr (kClusters) OfCluster::Init(shared + kClusterBarrier, rank);
     ptx::FenceBarrierInit();
   }
   ptx::SyncCta();
+  if constexpr (kClusters) ptx::ArriveCluster();
   ptx::LaunchDependents();
   ptx::WaitForDependencies();
 
   if (warpgroup == 0) {
     if constexpr (kMoveRegisters) ptx::GiveRegisters<kProducerRegisters>();
-    const int part = T::kInterleaved ? warp : 0;
-    if (warp == part && part < T::kRings && ptx::ElectOne()) {
-      Produce(arguments, shared + part * kRingBytes, ring_of(part), part);
+    const int number = T::kInterleaved ? warp : 0;
+    if (warp == number && number < T::kRings && ptx::ElectOne()) {
+      Produce(arguments, shared + number * kRingBytes, ring_of(number),
+              kClusters ? rank : number);
     }
+    if constexpr (kClusters) ptx::WaitCluster();
   } else {
     if constexpr (kMoveRegisters) ptx::TakeRegisters<kConsumerRegisters>();
     const int consumer = warpgroup - 1;
-    const int part = T::kInterleaved ? consumer : 0;
-    Consume(arguments, shared, ring_of(part), part, consumer, warp % 4,
-            thread % 32);
+    Consume(arguments, shared, ring_of(T::kInterleaved ? consumer : 0), rank,
+            consumer, warp % 4, thread % 32);
   }
 }

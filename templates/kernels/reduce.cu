@@ -7,6 +7,7 @@
 // Grid-stride; short, because most of these grids are over before their code is
 // in the caches.
 #include "common/arguments.h"
+#include "common/plus.h"
 #include "common/types.h"
 #include "epilogue/exclusive_or.h"
 #include "epilogue/steps/step.h"
@@ -52,11 +53,6 @@ QuadPlace Add(const ReduceArguments& a, QuadPlace place,
     ++place.matrix;
   }
   return place;
-}
-
-inline float Plus(float a, float b) { return a + b; }
-inline int Plus(int a, int b) {  // Sums in s32 wrap.
-  return static_cast<int>(static_cast<uint32>(a) + static_cast<uint32>(b));
 }
 
 class Reduction {

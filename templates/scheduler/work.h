@@ -1,7 +1,7 @@
 // What a CTA computes: units of work, round robin. A unit is one tile of one P
 // over one part of k. Units of the same P and part are neighbours, so that
 // they share operands in L2. A grouped launch has the units of many products,
-// each with arguments of its own.
+// each with arguments of its own. CTAs of a cluster have the same unit.
 #pragma once
 
 #include "common/arguments.h"
@@ -59,15 +59,15 @@ using KernelArguments = If<C::kGrouped, GroupedArguments, Arguments>;
 template <typename C>
 class Work {
  public:
-  // Of interleaved consumers each has `part` of k.
+  // Of interleaved consumers, or of CTAs of a cluster, each has `part` of k.
   explicit Work(const KernelArguments<C>& all, int part = 0)
-      : all_(all), part_(part), index_(ptx::CtaIndex()) {
+      : all_(all), part_(part), index_(ptx::CtaIndex() / C::kCluster) {
     Locate();
   }
 
   bool done() const { return index_ >= all_.units; }
   void Advance() {
-    index_ += ptx::CtaCount();
+    index_ += ptx::CtaCount() / C::kCluster;
     Locate();
   }
 
@@ -104,7 +104,9 @@ class Work {
 
   // Stages of the unit's part of k.
   int stages() const {
-    if constexpr (Tiling<C>::kInterleaved) return StagesOf(part_);
+    if constexpr (Tiling<C>::kInterleaved || C::kCluster > 1) {
+      return StagesOf(part_);
+    }
     if constexpr (!C::kSplitK) return product().part_stages;
     return StagesOf(SplitOf(Divide(index(), product().raster.tiles)));
   }

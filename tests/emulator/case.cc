@@ -47,6 +47,8 @@ absl::Status ParseWord(absl::string_view word, Case& c) {
   } else if (is("in")) {
     c.config.schedule = jit::Schedule::kInterleaved;
     c.config.consumers = c.splits = number;
+  } else if (is("cl")) {
+    c.config.cluster = c.splits = number;
   } else if (is("sms")) {
     c.multiprocessors = number;
   } else if (is("split")) {

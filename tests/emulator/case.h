@@ -4,9 +4,9 @@
 //   bf16_pp: bf16 TN 130 70 200 d=f32 ; 128x64 pp s3 sms2 ; 64 64 64, 1 1 1
 //
 // CONFIG is the tile, then, with their defaults: co1, co2, in4 or pp (co2),
-// stages s3, groups in flight g1, split1 (k in so many parts), sms2 (CTAs at
-// once), swap (X is B), inplace (D is written where C is), grouped (all shapes
-// by one launch). Plain data.
+// stages s3, groups in flight g1, split1 (k in so many parts), cl1 (the same,
+// of the CTAs of a cluster), sms2 (CTAs at once), swap (X is B), inplace (D is
+// written where C is), grouped (all shapes by one launch). Plain data.
 #ifndef GEMMD_TESTS_EMULATOR_CASE_H_
 #define GEMMD_TESTS_EMULATOR_CASE_H_
 

@@ -36,11 +36,11 @@ std::string LineOf(size_t i) {
   // The second case of an arithmetic has the opposite layout.
   constexpr absl::string_view kLayouts[] = {"TN", "NT", "NN", "TT"};
   constexpr absl::string_view kConfigs[] = {
-      "128x64 co2 s3",      "64x32 pp s3 swap",
-      "64x16 co1 s2",       "128x32 pp s3 g0",
-      "64x48 co1 s3",       "128x16 co2 s4 swap",
-      "64x64 pp s3",        "64x48 co1 s3 split2 swap",
-      "64x32 co1 s2 split3"};
+      "128x64 co2 s3",       "64x32 pp s3 swap",
+      "64x16 co1 s2",        "128x32 pp s3 g0",
+      "64x48 co1 s3",        "128x16 co2 s4 swap",
+      "64x64 pp s3",         "64x48 co1 s3 split2 swap",
+      "64x32 co1 s2 split3", "64x48 co1 s3 cl2 swap"};
   const auto outputs = jit::OutputsOf(arithmetic.accumulator);
   std::string layout(kLayouts[(i + i / 4) % std::size(kLayouts)]);
   const bool mixed = jit::IsMixed(arithmetic.a, arithmetic.b);
@@ -50,8 +50,11 @@ std::string LineOf(size_t i) {
   if (needs.b && needs.along_k) layout[1] = 'N';
   // Two stages and a part of one; sums in f16 hold few integers.
   const int k = 2 * 1024 / jit::BitsOf(arithmetic.a) + 24;
-  // The order in which clamped sums are made shows.
-  const size_t configs = std::size(kConfigs) - (arithmetic.clamps ? 2 : 0);
+  // The order in which clamped sums are made shows. Clusters send words.
+  const bool words = !mixed && arithmetic.accumulator != jit::DataType::kF16;
+  const size_t configs = std::size(kConfigs) - (arithmetic.clamps ? 3
+                                                : words           ? 0
+                                                                  : 1);
   std::string config(kConfigs[i % configs]);
   if (needs.a || needs.b) {
     absl::StrReplaceAll({{" swap", ""}}, &config);

@@ -99,9 +99,10 @@ class Stream {
 
   void Run(int ctas, int threads, int shared_bytes,
            const std::function<void()>& kernel,
-           std::span<const char> maps_in_memory = {}) {
+           std::span<const char> maps_in_memory = {}, int cluster = 1) {
     for (GlobalBlock* block : blocks_) block->Lock();
     Launch launch = {.ctas = ctas,
+                     .cluster = cluster,
                      .threads = threads,
                      .shared_bytes = shared_bytes,
                      .seed = seed_};
@@ -292,8 +293,9 @@ absl::Status RunAlone(const Kernels& kernels, Product& product, uint64_t seed,
   if (launch.grid != 0) {
     const auto kernel = kernels.product->Kernel<Arguments>(jit::kKernelSymbol);
     if (kernel == nullptr) return absl::InternalError("no kernel");
-    stream.Run(launch.grid, launch.threads, launch.shared_memory_bytes,
-               [&] { kernel(launch.arguments); });
+    stream.Run(
+        launch.grid, launch.threads, launch.shared_memory_bytes,
+        [&] { kernel(launch.arguments); }, {}, launch.cluster);
   }
   if (launch.reduce_grid != 0 && reports.empty()) {
     const auto kernel =

@@ -12,9 +12,10 @@ Cta* current = nullptr;
 Cta& Cta::Current() { return *current; }
 bool Cta::Running() { return current != nullptr; }
 
-Cta::Cta(const Launch& launch, int index, Reports& reports)
+Cta::Cta(const Launch& launch, int index, Cluster& cluster, Reports& reports)
     : launch(launch),
       index(index),
+      cluster(cluster),
       reports(reports),
       scheduler(launch.seed + 977 * static_cast<uint64_t>(index)),
       shared(static_cast<uint32_t>(launch.shared_bytes), reports),
@@ -34,22 +35,29 @@ Cta::Cta(const Launch& launch, int index, Reports& reports)
     warpgroups_.push_back(
         std::make_unique<Warpgroup>(i, scheduler, shared, reports));
   }
-  current = this;
 }
-
-Cta::~Cta() { current = nullptr; }
 
 Actor& Cta::actor() {
   return actors_[static_cast<size_t>(scheduler.current())];
 }
 
-void Cta::Run(const std::function<void()>& kernel) {
-  const std::vector<std::string> stuck =
-      scheduler.Run(launch.threads, [&](int) {
-        kernel();
-        copy_engine.CheckEnd(actor());
-        warpgroup().CheckEnd(actor());
-      });
+void Cta::Begin(const std::function<void()>& kernel) {
+  scheduler.Begin(launch.threads, [this, kernel](int) {
+    kernel();
+    copy_engine.CheckEnd(actor());
+    warpgroup().CheckEnd(actor());
+  });
+}
+
+bool Cta::GoOn() {
+  current = this;
+  const bool went = scheduler.GoOn();
+  current = nullptr;
+  return went;
+}
+
+void Cta::End() {
+  const std::vector<std::string> stuck = scheduler.End();
   if (stuck.empty()) return;
   std::string text = "nothing can go on in CTA " + std::to_string(index);
   for (const std::string& line : stuck) text += "; " + line;

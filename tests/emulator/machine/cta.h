@@ -1,5 +1,6 @@
 // One CTA of a grid: its threads and all that they share. One runs at a time in
-// a process, on one thread of the host; isa.h works on that one.
+// a process, on one thread of the host; isa.h works on that one. CTAs of a
+// cluster take turns.
 #ifndef GEMMD_TESTS_EMULATOR_MACHINE_CTA_H_
 #define GEMMD_TESTS_EMULATOR_MACHINE_CTA_H_
 
@@ -23,6 +24,7 @@ namespace gemmd::emulator {
 // What a launch says, and who listens.
 struct Launch {
   int ctas = 1;
+  int cluster = 1;  // CTAs of a cluster; divides the above.
   int threads = 128;
   int shared_bytes = 0;
   uint64_t seed = 0;
@@ -33,13 +35,18 @@ struct Launch {
   std::span<const char> maps_in_memory;
 };
 
+class Cluster;
+
 class Cta {
  public:
-  Cta(const Launch& launch, int index, Reports& reports);
-  ~Cta();
+  Cta(const Launch& launch, int index, Cluster& cluster, Reports& reports);
 
-  // Runs `kernel` in every thread.
-  void Run(const std::function<void()>& kernel);
+  // Runs `kernel` in every thread: until nothing can go on, as often as
+  // something has come from a peer. False where nothing could.
+  void Begin(const std::function<void()>& kernel);
+  bool GoOn();
+  void End();
+  bool ended() const { return scheduler.ended(); }
 
   // The one that is running.
   static Cta& Current();
@@ -55,12 +62,14 @@ class Cta {
     return *warpgroups_[static_cast<size_t>(scheduler.current() /
                                             Warpgroup::kLanes)];
   }
+  int rank() const { return index % launch.cluster; }
   void WaitForDependencies();
   // Reports a use of global memory before the thread has waited for it.
   void TouchGlobal(const char* what);
 
   const Launch& launch;
   const int index;
+  Cluster& cluster;
   Reports& reports;
   Scheduler scheduler;
   SharedMemory shared;

@@ -1,5 +1,5 @@
-// A launch: its CTAs, one after the other in an order that the seed gives. They
-// share nothing but global memory. One grid at a time in a process.
+// A launch: its clusters, one after the other in an order that the seed gives.
+// They share nothing but global memory. One grid at a time in a process.
 #ifndef GEMMD_TESTS_EMULATOR_MACHINE_GRID_H_
 #define GEMMD_TESTS_EMULATOR_MACHINE_GRID_H_
 
@@ -9,20 +9,20 @@
 #include <random>
 #include <vector>
 
-#include "tests/emulator/machine/cta.h"
+#include "tests/emulator/machine/cluster.h"
 #include "tests/emulator/machine/reports.h"
 
 namespace gemmd::emulator {
 
 inline void RunGrid(const Launch& launch, const std::function<void()>& kernel,
                     Reports& reports) {
-  std::vector<int> order(static_cast<size_t>(launch.ctas));
+  std::vector<int> order(static_cast<size_t>(launch.ctas / launch.cluster));
   std::iota(order.begin(), order.end(), 0);
   if (launch.seed != 0) {
     std::shuffle(order.begin(), order.end(), std::minstd_rand(launch.seed));
   }
   for (const int index : order) {
-    Cta(launch, index, reports).Run(kernel);
+    Cluster(launch, index * launch.cluster, reports).Run(kernel);
   }
 }
 

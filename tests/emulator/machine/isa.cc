@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "tests/emulator/machine/cluster.h"
 #include "tests/emulator/machine/cta.h"
 
 namespace gemmd::emulator::isa {
@@ -157,6 +158,20 @@ void FenceAsyncShared() {
 }
 
 void FenceBarrierInit() { Here().barriers.FenceInit(); }
+
+uint32_t ClusterRank() { return static_cast<uint32_t>(Cta::Current().rank()); }
+
+void ArriveCluster() { Here().cluster.Arrive(); }
+
+void WaitCluster() { Here().cluster.Wait(); }
+
+uint32_t PeerAddress(uint32_t address, uint32_t rank) {
+  return Here().cluster.PeerAddress(address, rank);
+}
+
+void SendToPeer(uint32_t to, uint32_t barrier, const void* words) {
+  Here().cluster.Send(to, barrier, words);
+}
 
 uint32_t SharedBase() { return SharedMemory::kBase; }
 

@@ -32,6 +32,13 @@ void Wait(uint32_t barrier, uint32_t parity);
 void FenceAsyncShared();
 void FenceBarrierInit();
 
+// Clusters.
+uint32_t ClusterRank();
+void ArriveCluster();
+void WaitCluster();
+uint32_t PeerAddress(uint32_t address, uint32_t rank);
+void SendToPeer(uint32_t to, uint32_t barrier, const void* words);
+
 // Shared memory.
 uint32_t SharedBase();
 void StoreShared(uint32_t address, const void* from, uint32_t bytes);

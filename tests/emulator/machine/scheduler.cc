@@ -27,13 +27,17 @@ uint32_t Scheduler::Random(uint32_t below) {
   return static_cast<uint32_t>(random_()) % below;
 }
 
-std::vector<std::string> Scheduler::Run(int threads,
-                                        const std::function<void(int)>& body) {
+void Scheduler::Begin(int threads, std::function<void(int)> body) {
+  body_ = std::move(body);
   reasons_.assign(static_cast<size_t>(threads), nullptr);
   for (int i = 0; i < threads; ++i) {
-    fibers_.push_back(std::make_unique<Fiber>([&body, i] { body(i); }));
+    fibers_.push_back(std::make_unique<Fiber>([this, i] { body_(i); }));
     ready_.push_back(i);
   }
+}
+
+bool Scheduler::GoOn() {
+  const bool can = !ready_.empty() || !pending_.empty();
   while (!ready_.empty() || !pending_.empty()) {
     if (ready_.empty() || (!pending_.empty() && Random(happens_one_in_) == 0)) {
       Happen();
@@ -43,6 +47,15 @@ std::vector<std::string> Scheduler::Run(int threads,
     fibers_[static_cast<size_t>(current_)]->Resume();
   }
   current_ = -1;
+  return can;
+}
+
+bool Scheduler::ended() const {
+  return std::ranges::all_of(fibers_,
+                             [](const auto& fiber) { return fiber->ended(); });
+}
+
+std::vector<std::string> Scheduler::End() {
   std::vector<std::string> stuck = Stuck();
   fibers_.clear();
   return stuck;

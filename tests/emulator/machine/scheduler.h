@@ -22,10 +22,14 @@ class Scheduler {
 
   explicit Scheduler(uint64_t seed);
 
-  // Runs body(0), ..., body(threads - 1) until all have ended and nothing is
-  // pending, or until nothing can go on. Returns who waits for what then.
-  std::vector<std::string> Run(int threads,
-                               const std::function<void(int)>& body);
+  // body(0), ..., body(threads - 1) begin.
+  void Begin(int threads, std::function<void(int)> body);
+  // Runs them until all have ended and nothing is pending, or until nothing can
+  // go on. False where nothing could.
+  bool GoOn();
+  bool ended() const;
+  // Returns who waits for what, and ends them.
+  std::vector<std::string> End();
 
   // The running thread.
   int current() const { return current_; }
@@ -50,6 +54,7 @@ class Scheduler {
   uint32_t stays_one_in_;
   int favourite_ = 0;  // Warpgroup.
   int current_ = -1;
+  std::function<void(int)> body_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<int> ready_;
   std::vector<std::function<void()>> pending_;

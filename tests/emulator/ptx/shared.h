@@ -57,6 +57,14 @@ inline void LoadShared(uint32 address, int& value) {
   emulator::isa::LoadShared(address, &value, sizeof value);
 }
 
+inline void LoadShared(uint32 address, float (&v)[4]) {
+  emulator::isa::LoadShared(address, v, sizeof v);
+}
+
+inline void LoadShared(uint32 address, int (&v)[4]) {
+  emulator::isa::LoadShared(address, v, sizeof v);
+}
+
 inline void LoadSharedWords(uint32 address, uint32* to) {
   emulator::isa::LoadShared(address, to, 16);
 }

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -189,6 +191,53 @@ TEST(Planner, InterleavedSumsAreOthersThanThoseOfTheFamily) {
   for (const Plan& plan : RankPlans(problem, {}, 1000)) {
     EXPECT_EQ(plan.splits, 1);
   }
+}
+
+TEST(Planner, ClustersShareKOfFewTiles) {
+  for (const char* line :
+       {"bf16 TN 16 1024 4096", "bf16 NT 1 256 4096", "e4m3 TN 64 64 8192",
+        "s8 TN 32 256 8192", "tf32 TN 128 64 4096", "f32 TN 16 64 4096",
+        "bf16 TN 64 64 8192 d=f32 bias=row act=gelu aux amax"}) {
+    const Plan plan = ChoosePlan(Line(line), {});
+    EXPECT_GT(plan.config.cluster, 1) << line;
+    EXPECT_EQ(plan.reduce_grid, 0) << line;
+  }
+  // Enough tiles; a C, which one CTA would read; sums that are no words.
+  for (const char* line :
+       {"bf16 TN 4096 4096 4096", "bf16 TN 16 64 64",
+        "bf16 TN 64 64 8192 beta=1", "f16-f16 TN 64 64 8192"}) {
+    EXPECT_EQ(ChoosePlan(Line(line), {}).config.cluster, 1) << line;
+  }
+}
+
+// Of an H200: cuOccupancyMaxActiveClusters.
+TEST(Planner, AllClustersOfAPlanRunAtOnce) {
+  const std::map<int, int> at_once = {{2, 60}, {3, 37}, {4, 30},
+                                      {5, 22}, {8, 15}, {16, 7}};
+  std::set<int> seen;
+  for (const char* line : {"bf16 NT 96 384 16384", "s8 TN 1 8192 1024",
+                           "e4m3 TN 1900 16 4096", "bf16 TN 8 8 700"}) {
+    Problem problem = Line(line);
+    for (const Plan& plan : RankPlans(problem, {}, 100000)) {
+      const int cluster = plan.config.cluster;
+      if (cluster == 1) continue;
+      seen.insert(cluster);
+      EXPECT_LE(Tiles(plan), at_once.at(cluster)) << line;
+      EXPECT_EQ(plan.grid, Tiles(plan) * cluster) << line;
+      EXPECT_EQ(plan.splits, cluster);
+      EXPECT_LE(cluster, plan.stages) << line;
+      EXPECT_FALSE(plan.config.split_k);
+      EXPECT_EQ(plan.partials_bytes, 0);
+      EXPECT_LE(plan.shared_memory_bytes,
+                DeviceProperties().shared_memory_bytes);
+      EXPECT_FALSE(PlanWith(problem, {}, plan.family, plan.config));
+    }
+    problem.invariant = true;
+    for (const Plan& plan : RankPlans(problem, {}, 1000)) {
+      EXPECT_EQ(plan.config.cluster, 1);
+    }
+  }
+  EXPECT_EQ(seen.size(), at_once.size());
 }
 
 TEST(Planner, SplitsLongSumsOfFewTiles) {

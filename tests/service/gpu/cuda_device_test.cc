@@ -282,6 +282,20 @@ TEST_F(CudaDeviceTest, RefusesCubinsThatCannotRunHere) {
   EXPECT_NE(kernel.status().message().find("232449"), absl::string_view::npos);
 }
 
+TEST_F(CudaDeviceTest, RefusesClustersThatFindNoRoom) {
+  jit::CompiledKernel compiled;
+  jit::Plan plan;
+  plan.config.cluster = 16;
+  EXPECT_TRUE(device_->Load(compiled, plan).ok());
+  fake_.largest_cluster = 8;
+  const auto kernel = device_->Load(compiled, plan);
+  EXPECT_EQ(kernel.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(kernel.status().message().find("clusters of 16 CTAs"),
+            absl::string_view::npos);
+  plan.config.cluster = 8;
+  EXPECT_TRUE(device_->Load(compiled, plan).ok());
+}
+
 TEST_F(CudaDeviceTest, ProbeSeesADeviceThatForgets) {
   EXPECT_TRUE(device_->Probe().ok());
   fake_.memory_is_broken = true;

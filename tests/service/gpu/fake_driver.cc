@@ -198,6 +198,9 @@ CUresult GetFunction(CUfunction* function, CUmodule module,
 CUresult SetFunctionAttribute(CUfunction function,
                               CUfunction_attribute attribute, int value) {
   ENTER("cuFuncSetAttribute", nullptr, Id(function));
+  if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+    return CUDA_SUCCESS;
+  }
   const int most =
       Fake().attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN] -
       Fake().static_shared_bytes;
@@ -236,7 +239,11 @@ CUresult LaunchKernel(const CUlaunchConfig* config, CUfunction function,
     return CUDA_ERROR_INVALID_VALUE;
   }
   const std::string& symbol = known->second.symbol;
-  FakeDriver::Launch launch = {function, symbol, *config, false,
+  FakeDriver::Launch launch = {function,
+                               symbol,
+                               *config,
+                               false,
+                               1,
                                std::string(static_cast<char*>(parameters[0]),
                                            Fake().argument_bytes[symbol])};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
@@ -244,6 +251,9 @@ CUresult LaunchKernel(const CUlaunchConfig* config, CUfunction function,
         config->attrs[i].id ==
             CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
         config->attrs[i].value.programmaticStreamSerializationAllowed != 0;
+    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      launch.cluster = config->attrs[i].value.clusterDim.x;
+    }
   }
   launch.config.attrs = nullptr;
   Fake().launches.push_back(launch);
@@ -417,6 +427,13 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   };
   t.cuFuncSetAttribute = SetFunctionAttribute;
   t.cuLaunchKernelEx = LaunchKernel;
+  t.cuOccupancyMaxActiveClusters = [](int* clusters, CUfunction function,
+                                      const CUlaunchConfig* config) {
+    ENTER("cuOccupancyMaxActiveClusters", nullptr, Id(function));
+    const unsigned cluster = config->attrs[0].value.clusterDim.x;
+    *clusters = Fake().largest_cluster < cluster ? 0 : 7;
+    return CUDA_SUCCESS;
+  };
   t.cuTensorMapEncodeTiled = EncodeTiled;
   t.cuMemGetInfo = [](size_t* free_bytes, size_t* total_bytes) {
     ENTER("cuMemGetInfo");

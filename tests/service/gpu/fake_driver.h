@@ -69,6 +69,7 @@ class FakeDriver {
     std::string symbol;
     CUlaunchConfig config;  // Without its attributes.
     bool overlaps;          // Programmatic stream serialisation allowed.
+    unsigned cluster;       // CTAs of a cluster.
     std::string bytes;      // Of the one argument, as long as argument_bytes.
 
     template <typename T>
@@ -91,6 +92,7 @@ class FakeDriver {
   std::map<std::string, size_t> argument_bytes;
   std::map<CUdevice_attribute, int> attributes;
   int static_shared_bytes = 0;    // Of every function.
+  unsigned largest_cluster = 16;  // That the device has room for.
   bool memory_is_broken = false;  // Writes to the device are lost.
   size_t free_bytes = size_t{1} << 30;
   uint64_t pool_reserved = 0;

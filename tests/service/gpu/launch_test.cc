@@ -286,6 +286,24 @@ TEST_F(LaunchTest, InterleavedConsumersShareTheStagesOfATile) {
   EXPECT_EQ(arguments.longer_parts, 1);
 }
 
+TEST_F(LaunchTest, CtasOfAClusterShareTheStagesOfATile) {
+  jit::Plan plan = MakePlan();
+  EXPECT_EQ(Launch(plan).back().cluster, 1u);
+  plan.splits = plan.config.cluster = 4;
+  plan.grid = 4;
+  plan.overlaps_predecessor = true;
+  const auto& launch = Launch(plan).back();
+  EXPECT_EQ(launch.cluster, 4u);
+  EXPECT_EQ(launch.config.gridDimX, 4u);
+  EXPECT_TRUE(launch.overlaps);
+  const auto arguments = launch.argument<Arguments>();
+  EXPECT_EQ(MapOf(arguments.d).pointer, kMemory.d);
+  EXPECT_EQ(arguments.splits.value, 4u);
+  EXPECT_EQ(arguments.units, 1);
+  EXPECT_EQ(arguments.part_stages, 2);
+  EXPECT_EQ(arguments.longer_parts, 1);
+}
+
 class SplitLaunchTest : public LaunchTest {
  protected:
   static jit::Plan SplitPlan() {

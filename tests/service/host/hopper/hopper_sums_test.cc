@@ -351,6 +351,20 @@ TEST(HopperSumsTest, ThoseOfInterleavedConsumersAreAddedInOrder) {
   }
 }
 
+TEST(HopperSumsTest, ThoseOfAClusterAreAddedInOrder) {
+  for (const char* arithmetic : {"bf16", "e4m3", "tf32"}) {
+    for (const int64_t k : {1025, 4500}) {
+      const Problem problem = InF32(arithmetic, 3, 40, k);
+      const auto plans = jit::RankPlans(problem, {}, 10000);
+      const auto plan = std::ranges::find_if(
+          plans, [](const Plan& plan) { return plan.config.cluster == 8; });
+      ASSERT_NE(plan, plans.end());
+      ASSERT_EQ(plan->splits, 8);
+      ExpectSumsOfThePlan(problem, *plan, 9);
+    }
+  }
+}
+
 TEST(HopperSumsTest, ABatchOfWeightsHasScalesOfItsOwn) {
   constexpr int64_t kCount = 3;
   for (const bool broadcast : {false, true}) {
