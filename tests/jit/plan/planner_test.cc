@@ -47,7 +47,7 @@ void ExpectLaunchable(const Problem& problem, const Plan& plan) {
   EXPECT_GE(plan.raster_group, 1);
   EXPECT_EQ(plan.rows, plan.exchanged ? problem.n : problem.m);
   EXPECT_EQ(plan.depth, problem.reads_ab() ? problem.k : 0);
-  EXPECT_TRUE(plan.config.split_k || plan.splits == 1);
+  EXPECT_TRUE(SharesK(plan.config) || plan.splits == 1);
   EXPECT_EQ(plan.reduce_grid > 0, plan.config.split_k);
   EXPECT_EQ(plan.grid > 0, problem.reads_ab());
   EXPECT_EQ(plan.splits > 0, problem.reads_ab());
