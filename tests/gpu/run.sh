@@ -24,7 +24,8 @@
 #   GEMMD_SUBSET   of the conformance suite; default: full
 #   GEMMD_ONLY     of the suite, cases whose name contains this
 #   GEMMD_SECONDS  after which the suite begins nothing new; default: no limit
-#   GEMMD_SKIP     so many units of the suite, which another run has done
+#   GEMMD_SKIP     so many units of the suite, which another run has done: see
+#                  join.py
 #   GEMMD_BENCH    further flags of gemm_bench
 #   GEMMD_DEVICE   default: cuda:0; "host" tries this script without a GPU
 set -uo pipefail
