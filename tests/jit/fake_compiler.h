@@ -13,15 +13,9 @@
 #include "absl/time/time.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/compile/compiler.h"
+#include "tests/jit/fake_cubin.h"
 
 namespace gemmd::jit {
-
-// The smallest ELF file that passes for a cubin of kKernelSymbol.
-std::string FakeCubin(int registers = 42, int architecture = 90,
-                      const std::string& symbol = kKernelSymbol);
-
-// What ptxas says of a kernel without trouble.
-std::string FakeLog(int registers = 42, int shared_memory_bytes = 1024);
 
 // A kernel whose key and cubin are right.
 CompiledKernel FakeKernel(const std::string& source);

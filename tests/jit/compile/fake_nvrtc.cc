@@ -1,5 +1,5 @@
 // A shared library that passes for NVRTC 13.0: makes the cubins of
-// tests/jit/fake_compiler.h, and does what GEMMD_FAKE_NVRTC or a line
+// tests/jit/fake_cubin.h, and does what GEMMD_FAKE_NVRTC or a line
 // "// order: ..." of the source tells it to.
 #include <fcntl.h>
 #include <nvrtc.h>
@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string>
 
-#include "tests/jit/fake_compiler.h"
+#include "tests/jit/fake_cubin.h"
 
 namespace {
 
