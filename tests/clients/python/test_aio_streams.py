@@ -54,6 +54,11 @@ class AioStreamsTest(unittest.IsolatedAsyncioTestCase):
                 task.cancel()
                 with self.assertRaises(asyncio.CancelledError):
                     await task
+        # gRPC's own ends when the core has said that the call was cancelled.
+        for _ in range(1000):
+            if asyncio.all_tasks() == {asyncio.current_task()}:
+                break
+            await asyncio.sleep(.01)
         self.assertEqual(asyncio.all_tasks(), {asyncio.current_task()})
         gc.collect()
         self.assertEqual(self.noise, [])
