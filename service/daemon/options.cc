@@ -154,8 +154,7 @@ void DeclareProducts(cli::Command& c, Options& o) {
         "recently makes room for another.");
   c.Int("--tune-share PERCENT", o.engine.tuner.share_percent, {0, 50},
         "Most of the time of each GPU that is spent on timing kernels for "
-        "the products it is asked for most, on lanes that have nothing else "
-        "to do; 0: none.");
+        "the products it is asked for most, in turn with them; 0: none.");
   c.Switch("--admin-calls", o.server.limits.admin_calls,
            "Let every client evict and tune kernels and list all tensors. "
            "Without it, clients do neither and are listed what they created "

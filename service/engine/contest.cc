@@ -18,87 +18,99 @@ double Median(std::vector<double> values) {
 }  // namespace
 
 Contest::Contest(size_t contenders, Options options)
-    : options_(options), samples_(contenders) {
+    : options_(options),
+      left_(contenders),
+      samples_(contenders),
+      medians_us_(contenders) {
   CHECK(contenders > 0);
-  std::vector<size_t> all(contenders);
-  std::iota(all.begin(), all.end(), size_t{0});
-  Schedule(all, options_.first_samples);
+  std::iota(left_.begin(), left_.end(), size_t{0});
+  Schedule(Stage::kFirstLook, 1);
 }
 
 // Forth and back: nobody always follows the same neighbour.
-void Contest::Schedule(const std::vector<size_t>& contenders, int samples) {
-  for (std::vector<double>& of_one : samples_) of_one.clear();
+void Contest::Schedule(Stage stage, int samples) {
+  stage_ = stage;
   order_.clear();
   at_ = 0;
-  for (int i = 0; i < samples; ++i) {
-    if (i % 2 == 0) {
-      order_.insert(order_.end(), contenders.begin(), contenders.end());
+  for (int i = 0; i < samples; ++i, backwards_ = !backwards_) {
+    if (backwards_) {
+      order_.insert(order_.end(), left_.rbegin(), left_.rend());
     } else {
-      order_.insert(order_.end(), contenders.rbegin(), contenders.rend());
+      order_.insert(order_.end(), left_.begin(), left_.end());
     }
   }
 }
 
 std::optional<size_t> Contest::Next() const {
-  if (decided_) return std::nullopt;
+  if (stage_ == Stage::kOver) return std::nullopt;
   return order_[at_];
 }
 
 void Contest::Add(double us) {
-  CHECK(!decided_);
+  CHECK(stage_ != Stage::kOver);
   samples_[order_[at_]].push_back(us);
-  if (++at_ < order_.size()) return;
-  if (finalists_.empty()) {
-    DropHopeless();
-  } else {
-    rounds_.push_back(EndRound());
-  }
-  if (rounds_.size() == kRounds) {
-    Decide();
-  } else {
-    Schedule(finalists_, options_.samples);
+  if (++at_ == order_.size()) EndStage();
+}
+
+void Contest::EndStage() {
+  switch (stage_) {
+    case Stage::kFirstLook:
+      KeepWithin(options_.unlikely);
+      return Schedule(Stage::kSecondLook, 1);
+    case Stage::kSecondLook:
+      KeepWithin(options_.hopeless);
+      KeepFastest(options_.finalists);
+      for (std::vector<double>& of_one : samples_) of_one.clear();
+      return Schedule(Stage::kFirstRound, options_.samples);
+    case Stage::kFirstRound:
+      EndRound();
+      if (left_.size() == 1) return Decide();
+      return Schedule(Stage::kSecondRound, options_.samples);
+    case Stage::kSecondRound:
+      EndRound();
+      return Decide();
+    case Stage::kOver:
+      return;
   }
 }
 
-void Contest::DropHopeless() {
-  std::vector<double> least;
-  for (const std::vector<double>& of_one : samples_) {
-    least.push_back(std::ranges::min(of_one));
-  }
-  const double limit = options_.hopeless * std::ranges::min(least);
-  std::vector<size_t> others;
-  for (size_t i = 1; i < least.size(); ++i) {
-    if (least[i] <= limit) others.push_back(i);
-  }
-  std::ranges::stable_sort(
-      others, [&](size_t a, size_t b) { return least[a] < least[b]; });
-  if (others.size() > options_.finalists) others.resize(options_.finalists);
-  finalists_ = {0};
-  finalists_.insert(finalists_.end(), others.begin(), others.end());
+double Contest::Least(size_t contender) const {
+  return std::ranges::min(samples_[contender]);
 }
 
-std::vector<double> Contest::EndRound() {
-  std::vector<double> medians;
-  for (const size_t finalist : finalists_) {
-    medians.push_back(Median(samples_[finalist]));
+void Contest::KeepWithin(double times) {
+  double least = Least(0);
+  for (const size_t i : left_) least = std::min(least, Least(i));
+  std::erase_if(left_,
+                [&](size_t i) { return i != 0 && Least(i) > times * least; });
+}
+
+void Contest::KeepFastest(size_t count) {
+  const auto others = left_.begin() + 1;
+  std::stable_sort(others, left_.end(),
+                   [this](size_t a, size_t b) { return Least(a) < Least(b); });
+  left_.resize(std::min(left_.size(), 1 + count));
+}
+
+void Contest::EndRound() {
+  ++rounds_;
+  std::vector<double> medians(samples_.size());
+  for (const size_t i : left_) {
+    medians[i] = Median(samples_[i]);
+    medians_us_[i] += medians[i];
+    samples_[i].clear();
   }
-  return medians;
+  std::erase_if(left_, [&](size_t i) {
+    return i != 0 && medians[i] >= (1 - options_.noise) * medians[0];
+  });
 }
 
 void Contest::Decide() {
-  decided_ = true;
-  const auto mean = [this](size_t i) {
-    return (rounds_[0][i] + rounds_[1][i]) / kRounds;
-  };
-  size_t best = 0;
-  for (size_t i = 1; i < finalists_.size(); ++i) {
-    const bool faster =
-        std::ranges::all_of(rounds_, [&](const std::vector<double>& us) {
-          return us[i] < (1 - options_.noise) * us[0];
-        });
-    if (faster && mean(i) < mean(best)) best = i;
-  }
-  result_ = {finalists_[best], mean(0), mean(best)};
+  stage_ = Stage::kOver;
+  // Who is left beside the incumbent beat it twice.
+  const size_t winner = *std::ranges::min_element(
+      left_, {}, [this](size_t i) { return medians_us_[i]; });
+  result_ = {winner, medians_us_[0] / rounds_, medians_us_[winner] / rounds_};
 }
 
 }  // namespace gemmd::engine

@@ -3,9 +3,9 @@
 // another one takes its place only when it is faster by more than noise is, in
 // two rounds that share no sample. Thread-compatible.
 //
-// All are sampled first, and those that cannot win drop out; the rest are
-// sampled in turn, forth and back, so that what disturbs the device disturbs
-// all alike.
+// All are sampled once or twice, and those that cannot win drop out, as they do
+// after the first round. The rest are sampled in turn, forth and back, so that
+// what disturbs the device disturbs all alike.
 #ifndef GEMMD_SERVICE_ENGINE_CONTEST_H_
 #define GEMMD_SERVICE_ENGINE_CONTEST_H_
 
@@ -19,9 +19,9 @@ class Contest {
  public:
   struct Options {
     double noise = 0.02;    // What two times of one kernel may differ by.
-    double hopeless = 1.1;  // Times of the fastest, in the first samples.
+    double unlikely = 1.3;  // Times of the fastest, in one sample;
+    double hopeless = 1.1;  // in the better one of two.
     size_t finalists = 5;   // Beside the incumbent.
-    int first_samples = 2;  // Of each contender; the least counts.
     int samples = 3;        // Of each finalist in a round; their median counts.
   };
 
@@ -43,20 +43,36 @@ class Contest {
   Result result() const { return result_; }
 
  private:
-  static constexpr int kRounds = 2;
+  enum class Stage {
+    kFirstLook,
+    kSecondLook,
+    kFirstRound,
+    kSecondRound,
+    kOver
+  };
 
-  void Schedule(const std::vector<size_t>& contenders, int samples);
-  void DropHopeless();
-  std::vector<double> EndRound();
+  void EndStage();
+  // Wants so many samples of each that is left.
+  void Schedule(Stage stage, int samples);
+  // Keeps the incumbent and whose best sample is at most so many times that of
+  // the fastest.
+  void KeepWithin(double times);
+  void KeepFastest(size_t count);  // And the incumbent.
+  // Adds the medians of a round, and keeps the incumbent and who beats it.
+  void EndRound();
   void Decide();
+  double Least(size_t contender) const;
 
   const Options options_;
-  std::vector<std::vector<double>> samples_;  // Of this stage, by contender.
+  Stage stage_ = Stage::kFirstLook;
+  std::vector<size_t> left_;                  // The incumbent first.
+  std::vector<std::vector<double>> samples_;  // By contender, of both looks or
+                                              // of a round.
   std::vector<size_t> order_;                 // Of this stage.
   size_t at_ = 0;                             // In order_.
-  std::vector<size_t> finalists_;             // Empty in the first stage.
-  std::vector<std::vector<double>> rounds_;   // Medians by finalist.
-  bool decided_ = false;
+  bool backwards_ = false;                    // The next pass.
+  std::vector<double> medians_us_;            // By contender, of all rounds.
+  int rounds_ = 0;
   Result result_;
 };
 

@@ -101,7 +101,10 @@ std::shared_ptr<LaneTask> Executor::Next(std::unique_lock<std::mutex>& lock,
   };
   while (!stopping_) {
     auto next = alone_ ? std::nullopt : queue_.Pop(GivenUp, takes);
-    if (next) alone_ = (*next)->alone();
+    if (next && (*next)->alone()) {
+      alone_ = true;
+      alone_since_ = Clock::now();
+    }
     if (next && short_lane_waits_ && !queue_.empty()) {
       // What came first of an identity is gone: what is next may be short.
       short_lane_waits_ = false;
@@ -114,14 +117,16 @@ std::shared_ptr<LaneTask> Executor::Next(std::unique_lock<std::mutex>& lock,
   return nullptr;
 }
 
-void Executor::BeginAlone(std::unique_lock<std::mutex>& lock) {
+bool Executor::BeginAlone(std::unique_lock<std::mutex>& lock) {
   const bool alone = all_idle_.wait_for(
       lock, kSolitudePatience, [this] { return running_count_ == 0; });
   if (!alone) EndAlone();
+  return alone;
 }
 
 void Executor::EndAlone() {
   alone_ = false;
+  reserved_ += Clock::now() - alone_since_;
   changed_.notify_all();
   short_changed_.notify_all();
 }
@@ -129,8 +134,7 @@ void Executor::EndAlone() {
 void Executor::Serve(int lane) {
   std::unique_lock lock(mutex_);
   while (auto task = Next(lock, lane == lane_count_)) {
-    const bool alone = task->alone();
-    if (alone) BeginAlone(lock);
+    const bool alone = task->alone() && BeginAlone(lock);
     running_[lane] = {task, Clock::now()};
     if (running_count_++ == 0) busy_since_ = running_[lane].since;
     ++begun_;
@@ -195,6 +199,13 @@ absl::Duration Executor::busy() const {
   Clock::duration busy = busy_;
   if (running_count_ > 0) busy += Clock::now() - busy_since_;
   return absl::FromChrono(busy);
+}
+
+absl::Duration Executor::reserved() const {
+  std::lock_guard lock(mutex_);
+  Clock::duration reserved = reserved_;
+  if (alone_) reserved += Clock::now() - alone_since_;
+  return absl::FromChrono(reserved);
 }
 
 int64_t Executor::load() const {

@@ -68,6 +68,8 @@ class Executor {
   const Places& places() const { return places_; }
   // In which at least one lane worked.
   absl::Duration busy() const;
+  // In which nothing might begin, for the sake of a task that is to run alone.
+  absl::Duration reserved() const;
   // Tasks that run, and those begun since the start.
   struct Activity {
     int running = 0;
@@ -92,8 +94,9 @@ class Executor {
   std::shared_ptr<LaneTask> Next(std::unique_lock<std::mutex>& lock,
                                  bool of_short);
   // Nothing begins from when Next has given a task that is to run alone until
-  // EndAlone. What runs too long is not waited for.
-  void BeginAlone(std::unique_lock<std::mutex>& lock);
+  // EndAlone. What runs too long is not waited for: then it is not alone, and
+  // this returns false.
+  bool BeginAlone(std::unique_lock<std::mutex>& lock);
   void EndAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsShort(const LaneTask& task) const {
     return task.cost() <= short_cycles_;
@@ -114,6 +117,9 @@ class Executor {
   std::condition_variable short_changed_;  // Wakes the lane of short tasks.
   bool short_lane_waits_ ABSL_GUARDED_BY(mutex_) = false;
   bool alone_ ABSL_GUARDED_BY(mutex_) = false;  // A task is, or is to be.
+  // Up to the last time when no task was, and since when one is.
+  std::chrono::steady_clock::duration reserved_ ABSL_GUARDED_BY(mutex_){};
+  std::chrono::steady_clock::time_point alone_since_ ABSL_GUARDED_BY(mutex_);
   std::condition_variable all_idle_;
   // Some may have been given up: they are dropped by the next sweep.
   FairQueue<std::shared_ptr<LaneTask>> queue_ ABSL_GUARDED_BY(mutex_);

@@ -21,6 +21,8 @@ constexpr size_t kMaxPlans = 16384;
 // be had, is asked for again.
 constexpr absl::Duration kAskAgain = absl::Minutes(1);
 
+// From here on a shape that cools needs no more finds to be hot again.
+constexpr int kMostCooled = 8;
 // One of so many finds of a kernel is told to the cache, which takes a lock.
 constexpr int64_t kFindsPerNote = 16;
 
@@ -188,6 +190,7 @@ std::shared_ptr<const Prepared> KernelTable::Remember(
   if (entry.slot == nullptr && options_.new_shape) options_.new_shape(problem);
   if (entry.slot != nullptr) entry.slot->shapes.erase(shape);
   known.finds = entry.finds;
+  known.cooled = entry.cooled;
   known.slot->shapes.insert(shape);
   entry = std::move(known);
   return entry.prepared;
@@ -345,7 +348,9 @@ std::vector<KernelTable::Hot> KernelTable::Hottest(size_t count,
   {
     std::lock_guard lock(mutex_);
     for (const auto& [shape, known] : plans_) {
-      if (known.tuned || known.finds < least_finds) continue;
+      if (known.tuned || known.finds >> (3 * known.cooled) < least_finds) {
+        continue;
+      }
       if (!shape.problem().reads_ab()) continue;  // There is one way to do it.
       hot.push_back({shape.problem(), known.finds,
                      static_cast<double>(known.finds) *
@@ -394,7 +399,9 @@ std::vector<KernelTable::Used> KernelTable::MostUsed(size_t count) const {
 void KernelTable::Cool(const jit::Problem& problem) {
   std::lock_guard lock(mutex_);
   const auto found = plans_.find(Shape(problem));
-  if (found != plans_.end()) found->second.finds = 0;
+  if (found == plans_.end()) return;
+  found->second.finds = 0;
+  found->second.cooled = std::min(found->second.cooled + 1, kMostCooled);
 }
 
 std::vector<std::string> KernelTable::LoadedKeys() const {

@@ -185,7 +185,8 @@ class KernelTable {
   // The `count` of most predicted time, first, that were found `least_finds`
   // times.
   std::vector<Hot> Hottest(size_t count, int64_t least_finds) const;
-  // Counts the finds of `problem` from 0 again.
+  // Counts the finds of `problem` from 0 again, and asks for eight times as
+  // many of them as before.
   void Cool(const jit::Problem& problem);
 
   // A shape that has run, since it was planned first.
@@ -230,7 +231,8 @@ class KernelTable {
     int64_t generation = 0;
     absl::Time ask_again;
     bool tuned = false;  // There is a record.
-    int64_t finds = 0;
+    int64_t finds = 0;   // Since it cooled.
+    int cooled = 0;      // Times.
   };
   struct Refusal {
     absl::Status why;

@@ -10,15 +10,16 @@
 namespace gemmd::engine {
 namespace {
 
-// While one problem is timed, the kernels of the next one are compiled. Of one
+// While one problem is timed, the kernels of the next ones are compiled. Of one
 // device:
-constexpr int kJobs = 4;
-constexpr int kBackgroundJobs = 2;
+constexpr int kJobs = 5;
+constexpr int kBackgroundJobs = 3;
+// After one that finds nothing hot: it keeps requests from the table meanwhile,
+// which may know thousands of shapes.
+constexpr int kLooksToSkip = 9;
 // Who is asked waits so long for a device that does nothing else.
 constexpr absl::Duration kPatience = absl::Milliseconds(20);
 constexpr absl::Duration kPoll = absl::Milliseconds(1);
-// What a slice costs also where it finds that it is not alone.
-constexpr absl::Duration kLeastSlice = absl::Milliseconds(2);
 
 bool Quiet(const ServedDevice& served) {
   return served.products->waiting() == 0 &&
@@ -118,22 +119,18 @@ absl::Status Tuner::OnLane(int device, const RequestContext& context,
                            bool background,
                            absl::AnyInvocable<absl::Status()> work) {
   RETURN_IF_ERROR(AwaitTurn(device, context, background));
-  const auto taken = std::make_shared<absl::Duration>();
-  const absl::Status status =
-      RunOnLane(*devices_[device], context,
-                [taken, work = std::move(work)]() mutable -> absl::Status {
-                  const absl::Time begin = absl::Now();
-                  const absl::Status status = work();
-                  *taken = absl::Now() - begin;
-                  return status;
-                });
-  RETURN_IF_ERROR(status);
+  ServedDevice& served = *devices_[device];
+  // One slice at a time: this is what products lose by it, lanes that wait for
+  // others to end included.
+  const absl::Duration before = served.products->reserved();
+  RETURN_IF_ERROR(RunOnLane(served, context, std::move(work)));
   if (!background) return absl::OkStatus();
+  const absl::Duration taken = served.products->reserved() - before;
   Bench& bench = *benches_[device];
   std::lock_guard lock(bench.mutex);
-  bench.device_time += *taken;
-  bench.rests_until = absl::Now() + std::max(*taken, kLeastSlice) *
-                                        (100.0 / options_.share_percent - 1);
+  bench.device_time += taken;
+  bench.rests_until =
+      absl::Now() + taken * (100.0 / options_.share_percent - 1);
   return absl::OkStatus();
 }
 
@@ -144,10 +141,13 @@ void Tuner::LookForHot() {
     if (!served.device->description().times_kernels) continue;
     if (served.health.failed()) continue;
     const int free = kBackgroundJobs - bench.background_jobs;
-    if (free <= 0) continue;
-    for (KernelTable::Hot& hot : served.kernels->Hottest(
-             static_cast<size_t>(free), options_.least_finds)) {
-      // Until it is tuned, it has to become hot again before another try.
+    if (free <= 0 || bench.looks_to_skip-- > 0) continue;
+    std::vector<KernelTable::Hot> hottest = served.kernels->Hottest(
+        static_cast<size_t>(free), options_.least_finds);
+    bench.looks_to_skip = hottest.empty() ? kLooksToSkip : 0;
+    for (KernelTable::Hot& hot : hottest) {
+      // Until it is tuned, it has to become hot again before another try: what
+      // fails each time (without a compiler, say) is tried ever less.
       served.kernels->Cool(hot.problem);
       ++bench.background_jobs;
       jobs_.Submit("", [this, i, &bench, problem = hot.problem] {

@@ -34,8 +34,8 @@ class Tuner {
  public:
   struct Options {
     // Most of a device's time that tuning in the background takes, of 100; 0:
-    // none of it, the default until a GPU has shown what live requests lose.
-    int share_percent = 0;
+    // none of it.
+    int share_percent = 5;
     // Of one shape before it is hot.
     int64_t least_finds = 32;
     // Between two looks at what is hot.
@@ -68,6 +68,7 @@ class Tuner {
   struct Bench {
     std::mutex timing;  // See TuningPlace.
     std::atomic<int> background_jobs = 0;
+    int looks_to_skip = 0;  // Of LookForHot alone.
     std::mutex mutex;
     absl::Time rests_until ABSL_GUARDED_BY(mutex) = absl::InfinitePast();
     absl::Duration device_time ABSL_GUARDED_BY(mutex);

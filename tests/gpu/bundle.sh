@@ -43,8 +43,8 @@ done | awk '$3 ~ /^\// { print $1, $3 }' | sort -u |
     esac
   done
 # Stored compressed, unpacked by run.sh: OpenBLAS alone has 35 MiB.
-tar -C "$output" -czf "$output/lib.tar.gz" lib
-rm -rf "$output/lib"
+tar -C "$output" -czf "$output/programs.tar.gz" bin lib
+rm -rf "$output/bin" "$output/lib"
 
 cp "$root"/clients/python/gemmd/*.py "$build/python/gemmd/api.binpb" \
   "$output/python/gemmd/"

@@ -30,7 +30,7 @@
 #   GEMMD_DEVICE   default: cuda:0; "host" tries this script without a GPU
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-if [[ -e $here/lib.tar.gz ]]; then
+if [[ -e $here/programs.tar.gz ]]; then
   bundle=${1:-$here}
   output=${2:-$here/evidence}
 else
@@ -40,7 +40,7 @@ else
   output=${2:-$here/evidence/${name:-host}}
 fi
 bundle=$(realpath "$bundle")
-[[ -e $bundle/lib.tar.gz ]] ||
+[[ -e $bundle/programs.tar.gz ]] ||
   { echo "no bundle at $bundle: see tests/gpu/bundle.sh" >&2; exit 2; }
 mkdir -p "$output" || exit 2
 output=$(realpath "$output")
@@ -60,8 +60,7 @@ stop() {
 }
 trap stop EXIT
 trap 'exit 130' INT TERM
-tar -C "$work" -xzf "$bundle/lib.tar.gz" || exit 2
-chmod +x "$bundle"/bin/* 2> /dev/null
+tar -C "$work" -xzf "$bundle/programs.tar.gz" || exit 2
 # For our binaries only: python3 has its own libraries.
 ours=(env "LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 cores=$(nproc)
@@ -80,7 +79,7 @@ failed() {
 start() {
   local name=$1
   shift
-  "${ours[@]}" "$bundle/bin/gemmd" --listen=127.0.0.1:0 --admin-calls \
+  "${ours[@]}" "$work/bin/gemmd" --listen=127.0.0.1:0 --admin-calls \
     --port-file="$work/$name.port" --cache-dir="$cache" \
     --compile-threads="$((cores > 64 ? 64 : cores))" --queue=1024 "$@" \
     > "$output/$name.log" 2>&1 &
@@ -106,14 +105,14 @@ export PYTHONPATH=$bundle/python:$bundle/tests PYTHONDONTWRITEBYTECODE=1
 if [[ $steps =~ \ (conformance|random|latency)\  ]]; then
   note "starting the daemon"
   start_daemon || exit 1
-  "${ours[@]}" "$bundle/bin/gemmctl" info --target "$target"
+  "${ours[@]}" "$work/bin/gemmctl" info --target "$target"
   python3 "$bundle/product.py" --target "$target" --device "$device" ||
     failed "product"
 fi
 # Latency first: the daemon is then as fresh as a user's.
 if [[ $steps == *" latency "* ]]; then
   note "latency"
-  "${ours[@]}" "$bundle/bin/latency" --target="$target" --device="$device" \
+  "${ours[@]}" "$work/bin/latency" --target="$target" --device="$device" \
     --json="$output/latency.json" || failed "latency"
 fi
 if [[ $steps == *" conformance "* ]]; then
@@ -124,7 +123,7 @@ if [[ $steps == *" conformance "* ]]; then
     ${GEMMD_SKIP:+--skip "$GEMMD_SKIP"} \
     ${GEMMD_ONLY:+--only "$GEMMD_ONLY"} \
     --json "$output/conformance.json" || failed "conformance"
-  "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
+  "${ours[@]}" "$work/bin/gemmctl" stats --target "$target"
 fi
 # against_reference NAME FLAG...: random products on `target` and on a host
 # device beside it; writes NAME.json.
@@ -175,14 +174,14 @@ fi
 if [[ $steps == *" bench "* ]]; then
   note "benchmark"
   # shellcheck disable=SC2086
-  "${ours[@]}" "$bundle/bin/gemm_bench" --shapes "$bundle/shapes/core.txt" \
+  "${ours[@]}" "$work/bin/gemm_bench" --shapes "$bundle/shapes/core.txt" \
     --shapes "$bundle/shapes/types.txt" \
     --cache_dir "$cache" --check --json "$output/bench.json" \
     ${GEMMD_BENCH:-} || failed "benchmark"
 fi
 if [[ $steps == *" grouped "* ]]; then
   note "groups"
-  "${ours[@]}" "$bundle/bin/grouped_bench" "$bundle/shapes/grouped.txt" 4 \
+  "${ours[@]}" "$work/bin/grouped_bench" "$bundle/shapes/grouped.txt" 4 \
     "$output/grouped.json" > "$output/grouped.log" || failed "groups"
   tail -n 1 "$output/grouped.log"
 fi

@@ -11,20 +11,23 @@
 #   free     gemm-warmup tune --new-generation: they may change
 #   hot      no request to tune: the daemon is asked for the products again and
 #            again, and finds out by itself within --tune-share
-# Writes for each PART.json (the benchmark's) and, but for hot, PART.jsonl (what
-# the daemon said), and a summary to tune.json.
+# Writes for each PART.json (the benchmark's) and PART.jsonl (what the daemon
+# said; of hot, how many requests it served meanwhile and afterwards), and a
+# summary to tune.json.
 #
 #   GEMMD_TUNE_PARTS    of "kept free hot"; default: "kept free"
 #   GEMMD_TUNE_SHAPES   products of the sample; default: 40
 #   GEMMD_TUNE_SEED     of the sample; default: 7
-#   GEMMD_TUNE_SECONDS  that hot lasts; default: 60
+#   GEMMD_TUNE_SECONDS  that hot lasts at most; default: 300
+#   GEMMD_TUNE_CALM     and then, with nothing left to tune; default: 30
+#   GEMMD_TUNE_SHARE    percent of the device; default: 5
 #   GEMMD_BENCH         further flags of gemm_bench
 #   GEMMD_CACHE         kernels to begin with; default: none
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bundle=$(realpath "${1:-$here}")
 output=${2:-$bundle/tuned}
-[[ -e $bundle/lib.tar.gz ]] ||
+[[ -e $bundle/programs.tar.gz ]] ||
   { echo "no bundle at $bundle: see tests/gpu/bundle.sh" >&2; exit 2; }
 mkdir -p "$output" || exit 2
 output=$(realpath "$output")
@@ -44,8 +47,7 @@ stop_daemon() {
 }
 trap 'stop_daemon; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-tar -C "$work" -xzf "$bundle/lib.tar.gz" || exit 2
-chmod +x "$bundle"/bin/* 2> /dev/null
+tar -C "$work" -xzf "$bundle/programs.tar.gz" || exit 2
 ours=(env "LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 cores=$(nproc)
 cache=${GEMMD_CACHE:-$work/cache}
@@ -59,12 +61,12 @@ failed() {
   failures=$((failures + 1))
 }
 
-# start_daemon SHARE
+# start_daemon FLAG...
 start_daemon() {
   rm -f "$work/port"
-  "${ours[@]}" "$bundle/bin/gemmd" --listen=127.0.0.1:0 --admin-calls \
+  "${ours[@]}" "$work/bin/gemmd" --listen=127.0.0.1:0 --admin-calls \
     --device=cuda --port-file="$work/port" --cache-dir="$cache" \
-    --compile-threads="$((cores > 64 ? 64 : cores))" --tune-share="$1" \
+    "$@" \
     >> "$output/gemmd.log" 2>&1 &
   daemon=$!
   for ((i = 0; i < 600; i++)); do
@@ -80,33 +82,35 @@ start_daemon() {
 }
 
 list=$work/problems
-"${ours[@]}" "$bundle/bin/gemm_bench" --sample "$shapes" --seed "$seed" --list \
+"${ours[@]}" "$work/bin/gemm_bench" --sample "$shapes" --seed "$seed" --list \
   > "$list" || exit 1
 
 export PYTHONPATH=$bundle/python PYTHONDONTWRITEBYTECODE=1
 for part in "${parts[@]}"; do
   rm -rf "$cache/tuning"
   note "$part: tuning $(wc -l < "$list") products"
-  share=0
   flags=()
   [[ $part == free ]] && flags=(--new-generation)
-  [[ $part == hot ]] && share=10
-  start_daemon "$share" || exit 1
   begin=$SECONDS
   if [[ $part == hot ]]; then
+    start_daemon --tune-share="${GEMMD_TUNE_SHARE:-5}" || exit 1
     python3 "$bundle/ask_for.py" --target "$target" --problems "$list" \
-      --seconds "${GEMMD_TUNE_SECONDS:-60}" || failed "requests"
+      --seconds "${GEMMD_TUNE_SECONDS:-300}" \
+      --calm "${GEMMD_TUNE_CALM:-30}" --json "$output/hot.jsonl" ||
+      failed "requests"
   else
-    "${ours[@]}" "$bundle/bin/gemm-warmup" tune --server "$target" \
+    start_daemon --tune-share=0 \
+      --compile-threads="$((cores > 64 ? 64 : cores))" || exit 1
+    "${ours[@]}" "$work/bin/gemm-warmup" tune --server "$target" \
       --jobs 8 --json "${flags[@]}" "$list" > "$output/$part.jsonl" ||
       failed "tuning"
   fi
   echo "$((SECONDS - begin)) s"
-  "${ours[@]}" "$bundle/bin/gemmctl" stats --target "$target"
+  "${ours[@]}" "$work/bin/gemmctl" stats --target "$target"
   stop_daemon || failed "the daemon ended with code $?"
   note "$part: the benchmark"
   # shellcheck disable=SC2086
-  "${ours[@]}" "$bundle/bin/gemm_bench" --shapes "$list" --tuning "$cache" \
+  "${ours[@]}" "$work/bin/gemm_bench" --shapes "$list" --tuning "$cache" \
     --cache_dir "$cache" --no_ceiling --json "$output/$part.json" \
     ${GEMMD_BENCH:-} > "$output/$part.txt" 2>&1 || failed "benchmark"
   tail -n 12 "$output/$part.txt"

@@ -70,12 +70,21 @@ TEST(ContestTest, OneOutlierOfARoundDoesNotCount) {
   EXPECT_EQ(run.result.winner_us, 9);
 }
 
+TEST(ContestTest, FirstLooksDoNotCountInARound) {
+  const Held run = Hold(2, [](size_t i, int sample) {
+    if (i == 0) return 10.0;
+    return sample < kFirst || (sample - kFirst) % kRound == 2 ? 10.5 : 9.0;
+  });
+  EXPECT_EQ(run.result.winner, 1);
+  EXPECT_EQ(run.result.winner_us, 9);
+}
+
 TEST(ContestTest, TheHopelessAreNotSampledOn) {
   const std::vector<double> us = {10, 9, 9.8, 15, 9.95};
   const Held run = Hold(us.size(), [&](size_t i, int) { return us[i]; });
   EXPECT_EQ(run.samples.at(1), kFirst + 2 * kRound);
-  EXPECT_EQ(run.samples.at(2), kFirst + 2 * kRound);
-  EXPECT_EQ(run.samples.at(3), kFirst);
+  EXPECT_EQ(run.samples.at(2), kFirst + kRound);  // As fast as the incumbent.
+  EXPECT_EQ(run.samples.at(3), 1);
   EXPECT_EQ(run.samples.at(4), kFirst);
 }
 
@@ -85,6 +94,13 @@ TEST(ContestTest, TheIncumbentIsSampledHoweverSlowItIs) {
   EXPECT_EQ(run.samples.at(0), kFirst + 2 * kRound);
   EXPECT_NE(run.result.winner, 0);
   EXPECT_EQ(run.result.incumbent_us, 50);
+}
+
+// Nobody is left who could win in two rounds.
+TEST(ContestTest, WhereNobodyBeatsTheIncumbentOneRoundIsEnough) {
+  const Held run = Hold(3, [](size_t, int) { return 10.0; });
+  EXPECT_EQ(run.result.winner, 0);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(run.samples.at(i), kFirst + kRound);
 }
 
 TEST(ContestTest, FinalistsAreBounded) {

@@ -183,6 +183,54 @@ TEST_F(ExecutorTest, ATaskThatIsAloneWaitsForThoseThatRun) {
   EXPECT_TRUE(running->ended());
 }
 
+// Lanes that wait for others to end cost as much as those that work.
+TEST_F(ExecutorTest, WhatATaskThatIsAloneCostsIsCounted) {
+  Start({.lanes = 2, .max_queue = 10});
+  EXPECT_EQ(executor_->reserved(), absl::ZeroDuration());
+  const auto running = Occupy();
+  EXPECT_EQ(executor_->reserved(), absl::ZeroDuration());
+  const auto alone =
+      std::make_shared<FakeTask>(RequestContext(), health_, nullptr, true);
+  executor_->Submit(alone);
+  absl::SleepFor(absl::Milliseconds(3));
+  gate_.Open();
+  EXPECT_TRUE(alone->Wait().ok());
+  const auto other = Submit();
+  EXPECT_TRUE(other->Wait().ok());
+  const absl::Duration reserved = executor_->reserved();
+  EXPECT_GE(reserved, absl::Milliseconds(2));
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(executor_->reserved(), reserved);
+}
+
+// The first one gave up being alone: its end is not the second one's.
+TEST_F(ExecutorTest, WhoIsNotAloneEndsNobodysSolitude) {
+  Start({.lanes = 3, .max_queue = 10});
+  const auto running = Occupy();
+  testing::Gate first_gate, second_gate;
+  first_gate.Close();
+  second_gate.Close();
+  const auto first =
+      std::make_shared<FakeTask>(RequestContext(), health_, &first_gate, true);
+  executor_->Submit(first);
+  ASSERT_TRUE(first_gate.WaitForArrivals(1));
+  const auto second =
+      std::make_shared<FakeTask>(RequestContext(), health_, &second_gate, true);
+  gate_.Open();
+  EXPECT_TRUE(running->Wait().ok());
+  executor_->Submit(second);
+  absl::SleepFor(absl::Milliseconds(1));
+  first_gate.Open();
+  EXPECT_TRUE(first->Wait().ok());
+  ASSERT_TRUE(second_gate.WaitForArrivals(1));
+  const auto other = Submit();
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_FALSE(other->began());
+  second_gate.Open();
+  EXPECT_TRUE(other->Wait().ok());
+  EXPECT_TRUE(second->Wait().ok());
+}
+
 // One long task costs the others a moment, not its time.
 TEST_F(ExecutorTest, WhatTakesLongIsNotWaitedFor) {
   Start({.lanes = 2, .max_queue = 10});
