@@ -50,6 +50,10 @@ def main():
         out.setdefault('device', measured['device'])
         out.setdefault('template_digest', measured['template_digest'])
         out[part] = summarize(measured['bench'])
+        if part == 'hot':
+            asked = json.loads((folder / 'hot.jsonl').read_text())
+            del asked['timeline']
+            out['hot_requests'] = asked
         print(f'{part}: rank 0 / tuned by shape, then each to the best of '
               "cuBLASLt's heuristics: mean p10 worst")
         for stratum, figures in out[part].items():
