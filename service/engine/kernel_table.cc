@@ -80,6 +80,11 @@ std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
   return known.prepared;
 }
 
+bool KernelTable::Knows(const jit::Problem& problem) const {
+  std::lock_guard lock(mutex_);
+  return plans_.contains(Shape(problem));
+}
+
 void KernelTable::Note(Slot& slot) {
   slot.last_use = ++uses_;
   // The cache's directory keeps what is used; the first use counts, and then

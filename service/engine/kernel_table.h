@@ -139,6 +139,8 @@ class KernelTable {
   // How `problem` runs, when that has been chosen before and nothing better
   // may have come since; else null. `problem` is valid and writes().
   std::shared_ptr<const Prepared> Find(const jit::Problem& problem);
+  // Whether Find has something, which this does not count as a find.
+  bool Knows(const jit::Problem& problem) const;
 
   // Plans `problem` with what is loaded, and remembers that. The error is the
   // refusal of its best kernel, when the next best ones are refused too.

@@ -59,12 +59,26 @@ void Preparer::PrepareGroup(KernelTable& kernels,
         entry);
 }
 
+void Preparer::PrepareAhead(KernelTable& kernels, const jit::Problem& problem,
+                            std::shared_ptr<Waiter> waiter, Ready ready) {
+  Begin(RequestPointer(new Request{kernels,
+                                   {problem},
+                                   /*group=*/false,
+                                   /*substitute=*/true,
+                                   std::move(waiter),
+                                   std::move(ready),
+                                   /*ahead=*/true}));
+}
+
 void Preparer::Enter(RequestPointer request, Places::Entry entry) {
-  Waiter& waiter = *request->waiter;
-  const absl::Status admitted = waiter.WaitIn(places_, entry);
-  if (!admitted.ok()) return waiter.GiveUp(admitted);
+  const absl::Status admitted = request->waiter->WaitIn(places_, entry);
+  if (!admitted.ok()) return request->waiter->GiveUp(admitted);
+  Begin(std::move(request));
+}
+
+void Preparer::Begin(RequestPointer request) {
   // A copy: the request moves.
-  const std::string identity = waiter.context().identity;
+  const std::string identity = request->waiter->context().identity;
   lookups_.Submit(identity, [this, request = std::move(request)]() mutable {
     Step(std::move(request));
   });
@@ -82,7 +96,7 @@ void Preparer::Step(RequestPointer request) {
     choice = kernels.Choose(request->problems[0]);
   }
   preparation.plan_time += absl::Now() - start;
-  if (!choice.ok()) return request->waiter->GiveUp(choice.status());
+  if (!choice.ok()) return GiveUp(*request, choice.status());
   if (choice->prepared == nullptr && !choice->wanted) {
     return request->ready(std::move(preparation));
   }
@@ -218,7 +232,7 @@ void Preparer::FallBack(RequestPointer request, const absl::Status& why) {
       return request->ready(std::move(request->preparation));
     }
   }
-  request->waiter->GiveUp(NeededFor(why, request->problems[0]));
+  GiveUp(*request, NeededFor(why, request->problems[0]));
 }
 
 }  // namespace gemmd::engine

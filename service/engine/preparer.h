@@ -64,6 +64,11 @@ class Preparer {
                     bool substitute, std::shared_ptr<Waiter> waiter,
                     Ready ready, Places::Entry entry = Places::Entry::kIfFree);
 
+  // The same for `waiter` who has a place and will ask for this one soon, so
+  // that it is under way by then. Where it cannot be had, nothing happens.
+  void PrepareAhead(KernelTable& kernels, const jit::Problem& problem,
+                    std::shared_ptr<Waiter> waiter, Ready ready);
+
   // Runs `work`, a compile that no request waits for, when no compile of one
   // that does is to be done. Dropped where the preparer ends before that.
   void Behind(absl::AnyInvocable<void()> work) {
@@ -86,6 +91,7 @@ class Preparer {
     bool substitute;
     std::shared_ptr<Waiter> waiter;
     Ready ready;
+    bool ahead = false;  // Its waiter waits for another one, or none.
     Preparation preparation;
     absl::Time joined;  // The flight.
   };
@@ -104,6 +110,10 @@ class Preparer {
 
   // Takes a place and begins.
   void Enter(RequestPointer request, Places::Entry entry);
+  void Begin(RequestPointer request);
+  static void GiveUp(const Request& request, const absl::Status& why) {
+    if (!request.ahead) request.waiter->GiveUp(why);
+  }
   // One round: plans, and answers or joins a flight.
   void Step(RequestPointer request);
   // `request` is null where the kernel is prepared behind others.

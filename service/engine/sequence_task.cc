@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "service/engine/cost.h"
+#include "service/engine/shape.h"
 
 namespace gemmd::engine {
 namespace {
@@ -47,8 +49,35 @@ SequenceTask::SequenceTask(ServedDevice& served, Preparer& preparer,
       sequence_(std::move(sequence)),
       done_(std::move(done)),
       preparations_(sequence_.steps.size()),
+      ahead_(sequence_.steps.size()),
       locks_(served.locks) {
   MarkChanges(sequence_);
+}
+
+std::vector<std::pair<size_t, jit::Problem>> SequenceTask::ColdProblems()
+    const {
+  std::vector<std::pair<size_t, jit::Problem>> cold;
+  absl::flat_hash_set<Shape> seen;
+  for (size_t i = 0; i < sequence_.steps.size(); ++i) {
+    const jit::Problem& problem = sequence_.steps[i].product.problem;
+    if (!problem.writes() || !seen.insert(Shape(problem)).second) continue;
+    if (!served_.kernels->Knows(problem)) cold.emplace_back(i, problem);
+  }
+  return cold;
+}
+
+void SequenceTask::Start() {
+  const auto cold = ColdProblems();
+  // May end the sequence.
+  PrepareFrom(0, Places::Entry::kIfFree);
+  auto self = std::static_pointer_cast<SequenceTask>(shared_from_this());
+  for (size_t at = 1; at < cold.size(); ++at) {
+    const auto& [step, problem] = cold[at];
+    preparer_.PrepareAhead(*served_.kernels, problem, self,
+                           [self, step = step](const Preparation& ready) {
+                             self->ahead_[step] = ready.source;
+                           });
+  }
 }
 
 void SequenceTask::PrepareFrom(size_t first, Places::Entry entry) {
@@ -72,6 +101,11 @@ void SequenceTask::PrepareFrom(size_t first, Places::Entry entry) {
         entry);
   }
   preparing_ = -1;
+  for (size_t i = 0; i < ahead_.size(); ++i) {
+    if (ahead_[i] == KernelSource::kCompiled) {
+      preparations_[i].source = KernelSource::kCompiled;
+    }
+  }
   Queue(entry);
 }
 

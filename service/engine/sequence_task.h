@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -34,15 +35,18 @@ class SequenceTask final : public LaneTask {
   SequenceTask(ServedDevice& served, Preparer& preparer, Sequence sequence,
                RequestContext context, Done<SequenceResult> done);
 
-  // Gets the kernels, one after the other, then takes a place in the device's
-  // queue, waits for the tensors, and runs in its turn; or is given up. Once.
-  void Start() { PrepareFrom(0, Places::Entry::kIfFree); }
+  // Gets the kernels, waiting for one after the other while all are under way,
+  // then takes a place in the device's queue, waits for the tensors, and runs
+  // in its turn; or is given up. Once.
+  void Start();
 
   bool Run(device::Lane& lane) override;
   void Abandon(const absl::Status& why) override;
 
  private:
   void Refuse(const absl::Status& why) override;
+  // Those that are not there, each once, by the first step that needs it.
+  std::vector<std::pair<size_t, jit::Problem>> ColdProblems() const;
   void PrepareFrom(size_t first, Places::Entry entry);
   void Queue(Places::Entry entry);
   double ProductCycles() const;
@@ -56,6 +60,8 @@ class SequenceTask final : public LaneTask {
   Sequence sequence_;
   Once<SequenceResult> done_;
   std::vector<Preparation> preparations_;  // Of the steps.
+  // Whence came what was prepared ahead for a step.
+  std::vector<std::atomic<KernelSource>> ahead_;
   // The step whose kernel is waited for; -1: none is.
   std::atomic<int> preparing_ = -1;
   TensorLocks locks_;

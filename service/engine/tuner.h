@@ -34,8 +34,8 @@ class Tuner {
  public:
   struct Options {
     // Most of a device's time that tuning in the background takes, of 100; 0:
-    // none of it, the default: while a shape is tuned, what waits beside it takes
-    // up to two milliseconds longer.
+    // none of it, the default: while a shape is tuned, what waits beside it
+    // takes up to two milliseconds longer.
     int share_percent = 0;
     // Of one shape before it is hot.
     int64_t least_finds = 32;

@@ -2,6 +2,9 @@
 #ifndef GEMMD_TESTS_SERVICE_FAKE_CACHE_H_
 #define GEMMD_TESTS_SERVICE_FAKE_CACHE_H_
 
+#include <gtest/gtest.h>
+
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -109,11 +112,12 @@ class FakeCache : public jit::KernelCache {
   }
   void WaitForGets(int count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return gets_ >= count; });
+    EXPECT_TRUE(changed_.wait_for(lock, kLong, [&] { return gets_ >= count; }));
   }
   void WaitForLookups(int count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return lookups_ >= count; });
+    EXPECT_TRUE(
+        changed_.wait_for(lock, kLong, [&] { return lookups_ >= count; }));
   }
   int lookups() {
     std::lock_guard lock(mutex_);
@@ -152,6 +156,9 @@ class FakeCache : public jit::KernelCache {
   }
 
  private:
+  // What takes longer has failed.
+  static constexpr std::chrono::seconds kLong{30};
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<jit::CompiledKernel>> kernels_;

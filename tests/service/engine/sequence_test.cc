@@ -267,6 +267,66 @@ TEST_F(SequenceTest, KernelsAreThereBeforeALaneIsTaken) {
   EXPECT_EQ(result->steps[1].execution.source, KernelSource::kCompiled);
 }
 
+// Each twice; d_types tell the kernels apart.
+class ColdSequenceTest : public SequenceTest {
+ protected:
+  Sequence Cold() {
+    Sequence sequence;
+    for (const jit::DataType type :
+         {jit::DataType::kBf16, jit::DataType::kF16, jit::DataType::kF32,
+          jit::DataType::kBf16, jit::DataType::kF16, jit::DataType::kF32}) {
+      Sequence::Step step = {TestEngine::Zeros()};
+      jit::Problem& problem = step.product.problem;
+      problem.c_type = problem.d_type = type;
+      step.product.d =
+          engine_->MakeTemporaries({problem.d()}, 0, "").value()[0];
+      sequence.rooms.push_back(step.product.d);
+      sequence.steps.push_back(std::move(step));
+    }
+    return sequence;
+  }
+};
+
+TEST_F(ColdSequenceTest, AllKernelsAreUnderWayAtOnceEachOnce) {
+  engine_.cache().Hold(true);
+  const int gets = engine_.cache().gets();
+  auto answer = Start(Cold());
+  engine_.cache().WaitForGets(gets + 3);
+  EXPECT_FALSE(answer.there());
+  engine_.cache().Hold(false);
+  auto result = answer.Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(engine_.cache().gets(), gets + 3);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(result->steps[i].execution.source, KernelSource::kCompiled) << i;
+    EXPECT_EQ(result->steps[i + 3].execution.source, KernelSource::kLoaded);
+  }
+  EXPECT_EQ(engine_->waiting(), 0);
+}
+
+// What is cancelled leaves compiles that have not begun.
+TEST_F(ColdSequenceTest, WhoHasGoneCompilesNoMore) {
+  engine_.cache().Hold(true);
+  const int gets = engine_.cache().gets();
+  std::vector<Answer<SequenceResult>> others;
+  for (int i = 0; i < 4; ++i) {  // As many as threads that compile.
+    Sequence other = Cold();
+    other.steps.resize(1);
+    other.steps[0].product.problem.m += 64 * (i + 1);
+    other.steps[0].product.d =
+        engine_->MakeTemporaries({other.steps[0].product.problem.d()}, 0, "")
+            .value()[0];
+    other.rooms = {other.steps[0].product.d};
+    others.push_back(Start(std::move(other)));
+  }
+  auto answer = Start(Cold(), {.cancelled = cancelled_});
+  *cancelled_ = true;
+  EXPECT_EQ(answer.Wait().status().code(), StatusCode::kCancelled);
+  engine_.cache().Hold(false);
+  for (auto& other : others) other.Wait().IgnoreError();
+  EXPECT_LE(engine_.cache().gets(), gets + 4);
+}
+
 TEST_F(SequenceTest, AKernelThatCannotBeHadNamesItsStepAndNothingRuns) {
   const auto x = Filled(1);
   ASSERT_TRUE(Run({.steps = {Scale(x, 2, x)}}).ok());
