@@ -8,6 +8,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(_ROOT / "tests/gpu"))
 
 import figures  # noqa: E402
+import performance  # noqa: E402
 
 
 class FiguresTest(unittest.TestCase):
@@ -21,6 +22,17 @@ class FiguresTest(unittest.TestCase):
         self.assertGreater(len({row.split()[1] for row in rows}), 5)
         for row in rows:
             self.assertEqual(row.count("|"), 7)
+
+    def test_pictures_are_of_the_evidence(self):
+        folder = _ROOT / "tests/gpu/performance"
+        pictures = sorted(path.name for path in folder.glob("*.svg"))
+        page = (folder / "README.md").read_text()
+        self.assertEqual(len(pictures), 3)
+        for name in pictures:
+            self.assertIn(f"({name})", page)
+            self.assertIn(f"evidence {performance.digest()}",
+                          (folder / name).read_text(),
+                          "run tests/gpu/performance.py plot")
 
 
 if __name__ == "__main__":
