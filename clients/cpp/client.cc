@@ -14,6 +14,21 @@
 namespace gemmd::client {
 namespace {
 
+// Calls that the daemon had no room for are made again when it says so
+// (grpc-retry-pushback-ms, by gRPC's own retries), four times at most and
+// within their time limit. The back-off counts where it said nothing, which it
+// does not.
+constexpr char kRetries[] = R"({"methodConfig": [{
+  "name": [{"service": "gemmd.v1.MatmulService", "method": "Matmul"},
+           {"service": "gemmd.v1.MatmulService", "method": "MatmulGrouped"},
+           {"service": "gemmd.v1.MatmulService", "method": "Sequence"},
+           {"service": "gemmd.v1.TensorService", "method": "CreateTensor"},
+           {"service": "gemmd.v1.KernelService", "method": "PrepareKernels"},
+           {"service": "gemmd.v1.ModelService", "method": "CreateModel"}],
+  "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s",
+                  "maxBackoff": "5s", "backoffMultiplier": 2,
+                  "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]})";
+
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(std::clamp<int64_t>(
       absl::ToInt64Milliseconds(duration), 1, std::numeric_limits<int>::max()));
@@ -44,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
   // The daemon's own limit decides, not gRPC's default of 4 MiB.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
+  arguments.SetServiceConfigJSON(kRetries);
   // gRPC would let all clients of a process share one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // The time-out is also the kernel's for bytes that the daemon does not take:

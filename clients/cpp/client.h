@@ -44,7 +44,10 @@ struct Options {
   Security security;
   // How long Connect waits for the daemon.
   absl::Duration connect_timeout = absl::Seconds(10);
-  // Default time limit of every call, its compile included.
+  // Default time limit of every call, its compile included, and the waiting
+  // before it is tried again: the daemon says when there may be room for what
+  // it had none for. What is larger than 256 KiB, and what travels in chunks,
+  // is not kept for another try.
   absl::Duration timeout = absl::InfiniteDuration();
   // Products whose operands and results that are no tensors have more bytes in
   // all travel in chunks: of any size, and held by the daemon's memory a part

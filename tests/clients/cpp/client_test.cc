@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "tests/clients/cpp/fake_services.h"
 
 namespace gemmd::client {
@@ -70,6 +71,50 @@ TEST_F(ClientTest, RequestHoldsHeaderAndOperands) {
   EXPECT_EQ(matmul_.last().header().problem().n(), 3);
   EXPECT_EQ(matmul_.last().header().b().inline_().leading_dimension(), 5);
   EXPECT_EQ(matmul_.last().header().c().tensor(), "c-handle");
+}
+
+TEST_F(ClientTest, WhatTheDaemonHadNoRoomForIsTriedAgainWhenItSaysSo) {
+  matmul_.Refuse(2, "20");
+  matmul_.Answer("result");
+  const absl::Time begin = absl::Now();
+  const auto result = client_->Matmul(SmallProduct());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->d, "result");
+  EXPECT_EQ(matmul_.calls(), 3);
+  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(40));
+  EXPECT_EQ(matmul_.last().a(), a_);
+  EXPECT_EQ(matmul_.last().b(), b_);
+}
+
+TEST_F(ClientTest, WhatWouldFailAgainIsNotTriedAgain) {
+  matmul_.Refuse(1, "-1");
+  const auto refused = client_->Matmul(SmallProduct());
+  EXPECT_EQ(refused.status(),
+            absl::ResourceExhaustedError("the queue is full"));
+  EXPECT_EQ(matmul_.calls(), 1);
+}
+
+TEST_F(ClientTest, TriesAreBoundedInNumberAndTime) {
+  matmul_.Refuse(100, "1");
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(client_->Matmul(SmallProduct()).status()));
+  EXPECT_EQ(matmul_.calls(), 5);
+  matmul_.Refuse(1, "60000");
+  Product hurried = SmallProduct();
+  hurried.timeout = absl::Milliseconds(200);
+  const absl::Time begin = absl::Now();
+  EXPECT_FALSE(client_->Matmul(hurried).ok());
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
+}
+
+TEST_F(ClientTest, LargeMessagesAreNotKeptForAnotherTry) {
+  Product product = SmallProduct();
+  const std::string large(1 << 20, 'x');
+  product.a.bytes = large;
+  matmul_.Refuse(1, "10");
+  EXPECT_TRUE(absl::IsResourceExhausted(client_->Matmul(product).status()));
+  EXPECT_EQ(matmul_.calls(), 1);
+  EXPECT_TRUE(client_->Matmul(product).ok());
 }
 
 // So that the daemon makes room before it reads.

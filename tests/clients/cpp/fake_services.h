@@ -39,8 +39,14 @@ class FakeMatmul final : public v1::MatmulService::Service {
                       const v1::MatmulRequest* request,
                       v1::MatmulResponse* response) override {
     std::lock_guard lock(mutex_);
+    ++calls_;
     announced_ = Announced(*context);
     last_ = *request;
+    if (refusals_ > 0) {
+      --refusals_;
+      context->AddTrailingMetadata("grpc-retry-pushback-ms", try_again_ms_);
+      return {grpc::RESOURCE_EXHAUSTED, "the queue is full"};
+    }
     if (request->header().device() == "slow") {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
     }
@@ -137,6 +143,17 @@ class FakeMatmul final : public v1::MatmulService::Service {
     std::lock_guard lock(mutex_);
     missing_ = groups;
   }
+  // From now on, so many calls of Matmul; counts them anew.
+  void Refuse(int times, const std::string& try_again_ms) {
+    std::lock_guard lock(mutex_);
+    calls_ = 0;
+    refusals_ = times;
+    try_again_ms_ = try_again_ms;
+  }
+  int calls() {
+    std::lock_guard lock(mutex_);
+    return calls_;
+  }
   void Answer(const std::string& result, const std::string& auxiliary = "",
               std::optional<float> amax = {}) {
     std::lock_guard lock(mutex_);
@@ -149,6 +166,9 @@ class FakeMatmul final : public v1::MatmulService::Service {
   // Nobody is at both ends at a time, but only a lock shows that to a
   // sanitizer: the way through gRPC does not.
   std::mutex mutex_;
+  int calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  int refusals_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string try_again_ms_ ABSL_GUARDED_BY(mutex_);
   v1::MatmulRequest last_ ABSL_GUARDED_BY(mutex_);
   int64_t announced_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::MatmulGroupedRequest last_groups_ ABSL_GUARDED_BY(mutex_);
