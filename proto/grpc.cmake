@@ -1,12 +1,20 @@
 # gRPC, Protobuf and abseil: the targets GRPC, protobuf::libprotobuf, absl::*.
 #
 # Shared, they are 62 libraries, and loading them takes a program that starts
-# longer than all that it does itself. So they are linked statically, but for
-# sanitizers, which tell what is theirs by the library's name.
-if(GEMMD_SANITIZE)
+# longer than all that it does itself. So they are linked statically where their
+# archives are, but for sanitizers, which tell what is theirs by the library's
+# name.
+pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc++)
+# What `pkg-config --static grpc++` names beside abseil.
+set(archives)
+foreach(name grpc++ grpc gpr address_sorting upb re2 cares)
+  find_library(GRPC_ARCHIVE_${name} lib${name}.a)
+  list(APPEND archives ${GRPC_ARCHIVE_${name}})
+endforeach()
+if(GEMMD_SANITIZE OR "${archives}" MATCHES "NOTFOUND")
+  message(STATUS "gRPC, Protobuf and abseil are shared libraries")
   find_package(absl REQUIRED)
   find_package(Protobuf REQUIRED)
-  pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc++)
   add_library(GRPC ALIAS PkgConfig::GRPC)
   return()
 endif()
@@ -20,19 +28,13 @@ get_property(imported DIRECTORY PROPERTY IMPORTED_TARGETS)
 list(FILTER imported INCLUDE REGEX "^absl::")
 foreach(target IN LISTS imported)
   get_target_property(shared ${target} IMPORTED_LOCATION_NONE)
-  if(shared)
-    string(REGEX REPLACE "[.]so[.0-9]*$" ".a" archive ${shared})
+  string(REGEX REPLACE "[.]so[.0-9]*$" ".a" archive "${shared}")
+  if(EXISTS "${archive}")
     set_target_properties(${target} PROPERTIES IMPORTED_LOCATION_NONE ${archive})
   endif()
 endforeach()
 
-# What `pkg-config --static grpc++` names. Its archives need each other.
-pkg_check_modules(GRPC REQUIRED grpc++)
-set(archives)
-foreach(name grpc++ grpc gpr address_sorting upb re2 cares)
-  find_library(GRPC_${name} lib${name}.a REQUIRED)
-  list(APPEND archives ${GRPC_${name}})
-endforeach()
+# The archives need each other.
 find_package(ZLIB REQUIRED)
 list(JOIN archives "," archives)
 add_library(GRPC INTERFACE)
