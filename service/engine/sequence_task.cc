@@ -1,5 +1,6 @@
 #include "service/engine/sequence_task.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -11,6 +12,10 @@
 
 namespace gemmd::engine {
 namespace {
+
+// Kernels under way for steps behind the one that is waited for: enough for
+// every thread that compiles, and no more than a client may burden others with.
+constexpr size_t kAhead = 16;
 
 using Tensors = std::vector<std::shared_ptr<Tensor>>;
 
@@ -54,28 +59,34 @@ SequenceTask::SequenceTask(ServedDevice& served, Preparer& preparer,
   MarkChanges(sequence_);
 }
 
-std::vector<std::pair<size_t, jit::Problem>> SequenceTask::ColdProblems()
-    const {
-  std::vector<std::pair<size_t, jit::Problem>> cold;
+std::vector<size_t> SequenceTask::ColdSteps() const {
+  std::vector<size_t> cold;
   absl::flat_hash_set<Shape> seen;
   for (size_t i = 0; i < sequence_.steps.size(); ++i) {
     const jit::Problem& problem = sequence_.steps[i].product.problem;
     if (!problem.writes() || !seen.insert(Shape(problem)).second) continue;
-    if (!served_.kernels->Knows(problem)) cold.emplace_back(i, problem);
+    if (!served_.kernels->Knows(problem)) cold.push_back(i);
   }
   return cold;
 }
 
 void SequenceTask::Start() {
-  const auto cold = ColdProblems();
-  // May end the sequence.
+  cold_ = ColdSteps();
   PrepareFrom(0, Places::Entry::kIfFree);
+}
+
+void SequenceTask::PrepareBehind(size_t step) {
+  const auto after = std::ranges::upper_bound(cold_, step) - cold_.begin();
+  const size_t end =
+      std::min(cold_.size(), static_cast<size_t>(after) + kAhead);
   auto self = std::static_pointer_cast<SequenceTask>(shared_from_this());
-  for (size_t at = 1; at < cold.size(); ++at) {
-    const auto& [step, problem] = cold[at];
-    preparer_.PrepareAhead(*served_.kernels, problem, self,
-                           [self, step = step](const Preparation& ready) {
-                             self->ahead_[step] = ready.source;
+  for (begun_ = std::max(begun_, static_cast<size_t>(after)); begun_ < end;
+       ++begun_) {
+    const size_t later = cold_[begun_];
+    preparer_.PrepareAhead(*served_.kernels,
+                           sequence_.steps[later].product.problem, self,
+                           [self, later](const Preparation& ready) {
+                             self->ahead_[later] = ready.source;
                            });
   }
 }
@@ -91,6 +102,7 @@ void SequenceTask::PrepareFrom(size_t first, Places::Entry entry) {
       continue;
     }
     preparing_ = static_cast<int>(i);
+    PrepareBehind(i);
     auto self = std::static_pointer_cast<SequenceTask>(shared_from_this());
     return preparer_.Prepare(
         *served_.kernels, problem, /*substitute=*/true, self,

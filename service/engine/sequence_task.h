@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -35,9 +34,9 @@ class SequenceTask final : public LaneTask {
   SequenceTask(ServedDevice& served, Preparer& preparer, Sequence sequence,
                RequestContext context, Done<SequenceResult> done);
 
-  // Gets the kernels, waiting for one after the other while all are under way,
-  // then takes a place in the device's queue, waits for the tensors, and runs
-  // in its turn; or is given up. Once.
+  // Gets the kernels, waiting for one after the other while the next ones are
+  // under way, then takes a place in the device's queue, waits for the tensors,
+  // and runs in its turn; or is given up. Once.
   void Start();
 
   bool Run(device::Lane& lane) override;
@@ -45,8 +44,10 @@ class SequenceTask final : public LaneTask {
 
  private:
   void Refuse(const absl::Status& why) override;
-  // Those that are not there, each once, by the first step that needs it.
-  std::vector<std::pair<size_t, jit::Problem>> ColdProblems() const;
+  // Each the first one of those that need a kernel which is not there.
+  std::vector<size_t> ColdSteps() const;
+  // Has kernels of steps behind `step` under way.
+  void PrepareBehind(size_t step);
   void PrepareFrom(size_t first, Places::Entry entry);
   void Queue(Places::Entry entry);
   double ProductCycles() const;
@@ -60,6 +61,8 @@ class SequenceTask final : public LaneTask {
   Sequence sequence_;
   Once<SequenceResult> done_;
   std::vector<Preparation> preparations_;  // Of the steps.
+  std::vector<size_t> cold_;
+  size_t begun_ = 0;  // Of cold_, those for which a kernel is under way.
   // Whence came what was prepared ahead for a step.
   std::vector<std::atomic<KernelSource>> ahead_;
   // The step whose kernel is waited for; -1: none is.

@@ -304,6 +304,28 @@ TEST_F(ColdSequenceTest, AllKernelsAreUnderWayAtOnceEachOnce) {
   EXPECT_EQ(engine_->waiting(), 0);
 }
 
+// More than are under way at a time.
+TEST_F(ColdSequenceTest, AManyFoldSequenceGetsAllItsKernels) {
+  Sequence sequence;
+  for (int i = 0; i < 40; ++i) {
+    for (Sequence::Step& step : Cold().steps) {
+      step.product.problem.m = 64 + 8 * i;
+      step.product.d =
+          engine_->MakeTemporaries({step.product.problem.d()}, 0, "")
+              .value()[0];
+      sequence.rooms.push_back(step.product.d);
+      sequence.steps.push_back(std::move(step));
+    }
+  }
+  const size_t steps = sequence.steps.size();
+  const auto result = Run(std::move(sequence));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->steps.size(), steps);
+  for (const ProductResult& step : result->steps) {
+    EXPECT_NE(step.execution.source, KernelSource::kNone);
+  }
+}
+
 // What is cancelled leaves compiles that have not begun.
 TEST_F(ColdSequenceTest, WhoHasGoneCompilesNoMore) {
   engine_.cache().Hold(true);
