@@ -94,6 +94,9 @@ void DeclareLimits(cli::Command& c, rpc::Limits& limits) {
   c.Duration("--max-wait TIME", limits.max_wait, kSecond, {kMs, never},
              "How long a call waits for room before it gets "
              "RESOURCE_EXHAUSTED.");
+  c.Bytes("--region-bytes BYTES", limits.max_region_bytes, {0},
+          "Memory that clients on Unix sockets share with the daemon, pinned "
+          "where there is a GPU; one gets three quarters of it. 0: none.");
   c.Int("--max-connections N", limits.max_connections, {1, 24000},
         "Connections at a time, and at most 3 of 8 file descriptors; beyond "
         "it the one that idles for longest is closed.");

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -24,6 +25,7 @@
 #include "jit/plan/planner.h"
 #include "jit/problem/layout.h"
 #include "jit/problem/problem.h"
+#include "service/device/region.h"
 #include "service/device/timing.h"
 
 namespace gemmd::device {
@@ -92,6 +94,8 @@ inline jit::MatrixLayout LayoutOf(jit::MatrixLayout layout, LineRange range) {
 struct HostMatrix {
   absl::Span<const absl::Span<const char>> pieces;
   int64_t pitch_bytes = 0;
+  // That the bytes are in, in one piece; null: in none.
+  std::shared_ptr<const Region> region = nullptr;
 };
 
 // The matrices of one product. Null where the problem does not read them.
@@ -134,14 +138,19 @@ class Lane {
     return ClearLines(matrix, {0, matrix.layout().lines()});
   }
   // `from` holds exactly the lines `lines` of `to`, at least one. Returns when
-  // `from` may be released. Of lines of bits the slack in the last byte may
-  // hold anything; it is zero on the device.
+  // `from` may be released; of a region the bytes may be read until the lane is
+  // synchronized, and the lane holds it until then. Of lines of bits the slack
+  // in the last byte may hold anything; it is zero on the device.
   virtual absl::Status Upload(const HostMatrix& from, LineRange lines,
                               Matrix& to) = 0;
   // The given lines, at least one, `pitch_bytes` apart; padding between them
   // is zero, the last line has none. Waits for all work of the lane.
   virtual absl::StatusOr<std::unique_ptr<HostBuffer>> Download(
       const Matrix& from, LineRange lines, int64_t pitch_bytes) = 0;
+  // All lines, `pitch_bytes` apart, to `to`, which has room for them; nothing
+  // between them is written. Waits for all work of the lane.
+  virtual absl::Status DownloadTo(const RegionPlace& to, const Matrix& from,
+                                  int64_t pitch_bytes);
   // Enqueues the derivation of `form`, which is not kStored, of `from`.
   // `kernel` is jit::MakePrepareInstance's, `to` has the layout
   // jit::FormLayout. UNIMPLEMENTED on a device that reads operands as they are
@@ -164,6 +173,19 @@ inline absl::Status Lane::Prepare(jit::Form, const Kernel&, const Matrix&,
                                   Matrix&) {
   return absl::UnimplementedError(
       "this device reads operands as they are stored");
+}
+
+inline absl::Status Lane::DownloadTo(const RegionPlace& to, const Matrix& from,
+                                     int64_t pitch_bytes) {
+  const int64_t lines = from.layout().lines();
+  const int64_t width = from.layout().width_bytes();
+  ASSIGN_OR_RETURN(const std::unique_ptr<HostBuffer> buffer,
+                   Download(from, {0, lines}, width));
+  for (int64_t i = 0; i < lines; ++i) {
+    std::memcpy(to.bytes() + i * pitch_bytes,
+                buffer->bytes().data() + i * width, static_cast<size_t>(width));
+  }
+  return absl::OkStatus();
 }
 
 inline absl::Status Lane::MultiplyGroup(absl::Span<const GroupMember> members,
@@ -207,6 +229,11 @@ class Device {
   virtual const Description& description() const = 0;
   virtual int64_t FreeBytes() const = 0;
   virtual PinnedMemory pinned_memory() const { return {}; }
+  // For all devices of the process; `memory` stays where it is. Null where
+  // devices need none.
+  virtual absl::StatusOr<std::unique_ptr<Pin>> PinMemory(absl::Span<char>) {
+    return std::unique_ptr<Pin>();
+  }
   // Of products with `plan`.
   virtual SumArithmetic ArithmeticOf(const jit::Plan&) const {
     return SumArithmetic::kHopper;

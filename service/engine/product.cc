@@ -34,14 +34,14 @@ absl::Status UploadBatch(device::Lane& lane, const Input& input,
   const jit::MatrixLayout& layout = matrix.layout();
   const int64_t lines = layout.matrix_lines();
   if (layout.count == 1 || input.matrix_bytes == lines * input.pitch_bytes) {
-    return lane.Upload({input.pieces, input.pitch_bytes}, {0, layout.lines()},
-                       matrix);
+    return lane.Upload({input.pieces, input.pitch_bytes, input.region},
+                       {0, layout.lines()}, matrix);
   }
   const int64_t bytes = (lines - 1) * input.pitch_bytes + layout.width_bytes();
   for (int64_t i = 0; i < layout.count; ++i) {
     const auto pieces = Cut(input.pieces, i * input.matrix_bytes, bytes);
-    RETURN_IF_ERROR(
-        lane.Upload({pieces, input.pitch_bytes}, {i * lines, lines}, matrix));
+    RETURN_IF_ERROR(lane.Upload({pieces, input.pitch_bytes, input.region},
+                                {i * lines, lines}, matrix));
   }
   return absl::OkStatus();
 }
@@ -153,12 +153,13 @@ absl::Status PlaceEpilogue(device::Lane& lane, const Product& product,
 
 }  // namespace
 
-bool OwnsItsBytes(const Product& product) {
+bool MayBeAbandoned(const Product& product) {
+  if (product.d_place.region || product.auxiliary_place.region) return false;
   if (product.bytes != nullptr) return true;
   for (const Input* input :
        {&product.a, &product.b, &product.c, &product.bias, &product.a_scale,
         &product.b_scale, &product.d_scale}) {
-    if (!input->pieces.empty()) return false;
+    if (!input->pieces.empty() && !input->region) return false;
   }
   return true;
 }
@@ -214,20 +215,32 @@ absl::StatusOr<float> DownloadValue(device::Lane& lane,
   return value;
 }
 
+namespace {
+
+// What is returned of an output: nothing where it went to a tensor or a region.
+absl::StatusOr<std::unique_ptr<device::HostBuffer>> Deliver(
+    device::Lane& lane, const Output& output, const device::RegionPlace& place,
+    int64_t pitch_bytes) {
+  if (output.owned == nullptr) return nullptr;
+  const device::Matrix& matrix = *output.matrix;
+  if (place.region == nullptr) {
+    return lane.Download(matrix, {0, matrix.layout().lines()}, pitch_bytes);
+  }
+  RETURN_IF_ERROR(lane.DownloadTo(place, matrix, pitch_bytes));
+  return nullptr;
+}
+
+}  // namespace
+
 absl::StatusOr<Results> DownloadResults(device::Lane& lane,
                                         const Product& product,
                                         const Placed& placed) {
   Results results;
-  const device::LineRange lines = {0, product.problem.d().lines()};
-  if (placed.d.owned != nullptr) {
-    ASSIGN_OR_RETURN(results.d, lane.Download(*placed.d.matrix, lines,
-                                              product.d_pitch_bytes));
-  }
-  if (placed.auxiliary.owned != nullptr) {
-    ASSIGN_OR_RETURN(results.auxiliary,
-                     lane.Download(*placed.auxiliary.matrix, lines,
-                                   product.auxiliary_pitch_bytes));
-  }
+  ASSIGN_OR_RETURN(results.d, Deliver(lane, placed.d, product.d_place,
+                                      product.d_pitch_bytes));
+  ASSIGN_OR_RETURN(results.auxiliary,
+                   Deliver(lane, placed.auxiliary, product.auxiliary_place,
+                           product.auxiliary_pitch_bytes));
   if (placed.amax.matrix != nullptr) {
     ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *placed.amax.matrix));
   }

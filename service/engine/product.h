@@ -29,6 +29,8 @@ struct Input {
   std::vector<absl::Span<const char>> pieces;
   int64_t pitch_bytes = 0;
   int64_t matrix_bytes = 0;  // From one matrix of a batch to the next.
+  // That the bytes are in; null: in none.
+  std::shared_ptr<const device::Region> region;
 };
 
 // Valid: lengths fit the problem, tensors have its layouts and one device.
@@ -37,22 +39,25 @@ struct Product {
   Input a;
   Input b;
   Input c;
-  std::shared_ptr<Tensor> d;  // Null: D is returned,
+  std::shared_ptr<Tensor> d;    // Null: D is returned, or written to
+  device::RegionPlace d_place;  // a region, if any,
   int64_t d_pitch_bytes = 0;  // with its lines this far apart.
   // What the problem's epilogue takes and gives beside C and D.
   Input bias;
   Input a_scale;
   Input b_scale;
   Input d_scale;
-  std::shared_ptr<Tensor> auxiliary;  // Null: it is returned, as d would be,
+  std::shared_ptr<Tensor> auxiliary;  // As d.
+  device::RegionPlace auxiliary_place;
   int64_t auxiliary_pitch_bytes = 0;
-  // Owns the bytes of the inputs; null: whoever asks keeps them until the
-  // answer.
+  // Owns the bytes of the inputs that are in no region; null: whoever asks
+  // keeps them until the answer.
   std::shared_ptr<const void> bytes;
 };
 
-// Whether they are there as long as the product is.
-bool OwnsItsBytes(const Product& product);
+// Whether the answer may come before the product has ended: it reads nothing
+// that whoever asked keeps until then, and writes nothing of his.
+bool MayBeAbandoned(const Product& product);
 
 struct Phases {
   absl::Duration queue;

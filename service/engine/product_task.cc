@@ -28,7 +28,7 @@ ProductTask::ProductTask(ServedDevice& served, Product product,
     : LaneTask(std::move(context), served.health),
       served_(served),
       admitted_(absl::Now()),
-      may_abandon_(OwnsItsBytes(product)),
+      may_abandon_(MayBeAbandoned(product)),
       product_(std::move(product)),
       done_(std::move(done)),
       locks_(served.locks) {}

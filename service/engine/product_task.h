@@ -54,9 +54,7 @@ class ProductTask final : public LaneTask {
 
   ServedDevice& served_;
   const absl::Time admitted_;
-  // False when the bytes of inputs live only until the answer: who reads them
-  // may not be answered before he is done.
-  const bool may_abandon_;
+  const bool may_abandon_;  // MayBeAbandoned.
   Product product_;
   Once<ProductResult> done_;
   Preparation preparation_;

@@ -44,6 +44,10 @@ class CudaDevice final : public device::Device {
   device::PinnedMemory pinned_memory() const override {
     return pinned_->use();
   }
+  absl::StatusOr<std::unique_ptr<device::Pin>> PinMemory(
+      absl::Span<char> memory) override {
+    return gpu::PinMemory(context_.get(), memory);
+  }
   absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override;
   absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
       const jit::CompiledKernel& compiled, const jit::Plan& plan) override;

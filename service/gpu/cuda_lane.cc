@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "service/gpu/device_image.h"
+#include "service/gpu/direct_copy.h"
 #include "service/gpu/download.h"
 #include "service/gpu/launch.h"
 #include "service/gpu/status.h"
@@ -16,6 +17,12 @@ CUdeviceptr OffsetOf(const device::Matrix& matrix,
                      const device::LineRange& range) {
   return static_cast<CUdeviceptr>(range.first * matrix.layout().pitch_bytes() +
                                   range.first_byte);
+}
+
+// Its lines have no padding or slack on the device, which would be zero.
+bool IsWhole(const jit::MatrixLayout& layout) {
+  return layout.pitch_bytes() == layout.width_bytes() &&
+         layout.last_byte_bits() == 8;
 }
 
 }  // namespace
@@ -71,16 +78,36 @@ absl::Status CudaLane::ClearLines(device::Matrix& matrix,
 absl::Status CudaLane::Upload(const device::HostMatrix& from,
                               device::LineRange lines, device::Matrix& to) {
   RETURN_IF_ERROR(stream_->context().MakeCurrent());
-  ASSIGN_OR_RETURN(
-      DeviceImage image,
-      DeviceImage::Create(from, device::LayoutOf(to.layout(), lines)));
-  return ring_.Upload(image, Use(&to) + OffsetOf(to, lines));
+  const jit::MatrixLayout layout = device::LayoutOf(to.layout(), lines);
+  const CUdeviceptr pointer = Use(&to) + OffsetOf(to, lines);
+  if (from.region != nullptr && from.region->pinned() && IsWhole(layout)) {
+    regions_.push_back(from.region);
+    return CopyToDevice(
+        *stream_,
+        {.bytes = from.pieces[0].data(), .pitch_bytes = from.pitch_bytes},
+        layout, pointer);
+  }
+  ASSIGN_OR_RETURN(DeviceImage image, DeviceImage::Create(from, layout));
+  return ring_.Upload(image, pointer);
 }
 
 absl::StatusOr<std::unique_ptr<device::HostBuffer>> CudaLane::Download(
     const device::Matrix& from, device::LineRange lines, int64_t pitch_bytes) {
   return gpu::Download(*stream_, *pinned_, Use(&from) + OffsetOf(from, lines),
                        device::LayoutOf(from.layout(), lines), pitch_bytes);
+}
+
+absl::Status CudaLane::DownloadTo(const device::RegionPlace& to,
+                                  const device::Matrix& from,
+                                  int64_t pitch_bytes) {
+  if (!to.region->pinned()) return Lane::DownloadTo(to, from, pitch_bytes);
+  RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  const absl::Status enqueued =
+      CopyToHost(*stream_, Use(&from), from.layout(),
+                 {.bytes = to.bytes(), .pitch_bytes = pitch_bytes});
+  // Before any return: nothing may be written after it.
+  const absl::Status done = Synchronize();
+  return enqueued.ok() ? done : enqueued;
 }
 
 absl::Status CudaLane::Prepare(jit::Form form, const device::Kernel& kernel,
@@ -169,6 +196,10 @@ absl::Status CudaLane::MultiplyGroup(
   return EnqueueGroup(std::move(group), products_.get(), *stream_);
 }
 
-absl::Status CudaLane::Synchronize() { return stream_->Synchronize(); }
+absl::Status CudaLane::Synchronize() {
+  const absl::Status done = stream_->Synchronize();
+  regions_.clear();
+  return done;
+}
 
 }  // namespace gemmd::gpu

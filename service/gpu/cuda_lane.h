@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "service/device/device.h"
@@ -46,6 +47,9 @@ class CudaLane final : public device::Lane {
   absl::StatusOr<std::unique_ptr<device::HostBuffer>> Download(
       const device::Matrix& from, device::LineRange lines,
       int64_t pitch_bytes) override;
+  absl::Status DownloadTo(const device::RegionPlace& to,
+                          const device::Matrix& from,
+                          int64_t pitch_bytes) override;
   absl::Status Prepare(jit::Form form, const device::Kernel& kernel,
                        const device::Matrix& from, device::Matrix& to) override;
   absl::Status Multiply(const jit::Problem& problem, const jit::Plan& plan,
@@ -73,6 +77,8 @@ class CudaLane final : public device::Lane {
   const MemoryPool* const memory_;
   const std::shared_ptr<PinnedPool> pinned_;
   StagingRing ring_;
+  // That copies under way may read.
+  std::vector<std::shared_ptr<const device::Region>> regions_;
   DeviceBuffer partials_;
   DeviceBuffer line_bits_;
   DeviceBuffer products_;  // Arguments of a grouped launch.

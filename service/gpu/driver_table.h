@@ -61,6 +61,8 @@
   X(cuMemFreeAsync)               \
   X(cuMemHostAlloc)               \
   X(cuMemFreeHost)                \
+  X(cuMemHostRegister)            \
+  X(cuMemHostUnregister)          \
   X(cuMemsetD8Async)              \
   X(cuMemcpyHtoDAsync)            \
   X(cuMemcpyDtoHAsync)            \

@@ -10,7 +10,31 @@ namespace {
 
 constexpr int64_t kSmallestClassBytes = 4096;
 
+class RegisteredMemory final : public device::Pin {
+ public:
+  RegisteredMemory(const Context* context, char* data)
+      : context_(context), data_(data) {}
+  ~RegisteredMemory() override {
+    if (context_->MakeCurrent().ok()) {
+      context_->driver().cuMemHostUnregister(data_);
+    }
+  }
+
+ private:
+  const Context* const context_;
+  char* const data_;
+};
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<device::Pin>> PinMemory(
+    const Context* context, absl::Span<char> memory) {
+  RETURN_IF_ERROR(context->MakeCurrent());
+  RETURN_IF_CUDA_ERROR(context->driver(),
+                       cuMemHostRegister(memory.data(), memory.size(),
+                                         CU_MEMHOSTREGISTER_PORTABLE));
+  return std::make_unique<RegisteredMemory>(context, memory.data());
+}
 
 PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
     : pool_(std::move(other.pool_)),

@@ -1,5 +1,6 @@
-// Page-locked host memory that is reused: pinning costs about 50 microseconds
-// per MiB, so buffers go back to a pool, bounded in bytes.
+// Page-locked host memory: that of others, and our own that is reused: pinning
+// costs about 50 microseconds per MiB, so buffers go back to a pool, bounded in
+// bytes.
 #ifndef GEMMD_SERVICE_GPU_PINNED_MEMORY_H_
 #define GEMMD_SERVICE_GPU_PINNED_MEMORY_H_
 
@@ -16,6 +17,10 @@
 #include "service/gpu/context.h"
 
 namespace gemmd::gpu {
+
+// Page-locks `memory` for all contexts. `context` outlives it.
+absl::StatusOr<std::unique_ptr<device::Pin>> PinMemory(const Context* context,
+                                                       absl::Span<char> memory);
 
 class PinnedPool;
 

@@ -46,6 +46,7 @@ Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
   limits.set_max_tensor_bytes(runtime.limits.max_tensor_bytes);
   limits.set_tensor_ttl_s(absl::ToInt64Seconds(runtime.limits.tensor_ttl));
   limits.set_max_queue(runtime.limits.max_queue);
+  limits.set_max_region_bytes(runtime.limits.max_region_bytes);
   info.set_template_digest(runtime.facts.template_digest);
   for (const std::string& sentence : runtime.facts.missing) {
     info.add_missing(sentence);

@@ -53,6 +53,8 @@ struct Limits {
   bool admin_calls = false;
 
   int64_t max_tensor_bytes = 0;
+  // Of memory shared with clients, on Unix sockets; 0: none is.
+  int64_t max_region_bytes = int64_t{4} << 30;
   absl::Duration tensor_ttl = absl::Hours(1);
   int64_t max_queue = 256;
 };

@@ -88,6 +88,38 @@ absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(
   return tensor;
 }
 
+// Bytes in a region that a layout says to be there.
+struct RegionBytes {
+  device::RegionPlace place;
+  WireLayout wire;
+};
+
+absl::StatusOr<RegionBytes> FindRegion(const Asker& asker,
+                                       const v1::RegionPart& part,
+                                       const jit::MatrixLayout& layout,
+                                       absl::string_view field) {
+  RegionBytes found;
+  auto region = asker.runtime.regions.Find(part.region(), asker.identity);
+  if (!region.ok()) {
+    return absl::Status(
+        region.status().code(),
+        absl::StrCat(field, ".region: ", region.status().message()));
+  }
+  ASSIGN_OR_RETURN(found.wire,
+                   ToWireLayout(part.layout(), layout,
+                                absl::StrCat(field, ".region.layout")));
+  const auto bytes = static_cast<int64_t>((*region)->bytes().size());
+  if (part.offset() < 0 || part.offset() > bytes ||
+      found.wire.least_bytes > bytes - part.offset()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".region.offset is ", part.offset(),
+                     " and the matrix has ", found.wire.least_bytes,
+                     " bytes; allowed: within the region's ", bytes));
+  }
+  found.place = {*std::move(region), part.offset()};
+  return found;
+}
+
 // The layout whose bytes are those of `layout`'s transpose.
 jit::MatrixLayout Transposed(jit::MatrixLayout layout) {
   std::swap(layout.rows, layout.columns);
@@ -120,6 +152,41 @@ absl::Status SetInline(const OperandKind& kind, const v1::Layout& inline_layout,
   return absl::OkStatus();
 }
 
+// Checked once, metadata could be others when they are used.
+absl::Status CheckNotSparse(const jit::MatrixLayout& layout,
+                            absl::string_view field) {
+  if (!layout.sparse) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " is sparse and in a region; allowed: inline, or a tensor"));
+}
+
+absl::Status SetRegion(const Asker& asker, const OperandKind& kind,
+                       const v1::RegionPart& part,
+                       const jit::MatrixLayout& layout,
+                       MatmulRequest& request) {
+  RETURN_IF_ERROR(CheckNotSparse(layout, kind.name));
+  ASSIGN_OR_RETURN(RegionBytes found,
+                   FindRegion(asker, part, layout, kind.name));
+  engine::Input& input = request.product.*kind.input;
+  input.pieces = {
+      {found.place.bytes(), static_cast<size_t>(found.wire.least_bytes)}};
+  input.pitch_bytes = found.wire.pitch_bytes;
+  input.matrix_bytes = found.wire.matrix_bytes;
+  input.region = std::move(found.place.region);
+  return absl::OkStatus();
+}
+
+absl::Status CheckUnary(Transport transport, const SequenceNames* names,
+                        absl::string_view field) {
+  if (transport == Transport::kOneMessage && names == nullptr) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(field,
+                   ".region is given; allowed in Matmul and "
+                   "MatmulGrouped alone"));
+}
+
 absl::Status SetInput(const Asker& asker, const OperandKind& kind,
                       const v1::Source& source, Pieces pieces,
                       Transport transport, SequenceNames* names,
@@ -134,6 +201,9 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
                        source.transposed() ? Transposed(layout) : layout,
                        kind.name, kind.input);
   }
+  if (source.has_region()) {
+    RETURN_IF_ERROR(CheckUnary(transport, names, kind.name));
+  }
   if (names != nullptr && !source.has_tensor()) {
     return absl::InvalidArgumentError(absl::StrCat(
         kind.name, " is inline; allowed in a step: a tensor, or a name"));
@@ -144,6 +214,14 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
           kind.name,
           ".transposed is true; allowed for tensors alone, because the "
           "order of inline operands is in the problem"));
+    }
+    if (source.has_region()) {
+      if (pieces.empty()) {
+        return SetRegion(asker, kind, source.region(), layout, request);
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat(kind.name, " has ", SizeOf(pieces),
+                       " bytes; allowed: 0, because its source is a region"));
     }
     return SetInline(kind, source.inline_(), std::move(pieces), layout,
                      transport, request);
@@ -160,12 +238,15 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
   return absl::OkStatus();
 }
 
-// A result: in a tensor, or returned with its lines `pitch_bytes` apart.
+// A result: in a tensor, or in a region or returned, with its lines
+// `pitch_bytes` apart.
 struct Output {
   std::shared_ptr<engine::Tensor> tensor;
+  device::RegionPlace place;
   bool is_returned = false;
   int64_t pitch_bytes = 0;
-  int64_t bytes = 0;  // Of what is returned.
+  int64_t bytes = 0;        // Of what is returned.
+  int64_t place_bytes = 0;  // Of what is written to the region.
 };
 
 absl::Status CheckName(const v1::Destination& destination,
@@ -184,11 +265,22 @@ absl::Status CheckName(const v1::Destination& destination,
 absl::StatusOr<Output> ToOutput(const Asker& asker,
                                 const v1::Destination& destination,
                                 const engine::Product& product,
-                                const SequenceNames* names,
+                                Transport transport, const SequenceNames* names,
                                 absl::string_view field) {
   const jit::MatrixLayout layout = product.problem.d();
   Output output;
   RETURN_IF_ERROR(CheckName(destination, names, field));
+  if (destination.has_region()) {
+    RETURN_IF_ERROR(CheckUnary(transport, names, field));
+    ASSIGN_OR_RETURN(RegionBytes found,
+                     FindRegion(asker, destination.region(), layout, field));
+    RETURN_IF_ERROR(
+        CheckTight(found.wire, layout, absl::StrCat(field, ".region.layout")));
+    output.place = std::move(found.place);
+    output.pitch_bytes = found.wire.pitch_bytes;
+    output.place_bytes = found.wire.least_bytes;
+    return output;
+  }
   if (!destination.has_tensor()) {
     // What has a name need not be returned.
     if (!destination.has_inline_() && !destination.name().empty()) {
@@ -217,19 +309,31 @@ absl::StatusOr<Output> ToOutput(const Asker& asker,
   return output;
 }
 
+bool Overlap(const Output& one, const Output& other) {
+  return one.place.region != nullptr &&
+         one.place.region == other.place.region &&
+         one.place.offset < other.place.offset + other.place_bytes &&
+         other.place.offset < one.place.offset + one.place_bytes;
+}
+
 // Where D and the auxiliary result go.
 absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
                         Transport transport, SequenceNames* names,
                         MatmulRequest& request) {
   engine::Product& product = request.product;
-  ASSIGN_OR_RETURN(Output d, ToOutput(asker, header.d(), product, names, "d"));
+  ASSIGN_OR_RETURN(Output d,
+                   ToOutput(asker, header.d(), product, transport, names, "d"));
   Output auxiliary;
   if (product.problem.epilogue.writes_auxiliary) {
     ASSIGN_OR_RETURN(auxiliary, ToOutput(asker, header.auxiliary(), product,
-                                         names, "auxiliary"));
+                                         transport, names, "auxiliary"));
     if (auxiliary.tensor != nullptr) {
       return absl::UnimplementedError("auxiliary is a tensor; served: inline");
     }
+  }
+  if (Overlap(d, auxiliary)) {
+    return absl::InvalidArgumentError(
+        "auxiliary and d overlap in a region; allowed: bytes of their own");
   }
   if (transport == Transport::kOneMessage) {
     const int64_t limit = asker.runtime.limits.max_message_bytes;
@@ -256,8 +360,10 @@ absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
   request.returns_d = d.is_returned;
   request.returns_auxiliary = auxiliary.is_returned;
   product.d = std::move(d.tensor);
+  product.d_place = std::move(d.place);
   product.d_pitch_bytes = d.pitch_bytes;
   product.auxiliary = std::move(auxiliary.tensor);
+  product.auxiliary_place = std::move(auxiliary.place);
   product.auxiliary_pitch_bytes = auxiliary.pitch_bytes;
   return absl::OkStatus();
 }
@@ -278,8 +384,9 @@ bool IsBroadcast(const Asker& asker, const v1::Source& source, int64_t batch,
     return names != nullptr && names->IsSingle(source.name());
   }
   if (!source.has_tensor()) {
-    return source.inline_().has_batch_stride() &&
-           source.inline_().batch_stride() == 0;
+    const v1::Layout& layout =
+        source.has_region() ? source.region().layout() : source.inline_();
+    return layout.has_batch_stride() && layout.batch_stride() == 0;
   }
   // A handle that is unknown is refused where its field is named.
   const auto tensor = LookUp(asker, source.tensor());

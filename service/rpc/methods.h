@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "gemmd/v1/kernels.pb.h"
 #include "gemmd/v1/matmul.pb.h"
+#include "gemmd/v1/regions.pb.h"
 #include "gemmd/v1/server.pb.h"
 #include "gemmd/v1/tensors.pb.h"
 #include "grpc/health/v1/health.pb.h"
@@ -29,6 +30,9 @@ Async<absl::StatusOr<v1::ListTensorsResponse>> ListTensors(
     Runtime& runtime, Call& call, const v1::ListTensorsRequest& request);
 Async<absl::StatusOr<v1::DeleteTensorResponse>> DeleteTensor(
     Runtime& runtime, Call& call, const v1::DeleteTensorRequest& request);
+
+Async<absl::StatusOr<v1::RegionInfo>> CreateRegion(
+    Runtime& runtime, Call& call, const v1::CreateRegionRequest& request);
 
 Async<absl::StatusOr<v1::PrepareKernelsResponse>> PrepareKernels(
     Runtime& runtime, Call& call, const v1::PrepareKernelsRequest& request);

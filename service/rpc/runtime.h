@@ -23,6 +23,7 @@
 #include "service/rpc/health_state.h"
 #include "service/rpc/limits.h"
 #include "service/rpc/recent_failures.h"
+#include "service/rpc/region/store.h"
 #include "service/rpc/room_line.h"
 #include "service/tls/keeper.h"
 
@@ -102,6 +103,7 @@ struct Runtime {
                .connection = kLawless * limits.max_calls_per_connection,
                .connection_least = kLeastCallsPerConnection}),
         rooms(engine.device_count()),
+        regions(limits.max_region_bytes),
         models(engine, std::move(models)) {}
 
   // For good: principals are as many as the policy ever named.
@@ -123,6 +125,7 @@ struct Runtime {
   Budget responses;
   CallCount calls;
   std::vector<RoomLine> rooms;      // By device.
+  region::Store regions;
   models::Store models;
   std::atomic<int64_t> places = 0;  // Of calls that were admitted.
   Counters counters;

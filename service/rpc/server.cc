@@ -20,6 +20,7 @@
 #include "service/rpc/health_monitor.h"
 #include "service/rpc/listener.h"
 #include "service/rpc/live_calls.h"
+#include "service/rpc/region/door.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -112,6 +113,8 @@ class Server::Impl {
 
  private:
   absl::Status Bind();
+  // Lets in those who share memory, where that is granted.
+  void OpenRegions();
   // Plaintext stays on this machine, unless it is forced.
   absl::Status CheckPlaintext() const;
   // Takes in the files of TLS and of who may call, now and whenever they
@@ -143,6 +146,7 @@ class Server::Impl {
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Listener> listener_;
   std::vector<std::string> addresses_;
+  std::unique_ptr<region::Door> region_door_;  // May be null.
   LiveCalls live_;
   bool probes_ended_ = true;
   std::vector<bool> works_;  // By device; of the monitor's thread.
@@ -166,8 +170,20 @@ absl::Status Server::Impl::Start() {
           if (door->NoCallWaits()) runtime_.calls.NoneWaits();
         });
   }
+  OpenRegions();
   listener_->Start();
   return absl::OkStatus();
+}
+
+void Server::Impl::OpenRegions() {
+  if (options_.limits.max_region_bytes == 0) return;
+  auto door = region::Door::Open(addresses_, runtime_.regions, {});
+  if (door.ok()) {
+    region_door_ = *std::move(door);
+  } else {  // Its clients send their bytes.
+    log::Write(log::Level::kWarning, "no_regions",
+               {{"message", door.status().message()}});
+  }
 }
 
 absl::Status Server::Impl::Bind() {

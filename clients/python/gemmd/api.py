@@ -75,6 +75,9 @@ ListTensorsResponse = message("ListTensorsResponse")
 DeleteTensorRequest = message("DeleteTensorRequest")
 DeleteTensorResponse = message("DeleteTensorResponse")
 
+CreateRegionRequest = message("CreateRegionRequest")
+RegionInfo = message("RegionInfo")
+
 ProblemGroup = message("ProblemGroup")
 PrepareKernelsRequest = message("PrepareKernelsRequest")
 PrepareKernelsResponse = message("PrepareKernelsResponse")

@@ -1,11 +1,14 @@
 """A connection to a gemmd daemon."""
 
+import contextlib
+import math
 import os
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import grpc
+import numpy as np
 
 from . import arrays, errors, product, rpcs, security
 from .grouped import Groups
@@ -13,6 +16,7 @@ from .product import Product
 from .quantized import Quantization, quantization_of
 from .retry import Attempts
 from .sequence import Sequence
+from .shared import Regions
 from .sparse import is_sparse
 from .tensor import Tensor
 
@@ -75,6 +79,8 @@ class Client:
             token_file=token_file)
         self._authorization = how.authorization
         self._channel = how.channel(grpc, self.target, CHANNEL_OPTIONS)
+        self._regions = Regions(self.target,
+                                lambda rpc: self._run(rpc, None))
 
     def __enter__(self) -> "Client":
         return self
@@ -89,6 +95,7 @@ class Client:
     def close(self) -> None:
         """Closes the connection; running calls are cancelled."""
         self._closed = True
+        self._regions.close()
         self._channel.close()
 
     def wait_for_ready(self, timeout: float = 30.0) -> "Client":
@@ -165,8 +172,13 @@ class Client:
         of them. Returns a list of what matmul returns.
         """
         groups = Groups(a, b, **options)
-        return groups.values(self._run(rpcs.matmul_grouped(
-            (call.header, call.buffers) for call in groups.calls), timeout))
+        with contextlib.ExitStack() as sharing:
+            for call in groups.calls:
+                call.share(self._regions, math.inf)
+                sharing.enter_context(call.sharing())
+            responses = self._run(rpcs.matmul_grouped(
+                (call.header, call.buffers) for call in groups.calls), timeout)
+        return groups.values(responses)
 
     def sequence(self, *, device: str = "",
                  timeout: Optional[float] = None) -> Sequence:
@@ -184,13 +196,16 @@ class Client:
                 **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
+        call.share(self._regions, self._stream_bytes)
         if call.streams(self._stream_bytes):
             chunks = call.chunks()
             for chunk in self._stream(
                     rpcs.matmul_stream(call.header, call.buffers), timeout):
                 chunks.add(chunk)
             return call.product(chunks.response())
-        response = self._run(rpcs.matmul(call.header, **call.buffers), timeout)
+        with call.sharing():
+            response = self._run(rpcs.matmul(call.header, **call.buffers),
+                                 timeout)
         return call.product(response)
 
     def execute(self, header: Any, a: Any = None, b: Any = None,
@@ -240,6 +255,34 @@ class Client:
         return Tensor(self, self._run(rpcs.create_tensor(
             shape, dtype, order=order, sparse=sparse, quantization=quantization,
             device=device, ttl_s=ttl_s, label=label), timeout))
+
+    def empty(self, shape: Any, dtype: Any = np.float32, *,
+              order: arrays.Order = "C") -> arrays.Array:
+        """An array of host memory that is shared with the daemon, of any
+        elements; as numpy.empty.
+
+        As a, b, c or out of matmul and matmul_grouped, it and its views that
+        need no copy do not travel, and results of products that read one come
+        back in such memory. So a daemon on the same machine is reached without
+        copying, by a GPU at the speed of its bus; where --region-bytes of the
+        daemon is 0 or the target is no Unix socket there is none:
+        FailedPrecondition. ResourceExhausted when the daemon has no room.
+
+        An array that a call reads must not change before the call returns. Its
+        `out` may change until then, and, where the call fails for its timeout
+        or is interrupted, for a while after that.
+        """
+        arrays.wire_order(order)
+        dtype = arrays.check_dtype(dtype)
+        sides = tuple(map(int, np.atleast_1d(shape)))
+        if min(sides, default=1) < 0:
+            raise errors.InvalidArgument(
+                f"shape: {shape!r} has a negative side; allowed: from 0")
+        size = math.prod(sides) * dtype.itemsize
+        if size == 0:
+            return np.empty(sides, dtype, order)
+        flat = self._regions.block(size).bytes.view(dtype)
+        return flat.reshape(sides, order=order)
 
     def attach(self, handle: str, *,
                timeout: Optional[float] = None) -> Tensor:

@@ -1,6 +1,8 @@
 """Arguments of Client.matmul -> header and bytes of one MatmulRequest."""
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional, TypedDict, Union
 
 import numpy as np
@@ -9,8 +11,10 @@ from . import api, arrays, support, wire
 from .bits import Bits
 from .composite import Composite
 from .epilogue import Epilogue, Result
-from .errors import Internal, InvalidArgument
+from .errors import (FailedPrecondition, Internal, InvalidArgument,
+                     ResourceExhausted, Unavailable)
 from .quantized import quantization_of
+from .shared import Block, Regions
 from .sparse import is_sparse
 from .tensor import Resident
 
@@ -236,6 +240,10 @@ class Call:
                    support.is_mixed(a.dtype, b.dtype)),
             **epilogue)
         self.buffers.update(self._epilogue.buffers)
+        # Results that come in shared memory, by what they are; of `out` itself
+        # there is no block.
+        self._shared: dict[str, Optional[Block]] = {}
+        self._read: list[memoryview] = []
 
     def _like_result(self, value: Any, name: str) -> Any:
         """`value` as a matrix of the product's shape, or an error."""
@@ -339,8 +347,10 @@ class Call:
     def _result_bytes(self) -> int:
         """Of D and the pre-activation, where they are returned."""
         one = math.prod(self.shape) * self.dtype.itemsize
-        return one * ((not isinstance(self._target, Resident))
-                      + self._epilogue.returns_auxiliary)
+        d = not isinstance(self._target, Resident) and "d" not in self._shared
+        auxiliary = (self._epilogue.returns_auxiliary
+                     and "auxiliary" not in self._shared)
+        return one * (d + auxiliary)
 
     def _overlaps(self, name: str, data: memoryview) -> bool:
         """Whether matrices of a batch overlap, which streams do not serve."""
@@ -358,6 +368,78 @@ class Call:
         return size > limit and not any(
             self._overlaps(name, data) for name, data in sent.items())
 
+    def share(self, regions: Regions, limit: float) -> None:
+        """Names what lies in a region instead of sending it, and has results
+        come there, unless more than `limit` bytes are left to be sent."""
+        if not regions:
+            return
+        places = {name: place for name, data in self.buffers.items()
+                  if data and not self._is_sparse(name)
+                  and (place := regions.place(data)) is not None}
+        out = self._out_place(regions)
+        left = sum(len(data) for name, data in self.buffers.items()
+                   if data and name not in places)
+        if not places and out is None or left > limit:
+            return
+        for name, place in places.items():
+            data = self.buffers[name]
+            assert data is not None
+            self._read.append(data)
+            self.buffers[name] = None
+            source = getattr(self.header, name)
+            source.region.layout.CopyFrom(source.inline)
+            source.region.region, source.region.offset = place
+        one = math.prod(self.shape) * self.dtype.itemsize
+        if out is not None:
+            place, layout = out
+            self.header.d.region.layout.CopyFrom(layout)
+            self.header.d.region.region, self.header.d.region.offset = place
+            self._shared["d"] = None
+        elif not isinstance(self._target, Resident):
+            self._share_result("d", regions, one)
+        if self._epilogue.returns_auxiliary:
+            self._share_result("auxiliary", regions, one)
+
+    def _is_sparse(self, name: str) -> bool:
+        problem = self.header.problem
+        sparsity = {"a": problem.sparsity, "b": problem.b_sparsity}
+        return sparsity.get(name, api.DENSE) != api.DENSE
+
+    def _out_place(self, regions: Regions) -> Any:
+        """Where `out` lies and how, when the daemon can write there."""
+        target = self._target
+        if (not isinstance(target, np.ndarray) or target.size == 0
+                or target.dtype == np.bool_):
+            return None
+        operand = arrays.operand(target, self.order)
+        place = regions.place(operand.data)
+        if place is None or operand.batch_stride is not None:
+            return None
+        return place, operand.layout()
+
+    def _share_result(self, name: str, regions: Regions, size: int) -> None:
+        try:
+            block = regions.block(size) if size else None
+        except (FailedPrecondition, ResourceExhausted, Unavailable):
+            block = None
+        if block is None:  # It is sent.
+            return
+        destination = getattr(self.header, name)
+        destination.region.layout.order = self.header.problem.d_order
+        destination.region.region, destination.region.offset = block.place
+        self._shared[name] = block
+
+    @contextlib.contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Around the call: what it leaves to the daemon is not used again."""
+        try:
+            yield
+        except BaseException:
+            for block in self._shared.values():
+                if block is not None:
+                    block.abandon()
+            raise
+
     def chunks(self) -> "Chunks":
         """For what comes back in chunks."""
         one = math.prod(self.shape) * self.dtype.itemsize
@@ -367,9 +449,18 @@ class Call:
     def product(self, response: wire.Response) -> Product:
         auxiliary = None
         if self._epilogue.returns_auxiliary:
-            auxiliary = self.array(response.auxiliary)
-        return Product(self.result(response.d), response.execution, auxiliary,
-                       response.amax)
+            auxiliary = self.array(
+                self._returned("auxiliary", response.auxiliary))
+        if self._shared.get("d", self) is None:
+            d = self._out
+        else:
+            d = self.result(self._returned("d", response.d))
+        return Product(d, response.execution, auxiliary, response.amax)
+
+    def _returned(self, name: str,
+                  data: Optional[memoryview]) -> Optional[memoryview]:
+        block = self._shared.get(name)
+        return data if block is None else block.bytes.data
 
     def result(self, data: Optional[memoryview]) -> Any:
         """D, or what it was to go to, from the response's bytes of D."""

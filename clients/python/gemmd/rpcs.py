@@ -120,6 +120,11 @@ def download_tensor(handle: str, order: str) -> Rpc[memoryview]:
                "unary_stream")
 
 
+def create_region(handle: str) -> Rpc[Any]:
+    return _unary("RegionService/CreateRegion",
+                  api.CreateRegionRequest(handle=handle), api.RegionInfo)
+
+
 def server_info() -> Rpc[Any]:
     return _unary("ServerService/GetServerInfo", api.GetServerInfoRequest(),
                   api.ServerInfo)

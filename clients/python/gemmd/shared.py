@@ -1,0 +1,230 @@
+"""Arrays in memory that a client shares with a daemon of its machine.
+
+proto/gemmd/v1/regions.proto says how. A region is memory that is shared, of
+which blocks are given out; arrays hold their block, and their memory for as
+long as they live, whatever becomes of the daemon.
+"""
+
+import mmap
+import os
+import socket
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from . import rpcs
+from .errors import FailedPrecondition, Unavailable
+
+# Of a block's first byte: as device memory is aligned, so that lines are.
+_ALIGNMENT = 256
+# Small blocks share a region.
+_REGION_BYTES = 64 << 20
+_HANDLE_BYTES = 32
+_ANSWER_S = 10
+
+
+def socket_path(target: str) -> str:
+    """Of the socket by which a daemon at `target` is given memory."""
+    if not target.startswith("unix:"):
+        raise FailedPrecondition(
+            f"target: {target} is no Unix socket; allowed: unix:/path of a "
+            "daemon on this machine, because memory is shared by one alone")
+    path = target[len("unix:"):]
+    return (path[2:] if path.startswith("//") else path) + ".memory"
+
+
+class Place(NamedTuple):
+    """Where bytes lie, in the daemon's words."""
+    region: str
+    offset: int
+
+
+class _Region:
+    """Memory of its own, not yet shared."""
+
+    def __init__(self, size: int) -> None:
+        memfd = os.memfd_create("gemmd", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(memfd, size)
+            os.posix_fallocate(memfd, 0, size)
+            self.memory = mmap.mmap(memfd, size)
+        except BaseException:
+            os.close(memfd)
+            raise
+        self._memfd = memfd
+        self.bytes = np.frombuffer(self.memory, np.uint8)
+        self.address: int = self.bytes.ctypes.data
+        self.handle = ""
+        self._connection: Optional[socket.socket] = None
+        # (offset, size) of what is free, in ascending order.
+        self._free = [(0, size)]
+
+    def share(self, path: str,
+              create: Callable[[str], Any]) -> None:
+        """Gives it to the daemon; `create` makes a region of a handle."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(_ANSWER_S)
+            connection.connect(path)
+            socket.send_fds(connection, [b"m"], [self._memfd])
+            handle = b""
+            while len(handle) < _HANDLE_BYTES:
+                part = connection.recv(_HANDLE_BYTES - len(handle))
+                if not part:
+                    raise Unavailable(
+                        "the daemon does not take the memory: it has too many "
+                        "regions, or ends")
+                handle += part
+            create(handle.decode())
+        except OSError as error:
+            connection.close()
+            raise FailedPrecondition(
+                f"memory cannot be shared by {path} ({error}); the daemon's "
+                "--region-bytes may be 0") from None
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            os.close(self._memfd)
+        connection.setblocking(False)
+        self.handle = handle.decode()
+        self._connection = connection
+
+    def is_alive(self) -> bool:
+        """Whether the daemon still has it."""
+        if self._connection is None:
+            return False
+        try:
+            return bool(self._connection.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def take(self, size: int) -> Optional[int]:
+        """The offset of a block; None when there is no room for one."""
+        for i, (offset, free) in enumerate(self._free):
+            if free >= size:
+                self._free[i:i + 1] = [(offset + size, free - size)
+                                       ] if free > size else []
+                return offset
+        return None
+
+    def give_back(self, offset: int, size: int) -> None:
+        blocks = sorted([*self._free, (offset, size)])
+        self._free = blocks[:1]
+        for start, length in blocks[1:]:
+            last, end = self._free[-1][0], sum(self._free[-1])
+            if start == end:
+                self._free[-1] = (last, length + end - last)
+            else:
+                self._free.append((start, length))
+
+    @property
+    def is_empty(self) -> bool:
+        return sum(length for _, length in self._free) == len(self.bytes)
+
+
+class Block:
+    """Bytes of a region, given back when nobody refers to them any more."""
+
+    def __init__(self, regions: "Regions", region: _Region, offset: int,
+                 size: int) -> None:
+        self.__array_interface__ = {
+            "data": (region.address + offset, False), "shape": (size,),
+            "typestr": "|u1", "version": 3}
+        self._memory = region.memory
+        self.place = Place(region.handle, offset)
+        self._giving_back = weakref.finalize(
+            self, regions._give_back, region, offset, size)
+        self._giving_back.atexit = False
+
+    @property
+    def bytes(self) -> Any:
+        """An array that refers to the block."""
+        return np.asarray(self)
+
+    def abandon(self) -> None:
+        """The daemon may still write to it: nobody else gets it."""
+        self._giving_back.detach()
+
+
+class Regions:
+    """Those of one client of the daemon at `target`. Thread-safe. `create`
+    runs CreateRegion."""
+
+    def __init__(self, target: str,
+                 create: Callable[[rpcs.Rpc[Any]], Any]) -> None:
+        self._target = target
+        self._create = create
+        # Also taken where an array is collected, which may happen anywhere.
+        self._lock = threading.RLock()
+        self._regions: list[_Region] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._regions)
+
+    def close(self) -> None:
+        """Arrays become ordinary ones."""
+        with self._lock:
+            for region in self._regions:
+                region.close()
+            self._regions.clear()
+
+    def block(self, size: int) -> Block:
+        """`size` bytes, at least one, of any content."""
+        rounded = -(-size // _ALIGNMENT) * _ALIGNMENT
+        with self._lock:
+            for region in self._regions:
+                offset = region.take(rounded)
+                if offset is not None:
+                    return self._block(region, offset, rounded, size)
+        region = _Region(max(rounded, _REGION_BYTES))
+        region.share(socket_path(self._target),
+                     lambda handle: self._create(rpcs.create_region(handle)))
+        with self._lock:
+            self._regions.append(region)
+            offset = region.take(rounded)
+            assert offset is not None
+            return self._block(region, offset, rounded, size)
+
+    def _block(self, region: _Region, offset: int, rounded: int,
+               size: int) -> Block:
+        block = Block(self, region, offset, rounded)
+        block.__array_interface__["shape"] = (size,)
+        return block
+
+    def place(self, data: memoryview) -> Optional[Place]:
+        """Where `data` lies, when that is in a region that the daemon has."""
+        flat = np.frombuffer(data, np.uint8)
+        start = flat.ctypes.data
+        with self._lock:
+            for region in self._regions:
+                offset = start - region.address
+                if not 0 <= offset <= len(region.bytes) - len(flat):
+                    continue
+                if region.is_alive():
+                    return Place(region.handle, offset)
+                self._drop(region)
+                break
+        return None
+
+    def _drop(self, region: _Region) -> None:
+        region.close()
+        self._regions.remove(region)
+
+    def _give_back(self, region: _Region, offset: int, size: int) -> None:
+        with self._lock:
+            region.give_back(offset, size)
+            if region.is_empty and region in self._regions and any(
+                    other.is_empty for other in self._regions
+                    if other is not region):
+                self._drop(region)  # One is kept for the next blocks.

@@ -1,0 +1,181 @@
+#include "service/rpc/region/door.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "jit/base/status.h"
+#include "service/log/log.h"
+#include "service/rpc/address.h"
+
+namespace gemmd::rpc::region {
+namespace {
+
+constexpr int kTickMs = 250;
+// How long nobody is let in after that failed.
+constexpr absl::Duration kPause = absl::Milliseconds(100);
+
+void Watch(int epoll, int fd, uint32_t events) {
+  epoll_event event = {.events = events, .data = {.fd = fd}};
+  CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+// The descriptor that has come with one byte; none where anything else has.
+jit::UniqueFd ReceiveOne(int socket) {
+  constexpr size_t kMost = 4;  // To see, and close, more than one.
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMost * sizeof(int))> control;
+  std::array<char, 2> bytes;
+  iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t count =
+      recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (count < 0) return {};
+  std::vector<jit::UniqueFd> came;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const size_t bytes = header->cmsg_len - CMSG_LEN(0);
+    for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
+      came.emplace_back(fd);
+    }
+  }
+  const bool whole = (message.msg_flags & MSG_CTRUNC) == 0;
+  if (count != 1 || came.size() != 1 || !whole) return {};
+  return std::move(came.front());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Door>> Door::Open(
+    const std::vector<std::string>& addresses, Store& store, Options options) {
+  std::vector<ListeningSocket> sockets;
+  for (const std::string& address : addresses) {
+    if (!IsUnix(address)) continue;
+    ASSIGN_OR_RETURN(ListeningSocket socket,
+                     ListeningSocket::Bind(absl::StrCat(address, ".memory")));
+    sockets.push_back(std::move(socket));
+  }
+  if (sockets.empty()) return nullptr;
+  return std::unique_ptr<Door>(new Door(std::move(sockets), store, options));
+}
+
+Door::Door(std::vector<ListeningSocket> sockets, Store& store, Options options)
+    : store_(store),
+      options_(options),
+      sockets_(std::move(sockets)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  CHECK(epoll_.ok() && wake_.ok());
+  Watch(epoll_.get(), wake_.get(), EPOLLIN);
+  for (const ListeningSocket& socket : sockets_) {
+    for (const jit::UniqueFd& fd : socket.fds()) {
+      Watch(epoll_.get(), fd.get(), EPOLLIN);
+    }
+  }
+  thread_ = std::thread(&Door::Serve, this);
+}
+
+Door::~Door() {
+  stopping_ = true;
+  const uint64_t one = 1;
+  CHECK(write(wake_.get(), &one, sizeof one) == sizeof one);
+  thread_.join();
+  while (!guests_.empty()) Dismiss(guests_.begin()->first);
+}
+
+void Door::Serve() {
+  bool unknown = false;
+  while (!stopping_) {
+    epoll_event events[64];
+    const int count =
+        epoll_wait(epoll_.get(), events, 64, unknown ? kTickMs : -1);
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[i].data.fd;
+      if (guests_.contains(fd)) {
+        Hear(fd);
+      } else if (fd != wake_.get()) {
+        Accept(fd);
+      }
+    }
+    unknown = DismissLate();
+  }
+}
+
+void Door::Accept(int listening_fd) {
+  jit::UniqueFd fd(
+      accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd.ok()) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+        errno == ENOMEM) {
+      absl::SleepFor(kPause);  // What others give back ends it.
+    }
+    return;
+  }
+  if (std::ssize(guests_) >= options_.max_connections) {
+    log::Write(log::Level::kWarning, "region_refused",
+               {{"connections", options_.max_connections}});
+    return;
+  }
+  Watch(epoll_.get(), fd.get(), EPOLLIN | EPOLLRDHUP);
+  const int number = fd.get();
+  guests_[number] = {.fd = std::move(fd),
+                     .handle = "",
+                     .until = absl::Now() + options_.gift_time};
+}
+
+void Door::Hear(int fd) {
+  Guest& guest = guests_[fd];
+  // Whoever has been heard is to be silent until he goes.
+  if (!guest.handle.empty()) return Dismiss(fd);
+  jit::UniqueFd memfd = ReceiveOne(fd);
+  if (!memfd.ok()) return Dismiss(fd);
+  guest.handle = store_.Offer(std::move(memfd));
+  guest.until = absl::Now() + options_.creation_time;
+  const ssize_t sent = send(fd, guest.handle.data(), guest.handle.size(),
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent != std::ssize(guest.handle)) Dismiss(fd);
+}
+
+void Door::Dismiss(int fd) {
+  const auto guest = guests_.find(fd);
+  if (!guest->second.handle.empty()) store_.Withdraw(guest->second.handle);
+  guests_.erase(guest);
+}
+
+bool Door::DismissLate() {
+  const absl::Time now = absl::Now();
+  bool unknown = false;
+  std::vector<int> late;
+  for (const auto& [fd, guest] : guests_) {
+    const Store::State state = guest.handle.empty()
+                                   ? Store::State::kOffered
+                                   : store_.StateOf(guest.handle);
+    if (state == Store::State::kCreated) continue;
+    if (state == Store::State::kUnknown ||
+        (state == Store::State::kOffered && guest.until < now)) {
+      late.push_back(fd);
+    } else {
+      unknown = true;
+    }
+  }
+  for (const int fd : late) Dismiss(fd);
+  return unknown;
+}
+
+}  // namespace gemmd::rpc::region

@@ -1,0 +1,176 @@
+#include "service/rpc/region/store.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "jit/base/status.h"
+#include "service/engine/tensor_store.h"
+#include "service/log/log.h"
+#include "service/rpc/region/mapping.h"
+
+namespace gemmd::rpc::region {
+namespace {
+
+// What a connection costs beside its bytes.
+constexpr int64_t kMaxRegionsOfOne = 64;
+
+using RegionPointer = std::shared_ptr<const device::Region>;
+
+absl::Status Unknown() {
+  return absl::NotFoundError(
+      "no such region: never offered, not created within ten seconds, or its "
+      "connection has ended");
+}
+
+// Bytes of a counter, given back at the end.
+class Hold {
+ public:
+  Hold(std::shared_ptr<std::atomic<int64_t>> counter, int64_t bytes)
+      : counter_(std::move(counter)), bytes_(bytes) {}
+  Hold(Hold&&) = default;
+  ~Hold() {
+    if (counter_ != nullptr) *counter_ -= bytes_;
+  }
+
+ private:
+  std::shared_ptr<std::atomic<int64_t>> counter_;
+  int64_t bytes_;
+};
+
+}  // namespace
+
+class Store::Mapped final : public device::Region {
+ public:
+  Mapped(Hold hold, Mapping mapping, std::unique_ptr<device::Pin> pin)
+      : hold_(std::move(hold)),
+        mapping_(std::move(mapping)),
+        pin_(std::move(pin)) {}
+
+  absl::Span<char> bytes() const override { return mapping_.bytes(); }
+  bool pinned() const override { return pin_ != nullptr; }
+
+ private:
+  const Hold hold_;
+  const Mapping mapping_;
+  const std::unique_ptr<device::Pin> pin_;  // Ends before the mapping.
+};
+
+std::string Store::Offer(jit::UniqueFd memfd) {
+  std::string handle = engine::TensorStore::NewHandle();
+  std::lock_guard lock(mutex_);
+  entries_[handle].memfd = std::move(memfd);
+  return handle;
+}
+
+Store::State Store::StateOf(const std::string& handle) const {
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(handle);
+  if (found == entries_.end()) return State::kUnknown;
+  if (found->second.memfd.ok()) return State::kOffered;
+  return found->second.region == nullptr ? State::kCreating : State::kCreated;
+}
+
+void Store::Withdraw(const std::string& handle) {
+  Entry dropped;  // Unmapped after the lock.
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(handle);
+  if (found == entries_.end()) return;
+  dropped = std::move(found->second);
+  entries_.erase(found);
+}
+
+absl::StatusOr<jit::UniqueFd> Store::Take(const std::string& handle,
+                                          Owner owner) {
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(handle);
+  if (found == entries_.end()) return Unknown();
+  Entry& entry = found->second;
+  if (!entry.memfd.ok()) {
+    return absl::AlreadyExistsError(
+        "the region has been created; allowed: once for each descriptor");
+  }
+  entry.owner = std::move(owner);
+  return std::move(entry.memfd);
+}
+
+absl::Status Store::Reserve(const std::string& handle, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(handle);
+  if (found == entries_.end()) return Unknown();
+  int64_t own_count = 0;
+  int64_t own_bytes = 0;
+  for (const auto& [other, entry] : entries_) {
+    if (entry.bytes == 0 ||
+        entry.owner.identity != found->second.owner.identity) {
+      continue;
+    }
+    ++own_count;
+    own_bytes += entry.bytes;
+  }
+  if (own_count >= kMaxRegionsOfOne) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this client has ", own_count,
+                     " regions; the limit of one is ", kMaxRegionsOfOne));
+  }
+  const int64_t most = max_bytes_ - max_bytes_ / 4;
+  if (bytes > most - own_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a region of ", bytes, " bytes does not fit: this client has ",
+        own_bytes, " bytes of regions; the limit of one is ", most));
+  }
+  if (bytes > max_bytes_ - *bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a region of ", bytes,
+        " bytes does not fit beside those of all clients; the limit is ",
+        max_bytes_));
+  }
+  found->second.bytes = bytes;
+  *bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RegionPointer> Store::Map(const std::string& handle, int memfd,
+                                         device::Device& device) {
+  ASSIGN_OR_RETURN(const int64_t bytes, FixSize(memfd));
+  RETURN_IF_ERROR(Reserve(handle, bytes));
+  Hold hold(bytes_, bytes);
+  ASSIGN_OR_RETURN(Mapping mapping, Mapping::Of(memfd, bytes));
+  auto pin = device.PinMemory(mapping.bytes());
+  if (!pin.ok()) {  // It serves without, if not as fast.
+    log::Write(log::Level::kWarning, "region_not_pinned",
+               {{"bytes", bytes}, {"message", pin.status().message()}});
+    pin = std::unique_ptr<device::Pin>();
+  }
+  return std::make_shared<Mapped>(std::move(hold), std::move(mapping),
+                                  *std::move(pin));
+}
+
+absl::StatusOr<RegionPointer> Store::Create(const std::string& handle,
+                                            Owner owner,
+                                            device::Device& device) {
+  ASSIGN_OR_RETURN(const jit::UniqueFd memfd, Take(handle, std::move(owner)));
+  absl::StatusOr<RegionPointer> region = Map(handle, memfd.get(), device);
+  if (!region.ok()) {
+    Withdraw(handle);
+    return region;
+  }
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(handle);
+  if (found == entries_.end()) return Unknown();
+  found->second.region = *region;
+  return region;
+}
+
+absl::StatusOr<RegionPointer> Store::Find(const std::string& handle,
+                                          const std::string& asker) const {
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(handle);
+  if (found == entries_.end() || found->second.region == nullptr ||
+      (found->second.owner.exclusive &&
+       found->second.owner.identity != asker)) {
+    return Unknown();
+  }
+  return found->second.region;
+}
+
+}  // namespace gemmd::rpc::region
