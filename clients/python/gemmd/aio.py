@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
@@ -136,10 +136,13 @@ class AsyncClient:
         """Returns once the daemon serves. DeadlineExceeded after `timeout`
         seconds."""
         end = time.monotonic() + arrays.check_number(timeout, "timeout")
-        while not await self._run(rpcs.check_health(), end - time.monotonic(),
-                                  wait_for_ready=True):
+        while True:
+            # A connection that ends meanwhile is not waited for by gRPC.
+            with suppress(errors.Unavailable):
+                if await self._run(rpcs.check_health(), end - time.monotonic(),
+                                   wait_for_ready=True):
+                    return self
             await asyncio.sleep(READY_POLL_S)
-        return self
 
     async def matmul(self, a: Any, b: Any, *, timeout: Optional[float] = None,
                      **options: "Unpack[product.Options]") -> Any:

@@ -102,10 +102,13 @@ class Client:
         """Returns once the daemon serves. DeadlineExceeded after `timeout`
         seconds."""
         end = time.monotonic() + arrays.check_number(timeout, "timeout")
-        while not self._run(rpcs.check_health(), end - time.monotonic(),
-                            wait_for_ready=True):
+        while True:
+            # A connection that ends meanwhile is not waited for by gRPC.
+            with contextlib.suppress(errors.Unavailable):
+                if self._run(rpcs.check_health(), end - time.monotonic(),
+                             wait_for_ready=True):
+                    return self
             time.sleep(READY_POLL_S)
-        return self
 
     def matmul(self, a: Any, b: Any, *, timeout: Optional[float] = None,
                **options: "Unpack[product.Options]") -> Any:

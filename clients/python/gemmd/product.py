@@ -14,7 +14,7 @@ from .epilogue import Epilogue, Result
 from .errors import (FailedPrecondition, Internal, InvalidArgument,
                      ResourceExhausted, Unavailable)
 from .quantized import quantization_of
-from .shared import Block, Regions
+from .shared import Block, Place, Regions
 from .sparse import is_sparse
 from .tensor import Resident
 
@@ -183,6 +183,19 @@ class Chunks:
             raise Internal("the daemon ended the call without an execution")
         return wire.Response(self._last.execution, d, auxiliary,
                              self._last.amax)
+
+
+def _block(regions: Regions, size: int) -> Optional[Block]:
+    """For a result; None where it is sent instead."""
+    try:
+        return regions.block(size) if size else None
+    except (FailedPrecondition, ResourceExhausted, Unavailable):
+        return None
+
+
+def _name(part: Any, place: Place, layout: Any) -> None:
+    part.layout.CopyFrom(layout)
+    part.region, part.offset = place
 
 
 class Call:
@@ -370,16 +383,24 @@ class Call:
 
     def share(self, regions: Regions, limit: float) -> None:
         """Names what lies in a region instead of sending it, and has results
-        come there, unless more than `limit` bytes are left to be sent."""
+        come there, unless more than `limit` bytes would still travel."""
         if not regions:
             return
         places = {name: place for name, data in self.buffers.items()
                   if data and not self._is_sparse(name)
                   and (place := regions.place(data)) is not None}
         out = self._out_place(regions)
-        left = sum(len(data) for name, data in self.buffers.items()
-                   if data and name not in places)
-        if not places and out is None or left > limit:
+        if not places and out is None:
+            return
+        size = math.prod(self.shape) * self.dtype.itemsize
+        returned = [] if out or isinstance(self._target, Resident) else ["d"]
+        if self._epilogue.returns_auxiliary:
+            returned.append("auxiliary")
+        blocks = {name: block for name in returned
+                  if (block := _block(regions, size)) is not None}
+        if size * (len(returned) - len(blocks)) + sum(
+                len(data) for name, data in self.buffers.items()
+                if data and name not in places) > limit:
             return
         for name, place in places.items():
             data = self.buffers[name]
@@ -387,18 +408,14 @@ class Call:
             self._read.append(data)
             self.buffers[name] = None
             source = getattr(self.header, name)
-            source.region.layout.CopyFrom(source.inline)
-            source.region.region, source.region.offset = place
-        one = math.prod(self.shape) * self.dtype.itemsize
+            _name(source.region, place, source.inline)
+        for name, block in blocks.items():
+            _name(getattr(self.header, name).region, block.place,
+                  api.Layout(order=self.header.problem.d_order))
+        self._shared.update(blocks)
         if out is not None:
-            place, layout = out
-            self.header.d.region.layout.CopyFrom(layout)
-            self.header.d.region.region, self.header.d.region.offset = place
+            _name(self.header.d.region, *out)
             self._shared["d"] = None
-        elif not isinstance(self._target, Resident):
-            self._share_result("d", regions, one)
-        if self._epilogue.returns_auxiliary:
-            self._share_result("auxiliary", regions, one)
 
     def _is_sparse(self, name: str) -> bool:
         problem = self.header.problem
@@ -416,18 +433,6 @@ class Call:
         if place is None or operand.batch_stride is not None:
             return None
         return place, operand.layout()
-
-    def _share_result(self, name: str, regions: Regions, size: int) -> None:
-        try:
-            block = regions.block(size) if size else None
-        except (FailedPrecondition, ResourceExhausted, Unavailable):
-            block = None
-        if block is None:  # It is sent.
-            return
-        destination = getattr(self.header, name)
-        destination.region.layout.order = self.header.problem.d_order
-        destination.region.region, destination.region.offset = block.place
-        self._shared[name] = block
 
     @contextlib.contextmanager
     def sharing(self) -> Iterator[None]:

@@ -37,9 +37,17 @@ class HostDaemon:
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory()
-        socket = f"{self._folder.name}/socket"
-        self.target = f"unix:{socket}"
+        self.target = f"unix:{self._folder.name}/socket"
         self._log = open(f"{self._folder.name}/log", "w+", encoding="utf-8")
+        self._start()
+        return self
+
+    def restart(self):
+        end(self.process, self.log)
+        self._start()
+
+    def _start(self):
+        socket = self.target.removeprefix("unix:")
         self.process = subprocess.Popen(
             [BUILD / "service/gemmd", "--device=host",
              f"--listen={self.target}", f"--cache-dir={BUILD}/test-cache",
@@ -53,7 +61,6 @@ class HostDaemon:
                 self._forget()
                 raise RuntimeError(f"the daemon does not listen: {said}")
             time.sleep(0.05)
-        return self
 
     def log(self):
         with open(self._log.name, encoding="utf-8") as file:

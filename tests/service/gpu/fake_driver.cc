@@ -113,6 +113,20 @@ CUresult HostFree(void* pointer) {
   return CUDA_SUCCESS;
 }
 
+CUresult HostRegister(void* pointer, size_t bytes, unsigned flags) {
+  ENTER("cuMemHostRegister");
+  EXPECT_EQ(flags, unsigned{CU_MEMHOSTREGISTER_PORTABLE});
+  Fake().memory.Adopt(pointer, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult HostUnregister(void* pointer) {
+  ENTER("cuMemHostUnregister");
+  Fake().memory.Release("cuMemHostUnregister", pointer);
+  Fake().memory.End("cuMemHostUnregister", pointer);
+  return CUDA_SUCCESS;
+}
+
 bool Usable(const std::string& user, CUdeviceptr at, size_t bytes) {
   return Fake().memory.ExpectUsable(user, FakeMemory::Kind::kDevice, Host(at),
                                     bytes);
@@ -166,19 +180,32 @@ CUresult ToHost(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
 }
 
 CUresult Copy2D(const CUDA_MEMCPY2D* parameters, CUstream stream) {
-  ENTER("cuMemcpy2DAsync", stream, parameters->srcDevice);
+  const bool to_host = parameters->dstMemoryType == CU_MEMORYTYPE_HOST;
+  ENTER("cuMemcpy2DAsync", stream,
+        to_host ? parameters->srcDevice : parameters->dstDevice);
   const std::string user = On("cuMemcpy2DAsync", stream);
-  Enqueue(stream, [user, copy = *parameters] {
-    const size_t from_bytes =
-        (copy.Height - 1) * copy.srcPitch + copy.WidthInBytes;
-    // The driver may want whole lines of the destination.
-    if (!Usable(user, copy.srcDevice, from_bytes) ||
-        !UsablePinned(user, copy.dstHost, copy.Height * copy.dstPitch)) {
+  Enqueue(stream, [user, to_host, copy = *parameters] {
+    const auto* const from =
+        static_cast<const char*>(to_host ? Host(copy.srcDevice) : copy.srcHost);
+    auto* const to =
+        static_cast<char*>(to_host ? copy.dstHost : Host(copy.dstDevice));
+    // The driver may want whole lines of the host's memory.
+    const auto bytes = [&](bool of_host, size_t pitch) {
+      return of_host ? copy.Height * pitch
+                     : (copy.Height - 1) * pitch + copy.WidthInBytes;
+    };
+    const auto kind = [](bool of_host) {
+      return of_host ? FakeMemory::Kind::kPinned : FakeMemory::Kind::kDevice;
+    };
+    FakeMemory& memory = Fake().memory;
+    if (!memory.ExpectUsable(user, kind(!to_host), from,
+                             bytes(!to_host, copy.srcPitch)) ||
+        !memory.ExpectUsable(user, kind(to_host), to,
+                             bytes(to_host, copy.dstPitch))) {
       return;
     }
     for (size_t line = 0; line < copy.Height; ++line) {
-      std::memcpy(static_cast<char*>(copy.dstHost) + line * copy.dstPitch,
-                  Host(copy.srcDevice) + line * copy.srcPitch,
+      std::memcpy(to + line * copy.dstPitch, from + line * copy.srcPitch,
                   copy.WidthInBytes);
     }
   });
@@ -460,6 +487,8 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   t.cuMemFreeAsync = Free;
   t.cuMemHostAlloc = HostAllocate;
   t.cuMemFreeHost = HostFree;
+  t.cuMemHostRegister = HostRegister;
+  t.cuMemHostUnregister = HostUnregister;
   t.cuMemsetD8Async = Memset;
   t.cuMemcpyHtoDAsync = ToDevice;
   t.cuMemcpyDtoDAsync = WithinDevice;

@@ -26,6 +26,11 @@ char* FakeMemory::New(Kind kind, size_t bytes) {
 
 void FakeMemory::Begin(const void* at) { blocks_.at(Address(at)).begun = true; }
 
+void FakeMemory::Adopt(void* at, size_t bytes) {
+  blocks_[Address(at)] = {
+      .kind = Kind::kPinned, .bytes = bytes, .storage = nullptr, .begun = true};
+}
+
 void FakeMemory::End(const std::string& user, const void* at) {
   const auto found = blocks_.find(Address(at));
   if (found == blocks_.end() || found->second.ended) {
@@ -34,6 +39,10 @@ void FakeMemory::End(const std::string& user, const void* at) {
   }
   Block& block = found->second;
   EXPECT_TRUE(block.begun) << user << " frees memory before its allocation";
+  if (block.storage == nullptr) {  // Not ours.
+    blocks_.erase(found);
+    return;
+  }
   block.ended = true;
   std::memset(reinterpret_cast<char*>(found->first), 0xdd, block.bytes);
 }

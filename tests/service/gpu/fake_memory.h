@@ -20,6 +20,8 @@ class FakeMemory {
   // from Begin to End.
   char* New(Kind kind, size_t bytes);
   void Begin(const void* at);
+  // Memory of others counts as page-locked, from now on.
+  void Adopt(void* at, size_t bytes);
   void End(const std::string& user, const void* at);
   // Marks a block as given back, though its End may come later.
   void Release(const std::string& user, const void* at);

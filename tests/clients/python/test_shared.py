@@ -1,0 +1,346 @@
+"""Arrays in memory that is shared with the daemon."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import gemmd
+import ml_dtypes
+import numpy as np
+from eventually import eventually
+from host_daemon import HostCase, HostDaemon
+
+
+def random(shape, dtype, order="C"):
+    values = np.random.default_rng(7).integers(-8, 8, shape)
+    return np.asarray(values.astype(np.float32).astype(dtype), order=order)
+
+
+class SharedTest(HostCase):
+
+    def shared(self, array, order="C"):
+        copy = self.client.empty(array.shape, array.dtype, order=order)
+        copy[...] = array
+        return copy
+
+    def assert_same(self, got, expected):
+        self.assertEqual(got.dtype, expected.dtype)
+        self.assertEqual(got.shape, expected.shape)
+        self.assertEqual(got.tobytes(), expected.tobytes())
+
+    def received(self):
+        return self.client.statistics().received_bytes
+
+    def is_shared(self, array):
+        flat = np.ascontiguousarray(array).reshape(-1)
+        return self.client._regions.place(
+            flat.view(np.uint8).data) is not None
+
+    def test_what_is_shared_does_not_travel(self):
+        for dtype in (ml_dtypes.bfloat16, np.float16, np.float32, np.int8):
+            for order in ("C", "F"):
+                a, b = random((40, 64), dtype), random((64, 24), dtype, order)
+                expected = self.client.matmul(a, b)
+                before = self.received()
+                got = self.client.matmul(self.shared(a), self.shared(b, order))
+                self.assertEqual(self.received(), before)
+                self.assert_same(got, expected)
+                self.assertTrue(self.is_shared(got))
+                self.assertTrue(got.flags.writeable)
+
+    def test_a_result_is_an_operand(self):
+        a = self.shared(random((32, 32), np.float32))
+        before = self.received()
+        got = self.client.matmul(self.client.matmul(a, a), a)
+        self.assertEqual(self.received(), before)
+        self.assert_same(got, (a @ a @ a).astype(np.float32))
+
+    def test_views_that_need_no_copy_are_shared_too(self):
+        whole = self.shared(random((64, 64), ml_dtypes.bfloat16))
+        plain = np.array(whole)
+        for part in (np.s_[:, :60], np.s_[8:40, :], np.s_[:, 4:64]):
+            before = self.received()
+            got = self.client.matmul(whole[part], whole[part].T)
+            self.assertEqual(self.received(), before)
+            self.assert_same(got, self.client.matmul(plain[part],
+                                                     plain[part].T))
+        # Every second element is copied, and sent.
+        got = self.client.matmul(whole[:, ::2], whole[:, ::2].T)
+        self.assert_same(got, self.client.matmul(plain[:, ::2],
+                                                 plain[:, ::2].T))
+
+    def test_out_receives_the_result_where_it_lies(self):
+        a, b = random((40, 64), np.float32), random((64, 24), np.float32)
+        expected = self.client.matmul(a, b)
+        for order in ("C", "F"):
+            out = self.client.empty((40, 24), np.float32, order=order)
+            self.assertIs(self.client.matmul(a, b, out=out), out)
+            self.assert_same(np.array(out), expected)
+        wide = self.client.empty((40, 32), np.float32)
+        wide[...] = 7
+        self.client.matmul(a, b, out=wide[:, :24])
+        self.assert_same(np.ascontiguousarray(wide[:, :24]), expected)
+        self.assertTrue((wide[:, 24:] == 7).all())
+        # One whose elements lie apart is filled by the client.
+        spread = self.client.empty((40, 48), np.float32)
+        spread[...] = 7
+        self.client.matmul(a, b, out=spread[:, ::2])
+        self.assert_same(np.ascontiguousarray(spread[:, ::2]), expected)
+        self.assertTrue((spread[:, 1::2] == 7).all())
+        # So is one that is no shared memory.
+        own = np.zeros((40, 24), np.float32)
+        self.assertIs(self.client.matmul(self.shared(a), b, out=own), own)
+        self.assert_same(own, expected)
+
+    def test_out_may_be_c(self):
+        a, b = random((8, 8), np.float32), random((8, 8), np.float32)
+        c = self.shared(np.ones((8, 8), np.float32))
+        self.client.matmul(a, b, c=c, beta=1.0, out=c)
+        self.assert_same(np.array(c), self.client.matmul(a, b) + np.float32(1))
+
+    def test_more_results_are_shared_too(self):
+        a, b = random((16, 64), np.float16), random((64, 24), np.float16)
+        options = {"activation": "relu", "return_pre_activation": True,
+                   "return_amax": True, "bias": random((24,), np.float32)}
+        d, before, amax = self.client.matmul(a, b, **options)
+        got = self.client.matmul(self.shared(a), self.shared(b), **options)
+        self.assert_same(got[0], d)
+        self.assert_same(got[1], before)
+        self.assertEqual(got[2], amax)
+        self.assertTrue(self.is_shared(got[1]))
+
+    def test_batches_and_vectors(self):
+        a, b = random((3, 8, 16), np.float32), random((16, 5), np.float32)
+        self.assert_same(self.client.matmul(self.shared(a), self.shared(b)),
+                         self.client.matmul(a, b))
+        out = self.client.empty((3, 8, 5), np.float32)
+        self.client.matmul(a, b, out=out)
+        self.assert_same(np.array(out), self.client.matmul(a, b))
+        x = random((16,), np.float32)
+        self.assert_same(self.client.matmul(self.shared(a), self.shared(x)),
+                         self.client.matmul(a, x))
+
+    def test_groups(self):
+        a = [random((m, 16), np.float16) for m in (1, 8, 0, 5)]
+        b = [random((16, 8), np.float16) for _ in a]
+        out = [None, self.client.empty((8, 8), np.float16), None,
+               np.empty((5, 8), np.float16)]
+        expected = self.client.matmul_grouped(a, b)
+        got = self.client.matmul_grouped(
+            [self.shared(a[0]), *a[1:]], [*b[:3], self.shared(b[3])],
+            out=[np.empty((1, 8), np.float16), out[1],
+                 np.empty((0, 8), np.float16), out[3]])
+        self.assertIs(got[1], out[1])
+        for one, other in zip(got, expected):
+            self.assert_same(np.array(one), other)
+
+    def test_bits_sparse_and_weights(self):
+        a = random((8, 64), np.float32) > 0
+        b = random((64, 8), np.float32) > 0
+        self.assert_same(self.client.matmul(self.shared(a), b),
+                         self.client.matmul(a, b))
+        x, w = random((8, 64), np.float16), random((64, 8), np.float16)
+        sparse = gemmd.sparse24(w, axis=-2, prune=True)
+        self.assert_same(self.client.matmul(self.shared(x), sparse),
+                         self.client.matmul(x, sparse))
+        weights = gemmd.quantize(w.astype(np.float32), ml_dtypes.int4, axis=-2,
+                                 group=32)
+        self.assert_same(self.client.matmul(self.shared(x), weights),
+                         self.client.matmul(x, weights))
+
+    def test_large_ones_need_no_stream(self):
+        with gemmd.Client(self.target, stream_bytes=1000) as client:
+            a = client.empty((64, 64), np.float32)
+            a[...] = 1
+            self.assert_same(client.matmul(a, a), np.full((64, 64), 64,
+                                                          np.float32))
+            # What else there is to send decides.
+            plain = np.ones((64, 64), np.float32)
+            self.assert_same(client.matmul(a, plain),
+                             np.full((64, 64), 64, np.float32))
+
+    def test_memory_is_used_again(self):
+        with gemmd.Client(self.target) as client:
+            for _ in range(20):
+                array = client.empty((1 << 20, 8), np.float32)
+                array[-1] = 1
+                del array
+            gc.collect()
+            self.assertEqual(len(client._regions._regions), 1)
+            views = [client.empty(100, np.int8) for _ in range(50)]
+            for i, view in enumerate(views):
+                view[...] = i
+            for i, view in enumerate(views):
+                self.assertTrue((view == i).all())
+            del views, view
+            self.assertTrue(client._regions._regions[0].is_empty)
+
+    def test_blocks_that_lie_side_by_side_become_one(self):
+        with gemmd.Client(self.target) as client:
+            arrays = [client.empty(16 << 20, np.int8) for _ in range(4)]
+            for i in (2, 0, 3, 1):
+                arrays[i] = None
+            whole = client.empty(64 << 20, np.int8)
+            self.assertEqual(len(client._regions._regions), 1)
+            del whole
+
+    def test_threads_share_them(self):
+        wrong = []
+
+        def work(seed):
+            values = np.random.default_rng(seed)
+            for _ in range(20):
+                a = self.client.empty((16, 16), np.float32)
+                a[...] = values.integers(-4, 4, (16, 16))
+                if (self.client.matmul(a, a) != a @ a).any():
+                    wrong.append(seed)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_arrays_outlive_their_client(self):
+        client = gemmd.Client(self.target)
+        a = client.empty((8, 8), np.float32)
+        a[...] = 2
+        client.close()
+        self.assertEqual(a.sum(), 128)
+        self.assert_same(self.client.matmul(a, a),
+                         np.full((8, 8), 32, np.float32))
+
+    def test_empty_arrays_and_mistakes(self):
+        self.assertEqual(self.client.empty((0, 4), np.int8).shape, (0, 4))
+        self.assertEqual(self.client.empty(3).shape, (3,))
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "negative side"):
+            self.client.empty((2, -1))
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "order"):
+            self.client.empty((2, 2), order="K")
+
+    def test_an_error_leaves_its_result_to_the_daemon(self):
+        a = self.shared(random((512, 2048), np.float32))
+        with self.assertRaises(gemmd.DeadlineExceeded):
+            self.client.matmul(a, a.T, timeout=1e-4)
+        # What the daemon may still write is not given to anybody.
+        taken = [self.client.empty((512, 512), np.float32) for _ in range(8)]
+        for one in taken:
+            one[...] = 3
+        self.client.matmul(a, a.T)
+        for one in taken:
+            self.assertTrue((one == 3).all())
+
+
+# Makes regions and multiplies until it is killed.
+ENDLESS = """
+import sys, numpy as np, gemmd
+client = gemmd.Client(sys.argv[1])
+while True:
+    a = client.empty((300, 300), np.float32)
+    large = client.empty(70 << 20, np.int8)
+    a[...] = 1
+    assert (client.matmul(a, a) == 300).all()
+    print("multiplied", flush=True)
+    del a, large
+    client._regions.close()
+"""
+
+
+def shared_mappings(pid):
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        return sum("memfd:gemmd" in line for line in maps)
+
+
+class KilledTest(unittest.TestCase):
+
+    def test_clients_that_are_killed_leave_nothing(self):
+        with HostDaemon() as daemon, gemmd.Client(daemon.target) as client:
+            a = client.empty((300, 300), np.float32)
+            a[...] = 1
+            client.matmul(a, a)
+            pid = daemon.process.pid
+
+            def held():
+                return (len(os.listdir(f"/proc/{pid}/fd")),
+                        shared_mappings(pid))
+
+            before = held()
+            self.assertEqual(before[1], 1)
+            for i in range(8):
+                victim = subprocess.Popen(
+                    [sys.executable, "-c", ENDLESS, daemon.target],
+                    stdout=subprocess.PIPE)
+                victim.stdout.readline()
+                time.sleep(0.013 * i)
+                victim.kill()
+                victim.wait()
+                victim.stdout.close()
+            self.assertTrue(eventually(lambda: held() == before), held())
+            self.assertTrue((client.matmul(a, a) == 300).all())
+
+
+class WithoutTest(unittest.TestCase):
+
+    def test_only_unix_sockets_share(self):
+        with gemmd.Client("localhost:1") as client:
+            with self.assertRaisesRegex(gemmd.FailedPrecondition,
+                                        "is no Unix socket"):
+                client.empty((2, 2))
+
+    def test_a_daemon_that_grants_none(self):
+        with HostDaemon("--region-bytes=0") as daemon:
+            self.assertEqual(os.listdir(os.path.dirname(
+                daemon.target[5:])).count("socket.memory"), 0)
+            with gemmd.Client(daemon.target) as client:
+                with self.assertRaisesRegex(gemmd.FailedPrecondition,
+                                            "--region-bytes may be 0"):
+                    client.empty((2, 2))
+
+    def test_a_daemon_that_has_no_more(self):
+        with HostDaemon("--region-bytes=128MiB") as daemon:
+            with gemmd.Client(daemon.target) as client:
+                whole = client.empty(16 << 20, np.float32)
+                a = whole[:64 * 64].reshape(64, 64)
+                a[...] = 2
+                with self.assertRaisesRegex(gemmd.ResourceExhausted,
+                                            "the limit of one is 100663296"):
+                    client.empty(40 << 20, np.int8)
+                # Its results are sent where there is no room for them.
+                d = client.matmul(a, a)
+                self.assertTrue((d == 256).all())
+                self.assertIsNone(client._regions.place(
+                    d.reshape(-1).view(np.uint8).data))
+
+    def test_a_daemon_that_has_ended(self):
+        daemon = HostDaemon()
+        with daemon:
+            client = gemmd.Client(daemon.target)
+            a = client.empty((8, 8), np.float32)
+            a[...] = 2
+            client.matmul(a, a)
+        with self.assertRaises(gemmd.Unavailable):
+            client.matmul(a, a, timeout=5)
+        self.assertEqual(a.sum(), 128)
+        client.close()
+
+    def test_a_daemon_that_comes_back(self):
+        with HostDaemon() as daemon, gemmd.Client(daemon.target) as client:
+            a = client.empty((8, 8), np.float32)
+            a[...] = 2
+            client.matmul(a, a)
+            daemon.restart()
+            client.wait_for_ready()
+            d = client.matmul(a, a)  # Sent: that daemon has it not.
+            self.assertTrue((d == 32).all())
+            b = client.empty((8, 8), np.float32)
+            b[...] = 3
+            self.assertTrue((client.matmul(b, b) == 72).all())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,265 @@
+// Products whose operands and results lie in memory that clients share.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gemmd/v1/regions.grpc.pb.h"
+#include "tests/integration/eventually.h"
+#include "tests/integration/identity_fixture.h"
+#include "tests/integration/test_server.h"
+#include "tests/service/rpc/region/giver.h"
+
+namespace gemmd {
+namespace {
+
+using ::testing::HasSubstr;
+using grpc::StatusCode;
+using testing::GivenMemory;
+using testing::Giver;
+using testing::OnesTimesTwos;
+using testing::TestServer;
+
+constexpr size_t kRegionBytes = 1 << 20;
+
+// A region of one connection, as a client has it.
+class Region {
+ public:
+  Region(TestServer& server, std::shared_ptr<grpc::Channel> channel)
+      : giver_(SocketOf(server)), handle_(giver_.Give(memory_)) {
+    v1::CreateRegionRequest request;
+    request.set_handle(handle_);
+    grpc::ClientContext context;
+    v1::RegionInfo info;
+    const grpc::Status status = v1::RegionService::NewStub(channel)->CreateRegion(
+        &context, request, &info);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(info.bytes(), static_cast<int64_t>(kRegionBytes));
+    EXPECT_FALSE(info.pinned());
+  }
+
+  static std::string SocketOf(TestServer& server) {
+    return server.server().addresses()[1].substr(5) + ".memory";
+  }
+
+  char* bytes() const { return memory_.bytes(); }
+  const std::string& handle() const { return handle_; }
+  void Close() { giver_.Close(); }
+
+  void Put(int64_t offset, const std::string& bytes) {
+    bytes.copy(memory_.bytes() + offset, bytes.size());
+  }
+  std::string Take(int64_t offset, size_t size) const {
+    return std::string(memory_.bytes() + offset, size);
+  }
+  void Name(int64_t offset, v1::RegionPart& part) const {
+    part.set_region(handle_);
+    part.set_offset(offset);
+  }
+
+ private:
+  GivenMemory memory_{kRegionBytes};
+  Giver giver_;
+  const std::string handle_;
+};
+
+class RegionsTest : public ::testing::Test {
+ protected:
+  grpc::Status Multiply(const v1::MatmulRequest& request,
+                        v1::MatmulResponse* response = nullptr) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Minutes(1)));
+    v1::MatmulResponse unused;
+    return v1::MatmulService::NewStub(server_.unix_channel())
+        ->Matmul(&context, request, response == nullptr ? &unused : response);
+  }
+  void ExpectRefused(const v1::MatmulRequest& request, const std::string& why,
+                     StatusCode code = StatusCode::INVALID_ARGUMENT) {
+    const grpc::Status status = Multiply(request);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(why));
+  }
+
+  // Ones times twos of 8 x 16 and 16 x 8, A of which lies in the region at
+  // `offset`.
+  v1::MatmulRequest WithA(int64_t offset) {
+    v1::MatmulRequest request = OnesTimesTwos(8, 8, 16);
+    region_.Put(std::clamp<int64_t>(offset, 0, kRegionBytes - 256),
+                request.a());
+    request.clear_a();
+    region_.Name(offset, *request.mutable_header()->mutable_a()->mutable_region());
+    return request;
+  }
+
+  TestServer server_;
+  Region region_{server_, server_.unix_channel()};
+};
+
+TEST_F(RegionsTest, OperandsAndResultsStayWhereTheyAre) {
+  const v1::MatmulRequest sent = OnesTimesTwos(8, 8, 16);
+  v1::MatmulResponse expected;
+  ASSERT_TRUE(Multiply(sent, &expected).ok());
+  v1::MatmulRequest request = WithA(7);
+  region_.Put(1000, request.b());
+  request.clear_b();
+  v1::MatmulHeader& header = *request.mutable_header();
+  region_.Name(1000, *header.mutable_b()->mutable_region());
+  region_.Name(kRegionBytes - expected.d().size(),
+               *header.mutable_d()->mutable_region());
+  v1::MatmulResponse response;
+  const grpc::Status status = Multiply(request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(response.d().empty());
+  EXPECT_EQ(region_.Take(kRegionBytes - expected.d().size(),
+                         expected.d().size()),
+            expected.d());
+}
+
+TEST_F(RegionsTest, BytesBetweenLinesAreLeftAlone) {
+  v1::MatmulRequest request = OnesTimesTwos(3, 4, 16);
+  v1::MatmulResponse expected;
+  ASSERT_TRUE(Multiply(request, &expected).ok());
+  std::memset(region_.bytes(), '.', kRegionBytes);
+  v1::RegionPart& part =
+      *request.mutable_header()->mutable_d()->mutable_region();
+  region_.Name(100, part);
+  part.mutable_layout()->set_leading_dimension(7);
+  ASSERT_TRUE(Multiply(request).ok());
+  const size_t line = expected.d().size() / 3;
+  const size_t pitch = line / 4 * 7;
+  std::string wanted(kRegionBytes, '.');
+  for (size_t i = 0; i < 3; ++i) {
+    wanted.replace(100 + i * pitch, line, expected.d(), i * line, line);
+  }
+  EXPECT_TRUE(region_.Take(0, kRegionBytes) == wanted);
+}
+
+TEST_F(RegionsTest, OneMatrixServesABatch) {
+  v1::MatmulRequest request = OnesTimesTwos(8, 8, 16);
+  v1::MatmulResponse expected;
+  ASSERT_TRUE(Multiply(request, &expected).ok());
+  request = WithA(64);
+  request.mutable_header()->mutable_problem()->set_batch(3);
+  request.mutable_header()
+      ->mutable_a()
+      ->mutable_region()
+      ->mutable_layout()
+      ->set_batch_stride(0);
+  request.set_b(request.b() + request.b() + request.b());
+  v1::MatmulResponse response;
+  const grpc::Status status = Multiply(request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.d(), expected.d() + expected.d() + expected.d());
+}
+
+TEST_F(RegionsTest, WhatIsBeyondARegionIsRefused) {
+  EXPECT_TRUE(Multiply(WithA(kRegionBytes - 256)).ok());
+  for (const int64_t offset :
+       {int64_t{-1}, static_cast<int64_t>(kRegionBytes - 255),
+        static_cast<int64_t>(kRegionBytes), static_cast<int64_t>(kRegionBytes + 1),
+        std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
+    ExpectRefused(WithA(offset),
+                  absl::StrCat("a.region.offset is ", offset,
+                               " and the matrix has 256 bytes; allowed: within "
+                               "the region's 1048576"));
+  }
+  v1::MatmulRequest request = WithA(0);
+  v1::Layout& layout =
+      *request.mutable_header()->mutable_a()->mutable_region()->mutable_layout();
+  layout.set_leading_dimension(1 << 30);
+  ExpectRefused(request, "allowed: within the region's");
+  layout.set_leading_dimension(15);
+  ExpectRefused(request, "a.region.layout.leading_dimension");
+  request = OnesTimesTwos(8, 8, 16);
+  region_.Name(kRegionBytes - 1,
+               *request.mutable_header()->mutable_d()->mutable_region());
+  ExpectRefused(request, "d.region.offset is 1048575");
+}
+
+TEST_F(RegionsTest, WhatDoesNotGoWithARegionIsRefused) {
+  v1::MatmulRequest request = WithA(0);
+  request.set_a("bytes");
+  ExpectRefused(request, "a has 5 bytes; allowed: 0, because its source is a "
+                         "region");
+  request = WithA(0);
+  request.mutable_header()->mutable_a()->set_transposed(true);
+  ExpectRefused(request, "a.transposed is true");
+  request = WithA(0);
+  request.mutable_header()->mutable_problem()->set_sparsity(v1::SPARSITY_2_4);
+  ExpectRefused(request, "a is sparse and in a region");
+  request = WithA(0);
+  request.mutable_header()->mutable_problem()->mutable_epilogue()->set_auxiliary(
+      true);
+  request.mutable_header()->mutable_problem()->set_activation(
+      v1::ACTIVATION_RELU);
+  region_.Name(4096, *request.mutable_header()->mutable_d()->mutable_region());
+  region_.Name(4100,
+               *request.mutable_header()->mutable_auxiliary()->mutable_region());
+  ExpectRefused(request, "auxiliary and d overlap");
+}
+
+TEST_F(RegionsTest, StreamsAndSequencesHaveNone) {
+  grpc::ClientContext context;
+  auto stream = v1::MatmulService::NewStub(server_.unix_channel())
+                    ->MatmulStream(&context);
+  v1::MatmulStreamRequest message;
+  *message.mutable_header() = WithA(0).header();
+  stream->Write(message);
+  stream->WritesDone();
+  EXPECT_THAT(stream->Finish().error_message(),
+              HasSubstr("a.region is given; allowed in Matmul"));
+  grpc::ClientContext other;
+  v1::SequenceRequest sequence;
+  *sequence.add_steps() = WithA(0).header();
+  v1::SequenceResponse response;
+  EXPECT_THAT(v1::MatmulService::NewStub(server_.unix_channel())
+                  ->Sequence(&other, sequence, &response)
+                  .error_message(),
+              HasSubstr("a.region is given; allowed in Matmul"));
+}
+
+TEST_F(RegionsTest, AGroupMayHaveThem) {
+  v1::MatmulGroupedRequest groups;
+  *groups.add_groups() = WithA(0);
+  *groups.add_groups() = OnesTimesTwos(8, 8, 16);
+  region_.Name(8192, *groups.mutable_groups(1)
+                          ->mutable_header()
+                          ->mutable_d()
+                          ->mutable_region());
+  grpc::ClientContext context;
+  v1::MatmulGroupedResponse response;
+  const grpc::Status status =
+      v1::MatmulService::NewStub(server_.unix_channel())
+          ->MatmulGrouped(&context, groups, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(response.groups(1).d().empty());
+  EXPECT_EQ(region_.Take(8192, response.groups(0).d().size()),
+            response.groups(0).d());
+}
+
+TEST_F(RegionsTest, ARegionThatIsGoneIsUnknown) {
+  v1::MatmulRequest request = WithA(0);
+  EXPECT_TRUE(Multiply(request).ok());
+  region_.Close();
+  EXPECT_TRUE(testing::Eventually([&] {
+    return Multiply(request).error_code() == StatusCode::NOT_FOUND;
+  }));
+  ExpectRefused(request, "a.region: no such region", StatusCode::NOT_FOUND);
+}
+
+TEST_F(RegionsTest, TheDaemonSaysHowMuchThereMayBe) {
+  grpc::ClientContext context;
+  v1::ServerInfo info;
+  ASSERT_TRUE(v1::ServerService::NewStub(server_.channel())
+                  ->GetServerInfo(&context, {}, &info)
+                  .ok());
+  EXPECT_EQ(info.limits().max_region_bytes(), int64_t{4} << 30);
+}
+
+}  // namespace
+}  // namespace gemmd

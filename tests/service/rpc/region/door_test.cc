@@ -1,0 +1,184 @@
+#include "service/rpc/region/door.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/host/host_device.h"
+#include "tests/service/rpc/region/giver.h"
+
+namespace gemmd::rpc::region {
+namespace {
+
+using testing::GivenMemory;
+using testing::Giver;
+
+int64_t OpenFiles() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::distance(begin(files), end(files));
+}
+
+std::string NewFolder() {
+  char folder[] = "/tmp/gemmd_test_XXXXXX";
+  EXPECT_NE(mkdtemp(folder), nullptr);
+  return folder;
+}
+
+class DoorTest : public ::testing::Test {
+ protected:
+  ~DoorTest() override {
+    door_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Open(Door::Options options = {}) {
+    auto door = Door::Open({"127.0.0.1:0", absl::StrCat("unix:", path_)},
+                           store_, options);
+    ASSERT_TRUE(door.ok()) << door.status();
+    door_ = *std::move(door);
+  }
+  Giver Connect() const { return Giver(path_ + ".memory"); }
+  bool Create(const std::string& handle) {
+    return store_.Create(handle, {"alice"}, *device_).ok();
+  }
+  // Until the state of `handle` is this.
+  bool Comes(const std::string& handle, Store::State state) const {
+    const absl::Time end = absl::Now() + absl::Seconds(30);
+    while (store_.StateOf(handle) != state) {
+      if (absl::Now() > end) return false;
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return true;
+  }
+
+  const std::string folder_ = NewFolder();
+  const std::string path_ = absl::StrCat(folder_, "/socket");
+  const std::unique_ptr<device::Device> device_ =
+      host::CreateHostDevice({.memory_bytes = 1 << 20});
+  Store store_{1 << 20};
+  std::unique_ptr<Door> door_;
+};
+
+TEST_F(DoorTest, GivesAHandleForADescriptor) {
+  Open();
+  const GivenMemory memory(4096);
+  Giver giver = Connect();
+  const std::string handle = giver.Give(memory);
+  ASSERT_EQ(handle.size(), 32u);
+  EXPECT_TRUE(std::ranges::all_of(handle, absl::ascii_isxdigit));
+  EXPECT_TRUE(Create(handle));
+  EXPECT_NE(Connect().Give(memory), handle);
+}
+
+TEST_F(DoorTest, IsNotThereWithoutAUnixSocket) {
+  const auto door = Door::Open({"127.0.0.1:0"}, store_, {});
+  ASSERT_TRUE(door.ok());
+  EXPECT_EQ(*door, nullptr);
+}
+
+TEST_F(DoorTest, ARegionEndsWithItsConnection) {
+  Open();
+  const GivenMemory memory(4096);
+  Giver giver = Connect();
+  const std::string handle = giver.Give(memory);
+  ASSERT_TRUE(Create(handle));
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(store_.StateOf(handle), Store::State::kCreated);
+  giver.Close();
+  EXPECT_TRUE(Comes(handle, Store::State::kUnknown));
+  EXPECT_EQ(store_.bytes(), 0);
+}
+
+TEST_F(DoorTest, WhoSaysMoreIsSentAway) {
+  Open();
+  const GivenMemory memory(4096);
+  Giver giver = Connect();
+  const std::string handle = giver.Give(memory);
+  ASSERT_TRUE(Create(handle));
+  giver.Send("more");
+  EXPECT_TRUE(giver.IsClosed());
+  EXPECT_EQ(store_.StateOf(handle), Store::State::kUnknown);
+}
+
+TEST_F(DoorTest, WhoSaysSomethingElseIsSentAwayAndNothingIsKept) {
+  Open();
+  const GivenMemory memory(4096);
+  const int64_t before = OpenFiles();
+  const std::vector<std::pair<std::string, std::vector<int>>> others = {
+      {"m", {}},
+      {"memory", {memory.fd()}},
+      {"m", {memory.fd(), memory.fd()}},
+      {"m", std::vector<int>(8, memory.fd())},
+      {std::string(1 << 16, 'x'), {}}};
+  for (const auto& [bytes, fds] : others) {
+    Giver giver = Connect();
+    giver.Send(bytes, fds);
+    EXPECT_EQ(giver.Receive(), "") << bytes.size() << " bytes, " << fds.size();
+  }
+  EXPECT_EQ(OpenFiles(), before);
+}
+
+TEST_F(DoorTest, WhoIsSilentIsSentAway) {
+  Open({.gift_time = absl::Milliseconds(50)});
+  Giver giver = Connect();
+  EXPECT_TRUE(giver.IsClosed());
+}
+
+TEST_F(DoorTest, WhatBecomesNoRegionIsDropped) {
+  Open({.creation_time = absl::Milliseconds(50)});
+  const GivenMemory memory(4096);
+  Giver giver = Connect();
+  const std::string handle = giver.Give(memory);
+  EXPECT_EQ(handle.size(), 32u);
+  EXPECT_TRUE(giver.IsClosed());
+  EXPECT_FALSE(Create(handle));
+}
+
+TEST_F(DoorTest, WhatCannotBeARegionIsDropped) {
+  Open();
+  const GivenMemory large(2 << 20);  // More than the store has.
+  Giver giver = Connect();
+  const std::string handle = giver.Give(large);
+  EXPECT_FALSE(Create(handle));
+  EXPECT_TRUE(giver.IsClosed());
+}
+
+TEST_F(DoorTest, LetsInSoManyAtATime) {
+  Open({.max_connections = 3});
+  const GivenMemory memory(4096);
+  std::vector<Giver> givers;
+  for (int i = 0; i < 3; ++i) {
+    givers.push_back(Connect());
+    ASSERT_TRUE(Create(givers.back().Give(GivenMemory(4096))));
+  }
+  EXPECT_EQ(Connect().Receive(), "");
+  givers.pop_back();
+  const absl::Time end = absl::Now() + absl::Seconds(30);
+  while (Connect().Give(memory).empty() && absl::Now() < end) {
+  }
+  EXPECT_LT(absl::Now(), end);
+}
+
+TEST_F(DoorTest, AllEndsWithTheDoor) {
+  Open();
+  const GivenMemory memory(4096);
+  Giver giver = Connect();
+  ASSERT_TRUE(Create(giver.Give(memory)));
+  door_.reset();
+  EXPECT_TRUE(giver.IsClosed());
+  EXPECT_EQ(store_.bytes(), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+}  // namespace
+}  // namespace gemmd::rpc::region
