@@ -173,5 +173,27 @@ TEST_F(ProductFormsTest, ACubinOfAFormThatTheDeviceRefusesIsMadeAnewOnce) {
   EXPECT_EQ(cache_.quarantined(), 1);
 }
 
+class SomeRegion final : public device::Region {
+ public:
+  absl::Span<char> bytes() const override { return {}; }
+  bool pinned() const override { return false; }
+};
+
+// What is read or written after the answer has to be the product's own.
+TEST(MayBeAbandonedTest, UnlessBytesOfTheOneWhoAsksAreUsed) {
+  const std::string bytes = "bytes";
+  const Input inline_bytes = {.pieces = {absl::MakeConstSpan(bytes)}};
+  Input in_region = inline_bytes;
+  in_region.region = std::make_shared<SomeRegion>();
+  EXPECT_TRUE(MayBeAbandoned({}));
+  EXPECT_FALSE(MayBeAbandoned({.a = in_region, .b = inline_bytes}));
+  EXPECT_TRUE(MayBeAbandoned({.a = in_region, .b = in_region}));
+  const auto owner = std::make_shared<int>();
+  EXPECT_TRUE(MayBeAbandoned({.b = inline_bytes, .bytes = owner}));
+  EXPECT_FALSE(
+      MayBeAbandoned({.d_place = {in_region.region, 0}, .bytes = owner}));
+  EXPECT_FALSE(MayBeAbandoned({.auxiliary_place = {in_region.region, 0}}));
+}
+
 }  // namespace
 }  // namespace gemmd::engine
