@@ -102,7 +102,7 @@ suite kserve build/tools/triton/bin/python tests/tally.py unittest \
   tests/clients/kserve tests/clients/python
 suite conformance-suite python3 tests/tally.py unittest tests/conformance \
   tests/clients/python
-suite conformance tests/with_daemon.sh "$build" \
+suite conformance env GEMMD_UNIX=1 tests/with_daemon.sh "$build" \
   python3 -m conformance --subset ci --device host --jobs 2 --hopper \
   --json "$logs/conformance.json"
 suite random-products tests/with_daemon.sh "$build" \

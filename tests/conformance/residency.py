@@ -47,6 +47,36 @@ def resident_and_inline_operands_give_the_same_bits(p):
                                   tensor.numpy(), array)
 
 
+def _shared(p, array, padding=0):
+    """The same in memory that is shared with the daemon, its lines further
+    apart by so many elements."""
+    order = "C" if array.flags.c_contiguous else "F"
+    lines = array if order == "C" else array.T
+    wide = p.client.empty((lines.shape[0], lines.shape[1] + padding),
+                          array.dtype)
+    view = wide[:, :lines.shape[1]]
+    view[...] = lines
+    return view if order == "C" else view.T
+
+
+@probe
+def shared_and_inline_operands_give_the_same_bits(p):
+    if not p.client.target.startswith("unix:"):
+        return  # Nothing is shared over TCP.
+    for shape in (*_SHAPES, Shape(1, 1, 8), Shape(129, 65, 24),
+                  Shape(300, 258, 71)):
+        a, b, c = _normal(p, shape)
+        inline = p.multiply(a, b, c=c, alpha=1.5, beta=0.5)
+        for padding in (0, 1, 8):
+            shared = [_shared(p, array, padding) for array in (a, b, c)]
+            what = f"{shape} padding {padding}"
+            d = p.multiply(*shared[:2], c=shared[2], alpha=1.5, beta=0.5)
+            yield p.same_bits(what, d, inline)
+            out = _shared(p, np.zeros_like(inline, order=p.order), padding)
+            p.multiply(*shared[:2], c=shared[2], alpha=1.5, beta=0.5, out=out)
+            yield p.same_bits(f"{what} out", np.array(out), inline)
+
+
 @probe
 def d_may_be_c(p):
     for output in fills.TYPES.values():

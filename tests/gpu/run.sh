@@ -79,7 +79,8 @@ failed() {
 start() {
   local name=$1
   shift
-  "${ours[@]}" "$work/bin/gemmd" --listen=127.0.0.1:0 --admin-calls \
+  "${ours[@]}" "$work/bin/gemmd" --admin-calls \
+    --listen="127.0.0.1:0,unix:$work/$name.socket" \
     --port-file="$work/$name.port" --cache-dir="$cache" \
     --compile-threads="$((cores > 64 ? 64 : cores))" --queue=1024 "$@" \
     > "$output/$name.log" 2>&1 &
@@ -116,8 +117,8 @@ if [[ $steps == *" latency "* ]]; then
     --json="$output/latency.json" || failed "latency"
 fi
 if [[ $steps == *" conformance "* ]]; then
-  note "conformance"
-  python3 -m conformance --target "$target" --device "$device" \
+  note "conformance"  # By the socket over which memory is shared, too.
+  python3 -m conformance --target "unix:$work/gemmd.socket" --device "$device" \
     --subset "${GEMMD_SUBSET:-full}" --jobs "$cores" --hopper \
     ${GEMMD_SECONDS:+--seconds "$GEMMD_SECONDS"} \
     ${GEMMD_SKIP:+--skip "$GEMMD_SKIP"} \

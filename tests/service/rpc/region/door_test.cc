@@ -105,7 +105,7 @@ TEST_F(DoorTest, WhoSaysMoreIsSentAway) {
   Giver giver = Connect();
   const std::string handle = giver.Give(memory);
   ASSERT_TRUE(Create(handle));
-  giver.Send("more");
+  giver.Send("m", {memory.fd()});
   EXPECT_TRUE(giver.IsClosed());
   EXPECT_EQ(store_.StateOf(handle), Store::State::kUnknown);
 }
@@ -161,7 +161,7 @@ TEST_F(DoorTest, LetsInSoManyAtATime) {
     givers.push_back(Connect());
     ASSERT_TRUE(Create(givers.back().Give(GivenMemory(4096))));
   }
-  EXPECT_EQ(Connect().Receive(), "");
+  EXPECT_EQ(Connect().Give(memory), "");
   givers.pop_back();
   const absl::Time end = absl::Now() + absl::Seconds(30);
   while (Connect().Give(memory).empty() && absl::Now() < end) {
