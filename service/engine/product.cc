@@ -247,10 +247,11 @@ absl::StatusOr<Results> DownloadResults(device::Lane& lane,
   return results;
 }
 
-absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
-                                   const Product& product,
-                                   const RequestContext& context,
-                                   Phases& phases) {
+namespace {
+
+absl::StatusOr<Results> Run(device::Lane& lane, const Prepared& prepared,
+                            const Product& product,
+                            const RequestContext& context, Phases& phases) {
   const jit::Problem& problem = product.problem;
   Stopwatch stopwatch;
   ASSIGN_OR_RETURN(const Placed placed,
@@ -264,6 +265,20 @@ absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
 
   ASSIGN_OR_RETURN(Results results, DownloadResults(lane, product, placed));
   phases.download = stopwatch.Lap();
+  return results;
+}
+
+}  // namespace
+
+absl::StatusOr<Results> RunProduct(device::Lane& lane, const Prepared& prepared,
+                                   const Product& product,
+                                   const RequestContext& context,
+                                   Phases& phases) {
+  absl::StatusOr<Results> results =
+      Run(lane, prepared, product, context, phases);
+  // What was enqueued before an error may still read memory of a client, which
+  // is to have it back.
+  if (!results.ok()) lane.Synchronize().IgnoreError();
   return results;
 }
 

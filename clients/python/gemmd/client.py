@@ -284,7 +284,7 @@ class Client:
         size = math.prod(sides) * dtype.itemsize
         if size == 0:
             return np.empty(sides, dtype, order)
-        flat = self._regions.block(size).bytes.view(dtype)
+        flat: arrays.Array = self._regions.block(size).bytes.view(dtype)
         return flat.reshape(sides, order=order)
 
     def attach(self, handle: str, *,

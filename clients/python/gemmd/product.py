@@ -420,7 +420,7 @@ class Call:
     def _is_sparse(self, name: str) -> bool:
         problem = self.header.problem
         sparsity = {"a": problem.sparsity, "b": problem.b_sparsity}
-        return sparsity.get(name, api.DENSE) != api.DENSE
+        return bool(sparsity.get(name, api.DENSE) != api.DENSE)
 
     def _out_place(self, regions: Regions) -> Any:
         """Where `out` lies and how, when the daemon can write there."""

@@ -8,6 +8,7 @@ long as they live, whatever becomes of the daemon.
 import mmap
 import os
 import socket
+import struct
 import threading
 import weakref
 from collections.abc import Callable
@@ -67,8 +68,12 @@ class _Region:
         """Gives it to the daemon; `create` makes a region of a handle."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.settimeout(_ANSWER_S)
+            # A Unix socket whose queue is full is waited for only where it
+            # blocks.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
+                                  struct.pack("ll", _ANSWER_S, 0))
             connection.connect(path)
+            connection.settimeout(_ANSWER_S)
             socket.send_fds(connection, [b"m"], [self._memfd])
             handle = b""
             while len(handle) < _HANDLE_BYTES:

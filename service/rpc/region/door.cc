@@ -127,16 +127,30 @@ void Door::Accept(int listening_fd) {
     }
     return;
   }
-  if (std::ssize(guests_) >= options_.max_connections) {
+  if (std::ssize(guests_) >= options_.max_connections && !MakeRoom()) {
     log::Write(log::Level::kWarning, "region_refused",
                {{"connections", options_.max_connections}});
     return;
   }
   Watch(epoll_.get(), fd.get(), EPOLLIN | EPOLLRDHUP);
   const int number = fd.get();
-  guests_[number] = {.fd = std::move(fd),
-                     .handle = "",
-                     .until = absl::Now() + options_.gift_time};
+  guests_[number] = {.fd = std::move(fd), .handle = "", .since = absl::Now()};
+}
+
+bool Door::MakeRoom() {
+  auto oldest = guests_.end();
+  for (auto it = guests_.begin(); it != guests_.end(); ++it) {
+    const auto& [fd, guest] = *it;
+    const bool waits = guest.handle.empty() ||
+                       store_.StateOf(guest.handle) == Store::State::kOffered;
+    if (waits &&
+        (oldest == guests_.end() || guest.since < oldest->second.since)) {
+      oldest = it;
+    }
+  }
+  if (oldest == guests_.end()) return false;
+  Dismiss(oldest->first);
+  return true;
 }
 
 void Door::Hear(int fd) {
@@ -146,7 +160,6 @@ void Door::Hear(int fd) {
   jit::UniqueFd memfd = ReceiveOne(fd);
   if (!memfd.ok()) return Dismiss(fd);
   guest.handle = store_.Offer(std::move(memfd));
-  guest.until = absl::Now() + options_.creation_time;
   const ssize_t sent = send(fd, guest.handle.data(), guest.handle.size(),
                             MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent != std::ssize(guest.handle)) Dismiss(fd);
@@ -163,12 +176,14 @@ bool Door::DismissLate() {
   bool unknown = false;
   std::vector<int> late;
   for (const auto& [fd, guest] : guests_) {
-    const Store::State state = guest.handle.empty()
-                                   ? Store::State::kOffered
-                                   : store_.StateOf(guest.handle);
+    const bool brought = !guest.handle.empty();
+    const Store::State state =
+        brought ? store_.StateOf(guest.handle) : Store::State::kOffered;
     if (state == Store::State::kCreated) continue;
+    const absl::Duration most =
+        brought ? options_.creation_time : options_.gift_time;
     if (state == Store::State::kUnknown ||
-        (state == Store::State::kOffered && guest.until < now)) {
+        (state == Store::State::kOffered && now - guest.since > most)) {
       late.push_back(fd);
     } else {
       unknown = true;

@@ -22,7 +22,8 @@ class Door {
  public:
   struct Options {
     int max_connections = 256;
-    // Until a descriptor has come, and until it has become a region.
+    // From the connection on, until a descriptor has come, and until it has
+    // become a region.
     absl::Duration gift_time = absl::Seconds(5);
     absl::Duration creation_time = absl::Seconds(10);
   };
@@ -38,13 +39,15 @@ class Door {
   struct Guest {
     jit::UniqueFd fd;
     std::string handle;  // Empty: nothing has come.
-    absl::Time until;    // So long it is waited for.
+    absl::Time since;
   };
 
   Door(std::vector<ListeningSocket> sockets, Store& store, Options options);
 
   void Serve();
   void Accept(int listening_fd);
+  // Ends the oldest one of whom there is no region; false when there is none.
+  bool MakeRoom();
   // Something has come from a guest, or it has gone.
   void Hear(int fd);
   void Dismiss(int fd);

@@ -97,6 +97,22 @@ TEST_F(DevicesTest, ProductsGoWhereTheLeastWorkIsPredicted) {
   EXPECT_EQ(engine()->ChooseDevice("").value(), 1);
 }
 
+// Whoever gets an error has his memory back.
+TEST_F(DevicesTest, AProductThatFailsHasEndedOnItsLane) {
+  std::vector<std::string> steps;
+  hooks_[0]->multiply = [&](const auto&, const auto&) {
+    steps.push_back("multiply");
+    return absl::InternalError("no");
+  };
+  hooks_[0]->synchronize = [&] {
+    steps.push_back("wait");
+    return absl::OkStatus();
+  };
+  Start();
+  EXPECT_FALSE(engine().Multiply(TestEngine::Zeros(), 0).Wait().ok());
+  EXPECT_EQ(steps, (std::vector<std::string>{"multiply", "wait"}));
+}
+
 // One of two devices is lost: it fails everything at once, and so is never
 // busy. All that comes later goes to the other one.
 TEST_F(DevicesTest, ADeviceThatFailsFastIsNotPreferred) {

@@ -169,6 +169,26 @@ TEST_F(DoorTest, LetsInSoManyAtATime) {
   EXPECT_LT(absl::Now(), end);
 }
 
+// However many come and bring nothing, or make nothing of it.
+TEST_F(DoorTest, TheOldestWhoWaitsMakesRoom) {
+  Open({.max_connections = 3});
+  Giver region = Connect();
+  const std::string handle = region.Give(GivenMemory(4096));
+  ASSERT_TRUE(Create(handle));
+  for (int i = 0; i < 5; ++i) {
+    Giver silent = Connect();
+    Giver offered = Connect();
+    const std::string offer = offered.Give(GivenMemory(4096));
+    Giver next = Connect();
+    EXPECT_TRUE(silent.IsClosed());
+    EXPECT_EQ(next.Give(GivenMemory(4096)).size(), 32u);
+    EXPECT_EQ(store_.StateOf(offer), Store::State::kOffered);
+    Giver last = Connect();
+    EXPECT_TRUE(offered.IsClosed());
+  }
+  EXPECT_EQ(store_.StateOf(handle), Store::State::kCreated);
+}
+
 TEST_F(DoorTest, AllEndsWithTheDoor) {
   Open();
   const GivenMemory memory(4096);
