@@ -66,7 +66,7 @@ TEST(ServerTest, Reflects) {
   request.set_file_by_filename("gemmd/v1/matmul.proto");
   ASSERT_TRUE(stream->Write(request) && stream->Read(&response));
   EXPECT_EQ(response.file_descriptor_response().file_descriptor_proto_size(),
-            2);
+            3);
   request.set_file_containing_symbol("nobody");
   ASSERT_TRUE(stream->Write(request) && stream->Read(&response));
   EXPECT_EQ(response.error_response().error_code(), grpc::NOT_FOUND);

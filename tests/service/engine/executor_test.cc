@@ -192,6 +192,8 @@ TEST_F(ExecutorTest, WhatATaskThatIsAloneCostsIsCounted) {
   const auto alone =
       std::make_shared<FakeTask>(RequestContext(), health_, nullptr, true);
   executor_->Submit(alone);
+  ASSERT_TRUE(
+      Eventually([&] { return executor_->reserved() > absl::ZeroDuration(); }));
   absl::SleepFor(absl::Milliseconds(3));
   gate_.Open();
   EXPECT_TRUE(alone->Wait().ok());
