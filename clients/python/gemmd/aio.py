@@ -1,22 +1,26 @@
 """The client for asyncio: Client, with methods to await."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import (AbstractAsyncContextManager, ExitStack, nullcontext,
+                        suppress)
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import grpc.aio
+import numpy as np
 
 from . import arrays, errors, product, rpcs, security, streams
 from .client import (CHANNEL_OPTIONS, READY_POLL_S, STREAM_BYTES,
                      check_timeout, default_target)
 from .grouped import Groups
-from .product import Product
+from .product import Call, Product
 from .quantized import Quantization, QuantizedMatrix, quantization_of
 from .retry import Attempts
 from .sequence import AsyncSequence
+from .shared import Regions
 from .sparse import SparseMatrix, is_sparse
 from .tensor import Resident, Stored, check_filled, dense, filled
 
@@ -116,6 +120,11 @@ class AsyncClient:
             token_file=token_file)
         self._authorization = how.authorization
         self._channel = how.channel(grpc.aio, self.target, CHANNEL_OPTIONS)
+        # They block, and so work on other threads, which ask from there.
+        loop = asyncio.get_running_loop()
+        self._regions = Regions(
+            self.target, lambda rpc: asyncio.run_coroutine_threadsafe(
+                self._run(rpc, None), loop).result())
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -130,6 +139,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Closes the connection; running calls are cancelled."""
         self._closed = True
+        self._regions.close()
         await self._channel.close()
 
     async def wait_for_ready(self, timeout: float = 30.0) -> "AsyncClient":
@@ -156,8 +166,13 @@ class AsyncClient:
                              ) -> list[Any]:
         """As Client.matmul_grouped."""
         groups = Groups(a, b, **options)
-        return groups.values(await self._run(rpcs.matmul_grouped(
-            (call.header, call.buffers) for call in groups.calls), timeout))
+        with ExitStack() as sharing:
+            for call in groups.calls:
+                await self._share(call, math.inf)
+                sharing.enter_context(call.sharing())
+            responses = await self._run(rpcs.matmul_grouped(
+                (call.header, call.buffers) for call in groups.calls), timeout)
+        return groups.values(responses)
 
     def sequence(self, *, device: str = "",
                  timeout: Optional[float] = None) -> AsyncSequence:
@@ -170,14 +185,16 @@ class AsyncClient:
                       **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
+        await self._share(call, self._stream_bytes)
         if call.streams(self._stream_bytes):
             chunks = call.chunks()
             async for chunk in self._stream(
                     rpcs.matmul_stream(call.header, call.buffers), timeout):
                 chunks.add(chunk)
             return call.product(chunks.response())
-        response = await self._run(rpcs.matmul(call.header, **call.buffers),
-                                   timeout)
+        with call.sharing():
+            response = await self._run(
+                rpcs.matmul(call.header, **call.buffers), timeout)
         return call.product(response)
 
     async def tensor(self, array: Any, *, order: Optional[arrays.Order] = None,
@@ -207,6 +224,12 @@ class AsyncClient:
             shape, dtype, order=order, sparse=sparse, quantization=quantization,
             device=device, ttl_s=ttl_s, label=label), timeout))
 
+    async def empty(self, shape: Any, dtype: Any = np.float32, *,
+                    order: arrays.Order = "C") -> arrays.Array:
+        """As Client.empty."""
+        return await asyncio.to_thread(self._regions.empty, shape, dtype,
+                                       order)
+
     async def attach(self, handle: str, *,
                      timeout: Optional[float] = None) -> AsyncTensor:
         """The tensor of that handle. NotFound when there is none."""
@@ -226,6 +249,10 @@ class AsyncClient:
     async def statistics(self, *, timeout: Optional[float] = None) -> Any:
         """Statistics: counters of requests, bytes, tensors and the cache."""
         return await self._run(rpcs.statistics(), timeout)
+
+    async def _share(self, call: Call, limit: float) -> None:
+        if self._regions:
+            await asyncio.to_thread(call.share, self._regions, limit)
 
     def _start(self, rpc: rpcs.Rpc[Any], timeout: Optional[float],
                **more: Any) -> Any:

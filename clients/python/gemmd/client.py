@@ -275,17 +275,7 @@ class Client:
         `out` may change until then, and, where the call fails for its timeout
         or is interrupted, for a while after that.
         """
-        arrays.wire_order(order)
-        dtype = arrays.check_dtype(dtype)
-        sides = tuple(map(int, np.atleast_1d(shape)))
-        if min(sides, default=1) < 0:
-            raise errors.InvalidArgument(
-                f"shape: {shape!r} has a negative side; allowed: from 0")
-        size = math.prod(sides) * dtype.itemsize
-        if size == 0:
-            return np.empty(sides, dtype, order)
-        flat: arrays.Array = self._regions.block(size).bytes.view(dtype)
-        return flat.reshape(sides, order=order)
+        return self._regions.empty(shape, dtype, order)
 
     def attach(self, handle: str, *,
                timeout: Optional[float] = None) -> Tensor:

@@ -5,6 +5,7 @@ which blocks are given out; arrays hold their block, and their memory for as
 long as they live, whatever becomes of the daemon.
 """
 
+import math
 import mmap
 import os
 import socket
@@ -16,8 +17,8 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from . import rpcs
-from .errors import FailedPrecondition, Unavailable
+from . import arrays, rpcs
+from .errors import FailedPrecondition, InvalidArgument, Unavailable
 
 # Of a block's first byte: as device memory is aligned, so that lines are.
 _ALIGNMENT = 256
@@ -183,6 +184,21 @@ class Regions:
             for region in self._regions:
                 region.close()
             self._regions.clear()
+
+    def empty(self, shape: Any, dtype: Any,
+              order: arrays.Order) -> arrays.Array:
+        """As Client.empty."""
+        arrays.wire_order(order)
+        dtype = arrays.check_dtype(dtype)
+        sides = tuple(map(int, np.atleast_1d(shape)))
+        if min(sides, default=1) < 0:
+            raise InvalidArgument(
+                f"shape: {shape!r} has a negative side; allowed: from 0")
+        size = math.prod(sides) * dtype.itemsize
+        if size == 0:
+            return np.empty(sides, dtype, order)
+        flat: arrays.Array = self.block(size).bytes.view(dtype)
+        return flat.reshape(sides, order=order)
 
     def block(self, size: int) -> Block:
         """`size` bytes, at least one, of any content."""

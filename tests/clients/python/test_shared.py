@@ -1,5 +1,6 @@
 """Arrays in memory that is shared with the daemon."""
 
+import asyncio
 import gc
 import os
 import subprocess
@@ -234,6 +235,39 @@ class SharedTest(HostCase):
         self.client.matmul(a, a.T)
         for one in taken:
             self.assertTrue((one == 3).all())
+
+
+class AsyncTest(HostCase):
+
+    def test_the_same_awaited(self):
+        async def run():
+            async with gemmd.AsyncClient(self.target, timeout=30) as client:
+                with self.assertRaises(gemmd.InvalidArgument):
+                    await client.empty((2, -1))
+                arrays = await asyncio.gather(
+                    *(client.empty((64, 64), np.float32) for _ in range(8)))
+                for i, a in enumerate(arrays):
+                    a[...] = i
+                before = (await client.statistics()).received_bytes
+                results = await asyncio.gather(
+                    *(client.matmul(a, a) for a in arrays))
+                grouped = await client.matmul_grouped(arrays, arrays)
+                # The region is full: the results need another one.
+                large = await client.empty(60 << 20, np.int8)
+                more = await client.matmul(
+                    arrays[1], arrays[1], out=await client.empty(
+                        (64, 64), np.float32))
+                after = (await client.statistics()).received_bytes
+                self.assertEqual(after, before)
+                for i, (one, other) in enumerate(zip(results, grouped)):
+                    self.assertTrue((one == 64 * i * i).all())
+                    self.assertTrue((other == 64 * i * i).all())
+                self.assertTrue((more == 64).all())
+                self.assertEqual(len(large), 60 << 20)
+                with self.assertRaises(gemmd.DeadlineExceeded):
+                    await client.matmul(arrays[2], arrays[2], timeout=1e-6)
+
+        asyncio.run(run())
 
 
 # Makes regions and multiplies until it is killed.
