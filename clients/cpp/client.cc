@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/status.h"
 #include "clients/cpp/unary.h"
+#include "gemmd/v1/regions.grpc.pb.h"
 #include "jit/base/status.h"
 
 namespace gemmd::client {
@@ -100,6 +101,18 @@ void Client::Prepare(grpc::ClientContext& context,
   if (timeout == absl::ZeroDuration()) timeout = options_.timeout;
   if (timeout == absl::InfiniteDuration()) return;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+}
+
+absl::StatusOr<std::unique_ptr<SharedMemory>> Client::Share(int64_t bytes) {
+  return SharedMemory::Create(target_, bytes, [&](const std::string& handle) {
+    grpc::ClientContext context;
+    Prepare(context, absl::ZeroDuration());
+    v1::CreateRegionRequest request;
+    request.set_handle(handle);
+    v1::RegionInfo info;
+    return ToStatus(v1::RegionService::NewStub(channel_)->CreateRegion(
+        &context, request, &info));
+  });
 }
 
 absl::StatusOr<std::vector<v1::Execution>> Client::PrepareKernels(

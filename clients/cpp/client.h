@@ -29,6 +29,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "clients/cpp/security.h"
+#include "clients/cpp/shared_memory.h"
 #include "gemmd/v1/kernels.grpc.pb.h"
 #include "gemmd/v1/matmul.grpc.pb.h"
 #include "gemmd/v1/models.grpc.pb.h"
@@ -77,6 +78,13 @@ struct Operand {
   static Operand Tensor(std::string handle) {
     return {{}, 0, std::move(handle), {}};
   }
+  // Bytes from `offset` of `memory` on, as above, which the daemon reads where
+  // they are. Not of sparse operands. They do not go in chunks, and with them
+  // nothing of the product does.
+  static Operand Shared(const SharedMemory& memory, int64_t offset,
+                        int64_t leading_dimension = 0) {
+    return {{}, leading_dimension, {}, {}, memory.handle(), offset};
+  }
 
   absl::Span<const char> bytes;
   int64_t leading_dimension = 0;
@@ -84,6 +92,8 @@ struct Operand {
   // Elements between the first ones of two matrices of a batch: 0 lets one
   // matrix serve all of it; none means tight.
   std::optional<int64_t> batch_stride;
+  std::string region;  // Handle of shared memory,
+  int64_t offset = 0;  // and where in it.
 };
 
 // Where D goes. The default is Result::d, tight.
@@ -98,10 +108,19 @@ struct Destination {
   static Destination Tensor(std::string handle) {
     return {{}, 0, std::move(handle)};
   }
+  // From `offset` of `memory` on; padding between lines is left alone. After an
+  // error its bytes may be any, and after DEADLINE_EXCEEDED or CANCELLED they
+  // may still be written for a while.
+  static Destination Shared(const SharedMemory& memory, int64_t offset,
+                            int64_t leading_dimension = 0) {
+    return {{}, leading_dimension, {}, memory.handle(), offset};
+  }
 
   absl::Span<char> bytes;
   int64_t leading_dimension = 0;
   std::string tensor;
+  std::string region;  // As of an operand.
+  int64_t offset = 0;
 };
 
 // One product, or problem.batch of them: D = alpha * A B + beta * C, and what
@@ -154,6 +173,11 @@ class Client {
   absl::StatusOr<std::vector<Result>> MatmulGrouped(
       absl::Span<const Product> products,
       absl::Duration timeout = absl::ZeroDuration());
+
+  // Memory of `bytes` that is shared with the daemon, at a Unix socket on this
+  // machine. FAILED_PRECONDITION where there is none, RESOURCE_EXHAUSTED when
+  // the daemon has no room for it.
+  absl::StatusOr<std::unique_ptr<SharedMemory>> Share(int64_t bytes);
 
   // A tensor of zeros. RESOURCE_EXHAUSTED when memory or the quota is used up.
   absl::StatusOr<v1::TensorInfo> CreateTensor(

@@ -75,7 +75,18 @@ std::vector<Input> Inputs(const Product& product) {
 }
 
 bool IsInline(const Operand& operand) {
-  return operand.tensor.empty() && !operand.bytes.empty();
+  return operand.tensor.empty() && operand.region.empty() &&
+         !operand.bytes.empty();
+}
+
+// The layout of a Source or Destination that is no tensor.
+template <typename End, typename Place>
+v1::Layout& LayoutOf(const Place& place, End& end) {
+  if (place.region.empty()) return *end.mutable_inline_();
+  v1::RegionPart& part = *end.mutable_region();
+  part.set_region(place.region);
+  part.set_offset(place.offset);
+  return *part.mutable_layout();
 }
 
 void SetSource(const Operand& operand, v1::Order order, v1::Source& source) {
@@ -83,7 +94,7 @@ void SetSource(const Operand& operand, v1::Order order, v1::Source& source) {
     source.set_tensor(operand.tensor);
     return;
   }
-  v1::Layout& layout = *source.mutable_inline_();
+  v1::Layout& layout = LayoutOf(operand, source);
   layout.set_order(order);
   layout.set_leading_dimension(operand.leading_dimension);
   if (operand.batch_stride) layout.set_batch_stride(*operand.batch_stride);
@@ -95,7 +106,7 @@ void SetDestination(const Destination& to, v1::Order order,
     destination.set_tensor(to.tensor);
     return;
   }
-  v1::Layout& layout = *destination.mutable_inline_();
+  v1::Layout& layout = LayoutOf(to, destination);
   layout.set_order(order);
   layout.set_leading_dimension(to.leading_dimension);
 }
@@ -169,6 +180,12 @@ bool Streams(const Product& product, uint64_t limit) {
     bytes += BytesTo(product.auxiliary, problem);
   }
   const std::vector<Input> inputs = Inputs(product);
+  const bool shares = !product.d.region.empty() ||
+                      !product.auxiliary.region.empty() ||
+                      absl::c_any_of(inputs, [](const Input& input) {
+                        return !input.operand.region.empty();
+                      });
+  if (shares) return false;
   for (const Input& input : inputs) {
     if (IsInline(input.operand)) bytes += input.operand.bytes.size();
   }

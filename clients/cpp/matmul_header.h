@@ -27,8 +27,8 @@ OutgoingProduct ToOutgoing(const Product& product);
 uint64_t ResultBytes(const v1::Problem& problem);
 
 // Whether the product travels in chunks: its operands and results that are no
-// tensors have more than `limit` bytes, and no matrices of a batch overlap,
-// which streams do not serve.
+// tensors have more than `limit` bytes, and no matrices of a batch overlap and
+// none is in shared memory, which streams do not serve.
 bool Streams(const Product& product, uint64_t limit);
 
 }  // namespace gemmd::client

@@ -60,7 +60,8 @@ void AddLoad(cli::Command& program) {
                    "or a group, \"bf16 TN 1 512 512 ; 13+0+12*6\".");
   command.List("--ways LIST", o->ways,
                "How operands and results travel: inline, stream (in chunks), "
-               "resident (not at all).");
+               "resident (not at all), shared (in memory that the daemon has, "
+               "too: of a Unix socket, and for up to 63 at a time).");
   command.Number("--rate X", o->load.rate,
                  "Requests a second, at random times; 0: a closed loop, the "
                  "next when one has ended.");

@@ -14,7 +14,14 @@
 namespace gemmd::gemmctl {
 namespace {
 
-constexpr const char* kWays[] = {"inline", "stream", "resident"};
+constexpr const char* kWays[] = {"inline", "stream", "resident", "shared"};
+
+// As memory of the device is aligned.
+int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+int64_t BytesOf(const jit::MatrixLayout& layout) {
+  return layout.lines() * layout.width_bytes();
+}
 
 // Eight elements, one after the other, that every type has.
 std::string Alphabet(jit::DataType type) {
@@ -41,7 +48,7 @@ void PutMetadata(const jit::MatrixLayout& layout, std::minstd_rand& random,
 }
 
 std::string RandomElements(const jit::MatrixLayout& layout, unsigned seed) {
-  std::string bytes(layout.lines() * layout.width_bytes(), '\0');
+  std::string bytes(BytesOf(layout), '\0');
   const std::string alphabet = Alphabet(layout.type);
   const size_t size = alphabet.size() / 8;
   std::minstd_rand random(seed);
@@ -77,10 +84,10 @@ absl::StatusOr<std::string> MakeTensor(client::Client& client,
 }  // namespace
 
 absl::StatusOr<Way> ParseWay(const std::string& name) {
-  for (int i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < std::size(kWays); ++i) {
     if (name == kWays[i]) return static_cast<Way>(i);
   }
-  return absl::InvalidArgumentError("inline, stream or resident");
+  return absl::InvalidArgumentError("inline, stream, resident or shared");
 }
 
 absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
@@ -94,7 +101,7 @@ absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
   if (way != Way::kStream) return asked;
   return absl::InvalidArgumentError(
       "--ways is stream, but a group travels in one message; allowed: inline, "
-      "resident");
+      "resident, shared");
 }
 
 Work::Work(const Asked& asked)
@@ -140,13 +147,47 @@ absl::StatusOr<std::unique_ptr<Work>> Work::Create(client::Client& client,
       input.bytes.clear();
     }
   }
+  if (asked.way == Way::kShared) RETURN_IF_ERROR(work->ShareInputs(client));
   return work;
+}
+
+absl::Status Work::ShareInputs(client::Client& client) {
+  int64_t size = 0;
+  for (Member& member : members_) {
+    for (Input& input : member.inputs) {
+      if (input.layout.sparse) {
+        return absl::InvalidArgumentError(
+            "--ways is shared, but sparse operands are not read from shared "
+            "memory; allowed: inline, stream, resident");
+      }
+      input.offset = size;
+      size += Aligned(std::ssize(input.bytes));
+    }
+  }
+  if (size == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(memory_, client.Share(size));
+  for (Member& member : members_) {
+    for (Input& input : member.inputs) {
+      input.bytes.copy(memory_->bytes().data() + input.offset,
+                       input.bytes.size());
+      input.bytes.clear();
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Work::Request>> Work::MakeRequest(
     client::Client& client) const {
   auto request = std::make_unique<Request>();
   request->grouped = grouped_;
+  int64_t shared_bytes = 0;
+  for (const auto& [problem, inputs] : members_) {
+    shared_bytes +=
+        Aligned(BytesOf(problem.d())) * (1 + problem.epilogue.writes_auxiliary);
+  }
+  if (way_ == Way::kShared && shared_bytes > 0) {
+    ASSIGN_OR_RETURN(request->memory, client.Share(shared_bytes));
+  }
   for (const Member& member : members_) {
     ASSIGN_OR_RETURN(request->products.emplace_back(),
                      MakeProduct(client, member, *request));
@@ -163,17 +204,26 @@ absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
   product.stream_bytes =
       way_ == Way::kStream ? 0 : std::numeric_limits<uint64_t>::max();
   for (const Input& input : member.inputs) {
-    product.*input.operand = input.tensor.empty()
-                                 ? client::Operand::Bytes(input.bytes)
-                                 : client::Operand::Tensor(input.tensor);
+    client::Operand& operand = product.*input.operand;
+    if (!input.tensor.empty()) {
+      operand = client::Operand::Tensor(input.tensor);
+    } else if (memory_ != nullptr) {
+      operand = client::Operand::Shared(*memory_, input.offset);
+    } else {
+      operand = client::Operand::Bytes(input.bytes);
+    }
   }
   if (problem.a_broadcast) product.a.batch_stride = 0;
   if (problem.b_broadcast) product.b.batch_stride = 0;
   const jit::MatrixLayout layout = problem.d();
   if (layout.empty()) return product;
   const auto place = [&] {
-    std::string& bytes = request.results.emplace_back(
-        layout.lines() * layout.width_bytes(), '\0');
+    if (request.memory != nullptr) {
+      const int64_t offset = request.placed_bytes;
+      request.placed_bytes += Aligned(BytesOf(layout));
+      return client::Destination::Shared(*request.memory, offset);
+    }
+    std::string& bytes = request.results.emplace_back(BytesOf(layout), '\0');
     return client::Destination::Bytes(
         absl::MakeSpan(bytes.data(), bytes.size()));
   };
@@ -221,8 +271,8 @@ int64_t Work::sent_bytes() const {
 int64_t Work::returned_bytes() const {
   int64_t sum = 0;
   for (const auto& [problem, inputs] : members_) {
-    const jit::MatrixLayout d = problem.d();
-    sum += d.lines() * d.width_bytes() *
+    if (way_ == Way::kShared) continue;
+    sum += BytesOf(problem.d()) *
            ((way_ != Way::kResident) + problem.epilogue.writes_auxiliary);
   }
   return sum;

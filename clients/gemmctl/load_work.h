@@ -21,6 +21,7 @@ enum class Way {
   kInline,    // In one message.
   kStream,    // In chunks.
   kResident,  // Not at all: they are tensors.
+  kShared,    // Not at all: they lie in memory that is shared.
 };
 // "inline", ...; the message of an error is what is allowed.
 absl::StatusOr<Way> ParseWay(const std::string& name);
@@ -47,6 +48,8 @@ class Work {
     bool grouped = false;
     std::vector<client::Product> products;  // One, unless it is grouped.
     std::deque<std::string> results;        // That the products point into.
+    std::unique_ptr<client::SharedMemory> memory;  // Likewise; may be null.
+    int64_t placed_bytes = 0;                      // Of it.
 
     // Of all of them.
     absl::StatusOr<v1::Execution> Send(client::Client& client,
@@ -67,6 +70,7 @@ class Work {
     jit::MatrixLayout layout;
     std::string bytes;
     std::string tensor;
+    int64_t offset = 0;  // In shared memory.
   };
   struct Member {
     jit::Problem problem;
@@ -76,6 +80,8 @@ class Work {
   explicit Work(const Asked& asked);
 
   static Member MemberOf(const jit::Problem& problem);
+  // Moves the operands to memory that is shared.
+  absl::Status ShareInputs(client::Client& client);
   absl::StatusOr<client::Product> MakeProduct(client::Client& client,
                                               const Member& member,
                                               Request& request) const;
@@ -84,6 +90,7 @@ class Work {
   const Way way_;
   const std::string name_;
   std::vector<Member> members_;
+  std::unique_ptr<client::SharedMemory> memory_;  // Of operands; may be null.
 };
 
 }  // namespace gemmd::gemmctl

@@ -1,0 +1,130 @@
+#include "clients/cpp/shared_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "jit/base/status.h"
+
+namespace gemmd::client {
+namespace {
+
+constexpr size_t kHandleBytes = 32;
+// For each step of giving memory to a daemon.
+constexpr timeval kPatience = {.tv_sec = 10, .tv_usec = 0};
+
+absl::Status CannotShare(absl::string_view what, int error) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "memory cannot be shared: ", what, ": ", strerror(error)));
+}
+
+// One byte, and with it the descriptor.
+bool Send(int socket, int memfd) {
+  char byte = 'm';
+  iovec part = {.iov_base = &byte, .iov_len = 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &memfd, sizeof memfd);
+  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+}
+
+}  // namespace
+
+absl::StatusOr<int> SharedMemory::Map(int64_t bytes) {
+  const int memfd = memfd_create("gemmd", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (memfd < 0) return CannotShare("memfd_create", errno);
+  absl::Cleanup close_memfd = [memfd] { close(memfd); };
+  // All pages are there from the beginning: the daemon takes no others.
+  int error = ftruncate(memfd, bytes) == 0 ? 0 : errno;
+  if (error == 0) error = posix_fallocate(memfd, 0, bytes);
+  if (error == ENOMEM || error == ENOSPC) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for ", bytes, " bytes"));
+  }
+  if (error != 0) return CannotShare("allocation", error);
+  void* const mapped = mmap(nullptr, static_cast<size_t>(bytes),
+                            PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+  if (mapped == MAP_FAILED) return CannotShare("mmap", errno);
+  bytes_ = {static_cast<char*>(mapped), static_cast<size_t>(bytes)};
+  std::move(close_memfd).Cancel();
+  return memfd;
+}
+
+absl::Status SharedMemory::Give(const std::string& path, int memfd) {
+  sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = {}};
+  if (path.size() >= sizeof name.sun_path) {
+    return CannotShare(path, ENAMETOOLONG);
+  }
+  path.copy(name.sun_path, path.size());
+  connection_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  setsockopt(connection_, SOL_SOCKET, SO_SNDTIMEO, &kPatience,
+             sizeof kPatience);
+  setsockopt(connection_, SOL_SOCKET, SO_RCVTIMEO, &kPatience,
+             sizeof kPatience);
+  if (connect(connection_, reinterpret_cast<sockaddr*>(&name), sizeof name) !=
+          0 ||
+      !Send(connection_, memfd)) {
+    return CannotShare(
+        absl::StrCat("the daemon's --region-bytes may be 0: ", path), errno);
+  }
+  while (handle_.size() < kHandleBytes) {
+    char part[kHandleBytes];
+    const ssize_t count =
+        recv(connection_, part, kHandleBytes - handle_.size(), 0);
+    if (count <= 0) {
+      return absl::UnavailableError(
+          "the daemon does not take the memory: it has too many regions, or "
+          "ends");
+    }
+    handle_.append(part, static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<SharedMemory>> SharedMemory::Create(
+    const std::string& target, int64_t bytes,
+    const std::function<absl::Status(const std::string& handle)>& create) {
+  absl::string_view path = target;
+  if (!absl::ConsumePrefix(&path, "unix:")) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the daemon is at ", target,
+        "; allowed: unix:/path on this machine, because memory is shared by a "
+        "Unix socket alone"));
+  }
+  absl::ConsumePrefix(&path, "//");
+  if (bytes <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shared memory of ", bytes, " bytes; allowed: at least 1"));
+  }
+  std::unique_ptr<SharedMemory> memory(new SharedMemory);
+  ASSIGN_OR_RETURN(const int memfd, memory->Map(bytes));
+  const absl::Status given = memory->Give(absl::StrCat(path, ".memory"), memfd);
+  close(memfd);
+  RETURN_IF_ERROR(given);
+  RETURN_IF_ERROR(create(memory->handle_));
+  return memory;
+}
+
+SharedMemory::~SharedMemory() {
+  if (connection_ >= 0) close(connection_);
+  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+}
+
+}  // namespace gemmd::client
