@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace gemmd::identity {
 
@@ -21,6 +22,17 @@ enum class Access {
 
 // "compute" of kCompute; only of roles.
 const char* RoleName(Access role);
+
+// How a caller has proved who he is.
+enum class Proof {
+  kNone,  // Not at all: he was not asked, or what he showed did not do.
+  kUnixUser,
+  kCertificate,
+  kToken,
+  kCount,
+};
+// As metrics call it: "unix_user".
+absl::string_view NameOf(Proof proof);
 
 struct Principal {
   std::string name;

@@ -88,7 +88,9 @@ absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
       return absl::UnauthenticatedError("the client certificate has no name");
     }
   }
-  ASSIGN_OR_RETURN(principal_, gate.Identify(credentials, now));
+  ASSIGN_OR_RETURN(identity::Caller caller, gate.Identify(credentials, now));
+  principal_ = std::move(caller.principal);
+  proof_ = caller.proof;
   tenant_ = runtime.TenantOf(principal_->name);
   counters_ = &tenant_->counters;
   connection_->CountFor({tenant_, &tenant_->requests});

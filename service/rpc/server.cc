@@ -351,7 +351,8 @@ Task Server::Impl::Serve(Door& door) {
     if (has_place) --runtime_.places;
     // Only now is it known whether the client was there to be answered.
     const absl::Status outcome = call.TrueStatus(status);
-    runtime_.metrics.Ended(call.method(), outcome.code(), absl::Now() - start);
+    runtime_.metrics.Ended(call.method(), call.proof(), outcome.code(),
+                           absl::Now() - start);
     if (!status.ok() || !call.ended().ok()) {
       LogFailure(call, outcome, duration);
       runtime_.failures.Note({absl::Now(), call.id(), call.method(),
