@@ -41,6 +41,7 @@ struct Principal {
   int64_t max_tensor_bytes = 0;  // As proto/gemmd/v1/policy.proto says.
   int64_t max_tensors = 0;
   int64_t max_calls = 0;
+  int64_t max_in_flight_bytes = 0;
 
   bool Has(Access role) const {
     return (roles >> static_cast<int>(role) & 1) != 0;

@@ -90,6 +90,10 @@ class Call final : public Sweepable {
   // ReturnResponse or the end.
   Async<absl::Status> TakeResponse(int64_t bytes);
   void ReturnResponse(int64_t bytes);
+  // Of all that it can ever take.
+  int64_t most_response_bytes() {
+    return connection_->responses().MostOf(response_account());
+  }
   // All that are held.
   void ReturnResponses() { ReturnResponse(response_bytes_); }
 

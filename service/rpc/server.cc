@@ -259,6 +259,10 @@ void Server::Impl::ApplyPolicy() {
   for (const auto& [name, principal] : policy->principals()) {
     grants[name] = {.max_bytes = principal->max_tensor_bytes,
                     .max_tensors = principal->max_tensors};
+    const auto tenant = runtime_.TenantOf(name);
+    const int64_t quota = principal->max_in_flight_bytes;
+    runtime_.requests.SetQuota(tenant->requests, quota);
+    runtime_.responses.SetQuota(tenant->responses, quota);
   }
   runtime_.engine.tensors().SetGrants(std::move(grants));
   log::Write(log::Level::kInfo, "policy",
