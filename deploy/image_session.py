@@ -18,11 +18,15 @@ import subprocess
 import sys
 import time
 
+import image_certificates
 import image_product
 
 _FORBIDDEN = ("libcuda", "libcudart", "libnvrtc", "libcublas")
 _START_S = 60
 _STOP_S = 40
+# Of a session with TLS, in the image.
+_TLS = "/tmp/tls"
+_SOCKET = "unix:/tmp/gemmd.sock"
 
 
 def _check(condition, message):
@@ -43,6 +47,8 @@ class Image:
         self.config = json.loads((self.session / "image.json").read_text())[
             "Docker"]["config"]
         self.user, _, self.group = self.config["User"].partition(":")
+        self.environment = dict(each.split("=", 1)
+                                for each in self.config["Env"])
         self._mount()
 
     def _mount(self):
@@ -74,11 +80,8 @@ class Image:
                 f"--regid={self.group}", "--clear-groups", "--no-new-privs",
                 "--bounding-set=-all", "--inh-caps=-all", "--", *words]
 
-    def _environment(self):
-        return dict(each.split("=", 1) for each in self.config["Env"])
-
     def try_run(self, *words):
-        return subprocess.run(self._command(words), env=self._environment(),
+        return subprocess.run(self._command(words), env=self.environment,
                               cwd="/", text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, check=False)
 
@@ -89,12 +92,13 @@ class Image:
                f"{result.stdout}")
         return result.stdout
 
-    def start(self):
+    def start(self, *flags):
         """The image's own entry point, as its configuration has it."""
-        words = self.config["Entrypoint"] + (self.config.get("Cmd") or [])
+        words = [*self.config["Entrypoint"],
+                 *(flags or self.config.get("Cmd") or [])]
         log = open(self.session / "daemon.log", "a")
         return subprocess.Popen(self._command(words), cwd="/",
-                                env=self._environment(), stdout=log,
+                                env=self.environment, stdout=log,
                                 stderr=subprocess.STDOUT)
 
     def health(self):
@@ -143,16 +147,23 @@ def check_confinement(image, daemon):
     print(f"       gemmd: uid {image.user}, no capability, read-only root")
 
 
-def multiply(image):
-    """Checks one product; the statistics of the kernel cache after it."""
+def _product(*flags):
+    return ["gemmctl", "matmul", "/tmp/a.npy", "/tmp/b.npy", "-o", "/tmp/d.npy",
+            "--dtype", "bf16", "--d-type", "f32", *flags]
+
+
+def multiply(image, *flags):
+    """Checks one product of a client with `flags`."""
     image.path("/tmp/d.npy").unlink(missing_ok=True)
-    said = image.run("gemmctl", "matmul", "/tmp/a.npy", "/tmp/b.npy",
-                     "-o", "/tmp/d.npy", "--dtype", "bf16", "--d-type", "f32")
+    said = image.run(*_product(*flags))
     worst = image_product.worst_error(image.path("/tmp/a.npy"),
                                       image.path("/tmp/b.npy"),
                                       image.path("/tmp/d.npy"))
     _check(worst <= 1, f"an element is off by {worst} of its bound: {said}")
     print(f"       {said.splitlines()[0]}; worst error {worst:.1e} of bound")
+
+
+def cache_statistics(image):
     statistics = json.loads(image.run("gemmctl", "stats", "--json"))
     return {name: int(value) for name, value in statistics["cache"].items()
             if name != "tiers"}
@@ -163,6 +174,42 @@ def stop(image, daemon):
     _check(daemon.wait(_STOP_S) == 0,
            f"after SIGTERM gemmd ended with {daemon.returncode}")
     _check(image.health().returncode != 0, "healthy after its end")
+
+
+def _shown_by(name):
+    return (f"--certificate-file={_TLS}/{name}.pem",
+            f"--key-file={_TLS}/{name}.key")
+
+
+def check_mutual_tls(image):
+    """The port is for clients with a certificate of the policy alone; probes
+    ask a Unix socket."""
+    image_certificates.write(image.path(_TLS), int(image.user),
+                             int(image.group))
+    image.environment["GEMMD_SERVER"] = _SOCKET
+    daemon = image.start(
+        f"--listen=0.0.0.0:50051,{_SOCKET}",
+        f"--tls-certificate-file={_TLS}/daemon.pem",
+        f"--tls-key-file={_TLS}/daemon.key",
+        f"--tls-client-ca-file={_TLS}/authority.pem",
+        f"--policy-file={_TLS}/policy.json")
+    wait_until_healthy(image, daemon)
+    check_confinement(image, daemon)
+    port = "--server=localhost:50051"
+    secure = (port, f"--ca-file={_TLS}/authority.pem")
+    multiply(image, *secure, *_shown_by("worker"))
+    for client, flags, reason in (
+            ("in plaintext", (port,), "UNAVAILABLE"),
+            ("without a certificate", secure, "credentials are missing"),
+            ("of a stranger", (*secure, *_shown_by("stranger")),
+             "stands for no principal"),
+            ("on the socket", (), "stands for no principal")):
+        refused = image.try_run(*_product(*flags))
+        _check(refused.returncode == 1 and reason in refused.stdout,
+               f"a client {client} was told with {refused.returncode}: "
+               f"{refused.stdout}")
+        print(f"       a client {client} is refused")
+    stop(image, daemon)
 
 
 def check(image):
@@ -179,10 +226,12 @@ def check(image):
     # The cache volume outlives the daemon.
     daemon = image.start()
     wait_until_healthy(image, daemon)
-    cache = multiply(image)
+    multiply(image)
+    cache = cache_statistics(image)
     _check(cache.get("compiles", 0) == 0 and cache.get("disk_hits", 0) > 0,
            f"the cache was not used: {cache}")
     stop(image, daemon)
+    check_mutual_tls(image)
 
 
 def main():

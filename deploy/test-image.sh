@@ -26,7 +26,7 @@ step() { printf '%4d s  %s\n' $SECONDS "$*"; }
 
 install_tools() {
   local package missing=()
-  for package in buildah debootstrap debian-archive-keyring iproute2 python3; do
+  for package in buildah debootstrap debian-archive-keyring iproute2 openssl python3; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null |
       grep -q 'install ok installed' || missing+=("$package")
   done
@@ -140,4 +140,4 @@ root=$("${buildah[@]}" mount "$("${buildah[@]}" from --pull-never gemmd)")
 # Processes end with the namespace, whatever happens.
 unshare --mount --pid --net --ipc --uts --fork --kill-child \
   python3 deploy/image_session.py "$root" "$session"
-step "the image multiplies correctly"
+step "the image multiplies correctly, also with TLS on both sides"

@@ -42,9 +42,9 @@ absl::StatusOr<absl::string_view> TokenOf(
   return token;
 }
 
-absl::StatusOr<PrincipalPointer> OrNone(PrincipalPointer principal,
-                                        absl::string_view what) {
-  if (principal != nullptr) return principal;
+absl::StatusOr<Caller> OrNobody(PrincipalPointer principal, Proof proof,
+                                absl::string_view what) {
+  if (principal != nullptr) return Caller{std::move(principal), proof};
   return absl::UnauthenticatedError(
       absl::StrCat(what, " stands for no principal of this daemon"));
 }
@@ -103,23 +103,23 @@ std::shared_ptr<const Policy> Gate::policy() const {
   return {all, &all->policy};
 }
 
-absl::StatusOr<PrincipalPointer> Gate::Identify(const Credentials& credentials,
-                                                absl::Time now) const {
+absl::StatusOr<Caller> Gate::Identify(const Credentials& credentials,
+                                      absl::Time now) const {
   const std::shared_ptr<const Known> all = known();
   if (!credentials.authorization.empty()) {
     ASSIGN_OR_RETURN(const absl::string_view token,
                      TokenOf(credentials.authorization));
     ASSIGN_OR_RETURN(const std::string name, all->tokens.Check(token, now));
     // A principal that was taken out of the policy takes its tokens along.
-    return OrNone(all->policy.Named(name), "the token");
+    return OrNobody(all->policy.Named(name), Proof::kToken, "the token");
   }
   if (!credentials.certificate_names.empty()) {
-    return OrNone(all->policy.OfCertificate(credentials.certificate_names),
-                  "the client certificate");
+    return OrNobody(all->policy.OfCertificate(credentials.certificate_names),
+                    Proof::kCertificate, "the client certificate");
   }
   if (credentials.user.has_value()) {
-    return OrNone(all->policy.OfUser(*credentials.user),
-                  "the user of this connection");
+    return OrNobody(all->policy.OfUser(*credentials.user), Proof::kUnixUser,
+                    "the user of this connection");
   }
   return absl::UnauthenticatedError(
       "credentials are missing; allowed: a token in the metadata "

@@ -39,6 +39,11 @@ struct Credentials {
   std::optional<uid_t> user;  // At the other end of a Unix socket.
 };
 
+struct Caller {
+  PrincipalPointer principal;
+  Proof proof;  // What counted.
+};
+
 class Gate {
  public:
   // Errors name the files.
@@ -49,8 +54,8 @@ class Gate {
   absl::StatusOr<bool> Reload();
 
   // UNAUTHENTICATED says what is missing or wrong.
-  absl::StatusOr<PrincipalPointer> Identify(const Credentials& credentials,
-                                            absl::Time now) const;
+  absl::StatusOr<Caller> Identify(const Credentials& credentials,
+                                  absl::Time now) const;
 
   std::shared_ptr<const Policy> policy() const;
 

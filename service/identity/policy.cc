@@ -20,6 +20,8 @@ namespace {
 constexpr int kMaxPrincipals = 10'000;
 constexpr size_t kMaxNameBytes = 64;
 constexpr int kMaxWeight = 1000;
+// As of --max-inflight-bytes: smaller messages need no room.
+constexpr int64_t kLeastInFlightBytes = 64 << 10;
 
 absl::Status Wrong(absl::string_view where, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
@@ -94,9 +96,16 @@ absl::StatusOr<Principal> ToPrincipal(const v1::Principal& wire) {
   RETURN_IF_ERROR(CheckLimit("max_tensor_bytes", wire.max_tensor_bytes()));
   RETURN_IF_ERROR(CheckLimit("max_tensors", wire.max_tensors()));
   RETURN_IF_ERROR(CheckLimit("max_calls", wire.max_calls()));
+  const int64_t in_flight = wire.max_in_flight_bytes();
+  if (in_flight != 0 && in_flight < kLeastInFlightBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_in_flight_bytes is ", in_flight,
+                     "; allowed: 0, and from ", kLeastInFlightBytes));
+  }
   principal.max_tensor_bytes = wire.max_tensor_bytes();
   principal.max_tensors = wire.max_tensors();
   principal.max_calls = wire.max_calls();
+  principal.max_in_flight_bytes = in_flight;
   return principal;
 }
 

@@ -24,6 +24,22 @@ const char* RoleName(Access role) {
   return "";
 }
 
+absl::string_view NameOf(Proof proof) {
+  switch (proof) {
+    case Proof::kNone:
+      return "none";
+    case Proof::kUnixUser:
+      return "unix_user";
+    case Proof::kCertificate:
+      return "certificate";
+    case Proof::kToken:
+      return "token";
+    case Proof::kCount:
+      break;
+  }
+  return "";
+}
+
 absl::Status Principal::Check(Access needed) const {
   if (needed == Access::kOpen || needed == Access::kAnyPrincipal ||
       Has(needed)) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace gemmd::identity {
 
@@ -22,6 +23,17 @@ enum class Access {
 // "compute" of kCompute; only of roles.
 const char* RoleName(Access role);
 
+// How a caller has proved who he is.
+enum class Proof {
+  kNone,  // Not at all: he was not asked, or what he showed did not do.
+  kUnixUser,
+  kCertificate,
+  kToken,
+  kCount,
+};
+// As metrics call it: "unix_user".
+absl::string_view NameOf(Proof proof);
+
 struct Principal {
   std::string name;
   uint32_t roles = 0;  // Bits 1 << Access.
@@ -29,6 +41,7 @@ struct Principal {
   int64_t max_tensor_bytes = 0;  // As proto/gemmd/v1/policy.proto says.
   int64_t max_tensors = 0;
   int64_t max_calls = 0;
+  int64_t max_in_flight_bytes = 0;
 
   bool Has(Access role) const {
     return (roles >> static_cast<int>(role) & 1) != 0;

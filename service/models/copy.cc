@@ -4,32 +4,12 @@
 #include <optional>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
 #include "jit/base/status.h"
+#include "service/models/await.h"
 
 namespace gemmd::models {
-namespace {
-
-// The answer of a call of the engine, which `start` begins.
-template <typename T, typename Start>
-absl::StatusOr<T> Await(Start start) {
-  struct Answer {
-    absl::Notification there;
-    std::optional<absl::StatusOr<T>> result;
-  };
-  // Shared, because the engine's thread is still in Notify when this one goes.
-  const auto answer = std::make_shared<Answer>();
-  start([answer](absl::StatusOr<T> result) {
-    answer->result = std::move(result);
-    answer->there.Notify();
-  });
-  answer->there.WaitForNotification();
-  return *std::move(answer->result);
-}
 
 static_assert(kPartBytes % device::kLinePartBytes == 0);
-
-}  // namespace
 
 device::LineRange NextPart(const jit::MatrixLayout& layout, int64_t at) {
   const int64_t width = layout.width_bytes();

@@ -8,6 +8,7 @@
 #include "jit/base/printable.h"
 #include "jit/base/status.h"
 #include "service/log/log.h"
+#include "service/models/await.h"
 #include "service/models/copy.h"
 #include "service/models/model_file.h"
 
@@ -259,7 +260,31 @@ void Store::Release(const Spec& spec, int64_t file_bytes) {
   file_bytes_ -= file_bytes;
 }
 
+void Store::PrepareKernels(const ModelPointer& model) {
+  const int device = model->weights().b->identity().device;
+  for (const int64_t rows : kPreparedRows) {
+    Spec spec = model->spec();
+    spec.problem.m = rows;
+    preparing_.SubmitBehind([this, device, spec = std::move(spec),
+                             weak = std::weak_ptr(model)] {
+      if (weak.expired()) return;  // It was deleted.
+      const auto prepared =
+          Await<engine::Execution>([&](engine::Done<engine::Execution> done) {
+            engine_.Prepare(spec.problem, device, ContextOf(spec.owner),
+                            std::move(done));
+          });
+      if (prepared.ok()) return;
+      log::Write(log::Level::kWarning, "model_not_prepared",
+                 {{"name", spec.name},
+                  {"principal", spec.owner},
+                  {"rows", spec.problem.m},
+                  {"message", prepared.status().message()}});
+    });
+  }
+}
+
 void Store::Publish(ModelPointer model) {
+  PrepareKernels(model);
   std::lock_guard lock(mutex_);
   models_[Key(model->spec().owner, model->spec().name)].model =
       std::move(model);

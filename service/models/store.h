@@ -3,7 +3,8 @@
 // told that it is there. Thread-safe.
 //
 // What waits for disks and devices is done on a thread of the store, one model
-// after the other.
+// after the other. Kernels of models are prepared on another one, for nobody
+// who waits, so that the first inference waits for no compile.
 #ifndef GEMMD_SERVICE_MODELS_STORE_H_
 #define GEMMD_SERVICE_MODELS_STORE_H_
 
@@ -23,6 +24,10 @@
 #include "service/models/model.h"
 
 namespace gemmd::models {
+
+// Rows of A for which they are. Other numbers of rows have one of these kernels
+// at once, while their own is prepared.
+inline constexpr int64_t kPreparedRows[] = {1, 64, 1024};
 
 class Store {
  public:
@@ -68,6 +73,8 @@ class Store {
   absl::Status Reserve(const Spec& spec, int64_t file_bytes);
   void Release(const Spec& spec, int64_t file_bytes);
   void Publish(ModelPointer model);
+  // Some time later; what cannot be had costs a line of the log.
+  void PrepareKernels(const ModelPointer& model);
 
   absl::StatusOr<ModelPointer> Make(const Spec& spec, const Weights& weights,
                                     const engine::RequestContext& context);
@@ -87,6 +94,7 @@ class Store {
   std::map<Key, Place> models_ ABSL_GUARDED_BY(mutex_);
   // Of files that are there or to be there, without a model or with one.
   int64_t file_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  engine::ThreadPool preparing_{1};
   engine::ThreadPool thread_{1};  // Last: it uses the rest.
 };
 

@@ -14,12 +14,15 @@ void AddCalls(const rpc::CallMetrics& calls, metrics::Exposition& out) {
     const metrics::Histogram::Snapshot duration = method->duration.Read();
     if (duration.count() == 0) continue;
     out.Add(Metric::kRequestDuration, duration, {name});
-    for (size_t code = 0; code < method->ended.size(); ++code) {
-      const int64_t ended = method->ended[code];
-      if (ended == 0) continue;
-      out.Add(Metric::kRequests, ended,
-              {name,
-               absl::StatusCodeToString(static_cast<absl::StatusCode>(code))});
+    for (size_t proof = 0; proof < method->ended.size(); ++proof) {
+      for (size_t code = 0; code < method->ended[proof].size(); ++code) {
+        const int64_t ended = method->ended[proof][code];
+        if (ended == 0) continue;
+        out.Add(Metric::kRequests, ended,
+                {name,
+                 absl::StatusCodeToString(static_cast<absl::StatusCode>(code)),
+                 NameOf(static_cast<identity::Proof>(proof))});
+      }
     }
   }
 }

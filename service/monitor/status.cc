@@ -64,8 +64,9 @@ Json Shapes(engine::Engine& engine) {
 Json Calls(const rpc::CallMetrics& metrics) {
   Json calls = Json::array();
   for (const auto& [name, method] : metrics.methods()) {
-    for (size_t code = 0; code < method->ended.size(); ++code) {
-      const int64_t count = method->ended[code];
+    for (size_t code = 0; code < rpc::CallMetrics::kCodes; ++code) {
+      int64_t count = 0;
+      for (const auto& by_code : method->ended) count += by_code[code];
       if (count == 0) continue;
       calls.push_back({{"method", name},
                        {"code", absl::StatusCodeToString(

@@ -1,11 +1,19 @@
 #include "service/rpc/budget.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "service/engine/try_again.h"
 
 namespace gemmd::rpc {
 
+int64_t Budget::Most(const Account& account) const {
+  return account.quota > 0 ? std::min(account.quota, total_bytes_)
+                           : total_bytes_;
+}
+
 bool Budget::ShareAllows(const Account& account, int64_t bytes) const {
+  if (account.quota > 0) return account.held + bytes <= account.quota;
   return account.held == 0 || account.held + bytes <= share_bytes_;
 }
 
@@ -36,6 +44,29 @@ void Budget::Return(Account& account, int64_t bytes) {
   account.held -= bytes;
   held_bytes_ -= bytes;
   if (!waits_.empty()) Admit();
+}
+
+bool Budget::WaitedFor(const Account& account) const {
+  if (!contended()) return false;
+  std::lock_guard lock(mutex_);
+  for (const Wait* wait : waits_) {
+    if (&wait->account_ == &account ||
+        ShareAllows(wait->account_, wait->bytes_)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Budget::SetQuota(Account& account, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  account.quota = bytes;
+  if (!waits_.empty()) Admit();
+}
+
+int64_t Budget::MostOf(const Account& account) const {
+  std::lock_guard lock(mutex_);
+  return Most(account);
 }
 
 int64_t Budget::held_bytes() const {
@@ -71,7 +102,7 @@ void Budget::Admit() {
 
 bool Budget::Wait::await_ready() {
   granted_ = budget_.TryTake(account_, bytes_);
-  return granted_ || bytes_ > budget_.total_bytes_;
+  return granted_ || bytes_ > budget_.MostOf(account_);
 }
 
 void Budget::Wait::await_suspend(std::coroutine_handle<> handle) {
@@ -99,18 +130,26 @@ void Budget::Wait::Complete(bool) {
 
 absl::Status Budget::Wait::await_resume() {
   if (granted_) return absl::OkStatus();
-  if (bytes_ > budget_.total_bytes_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(bytes_, " bytes of ", budget_.what_,
-                     " can never be held: the limit is ", budget_.total_bytes_,
-                     " (--max-inflight-bytes)"));
+  std::lock_guard lock(budget_.mutex_);
+  const int64_t total = budget_.total_bytes_;
+  const int64_t quota = account_.quota;
+  if (bytes_ > budget_.Most(account_)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        bytes_, " bytes of ", budget_.what_, " can never be held: ",
+        bytes_ > total
+            ? absl::StrCat("the limit is ", total, " (--max-inflight-bytes)")
+            : absl::StrCat("the principal's limit is ", quota,
+                           " (max_in_flight_bytes)")));
   }
   return engine::TryAgainError(
-      absl::StrCat("the daemon waited for room for ", bytes_, " bytes of ",
-                   budget_.what_, " and did not get it; it holds ",
-                   budget_.held_bytes(), ", the limit is ",
-                   budget_.total_bytes_, ", of which one connection gets ",
-                   budget_.share_bytes_),
+      absl::StrCat(
+          "the daemon waited for room for ", bytes_, " bytes of ",
+          budget_.what_, " and did not get it; it holds ", budget_.held_bytes_,
+          ", the limit is ", total, ", of which ",
+          quota > 0
+              ? absl::StrCat("the principal holds ", account_.held,
+                             " and gets ", quota, " (max_in_flight_bytes)")
+              : absl::StrCat("one connection gets ", budget_.share_bytes_)),
       absl::Seconds(1));
 }
 

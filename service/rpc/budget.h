@@ -25,18 +25,24 @@ namespace gemmd::rpc {
 
 class Budget {
  public:
-  // What one connection holds; guarded by the budget.
+  // What one client holds; guarded by the budget.
   struct Account {
     int64_t held = 0;
+    int64_t quota = 0;  // Of it, at most; 0: a share.
   };
   class Wait;
 
-  // `what` is "requests" or "responses". One account holds at most
-  // `share_bytes`, or one message that is larger.
+  // `what` is "requests" or "responses". One account without a quota holds at
+  // most `share_bytes`, or one message that is larger.
   Budget(std::string what, int64_t total_bytes, int64_t share_bytes)
       : what_(std::move(what)),
         total_bytes_(total_bytes),
         share_bytes_(share_bytes) {}
+
+  // What `account` holds beyond it already, it keeps.
+  void SetQuota(Account& account, int64_t bytes);
+  // What `account` could hold if nobody held anything.
+  int64_t MostOf(const Account& account) const;
 
   // False when they do not fit, or when others wait for them.
   bool TryTake(Account& account, int64_t bytes);
@@ -47,10 +53,15 @@ class Budget {
   // Calls that wait.
   int64_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
   bool contended() const { return waiting() > 0; }
+  // Whether one of them waits for what `account` holds: its own, or one that
+  // its share or quota allows more.
+  bool WaitedFor(const Account& account) const;
   int64_t total_bytes() const { return total_bytes_; }
   int64_t held_bytes() const;
 
  private:
+  int64_t Most(const Account& account) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Fits(const Account& account, int64_t bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ShareAllows(const Account& account, int64_t bytes) const

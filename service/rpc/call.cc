@@ -88,7 +88,9 @@ absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
       return absl::UnauthenticatedError("the client certificate has no name");
     }
   }
-  ASSIGN_OR_RETURN(principal_, gate.Identify(credentials, now));
+  ASSIGN_OR_RETURN(identity::Caller caller, gate.Identify(credentials, now));
+  principal_ = std::move(caller.principal);
+  proof_ = caller.proof;
   tenant_ = runtime.TenantOf(principal_->name);
   counters_ = &tenant_->counters;
   connection_->CountFor({tenant_, &tenant_->requests});
@@ -325,8 +327,13 @@ void Call::Sweep() {
                    "may read (this one: ",
                    read_limit_, ") or than the daemon has room for (",
                    connection_->requests().held_bytes(), " of ",
-                   connection_->requests().total_bytes(),
-                   " are held). A call that announces the size of its largest "
+                   connection_->requests().total_bytes(), " are held",
+                   principal_ != nullptr && principal_->max_in_flight_bytes > 0
+                       ? absl::StrCat(", the principal's limit is ",
+                                      principal_->max_in_flight_bytes,
+                                      " (max_in_flight_bytes)")
+                       : "",
+                   "). A call that announces the size of its largest "
                    "message in "
                    "the metadata ",
                    kAnnouncement, " waits for room before it is read.")));
@@ -339,14 +346,16 @@ void Call::EndIfStalled() {
   // Small messages come at once or not at all, and bytes of other calls of
   // the connection are none of theirs.
   const bool bulk = !reading || read_limit_ > kMaxSmallMessageBytes;
-  const Budget& budget =
-      reading ? connection_->requests() : connection_->responses();
+  const auto waited_for = [&] {
+    return reading ? connection_->requests().WaitedFor(request_account())
+                   : connection_->responses().WaitedFor(response_account());
+  };
   // While bytes of the client wait to be read, or a small answer waits though
   // the line is free, it is the daemon that does not keep up.
   const bool ours = reading ? connection_->unread()
                             : response_bytes_ == 0 && !connection_->untaken();
   const bool pressed =
-      !ours && ((bulk && budget.contended()) || runtime_.crowded() ||
+      !ours && ((bulk && waited_for()) || runtime_.crowded() ||
                 (has_tensor_room_ && runtime_.engine.tensors().contended()));
   const absl::Duration patience = pressed
                                       ? runtime_.limits.pressed_stall_timeout

@@ -60,6 +60,7 @@ class Call final : public Sweepable {
   absl::Status Identify(const identity::Gate& gate, Runtime& runtime);
   // Null: nobody in particular.
   const identity::Principal* principal() const { return principal_.get(); }
+  identity::Proof proof() const { return proof_; }
   // Whether it may do what touches others.
   bool may_administer() const {
     return principal_ == nullptr ? runtime_.limits.admin_calls
@@ -89,6 +90,10 @@ class Call final : public Sweepable {
   // ReturnResponse or the end.
   Async<absl::Status> TakeResponse(int64_t bytes);
   void ReturnResponse(int64_t bytes);
+  // Of all that it can ever take.
+  int64_t most_response_bytes() {
+    return connection_->responses().MostOf(response_account());
+  }
   // All that are held.
   void ReturnResponses() { ReturnResponse(response_bytes_); }
 
@@ -268,6 +273,7 @@ class Call final : public Sweepable {
   std::shared_ptr<Connection> connection_;
   identity::PrincipalPointer principal_;  // May be null,
   std::shared_ptr<Tenant> tenant_;        // as this then is.
+  identity::Proof proof_ = identity::Proof::kNone;
   Counters* counters_;
   EventLoop::Place place_;
   absl::Time opened_;

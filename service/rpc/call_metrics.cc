@@ -46,12 +46,13 @@ CallMetrics::CallMetrics() {
   other_ = other.get();
 }
 
-void CallMetrics::Ended(absl::string_view method, absl::StatusCode code,
-                        absl::Duration duration) {
+void CallMetrics::Ended(absl::string_view method, identity::Proof proof,
+                        absl::StatusCode code, absl::Duration duration) {
   const auto found = methods_.find(absl::StripPrefix(method, "/"));
   Method& of = found == methods_.end() ? *other_ : *found->second;
   const auto index = std::min<size_t>(static_cast<size_t>(code), kCodes - 1);
-  of.ended[index].fetch_add(1, std::memory_order_relaxed);
+  of.ended[static_cast<size_t>(proof)][index].fetch_add(
+      1, std::memory_order_relaxed);
   of.duration.Observe(duration);
 }
 

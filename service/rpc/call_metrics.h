@@ -1,5 +1,5 @@
-// Calls that have ended, by method and code, and those that met a limit. What
-// clients send names no metric: methods that there are not count together.
+// Calls that have ended, by method, proof and code, and those that met a limit.
+// What clients send names no metric: methods that there are not count together.
 // Counting takes no lock. Thread-safe.
 #ifndef GEMMD_SERVICE_RPC_CALL_METRICS_H_
 #define GEMMD_SERVICE_RPC_CALL_METRICS_H_
@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "service/identity/principal.h"
 #include "service/metrics/histogram.h"
 #include "service/metrics/tally.h"
 
@@ -41,7 +42,8 @@ class CallMetrics {
  public:
   static constexpr size_t kCodes = 17;  // Of gRPC, OK first.
   struct Method {
-    std::array<std::atomic<int64_t>, kCodes> ended = {};
+    using ByCode = std::array<std::atomic<int64_t>, kCodes>;
+    std::array<ByCode, static_cast<size_t>(identity::Proof::kCount)> ended = {};
     metrics::Histogram duration;
   };
   using Methods = absl::flat_hash_map<std::string, std::unique_ptr<Method>>;
@@ -49,8 +51,8 @@ class CallMetrics {
   // Of the methods that there are (service/rpc/handler.h).
   CallMetrics();
 
-  void Ended(absl::string_view method, absl::StatusCode code,
-             absl::Duration duration);
+  void Ended(absl::string_view method, identity::Proof proof,
+             absl::StatusCode code, absl::Duration duration);
   void Rejected(Rejection rejection) { rejections_.Count(rejection); }
 
   // By name: "gemmd.v1.MatmulService/Matmul", and "other".

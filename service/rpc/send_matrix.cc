@@ -62,8 +62,8 @@ Async<absl::Status> SendMatrix(Runtime& runtime, Call& call,
   const int64_t pitch_bytes = matrix.pitch_bytes;
   const int64_t width_bytes = layout.width_bytes();
   const int64_t part_bytes =
-      std::clamp(runtime.limits.max_in_flight_bytes / 4 /
-                     device::kLinePartBytes * device::kLinePartBytes,
+      std::clamp(call.most_response_bytes() / 4 / device::kLinePartBytes *
+                     device::kLinePartBytes,
                  device::kLinePartBytes, kPartBytes);
   absl::Status status;
   int64_t version = 0;

@@ -275,6 +275,10 @@ void Server::Impl::ApplyPolicy() {
   for (const auto& [name, principal] : policy->principals()) {
     grants[name] = {.max_bytes = principal->max_tensor_bytes,
                     .max_tensors = principal->max_tensors};
+    const auto tenant = runtime_.TenantOf(name);
+    const int64_t quota = principal->max_in_flight_bytes;
+    runtime_.requests.SetQuota(tenant->requests, quota);
+    runtime_.responses.SetQuota(tenant->responses, quota);
   }
   runtime_.engine.tensors().SetGrants(std::move(grants));
   log::Write(log::Level::kInfo, "policy",
@@ -367,7 +371,8 @@ Task Server::Impl::Serve(Door& door) {
     if (has_place) --runtime_.places;
     // Only now is it known whether the client was there to be answered.
     const absl::Status outcome = call.TrueStatus(status);
-    runtime_.metrics.Ended(call.method(), outcome.code(), absl::Now() - start);
+    runtime_.metrics.Ended(call.method(), call.proof(), outcome.code(),
+                           absl::Now() - start);
     if (!status.ok() || !call.ended().ok()) {
       LogFailure(call, outcome, duration);
       runtime_.failures.Note({absl::Now(), call.id(), call.method(),

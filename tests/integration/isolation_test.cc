@@ -24,6 +24,44 @@ using Client = testing::PrincipalClient;
 using grpc::StatusCode;
 using testing::TestServer;
 
+// A product that was announced and does not come.
+struct Announced {
+  Announced(const TestServer& server, const Client& client, int64_t bytes)
+      : stub(testing::Connect(server.address())) {
+    client.Prepare(context);
+    context.AddMetadata("gemmd-message-bytes", absl::StrCat(bytes));
+    call = stub.PrepareCall(&context, "/gemmd.v1.MatmulService/Matmul", &queue);
+    call->StartCall(nullptr);
+    Wait();
+  }
+  ~Announced() {
+    context.TryCancel();
+    call->Finish(&status, nullptr);
+    Wait();
+  }
+  void Wait() {
+    void* tag;
+    bool ok;
+    queue.Next(&tag, &ok);
+  }
+
+  grpc::ClientContext context;
+  grpc::GenericStub stub;
+  grpc::CompletionQueue queue;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
+  grpc::Status status;
+};
+
+grpc::Status MultiplyAnnounced(const Client& client,
+                               const v1::MatmulRequest& request,
+                               int64_t bytes) {
+  grpc::ClientContext context;
+  client.Prepare(context);
+  context.AddMetadata("gemmd-message-bytes", absl::StrCat(bytes));
+  v1::MatmulResponse response;
+  return client.Call(context, request, &response);
+}
+
 TEST_F(IdentityTest, ATensorIsItsPrincipalsAlone) {
   StartAliceAndBob();
   std::string handle;
@@ -152,51 +190,75 @@ TEST_F(IdentityTest, BytesOnTheirWayAreOfAllConnectionsTogether) {
   options.limits.max_in_flight_bytes = 4 * kMessage;
   options.limits.max_wait = absl::Milliseconds(100);
   StartAliceAndBob(std::move(options));
-  // Products that were announced and do not come.
-  struct Announced {
-    Announced(const TestServer& server, const Client& client)
-        : stub(testing::Connect(server.address())) {
-      client.Prepare(context);
-      context.AddMetadata("gemmd-message-bytes", absl::StrCat(kMessage));
-      call =
-          stub.PrepareCall(&context, "/gemmd.v1.MatmulService/Matmul", &queue);
-      call->StartCall(nullptr);
-      Wait();
-    }
-    ~Announced() {
-      context.TryCancel();
-      call->Finish(&status, nullptr);
-      Wait();
-    }
-    void Wait() {
-      void* tag;
-      bool ok;
-      queue.Next(&tag, &ok);
-    }
-
-    grpc::ClientContext context;
-    grpc::GenericStub stub;
-    grpc::CompletionQueue queue;
-    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
-    grpc::Status status;
-  };
   const Client alice = As("alice"), bob = As("bob");
   v1::MatmulRequest request = OnesTimesTwos(64, 64, 1024);
   const auto multiply = [&](const Client& client) {
-    grpc::ClientContext context;
-    client.Prepare(context);
-    context.AddMetadata("gemmd-message-bytes", absl::StrCat(kMessage));
-    v1::MatmulResponse response;
-    return client.Call(context, request, &response);
+    return MultiplyAnnounced(client, request, kMessage);
   };
   ASSERT_TRUE(multiply(alice).ok());
-  const Announced first(*server_, alice), second(*server_, alice);
+  const Announced first(*server_, alice, kMessage);
+  const Announced second(*server_, alice, kMessage);
   // She has half of it by now, by whatever connections.
   EXPECT_TRUE(testing::Eventually([&] {
     const grpc::Status status = multiply(alice);
     return status.error_code() == StatusCode::RESOURCE_EXHAUSTED;
   }));
   EXPECT_TRUE(multiply(bob).ok());
+}
+
+TEST_F(IdentityTest, AQuotaOfBytesOnTheirWayIsOnesOwnAndMayChange) {
+  constexpr int64_t kMessage = 512 << 10;
+  TestServer::Options options;
+  options.limits.max_message_bytes = 4 * kMessage;
+  options.limits.max_in_flight_bytes = 8 * kMessage;
+  options.limits.max_wait = absl::Milliseconds(100);
+  // What is held, stays.
+  options.limits.pressed_stall_timeout = options.limits.stall_timeout;
+  const auto policy = [](int64_t quota) {
+    return absl::StrCat(R"({"name": "alice", "roles": ["compute", "tensors"],
+                            "max_in_flight_bytes": )",
+                        quota, R"(}, {"name": "bob", "roles": ["compute"]})");
+  };
+  Start(policy(kMessage), std::move(options));
+  const Client alice = As("alice"), bob = As("bob");
+  const v1::MatmulRequest request = OnesTimesTwos(64, 64, 1024);
+  const auto multiply = [&](const Client& client, int messages = 1) {
+    return MultiplyAnnounced(client, request, messages * kMessage);
+  };
+  const auto refused = [](const grpc::Status& status, const std::string& text) {
+    EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(status.error_message(), text);
+  };
+  ASSERT_TRUE(multiply(alice).ok());
+  refused(multiply(alice, 2),
+          "1048576 bytes of requests can never be held: the principal's limit "
+          "is 524288 (max_in_flight_bytes)");
+  EXPECT_TRUE(multiply(bob, 4).ok());
+  // A small request with a large answer.
+  const v1::MatmulRequest large = OnesTimesTwos(512, 512, 1);
+  refused(alice.Multiply(large),
+          "1048576 bytes of responses can never be held: the principal's limit "
+          "is 524288 (max_in_flight_bytes)");
+  EXPECT_TRUE(bob.Multiply(large).ok());
+  // What goes in parts needs room for one.
+  std::string handle;
+  ASSERT_TRUE(alice.Create(8192, &handle).ok());
+  EXPECT_TRUE(alice.Download(handle).ok());
+
+  const Announced held(*server_, alice, kMessage);
+  const std::string waited =
+      "the daemon waited for room for 524288 bytes of requests and did not get "
+      "it; it holds 524288, the limit is 4194304, of which the principal holds "
+      "524288 and gets 524288 (max_in_flight_bytes). Try again later.";
+  EXPECT_TRUE(testing::Eventually(
+      [&] { return multiply(As("alice")).error_message() == waited; }));
+  EXPECT_TRUE(multiply(bob).ok());
+  // The policy changes while the daemon runs.
+  files_.WritePolicy(policy(2 * kMessage));
+  EXPECT_TRUE(testing::Eventually([&] { return multiply(alice).ok(); }));
+  files_.WritePolicy(policy(kMessage));
+  EXPECT_TRUE(testing::Eventually(
+      [&] { return multiply(alice).error_message() == waited; }));
 }
 
 TEST_F(IdentityTest, ATensorOfAConnectionEndsWithItAndNotWithItsPrincipal) {

@@ -1,6 +1,8 @@
 // What a daemon counts, as Prometheus reads it.
 #include <gmock/gmock.h>
+#include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 #include <set>
@@ -14,17 +16,23 @@
 #include "absl/strings/str_split.h"
 #include "service/monitor/monitor.h"
 #include "tests/integration/eventually.h"
+#include "tests/integration/identity_fixture.h"
+#include "tests/integration/policy_files.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/test_server.h"
 #include "tests/service/monitor/http_client.h"
+#include "tests/service/tls/certificates.h"
 
 namespace gemmd {
 namespace {
 
 using testing::CallRaw;
+using testing::Certificate;
 using testing::Eventually;
 using testing::Fetch;
 using testing::OnesTimesTwos;
+using testing::PolicyFiles;
+using testing::PrincipalClient;
 using testing::TestServer;
 
 constexpr char kMatmul[] = "gemmd.v1.MatmulService/Matmul";
@@ -67,9 +75,10 @@ class MetricsTest : public ::testing::Test {
     return so;
   }
   static std::string Requests(const std::string& method,
-                              const std::string& code) {
+                              const std::string& code,
+                              const std::string& principal_class = "none") {
     return absl::StrCat("gemmd_requests_total{method=\"", method, "\",code=\"",
-                        code, "\"}");
+                        code, "\",principal_class=\"", principal_class, "\"}");
   }
   static std::string Rejections(const std::string& reason) {
     return absl::StrCat("gemmd_rejections_total{reason=\"", reason, "\"}");
@@ -101,6 +110,60 @@ TEST_F(MetricsTest, CountsCallsByMethodAndCode) {
                        kMatmul, "\"}"),
           3);
   Becomes("gemmd_requests_in_flight", 0);
+}
+
+// Whoever shows several proofs counts by the one that made him who he is, and
+// whose proof was refused by none.
+TEST_F(MetricsTest, CountsCallsByHowTheirCallersProvedWhoTheyAre) {
+  const Certificate servers({.name = "servers", .is_authority = true});
+  const Certificate clients({.name = "clients", .is_authority = true});
+  const Certificate own({.name = "one",
+                         .alternatives = "DNS:localhost,IP:127.0.0.1",
+                         .authority = &servers});
+  const PolicyFiles files;
+  TestServer::Options options;
+  options.tls = {.certificate = files.Write("cert", own.Pem()),
+                 .key = files.Write("key", own.KeyPem()),
+                 .client_ca = files.Write("ca", clients.Pem())};
+  options.identity = {
+      .policy = files.WritePolicy(absl::StrCat(
+          R"({"name": "worker", "roles": ["compute"],
+              "certificates": ["CN:worker"]},
+             {"name": "local", "roles": ["compute"],
+              "unix_users": [")",
+          getuid(), R"("]})")),
+      .token_digests = files.Write("tokens", PolicyFiles::LineOf("worker"))};
+  Start(std::move(options));
+
+  const Certificate worker({.name = "worker", .authority = &clients});
+  const auto tls = grpc::CreateChannel(
+      server_->address(),
+      grpc::SslCredentials({.pem_root_certs = servers.Pem(),
+                            .pem_private_key = worker.KeyPem(),
+                            .pem_cert_chain = worker.Pem()}));
+  const auto call = [](int times, const std::shared_ptr<grpc::Channel>& channel,
+                       const std::string& authorization = "") {
+    grpc::Status last;
+    for (int i = 0; i < times; ++i) {
+      last = PrincipalClient(channel, authorization)
+                 .Multiply(OnesTimesTwos(1, 1, 1));
+    }
+    return last.error_code();
+  };
+  const std::string token =
+      absl::StrCat("Bearer ", PolicyFiles::TokenOf("worker"));
+  EXPECT_EQ(call(1, server_->unix_channel()), grpc::OK);
+  EXPECT_EQ(call(2, tls), grpc::OK);
+  EXPECT_EQ(call(3, tls, token), grpc::OK);
+  EXPECT_EQ(call(4, tls, token + "9"), grpc::UNAUTHENTICATED);
+  Becomes(Requests(kMatmul, "OK", "unix_user"), 1);
+  Becomes(Requests(kMatmul, "OK", "certificate"), 2);
+  Becomes(Requests(kMatmul, "OK", "token"), 3);
+  Becomes(Requests(kMatmul, "UNAUTHENTICATED", "none"), 4);
+  EXPECT_EQ(Value(Requests(kMatmul, "OK", "none")), -1);
+  Becomes(absl::StrCat("gemmd_request_duration_seconds_count{method=\"",
+                       kMatmul, "\"}"),
+          10);
 }
 
 TEST_F(MetricsTest, CountsWhatAProductTook) {

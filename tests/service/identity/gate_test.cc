@@ -46,12 +46,12 @@ class GateTest : public ::testing::Test {
       std::vector<absl::string_view> authorization,
       std::vector<std::string> names = {},
       std::optional<uid_t> user = std::nullopt) {
-    const auto principal = gate_->Identify({.authorization = authorization,
-                                            .certificate_names = names,
-                                            .user = user},
-                                           absl::Now());
-    if (!principal.ok()) return principal.status();
-    return (*principal)->name;
+    const auto caller = gate_->Identify({.authorization = authorization,
+                                         .certificate_names = names,
+                                         .user = user},
+                                        absl::Now());
+    if (!caller.ok()) return caller.status();
+    return absl::StrCat(caller->principal->name, " by ", NameOf(caller->proof));
   }
 
   std::string folder_;
@@ -61,17 +61,18 @@ class GateTest : public ::testing::Test {
 
 TEST_F(GateTest, TakesEachKindOfProof) {
   const std::string value = absl::StrCat("Bearer ", kToken);
-  EXPECT_EQ(*Identify({value}), "alice");
-  EXPECT_EQ(*Identify({absl::StrCat("bearer ", kToken)}), "alice");
-  EXPECT_EQ(*Identify({}, {"DNS:worker.example"}), "worker");
-  EXPECT_EQ(*Identify({}, {}, 1000), "alice");
+  EXPECT_EQ(*Identify({value}), "alice by token");
+  EXPECT_EQ(*Identify({absl::StrCat("bearer ", kToken)}), "alice by token");
+  EXPECT_EQ(*Identify({}, {"DNS:worker.example"}), "worker by certificate");
+  EXPECT_EQ(*Identify({}, {}, 1000), "alice by unix_user");
 }
 
 TEST_F(GateTest, ATokenCountsBeforeACertificateAndThatBeforeAUser) {
   EXPECT_EQ(
       *Identify({absl::StrCat("Bearer ", kToken)}, {"DNS:worker.example"}),
-      "alice");
-  EXPECT_EQ(*Identify({}, {"DNS:worker.example"}, 1000), "worker");
+      "alice by token");
+  EXPECT_EQ(*Identify({}, {"DNS:worker.example"}, 1000),
+            "worker by certificate");
 }
 
 TEST_F(GateTest, WhatIsWrongIsNotMadeGoodByAnotherProof) {
@@ -122,7 +123,7 @@ TEST_F(GateTest, TakesNewTokensAndForgetsOldOnes) {
   const std::string next = "fedcba9876543210fedcba9876543210";
   Write(files_.token_digests, Line("worker", next));
   EXPECT_TRUE(*gate_->Reload());
-  EXPECT_EQ(*Identify({absl::StrCat("Bearer ", next)}), "worker");
+  EXPECT_EQ(*Identify({absl::StrCat("Bearer ", next)}), "worker by token");
   EXPECT_FALSE(Identify({absl::StrCat("Bearer ", kToken)}).ok());
   EXPECT_FALSE(*gate_->Reload());
 }
@@ -141,11 +142,11 @@ TEST_F(GateTest, WhatIsWrongIsToldOnceAndWhatWasBeforeGoesOn) {
   EXPECT_THAT(refused.message(), HasSubstr("--policy-file: it is no JSON"));
   EXPECT_THAT(refused.message(), ::testing::Not(HasSubstr(folder_)));
   EXPECT_FALSE(*gate_->Reload());
-  EXPECT_EQ(*Identify({}, {}, 1000), "alice");
+  EXPECT_EQ(*Identify({}, {}, 1000), "alice by unix_user");
   std::filesystem::remove(files_.policy);
   EXPECT_FALSE(gate_->Reload().ok());
   EXPECT_FALSE(*gate_->Reload());
-  EXPECT_EQ(*Identify({}, {}, 1000), "alice");
+  EXPECT_EQ(*Identify({}, {}, 1000), "alice by unix_user");
   Write(files_.policy, "{}");
   EXPECT_TRUE(*gate_->Reload());
   EXPECT_FALSE(Identify({}, {}, 1000).ok());

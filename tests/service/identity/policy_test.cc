@@ -19,7 +19,8 @@ absl::StatusOr<Policy> Of(const std::string& principals) {
 TEST(PolicyTest, GivesRolesWeightsAndLimits) {
   const auto policy = Of(R"({"name": "alice", "roles": ["compute", "tensors"],
                              "weight": 3, "max_tensor_bytes": 100,
-                             "max_tensors": 10, "max_calls": 5},
+                             "max_tensors": 10, "max_calls": 5,
+                             "max_in_flight_bytes": 65536},
                             {"name": "bob"})");
   ASSERT_TRUE(policy.ok()) << policy.status();
   const PrincipalPointer alice = policy->Named("alice");
@@ -34,6 +35,7 @@ TEST(PolicyTest, GivesRolesWeightsAndLimits) {
   EXPECT_EQ(alice->max_tensor_bytes, 100);
   EXPECT_EQ(alice->max_tensors, 10);
   EXPECT_EQ(alice->max_calls, 5);
+  EXPECT_EQ(alice->max_in_flight_bytes, 65536);
   const PrincipalPointer bob = policy->Named("bob");
   EXPECT_EQ(bob->weight, 1);
   EXPECT_THAT(bob->Check(Access::kKernels).message(), HasSubstr("has: none"));
@@ -94,6 +96,9 @@ TEST(PolicyTest, SaysWhatIsWrong) {
             "principals[0]: weight is 1001; allowed: 0 to 1000");
   EXPECT_EQ(error(R"({"name": "a", "max_calls": -1})"),
             "principals[0]: max_calls is -1; allowed: from 0");
+  EXPECT_EQ(error(R"({"name": "a", "max_in_flight_bytes": 65535})"),
+            "principals[0]: max_in_flight_bytes is 65535; allowed: 0, and from "
+            "65536");
   EXPECT_THAT(error(R"({"name": "a", "unix_users": ["no one of that name"]})"),
               HasSubstr("this machine has no user"));
   EXPECT_EQ(error(R"({"name": "a", "unix_users": ["1"]},

@@ -30,8 +30,8 @@ double NanosecondsOfAProduct(int threads) {
       for (int j = 0; j < kProducts; ++j) {
         device.Ran(problem, engine::KernelSource::kLoaded, phases,
                    absl::Microseconds(50));
-        calls.Ended("/gemmd.v1.MatmulService/Matmul", absl::StatusCode::kOk,
-                    absl::Microseconds(90));
+        calls.Ended("/gemmd.v1.MatmulService/Matmul", identity::Proof::kToken,
+                    absl::StatusCode::kOk, absl::Microseconds(90));
       }
     });
   }

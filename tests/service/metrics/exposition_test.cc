@@ -17,12 +17,12 @@ using ::testing::Not;
 
 TEST(ExpositionTest, SaysNameHelpTypeLabelsAndValue) {
   Exposition values;
-  values.Add(Metric::kRequests, 3, {"a/B", "OK"});
+  values.Add(Metric::kRequests, 3, {"a/B", "OK", "token"});
   const std::string text = values.Text();
   EXPECT_THAT(text, HasSubstr("# HELP gemmd_requests_total Calls that have"));
   EXPECT_THAT(text, HasSubstr("# TYPE gemmd_requests_total counter\n"));
-  EXPECT_THAT(text,
-              HasSubstr("gemmd_requests_total{method=\"a/B\",code=\"OK\"} 3"));
+  EXPECT_THAT(text, HasSubstr("gemmd_requests_total{method=\"a/B\",code=\"OK\","
+                              "principal_class=\"token\"} 3"));
 }
 
 TEST(ExpositionTest, AMetricWithoutValuesIsLeftOut) {

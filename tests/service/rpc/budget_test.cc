@@ -128,6 +128,7 @@ TEST_F(BudgetTest, AWaitEndsWhenThereIsRoom) {
   auto wait = Wait(b_, 60);
   EXPECT_FALSE(IsOver(wait));
   EXPECT_TRUE(budget_.contended());
+  EXPECT_TRUE(budget_.WaitedFor(a_));
   budget_.Return(a_, 30);
   EXPECT_FALSE(IsOver(wait));
   budget_.Return(a_, 30);
@@ -186,6 +187,55 @@ TEST_F(BudgetTest, AWaitHasAnEnd) {
 TEST_F(BudgetTest, WhatCanNeverFitIsRefusedAtOnce) {
   auto wait = Wait(b_, 101);
   EXPECT_EQ(Get(wait).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(BudgetTest, AQuotaCountsInPlaceOfTheShare) {
+  budget_.SetQuota(a_, 30);
+  budget_.SetQuota(b_, 70);
+  EXPECT_FALSE(budget_.TryTake(a_, 31)) << "not even one message";
+  EXPECT_TRUE(budget_.TryTake(a_, 30));
+  EXPECT_TRUE(budget_.TryTake(b_, 60));
+  EXPECT_TRUE(budget_.TryTake(b_, 10));
+  EXPECT_EQ(budget_.MostOf(a_), 30);
+  EXPECT_EQ(budget_.MostOf(c_), 100);
+  budget_.SetQuota(b_, 200);
+  EXPECT_EQ(budget_.MostOf(b_), 100);
+}
+
+TEST_F(BudgetTest, WhoWaitsForItsQuotaHoldsUpNobodyElse) {
+  budget_.SetQuota(a_, 30);
+  ASSERT_TRUE(budget_.TryTake(a_, 20));
+  auto greedy = Wait(a_, 20);
+  EXPECT_FALSE(IsOver(greedy));
+  EXPECT_TRUE(budget_.TryTake(b_, 50));
+  EXPECT_TRUE(budget_.WaitedFor(a_));
+  EXPECT_FALSE(budget_.WaitedFor(b_));
+  auto brief = Wait(a_, 20, absl::Milliseconds(20));
+  EXPECT_EQ(Get(brief).message(),
+            "the daemon waited for room for 20 bytes of requests and did not "
+            "get it; it holds 70, the limit is 100, of which the principal "
+            "holds 20 and gets 30 (max_in_flight_bytes). Try again later.");
+  EXPECT_FALSE(IsOver(greedy));
+  budget_.Return(a_, 20);
+  EXPECT_TRUE(Get(greedy).ok());
+}
+
+TEST_F(BudgetTest, AQuotaThatGrowsLetsInWhoWaits) {
+  budget_.SetQuota(a_, 30);
+  ASSERT_TRUE(budget_.TryTake(a_, 30));
+  auto wait = Wait(a_, 20);
+  EXPECT_FALSE(IsOver(wait));
+  budget_.SetQuota(a_, 50);
+  EXPECT_TRUE(Get(wait).ok());
+}
+
+TEST_F(BudgetTest, WhatIsBeyondTheQuotaIsRefusedAtOnceAndToldSo) {
+  budget_.SetQuota(a_, 30);
+  auto wait = Wait(a_, 31);
+  EXPECT_EQ(Get(wait),
+            absl::ResourceExhaustedError(
+                "31 bytes of requests can never be held: the principal's limit "
+                "is 30 (max_in_flight_bytes)"));
 }
 
 }  // namespace
