@@ -29,7 +29,9 @@ int Run(client::Client& client, const Options& options) {
             "--ways: %s; allowed: %s", name, allowed.message())));
       });
       GEMMCTL_ASSIGN(const Asked asked, ParseWork(line, way), FailUsage);
-      GEMMCTL_ASSIGN(works.emplace_back(), Work::Create(client, asked), Fail);
+      GEMMCTL_ASSIGN(works.emplace_back(),
+                     Work::Create(client, asked, options.load.concurrency),
+                     Fail);
     }
   }
   if (works.empty()) {
@@ -60,8 +62,8 @@ void AddLoad(cli::Command& program) {
                    "or a group, \"bf16 TN 1 512 512 ; 13+0+12*6\".");
   command.List("--ways LIST", o->ways,
                "How operands and results travel: inline, stream (in chunks), "
-               "resident (not at all), shared (in memory that the daemon has, "
-               "too: of a Unix socket, and for up to 63 at a time).");
+               "resident (not at all), shared (not at all: in memory that the "
+               "daemon shares with a client on its Unix socket).");
   command.Number("--rate X", o->load.rate,
                  "Requests a second, at random times; 0: a closed loop, the "
                  "next when one has ended.");
@@ -78,9 +80,13 @@ void AddLoad(cli::Command& program) {
   command.Switch("--json", o->json, "Print JSON.");
   command.Details(
       "Problems and ways take turns. A group is one request, which does not "
-      "stream. Every connection is its own. Operands are "
-      "small\nrandom integers. Latencies of an open loop count from when a "
-      "request was due,\nwhether or not one could be sent then. Phases are "
+      "stream;\nsparse operands are not shared. A problem that is shared has "
+      "one region, for its\noperands and the results of --concurrency "
+      "requests. "
+      "Every connection is its own.\nOperands are small random integers. "
+      "Latencies of an open loop count from when a\nrequest was due, whether "
+      "or "
+      "not one could be sent then. Phases are "
       "those of the daemon, before\nthem how late a request was sent, after "
       "them the rest: the wire, the client.\nPercentiles are exact within "
       "1.6%.");

@@ -130,7 +130,7 @@ absl::StatusOr<LoadResult> RunLoad(
     worker.by_work.resize(works.size());
     for (const auto& work : works) {
       ASSIGN_OR_RETURN(worker.requests.emplace_back(),
-                       work->MakeRequest(*worker.client));
+                       work->MakeRequest(*worker.client, i));
     }
   }
   const absl::Time start = absl::Now();

@@ -65,7 +65,8 @@ struct LoadResult {
   int64_t unsent = 0;      // That were due, while all in flight were others.
 };
 
-// One after the other of `works`, in turn. An error when nothing could be sent.
+// One after the other of `works`, which are for options.concurrency workers, in
+// turn. An error when nothing could be sent.
 absl::StatusOr<LoadResult> RunLoad(
     client::Client& client, const std::vector<std::unique_ptr<Work>>& works,
     const LoadOptions& options);

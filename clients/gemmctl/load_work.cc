@@ -1,10 +1,13 @@
 #include "clients/gemmctl/load_work.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "clients/gemmctl/convert.h"
 #include "jit/base/status.h"
@@ -15,11 +18,10 @@ namespace gemmd::gemmctl {
 namespace {
 
 constexpr const char* kWays[] = {"inline", "stream", "resident", "shared"};
+// Of what lies in shared memory, as that of the device is aligned.
+constexpr int64_t kAlignmentBytes = 256;
 
-// As memory of the device is aligned.
-int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
-int64_t BytesOf(const jit::MatrixLayout& layout) {
+int64_t SizeOf(const jit::MatrixLayout& layout) {
   return layout.lines() * layout.width_bytes();
 }
 
@@ -48,7 +50,7 @@ void PutMetadata(const jit::MatrixLayout& layout, std::minstd_rand& random,
 }
 
 std::string RandomElements(const jit::MatrixLayout& layout, unsigned seed) {
-  std::string bytes(BytesOf(layout), '\0');
+  std::string bytes(SizeOf(layout), '\0');
   const std::string alphabet = Alphabet(layout.type);
   const size_t size = alphabet.size() / 8;
   std::minstd_rand random(seed);
@@ -64,6 +66,10 @@ v1::Layout Tight(const jit::MatrixLayout& layout) {
   v1::Layout wire;
   wire.set_order(convert::ToWire(layout.order));
   return wire;
+}
+
+int64_t Aligned(int64_t bytes) {
+  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
 }
 
 absl::StatusOr<std::string> MakeTensor(client::Client& client,
@@ -84,7 +90,7 @@ absl::StatusOr<std::string> MakeTensor(client::Client& client,
 }  // namespace
 
 absl::StatusOr<Way> ParseWay(const std::string& name) {
-  for (size_t i = 0; i < std::size(kWays); ++i) {
+  for (int i = 0; i < std::ssize(kWays); ++i) {
     if (name == kWays[i]) return static_cast<Way>(i);
   }
   return absl::InvalidArgumentError("inline, stream, resident or shared");
@@ -95,10 +101,17 @@ absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
   if (!asked.grouped) {
     ASSIGN_OR_RETURN(asked.problems.emplace_back(),
                      jit::ParseProblemLine(line));
-    return asked;
+  } else {
+    ASSIGN_OR_RETURN(asked.problems, jit::ParseGroupLine(line));
   }
-  ASSIGN_OR_RETURN(asked.problems, jit::ParseGroupLine(line));
-  if (way != Way::kStream) return asked;
+  for (const jit::Problem& problem : asked.problems) {
+    if (way == Way::kShared && (problem.a().sparse || problem.b().sparse)) {
+      return absl::InvalidArgumentError(
+          "--ways is shared, but an operand is sparse; allowed: inline, "
+          "stream, resident");
+    }
+  }
+  if (!asked.grouped || way != Way::kStream) return asked;
   return absl::InvalidArgumentError(
       "--ways is stream, but a group travels in one message; allowed: inline, "
       "resident, shared");
@@ -119,7 +132,7 @@ Work::Member Work::MemberOf(const jit::Problem& problem) {
   Member member = {problem, {}};
   const auto add = [&](client::Operand client::Product::*operand,
                        const jit::MatrixLayout& layout) {
-    if (!layout.empty()) member.inputs.push_back({operand, layout, {}, {}});
+    if (!layout.empty()) member.inputs.push_back({operand, layout, {}, {}, 0});
   };
   if (problem.reads_ab()) {
     add(&client::Product::a, problem.a());
@@ -134,7 +147,8 @@ Work::Member Work::MemberOf(const jit::Problem& problem) {
 }
 
 absl::StatusOr<std::unique_ptr<Work>> Work::Create(client::Client& client,
-                                                   const Asked& asked) {
+                                                   const Asked& asked,
+                                                   int workers) {
   std::unique_ptr<Work> work(new Work(asked));
   unsigned seed = 1;
   for (Member& member : work->members_) {
@@ -147,29 +161,25 @@ absl::StatusOr<std::unique_ptr<Work>> Work::Create(client::Client& client,
       input.bytes.clear();
     }
   }
-  if (asked.way == Way::kShared) RETURN_IF_ERROR(work->ShareInputs(client));
+  if (asked.way == Way::kShared) {
+    RETURN_IF_ERROR(work->Share(client, workers));
+  }
   return work;
 }
 
-absl::Status Work::ShareInputs(client::Client& client) {
-  int64_t size = 0;
+absl::Status Work::Share(client::Client& client, int workers) {
   for (Member& member : members_) {
     for (Input& input : member.inputs) {
-      if (input.layout.sparse) {
-        return absl::InvalidArgumentError(
-            "--ways is shared, but sparse operands are not read from shared "
-            "memory; allowed: inline, stream, resident");
-      }
-      input.offset = size;
-      size += Aligned(std::ssize(input.bytes));
+      input.offset = std::exchange(
+          results_offset_, results_offset_ + Aligned(SizeOf(input.layout)));
     }
   }
-  if (size == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(memory_, client.Share(size));
+  ASSIGN_OR_RETURN(memory_,
+                   client.Share(std::max<int64_t>(
+                       1, results_offset_ + workers * result_bytes())));
   for (Member& member : members_) {
     for (Input& input : member.inputs) {
-      input.bytes.copy(memory_->bytes().data() + input.offset,
-                       input.bytes.size());
+      absl::c_copy(input.bytes, memory_->bytes().begin() + input.offset);
       input.bytes.clear();
     }
   }
@@ -177,27 +187,28 @@ absl::Status Work::ShareInputs(client::Client& client) {
 }
 
 absl::StatusOr<std::unique_ptr<Work::Request>> Work::MakeRequest(
-    client::Client& client) const {
+    client::Client& client, int worker) const {
   auto request = std::make_unique<Request>();
   request->grouped = grouped_;
-  int64_t shared_bytes = 0;
-  for (const auto& [problem, inputs] : members_) {
-    shared_bytes +=
-        Aligned(BytesOf(problem.d())) * (1 + problem.epilogue.writes_auxiliary);
-  }
-  if (way_ == Way::kShared && shared_bytes > 0) {
-    ASSIGN_OR_RETURN(request->memory, client.Share(shared_bytes));
-  }
+  int64_t offset = results_offset_ + worker * result_bytes();
+  const auto place = [&](int64_t bytes) {
+    if (way_ == Way::kShared) {
+      return client::Destination::Shared(
+          *memory_, std::exchange(offset, offset + Aligned(bytes)));
+    }
+    std::string& own = request->results.emplace_back(bytes, '\0');
+    return client::Destination::Bytes(absl::MakeSpan(own.data(), own.size()));
+  };
   for (const Member& member : members_) {
     ASSIGN_OR_RETURN(request->products.emplace_back(),
-                     MakeProduct(client, member, *request));
+                     MakeProduct(client, member, place));
   }
   return request;
 }
 
 absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
                                                   const Member& member,
-                                                  Request& request) const {
+                                                  Place place) const {
   const jit::Problem& problem = member.problem;
   client::Product product;
   product.problem = convert::ToWire(problem);
@@ -205,10 +216,10 @@ absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
       way_ == Way::kStream ? 0 : std::numeric_limits<uint64_t>::max();
   for (const Input& input : member.inputs) {
     client::Operand& operand = product.*input.operand;
-    if (!input.tensor.empty()) {
-      operand = client::Operand::Tensor(input.tensor);
-    } else if (memory_ != nullptr) {
+    if (way_ == Way::kShared) {
       operand = client::Operand::Shared(*memory_, input.offset);
+    } else if (!input.tensor.empty()) {
+      operand = client::Operand::Tensor(input.tensor);
     } else {
       operand = client::Operand::Bytes(input.bytes);
     }
@@ -217,24 +228,16 @@ absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
   if (problem.b_broadcast) product.b.batch_stride = 0;
   const jit::MatrixLayout layout = problem.d();
   if (layout.empty()) return product;
-  const auto place = [&] {
-    if (request.memory != nullptr) {
-      const int64_t offset = request.placed_bytes;
-      request.placed_bytes += Aligned(BytesOf(layout));
-      return client::Destination::Shared(*request.memory, offset);
-    }
-    std::string& bytes = request.results.emplace_back(BytesOf(layout), '\0');
-    return client::Destination::Bytes(
-        absl::MakeSpan(bytes.data(), bytes.size()));
-  };
   if (way_ == Way::kResident) {
     // Of the worker's own: products that write one tensor wait for each other.
     ASSIGN_OR_RETURN(std::string tensor, MakeTensor(client, layout));
     product.d = client::Destination::Tensor(std::move(tensor));
   } else {
-    product.d = place();
+    product.d = place(SizeOf(layout));
   }
-  if (problem.epilogue.writes_auxiliary) product.auxiliary = place();
+  if (problem.epilogue.writes_auxiliary) {
+    product.auxiliary = place(SizeOf(layout));
+  }
   return product;
 }
 
@@ -268,11 +271,20 @@ int64_t Work::sent_bytes() const {
   return sum;
 }
 
-int64_t Work::returned_bytes() const {
+int64_t Work::result_bytes() const {
   int64_t sum = 0;
   for (const auto& [problem, inputs] : members_) {
-    if (way_ == Way::kShared) continue;
-    sum += BytesOf(problem.d()) *
+    sum +=
+        Aligned(SizeOf(problem.d())) * (1 + problem.epilogue.writes_auxiliary);
+  }
+  return sum;
+}
+
+int64_t Work::returned_bytes() const {
+  if (way_ == Way::kShared) return 0;
+  int64_t sum = 0;
+  for (const auto& [problem, inputs] : members_) {
+    sum += SizeOf(problem.d()) *
            ((way_ != Way::kResident) + problem.epilogue.writes_auxiliary);
   }
   return sum;

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "clients/cpp/client.h"
@@ -21,7 +23,7 @@ enum class Way {
   kInline,    // In one message.
   kStream,    // In chunks.
   kResident,  // Not at all: they are tensors.
-  kShared,    // Not at all: they lie in memory that is shared.
+  kShared,    // Not at all: they are in memory shared with the daemon.
 };
 // "inline", ...; the message of an error is what is allowed.
 absl::StatusOr<Way> ParseWay(const std::string& name);
@@ -39,24 +41,24 @@ absl::StatusOr<Asked> ParseWork(const std::string& line, Way way);
 // Operands of that. Immutable: workers share them.
 class Work {
  public:
-  // Tensors live no longer than the connection of `client`.
+  // For at most `workers` requests. Tensors live no longer than the connection
+  // of `client`.
   static absl::StatusOr<std::unique_ptr<Work>> Create(client::Client& client,
-                                                      const Asked& asked);
+                                                      const Asked& asked,
+                                                      int workers);
 
   // A worker's own request, with places for its results.
   struct Request {
     bool grouped = false;
     std::vector<client::Product> products;  // One, unless it is grouped.
     std::deque<std::string> results;        // That the products point into.
-    std::unique_ptr<client::SharedMemory> memory;  // Likewise; may be null.
-    int64_t placed_bytes = 0;                      // Of it.
 
     // Of all of them.
     absl::StatusOr<v1::Execution> Send(client::Client& client,
                                        absl::Duration timeout);
   };
-  absl::StatusOr<std::unique_ptr<Request>> MakeRequest(
-      client::Client& client) const;
+  absl::StatusOr<std::unique_ptr<Request>> MakeRequest(client::Client& client,
+                                                       int worker) const;
 
   const std::string& name() const { return name_; }
   // Of one request: multiplications and additions, and bytes that travel.
@@ -70,7 +72,7 @@ class Work {
     jit::MatrixLayout layout;
     std::string bytes;
     std::string tensor;
-    int64_t offset = 0;  // In shared memory.
+    int64_t offset = 0;  // In the shared memory.
   };
   struct Member {
     jit::Problem problem;
@@ -80,17 +82,22 @@ class Work {
   explicit Work(const Asked& asked);
 
   static Member MemberOf(const jit::Problem& problem);
-  // Moves the operands to memory that is shared.
-  absl::Status ShareInputs(client::Client& client);
+  // Puts the inputs into shared memory, before the results of each worker.
+  absl::Status Share(client::Client& client, int workers);
+  // `place` gives a result bytes of its own.
+  using Place = absl::FunctionRef<client::Destination(int64_t bytes)>;
   absl::StatusOr<client::Product> MakeProduct(client::Client& client,
                                               const Member& member,
-                                              Request& request) const;
+                                              Place place) const;
+  // Of one request in shared memory.
+  int64_t result_bytes() const;
 
   const bool grouped_;
   const Way way_;
   const std::string name_;
   std::vector<Member> members_;
-  std::unique_ptr<client::SharedMemory> memory_;  // Of operands; may be null.
+  std::unique_ptr<client::SharedMemory> memory_;  // Of Way::kShared.
+  int64_t results_offset_ = 0;                    // There.
 };
 
 }  // namespace gemmd::gemmctl

@@ -1,139 +1,283 @@
-// Products of a client whose operands and results lie in memory that it shares
-// with a daemon.
+// Products in memory that is shared with a real daemon: the bits are those of
+// products that travel, and whatever goes wrong is told.
 #include "clients/cpp/shared_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <string.h>
 
-#include <cstring>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "clients/cpp/client.h"
-#include "tests/integration/test_server.h"
+#include "tests/integration/daemon_process.h"
 
 namespace gemmd::client {
 namespace {
 
+using ::gemmd::testing::DaemonProcess;
+using ::gemmd::testing::TemporaryFolder;
 using ::testing::HasSubstr;
-using gemmd::testing::OnesTimesTwos;
-using gemmd::testing::TestServer;
 
-constexpr int64_t kBytes = 1 << 16;
+constexpr int64_t kBytes = 64 << 10;
+// What no product writes.
+constexpr char kUntouched = 0x55;
 
 class SharedMemoryTest : public ::testing::Test {
  protected:
-  SharedMemoryTest() {
-    rpc::Limits limits;
-    limits.max_region_bytes = 1 << 20;
-    server_.emplace(TestServer::Options{.limits = limits});
-    client_ = Connect(1);
-    memory_ = client_->Share(kBytes).value();
+  // `flag` is one more of the daemon's.
+  std::unique_ptr<Client> Start(const std::string& flag) {
+    daemon_.emplace(
+        std::vector<std::string>{"--device=host", "--listen=" + target_, flag});
+    EXPECT_NE(daemon_->Connect(), nullptr) << daemon_->Log();
+    return ConnectTo(target_);
   }
 
-  std::unique_ptr<Client> Connect(int address) {
-    return Client::Connect(server_->server().addresses()[address],
-                           {.timeout = absl::Minutes(1)})
-        .value();
+  static std::unique_ptr<Client> ConnectTo(const std::string& target) {
+    Options options;
+    options.timeout = absl::Seconds(60);
+    auto client = Client::Connect(target, options);
+    EXPECT_TRUE(client.ok()) << client.status();
+    return client.ok() ? *std::move(client) : nullptr;
   }
 
-  // 8 x 8, of operands that are sent.
-  Product Sent() {
-    Product product;
-    product.problem = request_.header().problem();
-    product.a = Operand::Bytes(request_.a());
-    product.b = Operand::Bytes(request_.b());
-    return product;
-  }
-  // The same, of which A lies in the memory at 100.
-  Product Shared() {
-    Product product = Sent();
-    request_.a().copy(memory_->bytes().data() + 100, request_.a().size());
-    product.a = Operand::Shared(*memory_, 100);
-    return product;
-  }
-
-  const v1::MatmulRequest request_ = OnesTimesTwos(8, 8, 16);
-  std::optional<TestServer> server_;
-  std::unique_ptr<Client> client_;
-  std::unique_ptr<SharedMemory> memory_;
+  const TemporaryFolder folder_;
+  const std::string target_ = absl::StrCat("unix:", folder_.path(), "/socket");
+  std::optional<DaemonProcess> daemon_;
 };
 
-TEST_F(SharedMemoryTest, OperandsAndResultsStayWhereTheyAre) {
-  const auto sent = client_->Matmul(Sent());
-  ASSERT_TRUE(sent.ok()) << sent.status();
-  Product product = Shared();
-  product.d = Destination::Shared(*memory_, kBytes - sent->d.size());
-  product.stream_bytes = 0;  // What is shared goes in no chunks.
-  const auto result = client_->Matmul(product);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->d, "");
-  EXPECT_EQ(std::string(memory_->bytes().data() + kBytes - sent->d.size(),
-                        sent->d.size()),
-            sent->d);
-  EXPECT_EQ(client_->GetStatistics()->received_bytes(),
-            2 * request_.b().size() + request_.a().size());
+// Puts operands one behind the other, and results behind them.
+class Layouter {
+ public:
+  explicit Layouter(SharedMemory& memory) : memory_(memory) {
+    memset(memory.bytes().data(), kUntouched, kBytes);
+  }
+
+  int64_t Put(absl::Span<const char> bytes) {
+    const int64_t offset = Leave(bytes.size());
+    absl::c_copy(bytes, memory_.bytes().begin() + offset);
+    return offset;
+  }
+  int64_t Leave(int64_t bytes) {
+    return std::exchange(end_, (end_ + bytes + 15) / 16 * 16);
+  }
+
+ private:
+  SharedMemory& memory_;
+  int64_t end_ = 48;  // Not the first byte, which would hide a lost offset.
+};
+
+// 5 x 7 x 16 of a type, in every order, lines of A and of D apart.
+struct Case {
+  v1::DataType type;
+  int64_t element_bytes;
+  v1::Order order;
+  bool adds;  // C and a bias.
+};
+
+constexpr int64_t kM = 5, kN = 7, kK = 16, kPadding = 3;
+
+int64_t BytesOf(int64_t rows, int64_t columns, const Case& c,
+                int64_t padding = 0) {
+  const bool by_row = c.order == v1::ORDER_ROW_MAJOR;
+  const int64_t lines = by_row ? rows : columns;
+  const int64_t width = by_row ? columns : rows;
+  return ((lines - 1) * (width + padding) + width) * c.element_bytes;
 }
 
-TEST_F(SharedMemoryTest, LinesMayLieApart) {
-  const auto sent = client_->Matmul(Sent());
-  Product product = Sent();
-  // A with lines of 20 elements, of 2 bytes, of which 16 count.
-  for (int i = 0; i < 8; ++i) {
-    std::memcpy(memory_->bytes().data() + i * 40, request_.a().data() + i * 32,
-                32);
-  }
-  product.a = Operand::Shared(*memory_, 0, 20);
-  std::memset(memory_->bytes().data() + 4096, '.', 4096);
-  product.d = Destination::Shared(*memory_, 4096, 9);
-  const auto result = client_->Matmul(product);
-  ASSERT_TRUE(result.ok()) << result.status();
-  const size_t line = sent->d.size() / 8;
-  std::string expected(4096, '.');
-  for (int i = 0; i < 8; ++i) {
-    expected.replace(i * line / 8 * 9, line, sent->d, i * line, line);
-  }
-  EXPECT_EQ(std::string(memory_->bytes().data() + 4096, 4096), expected);
+// Elements of any bytes whose exponents are small in every type.
+std::string Random(int64_t bytes, unsigned seed) {
+  std::string random(bytes, '\0');
+  std::minstd_rand generator(seed);
+  for (char& byte : random) byte = static_cast<char>((generator() >> 8) % 48);
+  return random;
 }
 
-TEST_F(SharedMemoryTest, GroupsShareToo) {
-  Product product = Shared();
-  product.d = Destination::Shared(*memory_, 8192);
-  const auto results = client_->MatmulGrouped({Sent(), product});
+// The same product twice: sent, and in `memory`.
+struct Twins {
+  Twins(const Case& c, unsigned seed, Layouter& layouter,
+        const SharedMemory& memory)
+      : a(Random(BytesOf(kM, kK, c, kPadding), seed)),
+        b(Random(BytesOf(kK, kN, c), seed + 1)),
+        c(Random(BytesOf(kM, kN, c), seed + 2)),
+        bias(Random(kN * 4, seed + 3)),
+        d(BytesOf(kM, kN, c, kPadding), '\0') {
+    v1::Problem& problem = sent.problem;
+    problem.set_m(kM);
+    problem.set_n(kN);
+    problem.set_k(kK);
+    problem.set_a_type(c.type);
+    problem.set_b_type(c.type);
+    problem.set_a_order(c.order);
+    problem.set_b_order(c.order);
+    problem.set_d_order(c.order);
+    if (c.adds) {
+      problem.set_beta(2);
+      problem.mutable_epilogue()->set_bias(v1::EXTENT_COLUMN);
+    }
+    const bool by_row = c.order == v1::ORDER_ROW_MAJOR;
+    const int64_t a_lines = (by_row ? kK : kM) + kPadding;
+    const int64_t d_lines = (by_row ? kN : kM) + kPadding;
+    shared.problem = problem;
+    sent.a = Operand::Bytes(a, a_lines);
+    sent.b = Operand::Bytes(b);
+    sent.c = Operand::Bytes(this->c);
+    sent.bias = Operand::Bytes(bias);
+    sent.d = Destination::Bytes(absl::MakeSpan(d.data(), d.size()), d_lines);
+    shared.a = Operand::Shared(memory, layouter.Put(a), a_lines);
+    shared.b = Operand::Shared(memory, layouter.Put(b));
+    shared.c = Operand::Shared(memory, layouter.Put(this->c));
+    shared.bias = Operand::Shared(memory, layouter.Put(bias));
+    d_offset = layouter.Leave(std::ssize(d));
+    shared.d = Destination::Shared(memory, d_offset, d_lines);
+    line_bytes = d_lines * c.element_bytes;
+    width_bytes = line_bytes - kPadding * c.element_bytes;
+  }
+
+  // Equal elements, nothing between the lines of the shared one.
+  void Compare(SharedMemory& memory) const {
+    for (size_t i = 0; i < d.size(); ++i) {
+      const bool padding = static_cast<int64_t>(i) % line_bytes >= width_bytes;
+      ASSERT_EQ(memory.bytes()[d_offset + i], padding ? kUntouched : d[i]) << i;
+    }
+    EXPECT_EQ(memory.bytes()[d_offset - 1], kUntouched);
+    EXPECT_EQ(memory.bytes()[d_offset + d.size()], kUntouched);
+    EXPECT_THAT(d, ::testing::Contains(::testing::Ne('\0')));
+  }
+
+  std::string a, b, c, bias, d;
+  Product sent, shared;
+  int64_t d_offset = 0, line_bytes = 0, width_bytes = 0;
+};
+
+constexpr Case kCases[] = {
+    {v1::DATA_TYPE_F32, 4, v1::ORDER_ROW_MAJOR, false},
+    {v1::DATA_TYPE_F32, 4, v1::ORDER_COLUMN_MAJOR, true},
+    {v1::DATA_TYPE_F16, 2, v1::ORDER_ROW_MAJOR, true},
+    {v1::DATA_TYPE_BF16, 2, v1::ORDER_COLUMN_MAJOR, false},
+};
+
+TEST_F(SharedMemoryTest, BitsAreThoseOfProductsThatTravel) {
+  const auto client = Start("--region-bytes=1MiB");
+  auto memory = client->Share(kBytes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ((*memory)->bytes().size(), kBytes);
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(absl::StrCat(v1::DataType_Name(c.type), " ", c.order));
+    Layouter layouter(**memory);
+    Twins twins(c, 1, layouter, **memory);
+    const auto sent = client->Matmul(twins.sent);
+    ASSERT_TRUE(sent.ok()) << sent.status();
+    // Not a stream, whatever is asked for.
+    twins.shared.stream_bytes = 0;
+    const auto shared = client->Matmul(twins.shared);
+    ASSERT_TRUE(shared.ok()) << shared.status();
+    EXPECT_EQ(shared->d, "");
+    twins.Compare(**memory);
+  }
+}
+
+TEST_F(SharedMemoryTest, GroupsAreReadAndWrittenThere) {
+  const auto client = Start("--region-bytes=1MiB");
+  auto memory = client->Share(kBytes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  Layouter layouter(**memory);
+  std::vector<std::unique_ptr<Twins>> groups;
+  std::vector<Product> sent, shared;
+  for (const Case& c : kCases) {
+    groups.push_back(
+        std::make_unique<Twins>(c, 10 * groups.size(), layouter, **memory));
+    sent.push_back(groups.back()->sent);
+    shared.push_back(groups.back()->shared);
+  }
+  ASSERT_TRUE(client->MatmulGrouped(sent).ok());
+  const auto results = client->MatmulGrouped(shared);
   ASSERT_TRUE(results.ok()) << results.status();
-  EXPECT_EQ((*results)[1].d, "");
-  EXPECT_EQ(std::string(memory_->bytes().data() + 8192, (*results)[0].d.size()),
-            (*results)[0].d);
+  for (const auto& twins : groups) twins->Compare(**memory);
 }
 
-TEST_F(SharedMemoryTest, AnyConnectionOfTheClientUsesIt) {
-  const auto other = Connect(0);  // Over TCP.
-  const auto result = other->Matmul(Shared());
-  EXPECT_TRUE(result.ok()) << result.status();
+TEST_F(SharedMemoryTest, WhatIsSentAndWhatIsSharedGoTogether) {
+  const auto client = Start("--region-bytes=1MiB");
+  auto memory = client->Share(kBytes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  Layouter layouter(**memory);
+  Twins twins(kCases[0], 1, layouter, **memory);
+  Product mixed = twins.shared;
+  mixed.a = twins.sent.a;
+  mixed.d = {};
+  const auto tight = client->Matmul(mixed);
+  ASSERT_TRUE(tight.ok()) << tight.status();
+  twins.sent.d = {};
+  const auto sent = client->Matmul(twins.sent);
+  ASSERT_TRUE(sent.ok()) << sent.status();
+  EXPECT_EQ(tight->d, sent->d);
 }
 
-TEST_F(SharedMemoryTest, ThereIsNoneWithoutAUnixSocket) {
-  const auto memory = Connect(0)->Share(kBytes);
-  EXPECT_EQ(memory.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(memory.status().message()),
-              HasSubstr("allowed: unix:/path on this machine"));
+TEST_F(SharedMemoryTest, ADaemonThatEndsLeavesTheBytes) {
+  const auto client = Start("--region-bytes=1MiB");
+  auto memory = client->Share(kBytes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  Layouter layouter(**memory);
+  Twins twins(kCases[0], 1, layouter, **memory);
+  ASSERT_TRUE(client->Matmul(twins.shared).ok());
+  daemon_->Signal(SIGKILL);
+  EXPECT_TRUE(daemon_->Wait().has_value());
+  EXPECT_TRUE(absl::IsUnavailable(client->Matmul(twins.shared).status()));
+  memset((*memory)->bytes().data(), 'x', kBytes);
+  EXPECT_EQ((*memory)->bytes()[kBytes - 1], 'x');
+  EXPECT_TRUE(absl::IsFailedPrecondition(client->Share(kBytes).status()));
+  // Another one does not know the region.
+  const auto other = Start("--region-bytes=1MiB");
+  EXPECT_TRUE(absl::IsNotFound(other->Matmul(twins.shared).status()));
 }
 
-TEST_F(SharedMemoryTest, ThereIsSoMuch) {
-  EXPECT_EQ(client_->Share(1 << 20).status().code(),
-            absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(client_->Share(0).status().code(),
-            absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(client_->Share(700 << 10).ok());
+TEST_F(SharedMemoryTest, TheRegionEndsWithTheObject) {
+  const auto client = Start("--region-bytes=1MiB");
+  for (int i = 0; i < 4; ++i) {  // One has three quarters: two never fit.
+    // The daemon hears of the end a little later.
+    absl::StatusOr<std::unique_ptr<SharedMemory>> memory;
+    for (int tries = 0; tries < 100 && !memory.ok(); ++tries) {
+      memory = client->Share(512 << 10);
+      if (!memory.ok()) absl::SleepFor(absl::Milliseconds(50));
+    }
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    EXPECT_TRUE(absl::IsResourceExhausted(client->Share(512 << 10).status()));
+  }
 }
 
-TEST_F(SharedMemoryTest, ItOutlivesTheDaemon) {
-  const Product product = Shared();
-  server_.reset();
-  EXPECT_FALSE(client_->Matmul(product).ok());
-  EXPECT_EQ(std::string(memory_->bytes().data() + 100, request_.a().size()),
-            request_.a());
+TEST_F(SharedMemoryTest, SizesThatDoNotFitAreRefused) {
+  const auto client = Start("--region-bytes=1MiB");
+  const absl::Status large = client->Share(1 << 20).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(large)) << large;
+  EXPECT_THAT(large.message(), HasSubstr("786432"));
+  for (const int64_t bytes : {0, -1}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(client->Share(bytes).status()));
+  }
+  EXPECT_TRUE(client->Share(1).ok());
+}
+
+TEST_F(SharedMemoryTest, ADaemonThatSharesNothingSaysSo) {
+  const auto client = Start("--region-bytes=0");
+  const absl::Status refused = client->Share(kBytes).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("--region-bytes may be 0"));
+}
+
+TEST_F(SharedMemoryTest, AnotherTargetThanAUnixSocketIsRefused) {
+  daemon_.emplace(std::vector<std::string>{"--device=host"});
+  ASSERT_NE(daemon_->Connect(), nullptr) << daemon_->Log();
+  const auto client = ConnectTo(daemon_->address());
+  const absl::Status refused = client->Share(kBytes).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("allowed: unix:/path"));
 }
 
 }  // namespace

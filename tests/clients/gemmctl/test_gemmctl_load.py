@@ -62,6 +62,21 @@ class GemmctlLoadTest(GemmctlCase):
         self.assertAlmostEqual(
             found["sent_bytes_per_s"] / (rate * 2 * 4 * 32 ** 2), 1)
 
+    def test_what_is_shared_does_not_travel(self):
+        # It would not fit in a message.
+        for line in "f32 NN 640 8 640", "bf16 TN 1 64 128 ; 13+0+12":
+            with self.subTest(line):
+                before = self.statistics()
+                found = self.load(line, "--ways", "shared", "--concurrency",
+                                  "2")
+                after = self.statistics()
+                self.assertEqual(found["failed"], 0, found["errors"])
+                self.assertGreater(found["requests"], 0)
+                self.assertEqual(found["sent_bytes_per_s"], 0)
+                self.assertEqual(found["received_bytes_per_s"], 0)
+                for name in ("received_bytes", "sent_bytes"):
+                    self.assertEqual(before[name], after[name])
+
     def test_an_open_loop_keeps_its_rate(self):
         found = self.load("bf16 TN 8 8 8", "--rate", "100", "--concurrency",
                           "16")
@@ -105,6 +120,7 @@ class GemmctlLoadTest(GemmctlCase):
                 (("bf16 TN 8 8",), "LAYOUT M N K"),
                 (("bf16 TN 8 8 8", "--ways", "pigeon"),
                  "--ways: pigeon; allowed: inline, stream, resident or shared"),
+                (("bf16-sparse TN 16 16 64", "--ways", "shared"), "is sparse"),
                 (("bf16 TN 8 8 8", "--concurrency", "0"), "--concurrency"),
                 (("bf16 TN 8 8 8", "--duration", "2h"), "--duration")):
             with self.subTest(words):
