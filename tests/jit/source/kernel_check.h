@@ -1,6 +1,6 @@
 // What every kernel must be: compiled without spills, its wgmma not
-// serialised, of the tensor core's own instructions. Through NVRTC, without a
-// GPU.
+// serialised, of the tensor core's own instructions: the family's, sparse or
+// dense, with X where the family has it. Through NVRTC, without a GPU.
 #ifndef GEMMD_TESTS_JIT_SOURCE_KERNEL_CHECK_H_
 #define GEMMD_TESTS_JIT_SOURCE_KERNEL_CHECK_H_
 
