@@ -1,5 +1,5 @@
-// Kernels that the planner picks for random problems of every arithmetic, with
-// whatever epilogue can be asked for, are as every kernel must be.
+// Kernels that the planner picks, for every arithmetic and for random problems
+// with whatever epilogue can be asked for, are as every kernel must be.
 //
 // GEMMD_PLANNED_KERNELS=N takes N problems instead of a few.
 #include <gtest/gtest.h>
@@ -85,20 +85,41 @@ class RandomProblems {
   std::mt19937 random_{20};
 };
 
-TEST(PlannedKernelsTest, AreGoodWhateverIsAsked) {
-  auto compiler = CreateNvrtcCompiler({.nvrtc_path = GEMMD_TEST_NVRTC});
-  ASSERT_TRUE(compiler.ok()) << compiler.status();
+class PlannedKernelsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto compiler = CreateNvrtcCompiler({.nvrtc_path = GEMMD_TEST_NVRTC});
+    ASSERT_TRUE(compiler.ok()) << compiler.status();
+    compiler_ = *std::move(compiler);
+  }
+
+  void ExpectGoodPlan(const Problem& problem) {
+    ASSERT_TRUE(Validate(problem).ok()) << Validate(problem);
+    const Plan plan = ChoosePlan(problem, {});
+    if (!seen_.insert(KernelName(plan.family, plan.config)).second) return;
+    ExpectGoodKernel(*compiler_, plan.family, plan.config);
+  }
+
+ private:
+  std::unique_ptr<Compiler> compiler_;
+  std::set<std::string> seen_;
+};
+
+TEST_F(PlannedKernelsTest, AreGoodOfEveryArithmetic) {
+  for (const Arithmetic& arithmetic : Arithmetics()) {
+    Problem problem = {.m = 512, .n = 1000, .k = 4096};
+    problem.SetArithmetic(arithmetic);
+    problem.b_order = Order::kColumnMajor;
+    problem.d_type = problem.c_type = OutputsOf(arithmetic.accumulator)[0];
+    ExpectGoodPlan(problem);
+  }
+}
+
+TEST_F(PlannedKernelsTest, AreGoodWhateverIsAsked) {
   const char* const asked = std::getenv("GEMMD_PLANNED_KERNELS");
   const int problems = asked == nullptr ? kProblems : std::atoi(asked);
   RandomProblems random;
-  std::set<std::string> seen;
-  for (int i = 0; i < problems; ++i) {
-    const Problem problem = random.Next();
-    ASSERT_TRUE(Validate(problem).ok()) << Validate(problem);
-    const Plan plan = ChoosePlan(problem, {});
-    if (!seen.insert(KernelName(plan.family, plan.config)).second) continue;
-    ExpectGoodKernel(**compiler, plan.family, plan.config);
-  }
+  for (int i = 0; i < problems; ++i) ExpectGoodPlan(random.Next());
 }
 
 }  // namespace
