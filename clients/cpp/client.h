@@ -188,6 +188,15 @@ class Client {
   // Fills `bytes` as `layout` says. INTERNAL when the tensor has another size.
   absl::Status DownloadTensor(const std::string& handle,
                               const v1::Layout& layout, absl::Span<char> bytes);
+  // The same with bytes from `offset` of `memory` on, which the daemon reads or
+  // writes where they are. Sparse elements are not read there. After an error
+  // of the second one the bytes may be any, and after DEADLINE_EXCEEDED or
+  // CANCELLED they may still be written for a while.
+  absl::Status UploadTensor(const std::string& handle, const v1::Layout& layout,
+                            const SharedMemory& memory, int64_t offset);
+  absl::Status DownloadTensor(const std::string& handle,
+                              const v1::Layout& layout,
+                              const SharedMemory& memory, int64_t offset);
   absl::StatusOr<v1::TensorInfo> DescribeTensor(const std::string& handle);
   absl::StatusOr<std::vector<v1::TensorInfo>> ListTensors();
   absl::Status DeleteTensor(const std::string& handle);

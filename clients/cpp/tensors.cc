@@ -43,6 +43,15 @@ absl::Status TakeChunk(const grpc::ByteBuffer& message,
   return absl::OkStatus();
 }
 
+v1::RegionPart Part(const v1::Layout& layout, const SharedMemory& memory,
+                    int64_t offset) {
+  v1::RegionPart part;
+  part.set_region(memory.handle());
+  part.set_offset(offset);
+  *part.mutable_layout() = layout;
+  return part;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::TensorInfo> Client::CreateTensor(
@@ -110,6 +119,36 @@ absl::Status Client::DownloadTensor(const std::string& handle,
                                             " bytes less than asked for"));
   }
   return absl::OkStatus();
+}
+
+absl::Status Client::UploadTensor(const std::string& handle,
+                                  const v1::Layout& layout,
+                                  const SharedMemory& memory, int64_t offset) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::UploadTensorRequest request;
+  request.mutable_header()->set_handle(handle);
+  *request.mutable_header()->mutable_region() = Part(layout, memory, offset);
+  v1::TensorInfo info;
+  const auto stream = tensors_->UploadTensor(&context, &info);
+  // When the call ended early, Finish says why.
+  if (stream->Write(request)) stream->WritesDone();
+  return ToStatus(stream->Finish());
+}
+
+absl::Status Client::DownloadTensor(const std::string& handle,
+                                    const v1::Layout& layout,
+                                    const SharedMemory& memory,
+                                    int64_t offset) {
+  grpc::ClientContext context;
+  Prepare(context, absl::ZeroDuration());
+  v1::DownloadTensorRequest request;
+  request.set_handle(handle);
+  *request.mutable_region() = Part(layout, memory, offset);
+  const auto stream = tensors_->DownloadTensor(&context, request);
+  for (v1::DownloadTensorResponse none; stream->Read(&none);) {
+  }
+  return ToStatus(stream->Finish());
 }
 
 absl::StatusOr<v1::TensorInfo> Client::DescribeTensor(

@@ -289,7 +289,19 @@ void Engine::Download(std::shared_ptr<Tensor> tensor, device::LineRange lines,
                       Done<TensorPart> done) {
   ServedDevice& served = *devices_[tensor->identity().device];
   std::make_shared<DownloadTask>(served, std::move(tensor), lines, pitch_bytes,
-                                 std::move(context), std::move(done))
+                                 device::RegionPlace(), std::move(context),
+                                 std::move(done))
+      ->Start();
+}
+
+void Engine::DownloadTo(device::RegionPlace to, std::shared_ptr<Tensor> tensor,
+                        int64_t pitch_bytes, RequestContext context,
+                        Done<TensorPart> done) {
+  ServedDevice& served = *devices_[tensor->identity().device];
+  const device::LineRange lines = {0, tensor->layout().lines()};
+  std::make_shared<DownloadTask>(served, std::move(tensor), lines, pitch_bytes,
+                                 std::move(to), std::move(context),
+                                 std::move(done))
       ->Start();
 }
 

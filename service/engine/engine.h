@@ -158,6 +158,10 @@ class Engine {
   void Download(std::shared_ptr<Tensor> tensor, device::LineRange lines,
                 int64_t pitch_bytes, RequestContext context,
                 Done<TensorPart> done);
+  // All lines, to a region, which has room for them.
+  void DownloadTo(device::RegionPlace to, std::shared_ptr<Tensor> tensor,
+                  int64_t pitch_bytes, RequestContext context,
+                  Done<TensorPart> done);
 
  private:
   Engine(Options options, jit::KernelCache& cache);

@@ -189,12 +189,14 @@ void FinishUploadTask::Refuse(const absl::Status& why) {
 
 DownloadTask::DownloadTask(ServedDevice& served, std::shared_ptr<Tensor> tensor,
                            device::LineRange lines, int64_t pitch_bytes,
-                           RequestContext context, Done<TensorPart> done)
+                           device::RegionPlace to, RequestContext context,
+                           Done<TensorPart> done)
     : LaneTask(std::move(context), served.health),
       served_(served),
       tensor_(std::move(tensor)),
       lines_(lines),
       pitch_bytes_(pitch_bytes),
+      to_(std::move(to)),
       done_(std::move(done)),
       locks_(served.locks) {
   set_cost(DownloadCost(lines.count * pitch_bytes));
@@ -209,10 +211,22 @@ void DownloadTask::Start() {
   if (held) served_.transfers->Enqueue(std::move(self));
 }
 
+absl::StatusOr<std::unique_ptr<device::HostBuffer>> DownloadTask::Fetch(
+    device::Lane& lane) {
+  const device::Matrix& matrix = TensorLocks::matrix(*tensor_);
+  if (to_.region == nullptr) {
+    return lane.Download(matrix, lines_, pitch_bytes_);
+  }
+  const absl::Status written = lane.DownloadTo(to_, matrix, pitch_bytes_);
+  // After an error, too, nothing is written once the answer is there.
+  if (!written.ok()) lane.Synchronize().IgnoreError();
+  RETURN_IF_ERROR(written);
+  return nullptr;
+}
+
 bool DownloadTask::Run(device::Lane& lane) {
   TensorPart part;
-  auto bytes =
-      lane.Download(TensorLocks::matrix(*tensor_), lines_, pitch_bytes_);
+  auto bytes = Fetch(lane);
   part.version = TensorLocks::version(*tensor_);
   locks_.Release();
   tensor_.reset();

@@ -18,7 +18,8 @@
 
 namespace gemmd::engine {
 
-// Lines of a tensor and the number of writes that it had seen.
+// Lines of a tensor, unless they went to a region, and the number of writes
+// that it had seen.
 struct TensorPart {
   std::unique_ptr<device::HostBuffer> bytes;
   int64_t version = 0;
@@ -115,21 +116,28 @@ class FinishUploadTask final : public Waiter {
 
 class DownloadTask final : public LaneTask {
  public:
+  // All lines of the tensor where `to` is in a region.
   DownloadTask(ServedDevice& served, std::shared_ptr<Tensor> tensor,
                device::LineRange lines, int64_t pitch_bytes,
-               RequestContext context, Done<TensorPart> done);
+               device::RegionPlace to, RequestContext context,
+               Done<TensorPart> done);
 
   void Start();
   bool Run(device::Lane& lane) override;
-  void Abandon(const absl::Status& why) override { done_.Answer(why); }
+  // Who asked may use his memory for something else after the answer.
+  void Abandon(const absl::Status& why) override {
+    if (to_.region == nullptr) done_.Answer(why);
+  }
 
  private:
   void Refuse(const absl::Status& why) override;
+  absl::StatusOr<std::unique_ptr<device::HostBuffer>> Fetch(device::Lane& lane);
 
   ServedDevice& served_;
   std::shared_ptr<Tensor> tensor_;
   const device::LineRange lines_;
   const int64_t pitch_bytes_;
+  const device::RegionPlace to_;
   Once<TensorPart> done_;
   TensorLocks locks_;
 };

@@ -1,6 +1,9 @@
 #include "absl/strings/str_cat.h"
+#include "jit/base/status.h"
+#include "service/rpc/engine_call.h"
 #include "service/rpc/handler.h"
 #include "service/rpc/methods.h"
+#include "service/rpc/region_part.h"
 #include "service/rpc/send_matrix.h"
 #include "service/rpc/wire_layout.h"
 
@@ -33,12 +36,45 @@ absl::StatusOr<OutgoingMatrix> ToOutgoing(
   return matrix;
 }
 
+absl::Status CheckAlone(const v1::DownloadTensorRequest& request) {
+  if (request.chunk_bytes() == 0 && !request.has_layout()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      request.has_layout() ? "layout" : "chunk_bytes",
+      " is given; allowed beside a region: the region's layout alone"));
+}
+
+Async<absl::Status> Copy(Runtime& runtime, Call& call,
+                         const v1::DownloadTensorRequest& request) {
+  CO_RETURN_IF_ERROR(CheckAlone(request));
+  const std::string& identity = call.request_context().identity;
+  CO_ASSIGN_OR_RETURN(const auto tensor, runtime.engine.tensors().Find(
+                                             request.handle(), identity));
+  const jit::MatrixLayout& layout = tensor->layout();
+  CO_ASSIGN_OR_RETURN(RegionBytes found,
+                      FindRegion(runtime.regions, identity, request.region(),
+                                 layout, "region"));
+  CO_RETURN_IF_ERROR(CheckTight(found.wire, layout, "region.layout"));
+  auto copy = CallEngine<engine::TensorPart>(
+      call.loop(), [&](engine::Done<engine::TensorPart> done) {
+        runtime.engine.DownloadTo(found.place, tensor, found.wire.pitch_bytes,
+                                  call.request_context(), std::move(done));
+      });
+  absl::StatusOr<engine::TensorPart> copied = co_await copy;
+  co_return copied.status();
+}
+
 }  // namespace
 
 Async<absl::Status> DownloadTensor(Runtime& runtime, Call& call) {
   v1::DownloadTensorRequest request;
   absl::Status status = co_await ReadRequest(call, request);
   if (!status.ok()) co_return status;
+  if (request.has_region()) {
+    status = co_await Copy(runtime, call, request);
+    co_return status;
+  }
   CO_ASSIGN_OR_RETURN(OutgoingMatrix matrix,
                       ToOutgoing(runtime, call, request));
   status = co_await SendMatrix(runtime, call, matrix);

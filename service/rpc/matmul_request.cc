@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/rpc/convert.h"
+#include "service/rpc/region_part.h"
 #include "service/rpc/sequence_names.h"
 #include "service/rpc/tensor_info.h"
 #include "service/rpc/wire_layout.h"
@@ -88,38 +89,6 @@ absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(
   return tensor;
 }
 
-// Bytes in a region that a layout says to be there.
-struct RegionBytes {
-  device::RegionPlace place;
-  WireLayout wire;
-};
-
-absl::StatusOr<RegionBytes> FindRegion(const Asker& asker,
-                                       const v1::RegionPart& part,
-                                       const jit::MatrixLayout& layout,
-                                       absl::string_view field) {
-  RegionBytes found;
-  auto region = asker.runtime.regions.Find(part.region(), asker.identity);
-  if (!region.ok()) {
-    return absl::Status(
-        region.status().code(),
-        absl::StrCat(field, ".region: ", region.status().message()));
-  }
-  ASSIGN_OR_RETURN(found.wire,
-                   ToWireLayout(part.layout(), layout,
-                                absl::StrCat(field, ".region.layout")));
-  const auto bytes = static_cast<int64_t>((*region)->bytes().size());
-  if (part.offset() < 0 || part.offset() > bytes ||
-      found.wire.least_bytes > bytes - part.offset()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ".region.offset is ", part.offset(),
-                     " and the matrix has ", found.wire.least_bytes,
-                     " bytes; allowed: within the region's ", bytes));
-  }
-  found.place = {*std::move(region), part.offset()};
-  return found;
-}
-
 // The layout whose bytes are those of `layout`'s transpose.
 jit::MatrixLayout Transposed(jit::MatrixLayout layout) {
   std::swap(layout.rows, layout.columns);
@@ -152,21 +121,15 @@ absl::Status SetInline(const OperandKind& kind, const v1::Layout& inline_layout,
   return absl::OkStatus();
 }
 
-// Checked once, metadata could be others when they are used.
-absl::Status CheckNotSparse(const jit::MatrixLayout& layout,
-                            absl::string_view field) {
-  if (!layout.sparse) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, " is sparse and in a region; allowed: inline, or a tensor"));
-}
-
 absl::Status SetRegion(const Asker& asker, const OperandKind& kind,
                        const v1::RegionPart& part,
                        const jit::MatrixLayout& layout,
                        MatmulRequest& request) {
-  RETURN_IF_ERROR(CheckNotSparse(layout, kind.name));
-  ASSIGN_OR_RETURN(RegionBytes found,
-                   FindRegion(asker, part, layout, kind.name));
+  const std::string field = absl::StrCat(kind.name, ".region");
+  RETURN_IF_ERROR(CheckReadsRegion(layout, field));
+  ASSIGN_OR_RETURN(
+      RegionBytes found,
+      FindRegion(asker.runtime.regions, asker.identity, part, layout, field));
   engine::Input& input = request.product.*kind.input;
   input.pieces = {
       {found.place.bytes(), static_cast<size_t>(found.wire.least_bytes)}};
@@ -272,8 +235,10 @@ absl::StatusOr<Output> ToOutput(const Asker& asker,
   RETURN_IF_ERROR(CheckName(destination, names, field));
   if (destination.has_region()) {
     RETURN_IF_ERROR(CheckUnary(transport, names, field));
-    ASSIGN_OR_RETURN(RegionBytes found,
-                     FindRegion(asker, destination.region(), layout, field));
+    ASSIGN_OR_RETURN(
+        RegionBytes found,
+        FindRegion(asker.runtime.regions, asker.identity, destination.region(),
+                   layout, absl::StrCat(field, ".region")));
     RETURN_IF_ERROR(
         CheckTight(found.wire, layout, absl::StrCat(field, ".region.layout")));
     output.place = std::move(found.place);

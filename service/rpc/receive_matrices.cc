@@ -14,6 +14,17 @@ constexpr int64_t kPartBytes = 32 << 20;
 
 }  // namespace
 
+Async<absl::Status> FinishUpload(Runtime& runtime, Call& call,
+                                 std::shared_ptr<engine::TensorUpload> upload) {
+  auto finish = CallEngine<std::monostate>(
+      call.loop(), [&](engine::Done<std::monostate> done) {
+        runtime.engine.FinishUpload(upload, call.request_context(),
+                                    std::move(done));
+      });
+  absl::StatusOr<std::monostate> finished = co_await finish;
+  co_return finished.status();
+}
+
 Async<absl::Status> MatrixReceiver::Run() {
   absl::Status received = co_await ReceiveAll();
   // Whatever went wrong, the device reads what is on its way to it.
@@ -21,7 +32,8 @@ Async<absl::Status> MatrixReceiver::Run() {
   if (!received.ok()) co_return received;
   if (!landed.ok()) co_return landed;
   for (IncomingMatrix& matrix : matrices_) {
-    absl::Status finished = co_await Finish(matrix);
+    absl::Status finished =
+        co_await FinishUpload(runtime_, call_, matrix.upload);
     if (!finished.ok()) co_return finished;
   }
   co_return absl::OkStatus();
@@ -127,16 +139,6 @@ Async<absl::Status> MatrixReceiver::Land() {
   absl::StatusOr<std::monostate> landed = co_await answer;
   flight_.reset();
   co_return landed.status();
-}
-
-Async<absl::Status> MatrixReceiver::Finish(IncomingMatrix& matrix) {
-  auto finish = CallEngine<std::monostate>(
-      call_.loop(), [&](engine::Done<std::monostate> done) {
-        runtime_.engine.FinishUpload(matrix.upload, call_.request_context(),
-                                     std::move(done));
-      });
-  absl::StatusOr<std::monostate> finished = co_await finish;
-  co_return finished.status();
 }
 
 void MatrixReceiver::DetachAll() {

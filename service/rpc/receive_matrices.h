@@ -34,6 +34,10 @@ struct Chunk {
   Pieces data;
 };
 
+// Puts what was uploaded in the place of the tensor's old elements.
+Async<absl::Status> FinishUpload(Runtime& runtime, Call& call,
+                                 std::shared_ptr<engine::TensorUpload> upload);
+
 // Used once, by a coroutine of the call that keeps it until it is done. Holds
 // at most two parts of 32 MiB and a message, and less where the budget of
 // requests is short.
@@ -78,7 +82,6 @@ class MatrixReceiver {
   void NoteLanded();
   Async<absl::Status> Land();
   int64_t flying_bytes() const { return flight_ ? flight_->bytes : 0; }
-  Async<absl::Status> Finish(IncomingMatrix& matrix);
   void DetachAll();
   int64_t size() const;
   int64_t held_bytes() const;

@@ -191,7 +191,7 @@ TEST_F(RegionsTest, WhatDoesNotGoWithARegionIsRefused) {
   ExpectRefused(request, "a.transposed is true");
   request = WithA(0);
   request.mutable_header()->mutable_problem()->set_sparsity(v1::SPARSITY_2_4);
-  ExpectRefused(request, "a is sparse and in a region");
+  ExpectRefused(request, "a.region is given for sparse elements");
   request = WithA(0);
   request.mutable_header()->mutable_problem()->mutable_epilogue()->set_auxiliary(
       true);
@@ -240,6 +240,150 @@ TEST_F(RegionsTest, AGroupMayHaveThem) {
   EXPECT_TRUE(response.groups(1).d().empty());
   EXPECT_EQ(region_.Take(8192, response.groups(0).d().size()),
             response.groups(0).d());
+}
+
+// Tensors whose elements lie in a region.
+class TensorRegionsTest : public RegionsTest {
+ protected:
+  // `count` matrices of 5 lines of 12 bytes.
+  std::string Create(v1::Sparsity sparsity = v1::SPARSITY_UNSPECIFIED, int64_t count = 2) {
+    v1::CreateTensorRequest request;
+    request.set_dtype(sparsity == v1::SPARSITY_UNSPECIFIED ? v1::DATA_TYPE_S8
+                                            : v1::DATA_TYPE_BF16);
+    request.set_rows(5);
+    request.set_columns(12);
+    request.set_count(count);
+    request.set_sparsity(sparsity);
+    grpc::ClientContext context;
+    v1::TensorInfo info;
+    EXPECT_TRUE(stub_->CreateTensor(&context, request, &info).ok());
+    return info.handle();
+  }
+  v1::UploadTensorRequest UploadFrom(int64_t offset, int64_t pitch) {
+    v1::UploadTensorRequest request;
+    request.mutable_header()->set_handle(tensor_);
+    v1::RegionPart& part = *request.mutable_header()->mutable_region();
+    region_.Name(offset, part);
+    part.mutable_layout()->set_leading_dimension(pitch);
+    return request;
+  }
+  grpc::Status Upload(const v1::UploadTensorRequest& request,
+                      const std::string& more = "") {
+    grpc::ClientContext context;
+    v1::TensorInfo info;
+    const auto stream = stub_->UploadTensor(&context, &info);
+    bool open = stream->Write(request);
+    if (!more.empty()) {
+      v1::UploadTensorRequest data;
+      data.set_data(more);
+      open = open && stream->Write(data);
+    }
+    if (open) stream->WritesDone();
+    return stream->Finish();
+  }
+  v1::DownloadTensorRequest DownloadTo(int64_t offset, int64_t pitch) {
+    v1::DownloadTensorRequest request;
+    request.set_handle(tensor_);
+    region_.Name(offset, *request.mutable_region());
+    request.mutable_region()->mutable_layout()->set_leading_dimension(pitch);
+    return request;
+  }
+  // All that comes is added to `data`.
+  grpc::Status Download(const v1::DownloadTensorRequest& request,
+                        std::string* data = nullptr) {
+    grpc::ClientContext context;
+    const auto stream = stub_->DownloadTensor(&context, request);
+    v1::DownloadTensorResponse response;
+    while (stream->Read(&response)) {
+      if (data != nullptr) *data += response.data();
+    }
+    return stream->Finish();
+  }
+  void ExpectNot(const grpc::Status& status, const std::string& why,
+                 StatusCode code = StatusCode::INVALID_ARGUMENT) {
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(why));
+  }
+
+  const std::unique_ptr<v1::TensorService::Stub> stub_ =
+      v1::TensorService::NewStub(server_.unix_channel());
+  std::string tensor_ = Create();
+};
+
+constexpr int64_t kLines = 10, kWidth = 12, kPitch = 15;
+
+std::string Letters(int64_t count) {
+  std::string letters;
+  for (int64_t i = 0; i < count; ++i)
+    letters += static_cast<char>('a' + i % 26);
+  return letters;
+}
+
+TEST_F(TensorRegionsTest, ElementsComeAndGo) {
+  const std::string elements = Letters(kLines * kWidth);
+  for (int64_t i = 0; i < kLines; ++i) {
+    region_.Put(33 + i * kPitch, elements.substr(i * kWidth, kWidth));
+  }
+  grpc::Status status = Upload(UploadFrom(33, kPitch));
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  v1::DownloadTensorRequest plain;
+  plain.set_handle(tensor_);
+  std::string sent;
+  ASSERT_TRUE(Download(plain, &sent).ok());
+  EXPECT_EQ(sent, elements);
+
+  std::memset(region_.bytes(), '.', kRegionBytes);
+  const int64_t end = (kLines - 1) * kPitch + kWidth;
+  sent.clear();
+  status = Download(DownloadTo(kRegionBytes - end, kPitch), &sent);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(sent, "");
+  std::string wanted(kRegionBytes, '.');
+  for (int64_t i = 0; i < kLines; ++i) {
+    wanted.replace(kRegionBytes - end + i * kPitch, kWidth, elements,
+                   i * kWidth, kWidth);
+  }
+  EXPECT_TRUE(region_.Take(0, kRegionBytes) == wanted);
+}
+
+TEST_F(TensorRegionsTest, WhatIsRefusedChangesNothing) {
+  region_.Put(0, Letters(kLines * kWidth));
+  ASSERT_TRUE(Upload(UploadFrom(0, 0)).ok());
+  ExpectNot(Upload(UploadFrom(kRegionBytes - 119, 0)),
+            "header.region.offset is 1048457 and the matrix has 120 bytes");
+  ExpectNot(Upload(UploadFrom(-1, 0)), "header.region.offset is -1");
+  ExpectNot(Upload(UploadFrom(0, 11)),
+            "header.region.layout.leading_dimension");
+  ExpectNot(Upload(UploadFrom(0, 0), "data"),
+            "data are given; allowed: none, because the elements are in a "
+            "region");
+  v1::UploadTensorRequest upload = UploadFrom(0, 0);
+  upload.mutable_header()->mutable_layout();
+  ExpectNot(Upload(upload), "header.layout is given");
+  upload = UploadFrom(0, 0);
+  upload.mutable_header()->mutable_region()->set_region("none");
+  ExpectNot(Upload(upload), "header.region: no such region",
+            StatusCode::NOT_FOUND);
+
+  ExpectNot(Download(DownloadTo(kRegionBytes - 119, 0)),
+            "region.offset is 1048457 and the matrix has 120 bytes");
+  ExpectNot(Download(DownloadTo(0, 11)), "region.layout.leading_dimension");
+  v1::DownloadTensorRequest download = DownloadTo(0, 0);
+  download.set_chunk_bytes(1);
+  ExpectNot(Download(download), "chunk_bytes is given");
+  download = DownloadTo(0, 0);
+  download.mutable_layout();
+  ExpectNot(Download(download), "layout is given");
+
+  ASSERT_TRUE(Download(DownloadTo(4096, 0)).ok());
+  EXPECT_EQ(region_.Take(4096, kLines * kWidth), Letters(kLines * kWidth));
+}
+
+TEST_F(TensorRegionsTest, SparseElementsAreNotRead) {
+  tensor_ = Create(v1::SPARSITY_2_4, 1);
+  ExpectNot(Upload(UploadFrom(0, 0)),
+            "header.region is given for sparse elements");
+  EXPECT_TRUE(Download(DownloadTo(0, 0)).ok());
 }
 
 TEST_F(RegionsTest, ARegionThatIsGoneIsUnknown) {

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import (AbstractAsyncContextManager, ExitStack, nullcontext,
                         suppress)
 from types import TracebackType
@@ -68,7 +68,14 @@ class AsyncTensor(Resident):
         return self._check_quantized(await self._download(timeout))
 
     async def _download(self, timeout: Optional[float]) -> Stored:
-        lines = self._empty()
+        lines, block = await self._client._aside(self._empty)
+        if block is not None:
+            with block.lent():
+                async for _ in self._client._stream(
+                        rpcs.download_tensor(self.handle, self._stored_order,
+                                             block.place), timeout):
+                    pass
+            return self._as_seen(lines)
         target = lines.reshape(-1).data
         position = 0
         async for chunk in self._client._stream(
@@ -81,8 +88,10 @@ class AsyncTensor(Resident):
     async def upload(self, array: Any, *,
                      timeout: Optional[float] = None) -> "AsyncTensor":
         """Replaces the elements by those of an array of the same shape."""
+        operand = self._to_upload(array)
+        place = await self._client._aside(self._place, operand)
         await self._client._run(
-            rpcs.upload_tensor(self.handle, self._to_upload(array)), timeout)
+            rpcs.upload_tensor(self.handle, operand, place), timeout)
         return self
 
     async def info(self, *, timeout: Optional[float] = None) -> Any:
@@ -168,7 +177,7 @@ class AsyncClient:
         groups = Groups(a, b, **options)
         with ExitStack() as sharing:
             for call in groups.calls:
-                await self._share(call, math.inf)
+                await self._aside(call.share, math.inf)
                 sharing.enter_context(call.sharing())
             responses = await self._run(rpcs.matmul_grouped(
                 (call.header, call.buffers) for call in groups.calls), timeout)
@@ -185,7 +194,7 @@ class AsyncClient:
                       **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
-        await self._share(call, self._stream_bytes)
+        await self._aside(call.share, self._stream_bytes)
         if call.streams(self._stream_bytes):
             chunks = call.chunks()
             async for chunk in self._stream(
@@ -250,9 +259,11 @@ class AsyncClient:
         """Statistics: counters of requests, bytes, tensors and the cache."""
         return await self._run(rpcs.statistics(), timeout)
 
-    async def _share(self, call: Call, limit: float) -> None:
-        if self._regions:
-            await asyncio.to_thread(call.share, self._regions, limit)
+    async def _aside(self, act: Callable[..., R], *arguments: Any) -> R:
+        """What may wait for a region, on a thread where there are some."""
+        if not self._regions:
+            return act(self._regions, *arguments)
+        return await asyncio.to_thread(act, self._regions, *arguments)
 
     def _start(self, rpc: rpcs.Rpc[Any], timeout: Optional[float],
                **more: Any) -> Any:

@@ -11,10 +11,9 @@ from . import api, arrays, support, wire
 from .bits import Bits
 from .composite import Composite
 from .epilogue import Epilogue, Result
-from .errors import (FailedPrecondition, Internal, InvalidArgument,
-                     ResourceExhausted, Unavailable)
+from .errors import Internal, InvalidArgument
 from .quantized import quantization_of
-from .shared import Block, Place, Regions
+from .shared import Block, Regions
 from .sparse import is_sparse
 from .tensor import Resident
 
@@ -183,19 +182,6 @@ class Chunks:
             raise Internal("the daemon ended the call without an execution")
         return wire.Response(self._last.execution, d, auxiliary,
                              self._last.amax)
-
-
-def _block(regions: Regions, size: int) -> Optional[Block]:
-    """For a result; None where it is sent instead."""
-    try:
-        return regions.block(size) if size else None
-    except (FailedPrecondition, ResourceExhausted, Unavailable):
-        return None
-
-
-def _name(part: Any, place: Place, layout: Any) -> None:
-    part.layout.CopyFrom(layout)
-    part.region, part.offset = place
 
 
 class Call:
@@ -397,7 +383,7 @@ class Call:
         if self._epilogue.returns_auxiliary:
             returned.append("auxiliary")
         blocks = {name: block for name in returned
-                  if (block := _block(regions, size)) is not None}
+                  if (block := regions.block_or_none(size)) is not None}
         if size * (len(returned) - len(blocks)) + sum(
                 len(data) for name, data in self.buffers.items()
                 if data and name not in places) > limit:
@@ -408,13 +394,13 @@ class Call:
             self._read.append(data)
             self.buffers[name] = None
             source = getattr(self.header, name)
-            _name(source.region, place, source.inline)
+            wire.set_place(source.region, place, source.inline)
         for name, block in blocks.items():
-            _name(getattr(self.header, name).region, block.place,
-                  api.Layout(order=self.header.problem.d_order))
+            wire.set_place(getattr(self.header, name).region, block.place,
+                           api.Layout(order=self.header.problem.d_order))
         self._shared.update(blocks)
         if out is not None:
-            _name(self.header.d.region, *out)
+            wire.set_place(self.header.d.region, *out)
             self._shared["d"] = None
 
     def _is_sparse(self, name: str) -> bool:
@@ -436,14 +422,12 @@ class Call:
 
     @contextlib.contextmanager
     def sharing(self) -> Iterator[None]:
-        """Around the call: what it leaves to the daemon is not used again."""
-        try:
-            yield
-        except BaseException:
+        """Around the call."""
+        with contextlib.ExitStack() as lent:
             for block in self._shared.values():
                 if block is not None:
-                    block.abandon()
-            raise
+                    lent.enter_context(block.lent())
+            yield
 
     def chunks(self) -> "Chunks":
         """For what comes back in chunks."""

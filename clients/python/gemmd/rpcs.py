@@ -11,6 +11,7 @@ import numpy as np
 from . import api, arrays, wire
 from .errors import Unimplemented
 from .quantized import Quantization
+from .wire import Place
 
 R = TypeVar("R")
 
@@ -104,17 +105,32 @@ def delete_tensor(handle: str) -> Rpc[Any]:
                   api.DeleteTensorResponse)
 
 
-def upload_tensor(handle: str, operand: arrays.Operand) -> Rpc[Any]:
+def upload_tensor(handle: str, operand: arrays.Operand,
+                  place: Optional[Place]) -> Rpc[Any]:
+    """From a region where it has a place in one."""
+    if place is not None:
+        request = api.UploadTensorRequest()
+        request.header.handle = handle
+        wire.set_place(request.header.region, place, operand.layout())
+        return Rpc("/gemmd.v1.TensorService/UploadTensor",
+                   iter([request.SerializeToString()]),
+                   api.TensorInfo.FromString, "stream_unary", 0)
     return Rpc("/gemmd.v1.TensorService/UploadTensor",
                wire.upload_requests(handle, operand.layout(), operand.data),
                api.TensorInfo.FromString, "stream_unary",
                min(operand.data.nbytes + 16, wire.MAX_UPLOAD_BYTES))
 
 
-def download_tensor(handle: str, order: str) -> Rpc[memoryview]:
-    request = api.DownloadTensorRequest(
-        handle=handle, layout=api.Layout(order=arrays.wire_order(order)),
-        chunk_bytes=4 << 20)
+def download_tensor(handle: str, order: str,
+                    place: Optional[Place] = None) -> Rpc[memoryview]:
+    """To a region where it has a place in one: in no chunk then."""
+    layout = api.Layout(order=arrays.wire_order(order))
+    request = api.DownloadTensorRequest(handle=handle)
+    if place is not None:
+        wire.set_place(request.region, place, layout)
+    else:
+        request.layout.CopyFrom(layout)
+        request.chunk_bytes = 4 << 20
     return Rpc("/gemmd.v1.TensorService/DownloadTensor",
                request.SerializeToString(), wire.parse_download_response,
                "unary_stream")

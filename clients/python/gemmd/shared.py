@@ -5,6 +5,7 @@ which blocks are given out; arrays hold their block, and their memory for as
 long as they live, whatever becomes of the daemon.
 """
 
+import contextlib
 import math
 import mmap
 import os
@@ -12,13 +13,15 @@ import socket
 import struct
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any, NamedTuple, Optional
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
 
 import numpy as np
 
 from . import arrays, rpcs
-from .errors import FailedPrecondition, InvalidArgument, Unavailable
+from .errors import (FailedPrecondition, InvalidArgument, ResourceExhausted,
+                     Unavailable)
+from .wire import Place
 
 # Of a block's first byte: as device memory is aligned, so that lines are.
 _ALIGNMENT = 256
@@ -36,12 +39,6 @@ def socket_path(target: str) -> str:
             "daemon on this machine, because memory is shared by one alone")
     path = target[len("unix:"):]
     return (path[2:] if path.startswith("//") else path) + ".memory"
-
-
-class Place(NamedTuple):
-    """Where bytes lie, in the daemon's words."""
-    region: str
-    offset: int
 
 
 class _Region:
@@ -158,9 +155,15 @@ class Block:
         """An array that refers to the block."""
         return np.asarray(self)
 
-    def abandon(self) -> None:
-        """The daemon may still write to it: nobody else gets it."""
-        self._giving_back.detach()
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Around a call that has the daemon write to it. After an error the
+        daemon may still do so: nobody else gets it."""
+        try:
+            yield
+        except BaseException:
+            self._giving_back.detach()
+            raise
 
 
 class Regions:
@@ -222,6 +225,16 @@ class Regions:
         block = Block(self, region, offset, rounded)
         block.__array_interface__["shape"] = (size,)
         return block
+
+    def block_or_none(self, size: int) -> Optional[Block]:
+        """For `size` bytes that come from the daemon. None where they are sent
+        instead: there are no regions, or no more of them."""
+        if not self._regions or size == 0:
+            return None
+        try:
+            return self.block(size)
+        except (FailedPrecondition, ResourceExhausted, Unavailable):
+            return None
 
     def place(self, data: memoryview) -> Optional[Place]:
         """Where `data` lies, when that is in a region that the daemon has."""

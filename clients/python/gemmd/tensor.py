@@ -1,5 +1,6 @@
 """Matrices resident on a device of the daemon."""
 
+import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
@@ -10,7 +11,9 @@ from . import api, arrays, nibbles, rpcs
 from .composite import Composite
 from .errors import Error, InvalidArgument, NotFound
 from .quantized import Quantization, QuantizedMatrix, quantization_of
+from .shared import Block, Regions
 from .sparse import SparseMatrix, is_sparse
+from .wire import Place
 
 if TYPE_CHECKING:
     from .client import Client
@@ -114,9 +117,20 @@ class Resident:
                 f"{self.shape[1]} {kind}{self.dtype} order {self.order} on "
                 f"{self.device or '?'}>")
 
-    def _empty(self) -> Bytes:
-        """The lines that a download fills."""
-        return np.empty(self._stored_lines(), np.uint8)
+    def _empty(self, regions: Regions) -> tuple[Bytes, Optional[Block]]:
+        """The lines that a download fills, and where the daemon does."""
+        shape = self._stored_lines()
+        block = regions.block_or_none(math.prod(shape))
+        if block is None:
+            return np.empty(shape, np.uint8), None
+        return block.bytes.reshape(shape), block
+
+    def _place(self, regions: Regions,
+               operand: arrays.Operand) -> Optional[Place]:
+        """Where the daemon reads what is uploaded; None: it is sent."""
+        if self.sparse or operand.batch_stride is not None:
+            return None
+        return regions.place(operand.data)
 
     def _as_seen(self, lines: Bytes) -> Stored:
         """What lines hold, transposed where this view is."""
@@ -249,7 +263,14 @@ class Tensor(Resident):
         return self._check_quantized(self._download(timeout))
 
     def _download(self, timeout: Optional[float]) -> Stored:
-        lines = self._empty()
+        lines, block = self._empty(self._client._regions)
+        if block is not None:
+            with block.lent():
+                for _ in self._client._stream(
+                        rpcs.download_tensor(self.handle, self._stored_order,
+                                             block.place), timeout):
+                    pass
+            return self._as_seen(lines)
         target = lines.reshape(-1).data
         position = 0
         for chunk in self._client._stream(
@@ -262,8 +283,10 @@ class Tensor(Resident):
     def upload(self, array: Any, *,
                timeout: Optional[float] = None) -> "Tensor":
         """Replaces the elements by those of an array of the same shape."""
-        self._client._run(
-            rpcs.upload_tensor(self.handle, self._to_upload(array)), timeout)
+        operand = self._to_upload(array)
+        place = self._place(self._client._regions, operand)
+        self._client._run(rpcs.upload_tensor(self.handle, operand, place),
+                          timeout)
         return self
 
     def info(self, *, timeout: Optional[float] = None) -> Any:

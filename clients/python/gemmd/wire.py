@@ -111,6 +111,18 @@ def grouped_request(groups: Iterable[tuple[Any, Operands]]) -> bytes:
     return b"".join(parts)
 
 
+class Place(NamedTuple):
+    """Where bytes lie that are shared with the daemon."""
+    region: str
+    offset: int
+
+
+def set_place(part: Any, place: Place, layout: Any) -> None:
+    """Fills a RegionPart."""
+    part.layout.CopyFrom(layout)
+    part.region, part.offset = place
+
+
 class Response(NamedTuple):
     """A MatmulResponse; matrices are views of their bytes, None if absent."""
     execution: Any

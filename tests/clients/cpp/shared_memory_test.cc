@@ -280,5 +280,36 @@ TEST_F(SharedMemoryTest, AnotherTargetThanAUnixSocketIsRefused) {
   EXPECT_THAT(refused.message(), HasSubstr("allowed: unix:/path"));
 }
 
+TEST_F(SharedMemoryTest, TensorsComeFromItAndGoToIt) {
+  const auto client = Start("--region-bytes=1MiB");
+  ASSERT_NE(client, nullptr);
+  auto memory = client->Share(kBytes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_F32);
+  create.set_rows(kM);
+  create.set_columns(kN);
+  const auto tensor = client->CreateTensor(create);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  Layouter layouter(**memory);
+  const std::string elements = Random(kM * kN * 4, 9);
+  const int64_t from = layouter.Put(elements);
+  const int64_t to = layouter.Leave(kM * kN * 4);
+  ASSERT_TRUE(client->UploadTensor(tensor->handle(), {}, **memory, from).ok());
+  std::string sent(elements.size(), '\0');
+  ASSERT_TRUE(
+      client->DownloadTensor(tensor->handle(), {}, absl::MakeSpan(sent)).ok());
+  EXPECT_EQ(sent, elements);
+  ASSERT_TRUE(client->DownloadTensor(tensor->handle(), {}, **memory, to).ok());
+  EXPECT_EQ(std::string((*memory)->bytes().data() + to, elements.size()),
+            elements);
+  const absl::Status beyond =
+      client->UploadTensor(tensor->handle(), {}, **memory, kBytes - 4);
+  EXPECT_EQ(beyond.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(beyond.message(), HasSubstr("header.region.offset"));
+  const absl::Status none = client->DownloadTensor("unknown", {}, **memory, to);
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+}
+
 }  // namespace
 }  // namespace gemmd::client

@@ -224,6 +224,45 @@ class SharedTest(HostCase):
         with self.assertRaisesRegex(gemmd.InvalidArgument, "order"):
             self.client.empty((2, 2), order="K")
 
+    def test_tensors_come_from_and_go_to_shared_memory(self):
+        for order in ("C", "F"):
+            a = random((40, 24), ml_dtypes.bfloat16)
+            before = self.client.statistics()
+            with self.client.tensor(self.shared(a, order)) as tensor:
+                back = tensor.numpy()
+                tensor.upload(self.shared(-a, order))
+                negative = np.asarray(tensor.T)
+            after = self.client.statistics()
+            self.assert_same(back, a)
+            self.assert_same(negative, -a.T)
+            self.assertTrue(self.is_shared(back if order == "C" else back.T))
+            self.assertEqual(after.received_bytes, before.received_bytes)
+            self.assertEqual(after.sent_bytes, before.sent_bytes)
+
+    def test_tensors_of_several_turns_of_the_device(self):
+        a = self.client.empty((20, 4 << 20), np.int8)
+        a[...] = np.arange(20, dtype=np.int8)[:, None]
+        a[:, -1] = 77
+        with self.client.tensor(a) as tensor:
+            self.assertTrue((tensor.numpy() == a).all())
+
+    def test_parts_of_an_array_become_tensors(self):
+        whole = self.shared(random((48, 24), np.float32))
+        for part in (whole[:40, :16], whole[:, 3:], whole[::2], whole[::-1],
+                     whole[:, ::2], whole.T[:5]):
+            with self.client.tensor(part) as tensor:
+                self.assert_same(tensor.numpy(), np.ascontiguousarray(part))
+
+    def test_weights_are_shared_and_sparse_ones_sent(self):
+        self.client.empty(1)
+        weights = gemmd.quantize(random((64, 128), np.float32), "int4",
+                                 group=32)
+        with self.client.tensor(weights) as tensor:
+            self.assert_same(tensor.quantized().lines, weights.lines)
+        sparse = gemmd.sparse24(random((8, 64), np.float16), prune=True)
+        with self.client.tensor(sparse) as tensor:
+            self.assert_same(tensor.compressed().lines, sparse.lines)
+
     def test_an_error_leaves_its_result_to_the_daemon(self):
         a = self.shared(random((512, 2048), np.float32))
         with self.assertRaises(gemmd.DeadlineExceeded):
@@ -252,6 +291,8 @@ class AsyncTest(HostCase):
                 results = await asyncio.gather(
                     *(client.matmul(a, a) for a in arrays))
                 grouped = await client.matmul_grouped(arrays, arrays)
+                tensor = await client.tensor(arrays[3])
+                self.assertTrue((await tensor.numpy() == 3).all())
                 # The region is full: the results need another one.
                 large = await client.empty(60 << 20, np.int8)
                 more = await client.matmul(

@@ -283,5 +283,52 @@ TEST_F(DevicesTest, OwnedBytesDoNotKeepAHungRequest) {
   EXPECT_TRUE(Eventually([&] { return owner.use_count() == 1; }));
 }
 
+class SomeRegion final : public device::Region {
+ public:
+  absl::Span<char> bytes() const override {
+    return absl::MakeSpan(const_cast<std::string&>(bytes_));
+  }
+  bool pinned() const override { return false; }
+
+ private:
+  std::string bytes_ = std::string(4096, '\0');
+};
+
+// What is written after the answer could be somebody else's by then.
+TEST_F(DevicesTest, AHungDownloadToARegionIsNotAnswered) {
+  hooks_[0]->download = [this] {
+    gate_.Pass();
+    return absl::OkStatus();
+  };
+  Start({.executor = {.lanes = 1, .hang_limit = absl::Milliseconds(20)}});
+  const auto tensor = engine().Create({.device = 0}).Wait().value();
+  gate_.Close();
+  testing::Answer<TensorPart> answer;
+  engine()->DownloadTo({std::make_shared<SomeRegion>(), 0}, tensor,
+                       tensor->layout().width_bytes(), {}, answer.done());
+  ASSERT_TRUE(Eventually([&] { return !engine()->device_state(0).ok(); }));
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_FALSE(answer.there());
+  gate_.Open();
+  EXPECT_TRUE(answer.Wait().ok()) << "it came to an end after all";
+}
+
+TEST_F(DevicesTest, ADownloadToARegionThatFailsIsOverWhenThatIsTold) {
+  int synchronized = 0;
+  hooks_[0]->download = [] { return absl::InternalError("half of it"); };
+  hooks_[0]->synchronize = [&] {
+    ++synchronized;
+    return absl::OkStatus();
+  };
+  Start({.executor = {.lanes = 1}});
+  const auto tensor = engine().Create({.device = 0}).Wait().value();
+  synchronized = 0;
+  testing::Answer<TensorPart> answer;
+  engine()->DownloadTo({std::make_shared<SomeRegion>(), 0}, tensor,
+                       tensor->layout().width_bytes(), {}, answer.done());
+  EXPECT_EQ(answer.Wait().status().message(), "half of it");
+  EXPECT_EQ(synchronized, 1);
+}
+
 }  // namespace
 }  // namespace gemmd::engine
