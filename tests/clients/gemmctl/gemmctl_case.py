@@ -11,6 +11,15 @@ from host_daemon import BUILD, HostDaemon
 
 OK, FAILED, USAGE = range(3)
 
+# A build with a sanitizer compiles kernels and multiplies that much slower.
+_SLOWNESS = 1 if "GEMMD_SANITIZE:STRING=\n" in (
+    BUILD / "CMakeCache.txt").read_text() else 10
+
+
+def milliseconds(count):
+    """For a flag; as much as it takes to do what takes so long as a rule."""
+    return f"{count * _SLOWNESS}ms"
+
 
 def integers(*shape, dtype=np.float32, low=-4, high=5):
     generator = np.random.default_rng(7)

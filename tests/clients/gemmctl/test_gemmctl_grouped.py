@@ -7,7 +7,8 @@ import unittest
 
 import numpy as np
 
-from gemmctl_case import FAILED, USAGE, GemmctlCase, integers, wide
+from gemmctl_case import (FAILED, USAGE, GemmctlCase, integers, milliseconds,
+                          wide)
 
 
 class GemmctlGroupedTest(GemmctlCase):
@@ -121,7 +122,8 @@ class GemmctlGroupedTest(GemmctlCase):
         group = "bf16 TN 1 48 32 order=row ; 16*10+0+3"
         found = json.loads(self.run_gemmctl(
             "load", group, "bf16 TN 8 8 8", "--ways", "inline,resident",
-            "--duration", "500ms", "--warmup", "300ms", "--json"))
+            "--duration", milliseconds(500), "--warmup",
+            milliseconds(300), "--json"))
         self.assertEqual(found["failed"], 0, found["errors"])
         works = {work["name"]: work["latency"]["count"]
                  for work in found["works"]}
@@ -131,7 +133,7 @@ class GemmctlGroupedTest(GemmctlCase):
         # Multiplications and additions of 163 rows; bytes as they travel: who
         # has no row has weights nevertheless.
         inline = json.loads(self.run_gemmctl(
-            "load", group, "--duration", "300ms", "--json"))
+            "load", group, "--duration", milliseconds(300), "--json"))
         rate = inline["requests_per_s"]
         self.assertAlmostEqual(
             inline["operations_per_s"] / (rate * 2 * 163 * 48 * 32), 1)
