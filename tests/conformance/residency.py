@@ -78,6 +78,18 @@ def shared_and_inline_operands_give_the_same_bits(p):
 
 
 @probe
+def tensors_have_the_elements_of_shared_arrays(p):
+    if not p.client.target.startswith("unix:"):
+        return
+    for shape in (Shape(1, 1, 8), Shape(129, 65, 24), Shape(300, 258, 71)):
+        for array in _normal(p, shape):
+            for padding in (0, 1, 8):
+                with p.tensor(_shared(p, array, padding)) as tensor:
+                    yield p.same_bits(f"{shape} padding {padding}",
+                                      tensor.numpy(), array)
+
+
+@probe
 def d_may_be_c(p):
     for output in fills.TYPES.values():
         a, b, c = _normal(p, SHAPE, output)
