@@ -147,10 +147,10 @@ class Lane {
   // is zero, the last line has none. Waits for all work of the lane.
   virtual absl::StatusOr<std::unique_ptr<HostBuffer>> Download(
       const Matrix& from, LineRange lines, int64_t pitch_bytes) = 0;
-  // All lines, `pitch_bytes` apart, to `to`, which has room for them; nothing
-  // between them is written. Waits for all work of the lane.
+  // The given whole lines, `pitch_bytes` apart, to `to`, which has room for
+  // them; nothing between them is written. Waits for all work of the lane.
   virtual absl::Status DownloadTo(const RegionPlace& to, const Matrix& from,
-                                  int64_t pitch_bytes);
+                                  LineRange lines, int64_t pitch_bytes);
   // Enqueues the derivation of `form`, which is not kStored, of `from`.
   // `kernel` is jit::MakePrepareInstance's, `to` has the layout
   // jit::FormLayout. UNIMPLEMENTED on a device that reads operands as they are
@@ -176,14 +176,19 @@ inline absl::Status Lane::Prepare(jit::Form, const Kernel&, const Matrix&,
 }
 
 inline absl::Status Lane::DownloadTo(const RegionPlace& to, const Matrix& from,
-                                     int64_t pitch_bytes) {
-  const int64_t lines = from.layout().lines();
+                                     LineRange lines, int64_t pitch_bytes) {
+  constexpr int64_t kBytes = 16 << 20;  // Between.
   const int64_t width = from.layout().width_bytes();
-  ASSIGN_OR_RETURN(const std::unique_ptr<HostBuffer> buffer,
-                   Download(from, {0, lines}, width));
-  for (int64_t i = 0; i < lines; ++i) {
-    std::memcpy(to.bytes() + i * pitch_bytes,
-                buffer->bytes().data() + i * width, static_cast<size_t>(width));
+  for (int64_t line = 0; line < lines.count;) {
+    const int64_t count =
+        std::min(lines.count - line, std::max<int64_t>(1, kBytes / width));
+    ASSIGN_OR_RETURN(const std::unique_ptr<HostBuffer> buffer,
+                     Download(from, {lines.first + line, count}, width));
+    for (int64_t i = 0; i < count; ++i, ++line) {
+      std::memcpy(to.bytes() + line * pitch_bytes,
+                  buffer->bytes().data() + i * width,
+                  static_cast<size_t>(width));
+    }
   }
   return absl::OkStatus();
 }

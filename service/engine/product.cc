@@ -223,10 +223,11 @@ absl::StatusOr<std::unique_ptr<device::HostBuffer>> Deliver(
     int64_t pitch_bytes) {
   if (output.owned == nullptr) return nullptr;
   const device::Matrix& matrix = *output.matrix;
+  const device::LineRange lines = {0, matrix.layout().lines()};
   if (place.region == nullptr) {
-    return lane.Download(matrix, {0, matrix.layout().lines()}, pitch_bytes);
+    return lane.Download(matrix, lines, pitch_bytes);
   }
-  RETURN_IF_ERROR(lane.DownloadTo(place, matrix, pitch_bytes));
+  RETURN_IF_ERROR(lane.DownloadTo(place, matrix, lines, pitch_bytes));
   return nullptr;
 }
 

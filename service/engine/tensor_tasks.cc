@@ -15,6 +15,9 @@ namespace {
 // the host.
 constexpr int64_t kClearBytes = 64 << 20;
 
+// Written to a region in one turn: a millisecond on a GPU.
+constexpr int64_t kRegionBytes = 64 << 20;
+
 // Lines of a sparse matrix that are sent at once, in pieces of so many bytes.
 constexpr int64_t kSparseLines = 1 << 14;
 constexpr int64_t kPieceBytes = 1 << 14;
@@ -211,29 +214,40 @@ void DownloadTask::Start() {
   if (held) served_.transfers->Enqueue(std::move(self));
 }
 
-absl::StatusOr<std::unique_ptr<device::HostBuffer>> DownloadTask::Fetch(
-    device::Lane& lane) {
-  const device::Matrix& matrix = TensorLocks::matrix(*tensor_);
-  if (to_.region == nullptr) {
-    return lane.Download(matrix, lines_, pitch_bytes_);
-  }
-  const absl::Status written = lane.DownloadTo(to_, matrix, pitch_bytes_);
+absl::StatusOr<bool> DownloadTask::WriteSome(device::Lane& lane) {
+  const int64_t at_once = std::max<int64_t>(1, kRegionBytes / pitch_bytes_);
+  const device::LineRange lines = {lines_.first + written_,
+                                   std::min(at_once, lines_.count - written_)};
+  const device::RegionPlace to = {to_.region,
+                                  to_.offset + written_ * pitch_bytes_};
+  const absl::Status written =
+      lane.DownloadTo(to, TensorLocks::matrix(*tensor_), lines, pitch_bytes_);
   // After an error, too, nothing is written once the answer is there.
   if (!written.ok()) lane.Synchronize().IgnoreError();
   RETURN_IF_ERROR(written);
-  return nullptr;
+  written_ += lines.count;
+  return written_ < lines_.count;
 }
 
 bool DownloadTask::Run(device::Lane& lane) {
   TensorPart part;
-  auto bytes = Fetch(lane);
+  absl::Status status;
+  if (to_.region != nullptr) {
+    const absl::StatusOr<bool> more = WriteSome(lane);
+    if (more.ok() && *more) return true;
+    status = more.status();
+  } else {
+    auto bytes =
+        lane.Download(TensorLocks::matrix(*tensor_), lines_, pitch_bytes_);
+    status = bytes.status();
+    if (bytes.ok()) part.bytes = *std::move(bytes);
+  }
   part.version = TensorLocks::version(*tensor_);
   locks_.Release();
   tensor_.reset();
-  if (!bytes.ok()) {
-    done_.Answer(served_.Note(bytes.status()));
+  if (!status.ok()) {
+    done_.Answer(served_.Note(status));
   } else {
-    part.bytes = *std::move(bytes);
     done_.Answer(std::move(part));
   }
   return false;

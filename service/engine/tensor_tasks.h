@@ -116,7 +116,8 @@ class FinishUploadTask final : public Waiter {
 
 class DownloadTask final : public LaneTask {
  public:
-  // All lines of the tensor where `to` is in a region.
+  // Where `to` is in a region, `lines` are whole ones and go there in several
+  // turns: large ones hold up nobody.
   DownloadTask(ServedDevice& served, std::shared_ptr<Tensor> tensor,
                device::LineRange lines, int64_t pitch_bytes,
                device::RegionPlace to, RequestContext context,
@@ -131,13 +132,15 @@ class DownloadTask final : public LaneTask {
 
  private:
   void Refuse(const absl::Status& why) override;
-  absl::StatusOr<std::unique_ptr<device::HostBuffer>> Fetch(device::Lane& lane);
+  // Whether lines remain.
+  absl::StatusOr<bool> WriteSome(device::Lane& lane);
 
   ServedDevice& served_;
   std::shared_ptr<Tensor> tensor_;
   const device::LineRange lines_;
   const int64_t pitch_bytes_;
   const device::RegionPlace to_;
+  int64_t written_ = 0;  // Lines, to the region.
   Once<TensorPart> done_;
   TensorLocks locks_;
 };

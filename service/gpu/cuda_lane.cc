@@ -99,11 +99,15 @@ absl::StatusOr<std::unique_ptr<device::HostBuffer>> CudaLane::Download(
 
 absl::Status CudaLane::DownloadTo(const device::RegionPlace& to,
                                   const device::Matrix& from,
+                                  device::LineRange lines,
                                   int64_t pitch_bytes) {
-  if (!to.region->pinned()) return Lane::DownloadTo(to, from, pitch_bytes);
+  if (!to.region->pinned()) {
+    return Lane::DownloadTo(to, from, lines, pitch_bytes);
+  }
   RETURN_IF_ERROR(stream_->context().MakeCurrent());
   const absl::Status enqueued =
-      CopyToHost(*stream_, Use(&from), from.layout(),
+      CopyToHost(*stream_, Use(&from) + OffsetOf(from, lines),
+                 device::LayoutOf(from.layout(), lines),
                  {.bytes = to.bytes(), .pitch_bytes = pitch_bytes});
   // Before any return: nothing may be written after it.
   const absl::Status done = Synchronize();

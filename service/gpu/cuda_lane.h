@@ -48,7 +48,7 @@ class CudaLane final : public device::Lane {
       const device::Matrix& from, device::LineRange lines,
       int64_t pitch_bytes) override;
   absl::Status DownloadTo(const device::RegionPlace& to,
-                          const device::Matrix& from,
+                          const device::Matrix& from, device::LineRange lines,
                           int64_t pitch_bytes) override;
   absl::Status Prepare(jit::Form form, const device::Kernel& kernel,
                        const device::Matrix& from, device::Matrix& to) override;

@@ -144,13 +144,23 @@ TEST_F(RegionCopyTest, ResultsAreWrittenAndNothingBetweenThem) {
         const size_t size = 7 + 4 * pitch + width;
         const auto region = Region(std::string(size, '.'), pinned);
         const absl::Status done =
-            lane_->DownloadTo({region, 7}, *matrix, pitch);
+            lane_->DownloadTo({region, 7}, *matrix, {0, 5}, pitch);
         ASSERT_TRUE(done.ok()) << done;
         std::string expected(size, '.');
         for (int64_t i = 0; i < 5; ++i) {
           expected.replace(7 + i * pitch, width, elements, i * width, width);
         }
         EXPECT_EQ(std::string(region->bytes().data(), size), expected);
+
+        const auto part = Region(std::string(2 * pitch, '.'), pinned);
+        const absl::Status some =
+            lane_->DownloadTo({part, 0}, *matrix, {3, 2}, pitch);
+        ASSERT_TRUE(some.ok()) << some;
+        expected.assign(2 * pitch, '.');
+        for (int64_t i = 0; i < 2; ++i) {
+          expected.replace(i * pitch, width, elements, (i + 3) * width, width);
+        }
+        EXPECT_EQ(std::string(part->bytes().data(), 2 * pitch), expected);
       }
     }
   }
