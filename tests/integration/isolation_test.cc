@@ -168,6 +168,9 @@ TEST_F(IdentityTest, AQuotaOfCallsIsOfAllConnectionsTogether) {
     ASSERT_TRUE(one->stream->Write(message));
     stalled.push_back(std::move(one));
   }
+  // What asks is a call, too, and could come before them.
+  ASSERT_TRUE(testing::Eventually(
+      [&] { return server_->server().runtime().places == 2; }));
   EXPECT_TRUE(testing::Eventually([&] {
     const grpc::Status status = alice.Describe(handle);
     return status.error_code() == StatusCode::RESOURCE_EXHAUSTED &&
