@@ -74,7 +74,8 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
       std::max(1.0, static_cast<double>(DepthBytes(plan)));
   const int passes = plan.a_form == Form::kSplit ? kSplitPasses : 1;
 
-  const double tile_rows = std::ceil(rows / config.tile_m);
+  const double tile_rows =
+      std::ceil(rows / (config.tile_m * config.multicast)) * config.multicast;
   const double tile_columns = std::ceil(columns / config.tile_n);
   const double tiles = tile_rows * tile_columns * batch;
   // Among CTAs.
@@ -92,10 +93,12 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
   const Traffic x = TrafficOf(plan.family.x_major, rows,
                               std::min<double>(config.tile_m, rows / tile_rows),
                               config.tile_m, depth_bytes, element);
-  const Traffic y =
-      TrafficOf(plan.family.y_major, columns,
+  Traffic y = TrafficOf(plan.family.y_major, columns,
                 std::min<double>(config.tile_n, columns / tile_columns),
                 config.tile_n, depth_bytes, element);
+
+  y.requests /= config.multicast;
+  y.bytes /= config.multicast;
 
   // CTAs that run at once and load the same tile of X, or of Y.
   const double at_once = std::min(ctas, tiles);
@@ -148,7 +151,8 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
           Log(depth_bytes),
           Straddles(plan.family.x_major, config.tile_m, element) ? 1.0f : 0.0f,
           Straddles(plan.family.y_major, config.tile_n, element) ? 1.0f : 0.0f,
-          Log(config.cluster)};
+          Log(config.cluster),
+          Log(config.multicast)};
 }
 
 double PredictMicroseconds(const Plan& plan, const DeviceProperties& device) {

@@ -14,7 +14,7 @@
 
 namespace gemmd::jit {
 
-inline constexpr int kCostTerms = 33;
+inline constexpr int kCostTerms = 34;
 
 // The terms, most of them binary logarithms, of a plan with config, splits and
 // predicted_cycles. Their order is that of the weights.

@@ -64,6 +64,14 @@ constexpr double kPingPongCycles = 200;
 constexpr double kReduceCycles = 2500;
 constexpr double kReduceBytesPerCycle = 900;
 
+// Of a stage, by one CTA. Those that load Y for each other get a part of it
+// each, at the price of one.
+double LoadedBytes(const Plan& plan) {
+  const Config& config = plan.config;
+  const double y = OperandTileBytes(plan.family.y_major, config.tile_n);
+  return StageBytes(plan.family, config) - y + y / config.multicast;
+}
+
 double CyclesPerStage(const Plan& plan) {
   const Config& config = plan.config;
   // One instruction; both operands are read from shared memory.
@@ -76,7 +84,7 @@ double CyclesPerStage(const Plan& plan) {
   const double instructions = config.tile_m / kInstructionM *
                               (kSwizzleBytes / kInstructionKBytes) / y_lines;
   const double busy = instructions * std::max(multiply, read);
-  const double bytes = StageBytes(plan.family, config);
+  const double bytes = LoadedBytes(plan);
   const double excess =
       std::clamp(bytes / busy, kFreeBytesPerCycle, kLoadBytesPerCycle) -
       kFreeBytesPerCycle;
@@ -141,7 +149,7 @@ double PredictCycles(const Plan& plan, const DeviceProperties& device) {
   const Config& config = plan.config;
   if (plan.splits == 0) return kReduceCycles;
   const auto waves = static_cast<double>(
-      DivideUp(Units(plan) * config.cluster, device.multiprocessors));
+      DivideUp(Units(plan) * ClusterCtas(config), device.multiprocessors));
   const int passes = plan.a_form == Form::kSplit ? kSplitPasses : 1;
   const auto stages = static_cast<double>(DivideUp(
       passes * DivideUp(DepthBytes(plan), kSwizzleBytes), plan.splits));

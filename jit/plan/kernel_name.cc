@@ -48,6 +48,7 @@ std::string KernelName(const Family& family, const Config& config) {
   if (epilogue.scales_output) absl::StrAppend(&name, "_so");
   if (config.split_k) absl::StrAppend(&name, "_split");
   if (config.cluster > 1) absl::StrAppend(&name, "_cl", config.cluster);
+  if (config.multicast > 1) absl::StrAppend(&name, "_mc", config.multicast);
   if (config.grouped) absl::StrAppend(&name, "_grouped");
   return name;
 }

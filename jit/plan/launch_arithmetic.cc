@@ -39,11 +39,12 @@ TensorMapSpec Map(const MatrixLayout& layout) {
           .matrix_bytes = layout.matrix_lines() * layout.pitch_bytes()};
 }
 
+// `parts` boxes make a tile of the operand.
 TensorMapSpec OperandMap(const MatrixLayout& stored, Form form, Major major,
-                         int lines) {
+                         int lines, int parts = 1) {
   TensorMapSpec map = Map(FormLayout(stored, form));
   map.box_width = kSwizzleBytes / MapBytes(map.type);
-  map.box_lines = major == Major::kK ? lines : map.box_width;
+  map.box_lines = (major == Major::kK ? lines : map.box_width) / parts;
   map.swizzle_bytes = kSwizzleBytes;
   return map;
 }
@@ -114,11 +115,12 @@ TensorMapSpec ResultMap(const MatrixLayout& layout, const Family& family,
 // rows of P, fewer when their X would not stay in L2 for the next columns
 // (measured on an H100: more or fewer cost 1 to 4%). Groups are equal.
 int RasterGroup(const Plan& plan) {
-  const int64_t tile_rows = DivideUp(plan.rows, plan.config.tile_m);
+  const int64_t tile_rows = TileRows(plan);
+  const int tile_m = plan.config.tile_m * plan.config.multicast;
   const int64_t row_bytes = std::max<int64_t>(1, DepthBytes(plan));
   const int64_t rows =
       std::clamp(kRasterBytes / row_bytes, kMinRasterRows, kMaxRasterRows);
-  const int64_t groups = DivideUp(tile_rows, rows / plan.config.tile_m);
+  const int64_t groups = DivideUp(tile_rows, rows / tile_m);
   return static_cast<int>(DivideUp(tile_rows, groups));
 }
 
@@ -196,11 +198,13 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
     plan.grid = 0;
     return;
   }
-  // Clusters end with their tile; other CTAs go on to the next.
+  // Clusters that share k end with their tile; other CTAs go on to the next.
   plan.grid = static_cast<int>(
       config.cluster > 1
           ? Units(plan) * config.cluster
-          : std::min<int64_t>(Units(plan), device.multiprocessors));
+          : std::min<int64_t>(Units(plan),
+                              device.multiprocessors / config.multicast) *
+                config.multicast);
   plan.stages = static_cast<int>(DivideUp(DepthBytes(plan), kSwizzleBytes));
   SetPasses(plan);
   const MatrixLayout x = plan.exchanged ? problem.b() : problem.a();
@@ -215,7 +219,7 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
                         plan.family.x_major, config.tile_m);
   }
   plan.y = OperandMap(y, plan.exchanged ? plan.a_form : plan.b_form,
-                      plan.family.y_major, config.tile_n);
+                      plan.family.y_major, config.tile_n, config.multicast);
   plan.x.rounds_tf32 = plan.y.rounds_tf32 =
       problem.a_type == DataType::kF32 && problem.precision == Precision::kTf32;
   if (plan.family.epilogue.exclusive_or) FinishLineBits(device, plan);

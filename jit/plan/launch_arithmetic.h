@@ -15,13 +15,18 @@ constexpr int64_t RoundUp(int64_t a, int64_t b) { return DivideUp(a, b) * b; }
 // Passes over k that a product of operands in three planes takes.
 inline constexpr int kSplitPasses = 6;
 
-// Tiles of all P.
+// Rows of tiles of a P, those of CTAs that load for each other as one.
+inline int64_t TileRows(const Plan& plan) {
+  return DivideUp(plan.rows, plan.config.tile_m * plan.config.multicast);
+}
+
+// Tiles of all P, counted like that.
 inline int64_t Tiles(const Plan& plan) {
-  return plan.batch * DivideUp(plan.rows, plan.config.tile_m) *
+  return plan.batch * TileRows(plan) *
          DivideUp(plan.columns, plan.config.tile_n);
 }
 
-// Of work, that CTAs take in turn: tiles, and parts of k where CTAs share it.
+// Of work, that CTAs or clusters take in turn: tiles, and parts of k where CTAs share it.
 inline int64_t Units(const Plan& plan) {
   return Tiles(plan) * (plan.config.split_k ? plan.splits : 1);
 }

@@ -108,11 +108,18 @@ struct Config {
   bool split_k = false;
   // CTAs of a cluster that share k of a tile, and make the tile together.
   int cluster = 1;
+  // CTAs of a cluster whose tiles lie below each other, and which load Y for
+  // each other. None of them shares k.
+  int multicast = 1;
   // One launch makes many products of the family.
   bool grouped = false;
 
   friend bool operator==(const Config&, const Config&) = default;
 };
+
+constexpr int ClusterCtas(const Config& config) {
+  return config.cluster * config.multicast;
+}
 
 // Whether CTAs or consumers sum parts of k, so that sums are rounded elsewhere
 // than those of the family's other kernels, all of which give the same bits.

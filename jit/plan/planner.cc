@@ -42,6 +42,10 @@ int64_t ClustersAtOnce(const DeviceProperties& device, int cluster) {
   return whole * (kGroup / cluster) + kGroup / 2 / cluster;
 }
 
+// CTAs that load Y for each other. (cuOccupancyMaxActiveClusters of an H200: 66
+// of 2 CTAs, all of its SMs, but 30 of 4.)
+constexpr int kMulticast = 2;
+
 struct Shape {
   int tile_m;
   int consumers;
@@ -274,8 +278,9 @@ void ConsiderSplits(const Plan& plan, const DeviceProperties& device,
                     std::vector<Plan>& candidates) {
   const int64_t stages = DivideUp(DepthBytes(plan), kSwizzleBytes) *
                          (plan.a_form == Form::kSplit ? kSplitPasses : 1);
-  const int64_t most = std::min(device.multiprocessors / Tiles(plan),
-                                stages / kMinStagesPerPart);
+  const int64_t most = std::min(
+      device.multiprocessors / plan.config.multicast / Tiles(plan),
+      stages / kMinStagesPerPart);
   if (most >= 2) ConsiderParts(plan, stages, most, device, candidates);
   if (most >= 4) ConsiderParts(plan, stages, most / 2, device, candidates);
 }
@@ -299,6 +304,15 @@ void ConsiderClusters(Plan plan, const DeviceProperties& device,
     plan.splits = plan.config.cluster = cluster;
     Consider(plan, device, candidates);
   }
+}
+
+// Whether CTAs could load Y for each other, and that is much of what they load.
+bool MayMulticast(const Plan& plan) {
+  const Family& family = plan.family;
+  return plan.config.consumers <= 2 && !family.widening &&
+         !family.instruction.sparse && family.sum != Summation::kBlockScaled &&
+         plan.rows > plan.config.tile_m &&
+         2 * plan.config.tile_n >= plan.config.tile_m;
 }
 
 // Consumers that widen wait long for each stage, so that several stages are
@@ -356,11 +370,16 @@ std::vector<Plan> Candidates(const Problem& problem,
           continue;
         }
         plan.config.split_k = NeedsReduction(plan.family);
+        const bool parts = splits && shape.schedule == Schedule::kCooperative;
         Consider(plan, device, candidates);
-        if (splits && shape.schedule == Schedule::kCooperative) {
+        if (parts) {
           ConsiderClusters(plan, device, candidates);
           ConsiderSplits(plan, device, candidates);
         }
+        if (!MayMulticast(plan)) continue;
+        plan.config.multicast = kMulticast;
+        Consider(plan, device, candidates);
+        if (parts) ConsiderSplits(plan, device, candidates);
       }
     }
   }
@@ -422,7 +441,9 @@ std::optional<Plan> PlanWith(const Problem& problem,
 std::vector<Plan> UnsplitPlans(const Problem& problem,
                                const DeviceProperties& device) {
   std::vector<Plan> plans = Candidates(problem, device);
-  std::erase_if(plans, [](const Plan& plan) { return SharesK(plan.config); });
+  std::erase_if(plans, [](const Plan& plan) {
+    return SharesK(plan.config) || plan.config.multicast > 1;
+  });
   return plans;
 }
 

@@ -205,6 +205,7 @@ std::string ConfigSource(const Family& family, const Config& config,
       boolean("kGrouped", config.grouped),                               //
       constant("int", "kStageGroups", widening.stage_groups),            //
       constant("int", "kCluster", config.cluster),                       //
+      constant("int", "kMulticast", config.multicast),                   //
       constant("int", "kTileM", config.tile_m),                          //
       constant("int", "kTileN", config.tile_n),                          //
       constant("int", "kStages", config.stages),                         //

@@ -187,8 +187,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
     ASSIGN_OR_RETURN(arguments.auxiliary,
                      EncodeTensorMap(driver, plan.d, memory.auxiliary));
   }
-  const int tile_rows =
-      static_cast<int>(jit::DivideUp(plan.rows, plan.config.tile_m));
+  const int tile_rows = static_cast<int>(jit::TileRows(plan));
   const int tile_columns =
       static_cast<int>(jit::DivideUp(plan.columns, plan.config.tile_n));
   arguments.raster = RasterOf(tile_rows, tile_columns, plan.raster_group);
@@ -214,7 +213,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
 
   launch.overlaps_predecessor = plan.overlaps_predecessor;
   launch.grid = plan.grid;
-  launch.cluster = plan.config.cluster;
+  launch.cluster = jit::ClusterCtas(plan.config);
   launch.threads = plan.threads;
   launch.shared_memory_bytes = plan.shared_memory_bytes;
   return launch;
@@ -236,7 +235,7 @@ absl::StatusOr<KernelFunctions> FunctionsOf(const Module& module,
 
 absl::Status CheckClusters(const DriverTable& driver, CUfunction function,
                            const jit::Plan& plan) {
-  const int cluster = plan.config.cluster;
+  const int cluster = jit::ClusterCtas(plan.config);
   if (cluster == 1) return absl::OkStatus();
   CUlaunchAttribute attribute = ClustersOf(cluster);
   CUlaunchConfig config =

@@ -22,6 +22,7 @@ concept IsConfig = requires {
   { C::kSharedMemoryBytes + C::kGroupsInFlight } -> SameAs<int>;
   { C::kStageGroups + 0 } -> SameAs<int>;  // Scaled apart, of weights.
   { C::kCluster + 0 } -> SameAs<int>;      // CTAs that share k of a tile.
+  { C::kMulticast + 0 } -> SameAs<int>;    // CTAs that load Y for each other.
   { C::kSchedule == Schedule::kPingPong } -> SameAs<bool>;
   { C::kStore == Store::kNormal } -> SameAs<bool>;
   { C::kXMajor == Major::kK&& C::kYMajor == Major::kK } -> SameAs<bool>;
@@ -82,6 +83,10 @@ struct Tiling {
   static_assert(C::kCluster == 1 ||
                     !(kPingPong || C::kStagesC || C::kGrouped || kWidens<C>),
                 "a cluster has one tile, which its CTAs make together");
+  static_assert(C::kMulticast == 1 ||
+                    !(kInterleaved || C::kGrouped || C::kCluster > 1),
+                "CTAs that load for each other do the same in step");
+  static_assert(C::kTileN % C::kMulticast == 0);
   static_assert(!kPingPong || C::kConsumers == 2);
   static_assert(kLineBytes >= 16, "a box of the copy engine has 16 bytes");
   static_assert(kSlabBytes % (8 * kLineBytes) == 0 &&

@@ -11,6 +11,9 @@
 //
 // Clusters: their CTAs share k of a tile, and each makes some of it.
 //
+// Multicast: CTAs of a cluster have tiles below each other, and the same Y, of
+// which each loads a part for all.
+//
 // Grouped: one launch makes many products, whose arguments lie in device
 // memory; each unit of work knows its own.
 #include "common/arguments.h"
@@ -40,7 +43,7 @@ using X = XSource<Config>;
 using YTile = OperandTile<Config::YElement, Config::kYMajor, Config::kTileN>;
 using Sums = SumOf<Config>;
 using Writer = TileWriter<Config>;
-using StageRing = Ring<T::kRingStages>;
+using StageRing = Ring<T::kRingStages, Config::kMulticast>;
 using OfCluster = ClusterSums<Config>;
 
 // Shared memory, in this order: stages, staging buffers, sums that are handed
@@ -91,6 +94,7 @@ constexpr bool kAlternate = kWidens<Config> && T::kSharers == 2;
 constexpr bool kAhead = T::kInterleaved && T::kBlocks == 1;
 
 constexpr bool kClusters = Config::kCluster > 1;
+constexpr bool kMulticast = Config::kMulticast > 1;
 
 template <typename A>
 void Prefetch(const A& arguments) {
@@ -102,10 +106,11 @@ void Prefetch(const A& arguments) {
   ptx::PrefetchTensorMap(&arguments.d);
 }
 
-// Fills the ring whose stages begin at `shared` with those of `part` of k.
+// Fills the ring whose stages begin at `shared` with those of `part` of k, of
+// the tiles of `member`.
 void Produce(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
-             int part) {
-  for (Work<Config> work(all, part); !work.done(); work.Advance()) {
+             int part, int member) {
+  for (Work<Config> work(all, part, member); !work.done(); work.Advance()) {
     const Arguments& arguments = work.product();
     if constexpr (Config::kGrouped) {
       X::Acquire(arguments);
@@ -121,12 +126,20 @@ void Produce(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
       const uint32 full = ring.full(ring.stage());
       X::Load(x, arguments, unit.tile.row, walk.stage(),
               x_matrix + walk.x_plane() * arguments.x_matrices, full);
-      YTile::Load(x + X::kBytes, &arguments.y, unit.tile.column,
-                  walk.stage(),
-                  y_matrix + walk.y_plane() * arguments.y_matrices, full);
+      const int of_y = y_matrix + walk.y_plane() * arguments.y_matrices;
+      if constexpr (kMulticast) {
+        YTile::template LoadPart<Config::kMulticast>(
+            x + X::kBytes, &arguments.y, unit.tile.column, walk.stage(), of_y,
+            full, member);
+      } else {
+        YTile::Load(x + X::kBytes, &arguments.y, unit.tile.column,
+                    walk.stage(), of_y, full);
+      }
       ring.Advance();
     }
   }
+  // Other CTAs release this one's stages while there are any.
+  if constexpr (kMulticast) ring.Drain();
 }
 
 // A group of wgmma: x, of a part of a stage, times Y's at descriptor `y`.
@@ -241,8 +254,8 @@ void Consume(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
   Sums sums;
 
   int units = 0;  // That this CTA has begun.
-  for (Work<Config> work(all, kClusters ? rank : number); !work.done();
-       work.Advance(), ++units) {
+  for (Work<Config> work(all, kClusters ? rank : number, kMulticast ? rank : 0);
+       !work.done(); work.Advance(), ++units) {
     const Arguments& arguments = work.product();
     const int stages = work.stages();
     if (T::kPingPong && units % 2 != consumer) {
@@ -281,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
   const int thread = ptx::ThreadIndex();
   const int warp = ptx::Broadcast(thread / 32);
   const int warpgroup = warp / 4;
-  const int rank = kClusters ? ptx::ClusterRank() : 0;
+  const int rank = kClusters || kMulticast ? ptx::ClusterRank() : 0;
   const auto ring_of = [shared](int number) {
     return StageRing(shared + kRingBarriers + number * StageRing::kBytes);
   };
@@ -297,16 +310,17 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
     ptx::FenceBarrierInit();
   }
   ptx::SyncCta();
-  if constexpr (kClusters) ptx::ArriveCluster();
+  if constexpr (kClusters || kMulticast) ptx::ArriveCluster();
   ptx::LaunchDependents();
   ptx::WaitForDependencies();
+  if constexpr (kMulticast) ptx::WaitCluster();
 
   if (warpgroup == 0) {
     if constexpr (kMoveRegisters) ptx::GiveRegisters<kProducerRegisters>();
     const int number = T::kInterleaved ? warp : 0;
     if (warp == number && number < T::kRings && ptx::ElectOne()) {
       Produce(arguments, shared + number * kRingBytes, ring_of(number),
-              kClusters ? rank : number);
+              kClusters ? rank : number, kMulticast ? rank : 0);
     }
     if constexpr (kClusters) ptx::WaitCluster();
   } else {

@@ -44,6 +44,28 @@ struct OperandTile {
     }
   }
 
+  // Copies one of as many equal parts as there are CTAs in the cluster, its
+  // `part`-th, into the tiles of all of them.
+  template <int kParts>
+  static void LoadPart(uint32 to, const TensorMap* map, int line, int stage,
+                       int matrix, uint32 barrier, int part) {
+    constexpr unsigned short kAll = (1 << kParts) - 1;
+    const int k = stage * kSpan;
+    if constexpr (kKMajor) {
+      const int first = part * (kLines / kParts);
+      ptx::LoadBoxToCtas(to + first * kLineBytes, map, k, line + first, matrix,
+                         barrier, kAll);
+    } else {
+      const int first = part * (kSpan / kParts);
+#pragma unroll
+      for (int slab = 0; slab < kSlabs; ++slab) {
+        ptx::LoadBoxToCtas(to + slab * kSlabBytes + first * kSwizzleBytes, map,
+                           line + slab * kSpan, k + first, matrix, barrier,
+                           kAll);
+      }
+    }
+  }
+
   // Descriptor of the tile at `address`. Offsets are in units of 16 bytes:
   // between groups of 8 lines (stride) and, mn-major, between slabs (leading).
   static uint64 Descriptor(uint32 address) {

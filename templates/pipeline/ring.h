@@ -2,14 +2,18 @@
 // barrier that completes when it is full and one that completes when all
 // consumers have released it. Every role walks the ring with its own cursor,
 // in the same order.
+//
+// Rings of several CTAs of a cluster may go together: a copy into a stage is
+// one into that stage of all of them, so it is free when all have released it.
 #pragma once
 
 #include "common/types.h"
 #include "ptx/barrier.h"
+#include "ptx/cluster.h"
 
 namespace gemmd {
 
-template <int kStages>
+template <int kStages, int kCtas = 1>
 class Ring {
  public:
   // Shared memory for the barriers.
@@ -21,21 +25,38 @@ class Ring {
   void Init(uint32 consumers) const {
     for (int stage = 0; stage < kStages; ++stage) {
       ptx::InitBarrier(full(stage), 1);
-      ptx::InitBarrier(empty(stage), consumers);
+      ptx::InitBarrier(empty(stage), consumers * kCtas);
     }
   }
 
   // Producer: waits until the stage is free, then announces its bytes.
   void Acquire(uint32 bytes) const {
-    ptx::Wait(empty(stage_), phase_ ^ 1);
+    WaitEmpty();
     ptx::ArriveExpecting(full(stage_), bytes);
+  }
+
+  // Producer: waits until all stages are free.
+  void Drain() {
+    for (int stage = 0; stage < kStages; ++stage) {
+      WaitEmpty();
+      Advance();
+    }
   }
 
   // Consumer: waits until the stage is full.
   void WaitFull() const { ptx::Wait(full(stage_), phase_); }
 
-  // Consumer, one thread: gives a stage back to the producer.
-  void Release(uint32 stage) const { ptx::Arrive(empty(stage)); }
+  // Consumer, one thread: gives a stage back to the producer, or producers.
+  void Release(uint32 stage) const {
+    if constexpr (kCtas == 1) {
+      ptx::Arrive(empty(stage));
+    } else {
+#pragma unroll
+      for (int rank = 0; rank < kCtas; ++rank) {
+        ptx::ArriveAtPeer(ptx::PeerAddress(empty(stage), rank));
+      }
+    }
+  }
 
   void Advance() {
     if (++stage_ == kStages) {
@@ -56,6 +77,14 @@ class Ring {
   uint32 empty(uint32 stage) const { return barriers_ + 16 * stage + 8; }
 
  private:
+  void WaitEmpty() const {
+    if constexpr (kCtas == 1) {
+      ptx::Wait(empty(stage_), phase_ ^ 1);
+    } else {
+      ptx::WaitForPeers(empty(stage_), phase_ ^ 1);
+    }
+  }
+
   const uint32 barriers_;
   uint32 stage_ = 0;
   uint32 phase_ = 0;

@@ -1,5 +1,5 @@
 // Clusters: CTAs that run at the same time and reach each other's shared
-// memory. PTX ISA, barrier.cluster, mapa, st.async.
+// memory. PTX ISA, barrier.cluster, mapa, st.async, mbarrier.
 #pragma once
 
 #include "common/types.h"
@@ -14,11 +14,13 @@ inline uint32 ClusterRank() {
   return rank;
 }
 
-// Every thread arrives once and waits once: past the wait, what all threads of
-// the cluster did before they arrived has happened.
+// Every thread arrives once and waits once: past the wait, all CTAs of the
+// cluster run, and what was made known to it by FenceBarrierInit before they
+// arrived is there. (An arrival that releases all else takes half a
+// microsecond.)
 inline void ArriveCluster() {
   Delay();
-  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 
 inline void WaitCluster() {
@@ -34,6 +36,32 @@ inline uint32 PeerAddress(uint32 address, uint32 rank) {
                : "=r"(peer)
                : "r"(address), "r"(rank));
   return peer;
+}
+
+// Arrives at a barrier of a peer, and waits at one that peers arrive at. Neither
+// orders anything but barriers: who arrives has waited for what it tells of, and
+// who waits goes on with copies of the copy engine. (Release and acquire of a
+// cluster cost a microsecond each.)
+inline void ArriveAtPeer(uint32 barrier) {
+  Delay();
+  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::
+                   "r"(barrier)
+               : "memory");
+}
+
+inline void WaitForPeers(uint32 barrier, uint32 parity) {
+  Delay();
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 "
+      "done, [%0], %1;\n"
+      "@!done bra again;\n"
+      "}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+  Delay();
 }
 
 // Four words to shared memory of a CTA of the cluster, asynchronously; their

@@ -25,6 +25,20 @@ inline void LoadBox(uint32 to, const TensorMap* map, int x, int y, int z,
       : "memory");
 }
 
+// The same to that place in the shared memory of the CTAs 0, 1, ... of the
+// cluster that have a bit in `ctas`; in each the bytes complete on the barrier
+// at that place.
+inline void LoadBoxToCtas(uint32 to, const TensorMap* map, int x, int y, int z,
+                          uint32 barrier, unsigned short ctas) {
+  Delay();
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+      ".mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(ctas)
+      : "memory");
+}
+
 // Box from shared memory to (x, y) of matrix z, part of the current store
 // group.
 inline void StoreBox(const TensorMap* map, int x, int y, int z, uint32 from) {

@@ -1,7 +1,8 @@
 // What a CTA computes: units of work, round robin. A unit is one tile of one P
 // over one part of k. Units of the same P and part are neighbours, so that
 // they share operands in L2. A grouped launch has the units of many products,
-// each with arguments of its own. CTAs of a cluster have the same unit.
+// each with arguments of its own. CTAs of a cluster have the same unit; where
+// they share no k, a unit is as many tiles, below each other.
 #pragma once
 
 #include "common/arguments.h"
@@ -59,15 +60,19 @@ using KernelArguments = If<C::kGrouped, GroupedArguments, Arguments>;
 template <typename C>
 class Work {
  public:
-  // Of interleaved consumers, or of CTAs of a cluster, each has `part` of k.
-  explicit Work(const KernelArguments<C>& all, int part = 0)
-      : all_(all), part_(part), index_(ptx::CtaIndex() / C::kCluster) {
+  // Of interleaved consumers, or of CTAs of a cluster, each has `part` of k, or
+  // `member` of the tiles of a unit.
+  explicit Work(const KernelArguments<C>& all, int part = 0, int member = 0)
+      : all_(all),
+        part_(part),
+        member_(member),
+        index_(ptx::CtaIndex() / kClusterCtas) {
     Locate();
   }
 
   bool done() const { return index_ >= all_.units; }
   void Advance() {
-    index_ += ptx::CtaCount() / C::kCluster;
+    index_ += ptx::CtaCount() / kClusterCtas;
     Locate();
   }
 
@@ -85,7 +90,8 @@ class Work {
     const int matrix = Divide(index(), raster.tiles);
     const int count = static_cast<int>(raster.tiles.value);
     const TileIndex at = TileAt(raster, index() - matrix * count);
-    Unit unit = {{at.row * C::kTileM, at.column * C::kTileN, matrix}, part_};
+    const int row = at.row * C::kMulticast + member_;
+    Unit unit = {{row * C::kTileM, at.column * C::kTileN, matrix}, part_};
     if constexpr (C::kSplitK) {
       unit.tile.matrix = Divide(matrix, product().splits);
       unit.split = SplitOf(matrix);
@@ -112,6 +118,8 @@ class Work {
   }
 
  private:
+  static constexpr int kClusterCtas = C::kCluster * C::kMulticast;
+
   int StagesOf(int split) const {
     return product().part_stages + (split < product().longer_parts ? 1 : 0);
   }
@@ -143,6 +151,7 @@ class Work {
 
   const KernelArguments<C>& all_;
   const int part_;
+  const int member_;
   int index_;
   int group_ = 0;
 };

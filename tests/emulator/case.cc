@@ -49,6 +49,8 @@ absl::Status ParseWord(absl::string_view word, Case& c) {
     c.config.consumers = c.splits = number;
   } else if (is("cl")) {
     c.config.cluster = c.splits = number;
+  } else if (is("mc")) {
+    c.config.multicast = number;
   } else if (is("sms")) {
     c.multiprocessors = number;
   } else if (is("split")) {

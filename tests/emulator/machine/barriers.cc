@@ -89,19 +89,31 @@ void Barriers::MayComplete(Barrier& barrier) {
   barrier.gathered.seen[kFirstBarrier + static_cast<size_t>(barrier.number)] =
       barrier.phase;
   barrier.released = barrier.gathered;
+  barrier.released_of_peers = barrier.gathered_of_peers;
   scheduler_.Wake(barrier.waiters);
 }
 
-void Barriers::Arrive(Actor& actor, uint32_t address) {
+Barriers::Barrier* Barriers::Expecting(const Actor& actor, uint32_t address) {
   Barrier* barrier = At(actor, address, "arrives");
+  if (barrier == nullptr || barrier->pending > 0) return barrier;
+  reports_.Add("arrival too many",
+               Who(actor) + " arrives at " + Describe(*barrier, address) +
+                   ", which expects " + std::to_string(barrier->expected) +
+                   " and has them");
+  return nullptr;
+}
+
+void Barriers::ArriveFromPeer(int rank, const Actor& actor, uint32_t address) {
+  Barrier* barrier = Expecting(actor, address);
   if (barrier == nullptr) return;
-  if (barrier->pending == 0) {
-    reports_.Add("arrival too many",
-                 Who(actor) + " arrives at " + Describe(*barrier, address) +
-                     ", which expects " + std::to_string(barrier->expected) +
-                     " and has them");
-    return;
-  }
+  barrier->gathered_of_peers[rank].Join(actor.of_peers.at(rank));
+  --barrier->pending;
+  MayComplete(*barrier);
+}
+
+void Barriers::Arrive(Actor& actor, uint32_t address) {
+  Barrier* barrier = Expecting(actor, address);
+  if (barrier == nullptr) return;
   barrier->gathered.Join(actor.knowledge);
   actor.Advance();
   --barrier->pending;
@@ -165,6 +177,9 @@ void Barriers::Wait(Actor& actor, uint32_t address, uint32_t parity) {
                      " wait for ever");
   }
   actor.knowledge.Join(barrier->released);
+  for (const auto& [rank, known] : barrier->released_of_peers) {
+    actor.of_peers[rank].Join(known);
+  }
 }
 
 void Barriers::Meet(Actor& actor, int name, int threads) {

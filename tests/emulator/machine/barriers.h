@@ -24,6 +24,8 @@ class Barriers {
   // Makes all barriers known to the asynchronous proxy.
   void FenceInit();
   void Arrive(Actor& actor, uint32_t address);
+  // By a thread of the CTA of another rank, who knows that much of its own.
+  void ArriveFromPeer(int rank, const Actor& actor, uint32_t address);
   void Expect(const Actor& actor, uint32_t address, uint32_t bytes);
   void Wait(Actor& actor, uint32_t address, uint32_t parity);
 
@@ -49,8 +51,9 @@ class Barriers {
     uint32_t pending = 0;  // Arrivals of this phase that are missing.
     int64_t bytes = 0;     // Announced and not landed.
     uint32_t phase = 0;    // Completed so far.
-    Knowledge gathered;    // Of all who arrived.
-    Knowledge released;    // Of those of the last completed phase.
+    // Of all who arrived, and of those of the last completed phase.
+    Knowledge gathered, released;
+    std::map<int, Knowledge> gathered_of_peers, released_of_peers;
     Scheduler::Waiters waiters;
   };
   struct Named {
@@ -63,6 +66,8 @@ class Barriers {
   };
 
   Barrier* At(const Actor& actor, uint32_t address, const char* what);
+  // Null, with a report, when no arrival is missing.
+  Barrier* Expecting(const Actor& actor, uint32_t address);
   void MayComplete(Barrier& barrier);
   static std::string Describe(const Barrier& barrier, uint32_t address);
 

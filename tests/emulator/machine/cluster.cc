@@ -22,8 +22,8 @@ Cluster::Cluster(const Launch& launch, int first_cta, Reports& reports)
   int index = first_cta;
   for (Member& member : members_) {
     member.cta = std::make_unique<Cta>(launch, index++, *this, reports);
-    member.arrived.resize(static_cast<size_t>(launch.threads));
-    member.met.resize(static_cast<size_t>(launch.threads));
+    member.arrivals.resize(static_cast<size_t>(launch.threads));
+    member.waits.resize(static_cast<size_t>(launch.threads));
   }
 }
 
@@ -43,7 +43,7 @@ Cluster::Member& Cluster::Here() {
   return members_[static_cast<size_t>(Cta::Current().rank())];
 }
 
-void Cluster::Report(const char* kind, const char* text) {
+void Cluster::Report(const char* kind, const std::string& text) {
   const Cta& cta = Cta::Current();
   reports_.Add(kind, "thread " + std::to_string(cta.scheduler.current()) +
                          " of CTA " + std::to_string(cta.index) + " " + text);
@@ -57,61 +57,118 @@ uint32_t Cluster::PeerAddress(uint32_t address, uint32_t rank) {
 void Cluster::Arrive() {
   Member& here = Here();
   const auto thread = static_cast<size_t>(here.cta->scheduler.current());
-  if (here.arrived[thread]) Report("cluster met twice", "arrives again");
-  here.arrived[thread] = true;
+  if (here.arrivals[thread]++ > here.waits[thread]) {
+    Report("cluster met twice", "arrives again");
+  }
   here.gathered.Join(here.cta->actor().knowledge);
   here.cta->actor().Advance();
   if (--missing_ != 0) return;
-  for (Member& member : members_) member.cta->scheduler.Wake(member.waiters);
+  missing_ = launch_.cluster * launch_.threads;
+  ++meetings_;
+  for (Member& member : members_) {
+    member.known = member.gathered;
+    member.cta->scheduler.Wake(member.waiters);
+  }
 }
 
 void Cluster::Wait() {
   Member& here = Here();
   const auto thread = static_cast<size_t>(here.cta->scheduler.current());
-  if (!here.arrived[thread]) Report("cluster met twice", "waits, not arrived");
-  while (missing_ > 0) {
+  if (++here.waits[thread] > here.arrivals[thread]) {
+    Report("cluster met twice", "waits, not arrived");
+  }
+  while (meetings_ < here.waits[thread]) {
     here.cta->scheduler.Wait(here.waiters, [this] {
       return "for the cluster (" + std::to_string(missing_) +
              " threads missing)";
     });
   }
-  here.met[thread] = true;
-  here.cta->actor().knowledge.Join(here.gathered);
+  here.cta->actor().knowledge.Join(here.known);
+}
+
+Cta* Cluster::Reach(uint32_t rank, const char* what) {
+  if (rank >= members_.size()) {
+    Report("no such CTA", std::string(what) + " no peer");
+    return nullptr;
+  }
+  Member& here = Here();
+  if (here.waits[static_cast<size_t>(here.cta->scheduler.current())] == 0) {
+    Report("peer not known to have begun",
+           std::string(what) + " a peer before the cluster has met");
+  }
+  Cta& peer = *members_[rank].cta;
+  if (!peer.ended()) return &peer;
+  Report("shared memory given back while in flight",
+         std::string(what) + " a CTA that has ended");
+  return nullptr;
+}
+
+Actor Cluster::ActorAt(uint32_t rank) {
+  const Actor& here = Here().cta->actor();
+  if (static_cast<int>(rank) == Here().cta->rank()) return here;
+  Actor there;
+  there.knowledge = members_[rank].known;
+  const auto told = here.of_peers.find(static_cast<int>(rank));
+  if (told != here.of_peers.end()) there.knowledge.Join(told->second);
+  return there;
 }
 
 void Cluster::Send(uint32_t to, uint32_t barrier, const void* words) {
-  Member& here = Here();
   const uint32_t rank = (to >> kRankShift) - 1;
-  if (rank >= members_.size() || rank != (barrier >> kRankShift) - 1) {
-    Report("no such CTA",
-           "sends to no peer, or completes on a barrier of another");
+  if (rank != (barrier >> kRankShift) - 1) {
+    Report("no such CTA", "sends, and completes on a barrier of another");
     return;
   }
-  if (!here.met[static_cast<size_t>(here.cta->scheduler.current())]) {
-    Report("peer not known to have begun", "sends before the cluster has met");
-  }
-  Cta& peer = *members_[rank].cta;
-  if (peer.ended()) {
-    Report("shared memory given back while in flight",
-           "sends to a CTA that has ended");
-    return;
-  }
+  Cta* const peer = Reach(rank, "sends to");
+  if (peer == nullptr) return;
   to &= kAddressMask;
   barrier &= kAddressMask;
   if (to % kBytes != 0) Report("misaligned", "sends to no multiple of 16");
-  Actor actor;
-  actor.knowledge = members_[rank].gathered;
+  const Actor actor = ActorAt(rank);
   Barriers::Target target;
-  if (!peer.shared.Contains(to, kBytes, "a word from a peer") ||
-      !peer.barriers.Find(actor, barrier, &target)) {
+  if (!peer->shared.Contains(to, kBytes, "a word from a peer") ||
+      !peer->barriers.Find(actor, barrier, &target)) {
     return;
   }
-  peer.shared.IssueLoad(actor, to, {}, target.number, target.phase);
+  peer->shared.IssueLoad(actor, to, {}, target.number, target.phase);
   std::string bytes(static_cast<const char*>(words), kBytes);
-  peer.scheduler.Later([&peer, to, barrier, bytes] {
-    std::memcpy(peer.shared.At(to), bytes.data(), bytes.size());
-    peer.barriers.Land(barrier, kBytes);
+  peer->scheduler.Later([peer, to, barrier, bytes] {
+    std::memcpy(peer->shared.At(to), bytes.data(), bytes.size());
+    peer->barriers.Land(barrier, kBytes);
   });
+}
+
+void Cluster::ArriveAtPeer(uint32_t barrier) {
+  const uint32_t rank = (barrier >> kRankShift) - 1;
+  Cta* const peer = Reach(rank, "arrives at");
+  if (peer == nullptr) return;
+  barrier &= kAddressMask;
+  Cta& here = *Here().cta;
+  if (peer == &here) {
+    here.barriers.Arrive(here.actor(), barrier);
+    return;
+  }
+  Actor actor = ActorAt(rank);
+  actor.of_peers[here.rank()] = here.actor().knowledge;
+  here.actor().Advance();
+  peer->scheduler.Later([this, peer, rank = here.rank(), barrier, actor] {
+    if (peer->ended()) {
+      reports_.Add("shared memory given back while in flight",
+                   "an arrival of CTA " + std::to_string(rank) +
+                       " of the cluster comes to one that has ended");
+    }
+    peer->barriers.ArriveFromPeer(rank, actor, barrier);
+  });
+}
+
+void Cluster::Load(uint32_t to, const void* map, const BoxPlace& place,
+                   uint32_t barrier, uint32_t ctas) {
+  for (uint32_t rank = 0; ctas >> rank != 0; ++rank) {
+    if ((ctas >> rank & 1) == 0) continue;
+    Cta* const peer = Reach(rank, "loads for");
+    if (peer == nullptr) continue;
+    peer->copy_engine.Load(ActorAt(rank), to, map, place, barrier);
+  }
 }
 
 }  // namespace gemmd::emulator

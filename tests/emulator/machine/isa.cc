@@ -169,6 +169,8 @@ uint32_t PeerAddress(uint32_t address, uint32_t rank) {
   return Here().cluster.PeerAddress(address, rank);
 }
 
+void ArriveAtPeer(uint32_t barrier) { Here().cluster.ArriveAtPeer(barrier); }
+
 void SendToPeer(uint32_t to, uint32_t barrier, const void* words) {
   Here().cluster.Send(to, barrier, words);
 }
@@ -243,6 +245,13 @@ void LoadBox(uint32_t to, const void* map, int x, int y, int z,
   Cta& cta = Here();
   cta.TouchGlobal("a load of the copy engine");
   cta.copy_engine.Load(cta.actor(), to, map, {x, y, z}, barrier);
+}
+
+void LoadBoxToCtas(uint32_t to, const void* map, int x, int y, int z,
+                   uint32_t barrier, uint32_t ctas) {
+  Cta& cta = Here();
+  cta.TouchGlobal("a load of the copy engine");
+  cta.cluster.Load(to, map, {x, y, z}, barrier, ctas);
 }
 
 void StoreBox(const void* map, int x, int y, int z, uint32_t from) {

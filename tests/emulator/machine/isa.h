@@ -37,6 +37,7 @@ uint32_t ClusterRank();
 void ArriveCluster();
 void WaitCluster();
 uint32_t PeerAddress(uint32_t address, uint32_t rank);
+void ArriveAtPeer(uint32_t barrier);
 void SendToPeer(uint32_t to, uint32_t barrier, const void* words);
 
 // Shared memory.
@@ -54,6 +55,8 @@ void Prefetch(const void* map);
 void AcquireTensorMap(const void* map);
 void LoadBox(uint32_t to, const void* map, int x, int y, int z,
              uint32_t barrier);
+void LoadBoxToCtas(uint32_t to, const void* map, int x, int y, int z,
+                   uint32_t barrier, uint32_t ctas);
 void StoreBox(const void* map, int x, int y, int z, uint32_t from);
 void CommitStores();
 void WaitStoresRead();

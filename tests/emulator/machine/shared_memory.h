@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct Origin {
 struct Actor {
   int thread = 0;
   Knowledge knowledge;
+  // What it knows of the peers in its cluster, by rank: what they told it.
+  std::map<int, Knowledge> of_peers;
 
   uint32_t epoch() const { return knowledge.seen[static_cast<size_t>(thread)]; }
   // What follows is told from what came before.

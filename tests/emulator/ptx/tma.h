@@ -16,6 +16,11 @@ inline void LoadBox(uint32 to, const TensorMap* map, int x, int y, int z,
   emulator::isa::LoadBox(to, map, x, y, z, barrier);
 }
 
+inline void LoadBoxToCtas(uint32 to, const TensorMap* map, int x, int y, int z,
+                          uint32 barrier, unsigned short ctas) {
+  emulator::isa::LoadBoxToCtas(to, map, x, y, z, barrier, ctas);
+}
+
 inline void StoreBox(const TensorMap* map, int x, int y, int z, uint32 from) {
   emulator::isa::StoreBox(map, x, y, z, from);
 }
