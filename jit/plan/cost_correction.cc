@@ -94,8 +94,8 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
                               std::min<double>(config.tile_m, rows / tile_rows),
                               config.tile_m, depth_bytes, element);
   Traffic y = TrafficOf(plan.family.y_major, columns,
-                std::min<double>(config.tile_n, columns / tile_columns),
-                config.tile_n, depth_bytes, element);
+                        std::min<double>(config.tile_n, columns / tile_columns),
+                        config.tile_n, depth_bytes, element);
 
   y.requests /= config.multicast;
   y.bytes /= config.multicast;

@@ -26,7 +26,8 @@ inline int64_t Tiles(const Plan& plan) {
          DivideUp(plan.columns, plan.config.tile_n);
 }
 
-// Of work, that CTAs or clusters take in turn: tiles, and parts of k where CTAs share it.
+// Of work, that CTAs or clusters take in turn: tiles, and parts of k where CTAs
+// share it.
 inline int64_t Units(const Plan& plan) {
   return Tiles(plan) * (plan.config.split_k ? plan.splits : 1);
 }

@@ -278,9 +278,9 @@ void ConsiderSplits(const Plan& plan, const DeviceProperties& device,
                     std::vector<Plan>& candidates) {
   const int64_t stages = DivideUp(DepthBytes(plan), kSwizzleBytes) *
                          (plan.a_form == Form::kSplit ? kSplitPasses : 1);
-  const int64_t most = std::min(
-      device.multiprocessors / plan.config.multicast / Tiles(plan),
-      stages / kMinStagesPerPart);
+  const int64_t most =
+      std::min(device.multiprocessors / plan.config.multicast / Tiles(plan),
+               stages / kMinStagesPerPart);
   if (most >= 2) ConsiderParts(plan, stages, most, device, candidates);
   if (most >= 4) ConsiderParts(plan, stages, most / 2, device, candidates);
 }

@@ -26,8 +26,8 @@ std::optional<Plan> PlanWith(const Problem& problem,
                              const DeviceProperties& device,
                              const Family& family, const Config& config);
 
-// All that split nothing and whose CTAs are each for themselves, in no order and
-// not complete (CompletePlan).
+// All that split nothing and whose CTAs are each for themselves, in no order
+// and not complete (CompletePlan).
 std::vector<Plan> UnsplitPlans(const Problem& problem,
                                const DeviceProperties& device);
 

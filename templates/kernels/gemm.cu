@@ -132,8 +132,8 @@ void Produce(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
             x + X::kBytes, &arguments.y, unit.tile.column, walk.stage(), of_y,
             full, member);
       } else {
-        YTile::Load(x + X::kBytes, &arguments.y, unit.tile.column,
-                    walk.stage(), of_y, full);
+        YTile::Load(x + X::kBytes, &arguments.y, unit.tile.column, walk.stage(),
+                    of_y, full);
       }
       ring.Advance();
     }

@@ -38,15 +38,16 @@ inline uint32 PeerAddress(uint32 address, uint32 rank) {
   return peer;
 }
 
-// Arrives at a barrier of a peer, and waits at one that peers arrive at. Neither
-// orders anything but barriers: who arrives has waited for what it tells of, and
-// who waits goes on with copies of the copy engine. (Release and acquire of a
-// cluster cost a microsecond each.)
+// Arrives at a barrier of a peer, and waits at one that peers arrive at.
+// Neither orders anything but barriers: who arrives has waited for what it
+// tells of, and who waits goes on with copies of the copy engine. (Release and
+// acquire of a cluster cost a microsecond each.)
 inline void ArriveAtPeer(uint32 barrier) {
   Delay();
-  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::
-                   "r"(barrier)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(
+          barrier)
+      : "memory");
 }
 
 inline void WaitForPeers(uint32 barrier, uint32 parity) {

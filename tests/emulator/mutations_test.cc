@@ -50,14 +50,18 @@ constexpr char kSparseBytes[] = "sparse-s8 TN 130 64 600 ; 128x64 co2 s3 g0";
 
 constexpr char kCluster[] = "bf16 TN 130 70 700 ; 128x64 co2 s3 cl3";
 
+constexpr char kMulticast[] = "bf16 TN 530 72 700 ; 128x64 co2 s3 mc2 sms2";
+constexpr char kMulticastAcross[] =
+    "bf16 NT 300 136 400 ; 64x72 pp s3 mc2 sms4";
+
 constexpr char kGrouped[] =
     "bf16 TN 130 40 200 beta=2 ; 128x32 pp s3 sms2 grouped ; 1 1 1, 300 33 70";
 
 constexpr Mutation kMutations[] = {
     // What a barrier counts.
     {"an_empty_barrier_expects_one_more", "pipeline/ring.h",
-     "InitBarrier(empty(stage), consumers)",
-     "InitBarrier(empty(stage), consumers + 1)", kCooperative,
+     "InitBarrier(empty(stage), consumers * kCtas)",
+     "InitBarrier(empty(stage), consumers * kCtas + 1)", kCooperative,
      "of 3 arrivals missing"},
     {"an_empty_barrier_expects_one_less", "kernels/gemm.cu",
      "ring_of(i).Init(T::kSharers)", "ring_of(i).Init(1)", kCooperative,
@@ -265,10 +269,10 @@ constexpr Mutation kMutations[] = {
     {"sums_are_sent_before_the_cluster_has_met", "pipeline/cluster_sums.h",
      "    ptx::WaitCluster();\n", "", kCluster, "peer not known to have begun"},
     {"nobody_says_that_barriers_are_made", "kernels/gemm.cu",
-     "if constexpr (kClusters) ptx::ArriveCluster();", "", kCluster,
-     "cluster met twice"},
+     "if constexpr (kClusters || kMulticast) ptx::ArriveCluster();", "",
+     kCluster, "cluster met twice"},
     {"only_consumers_come_to_the_meeting", "kernels/gemm.cu",
-     "if constexpr (kClusters) ptx::ArriveCluster();",
+     "if constexpr (kClusters || kMulticast) ptx::ArriveCluster();",
      "if (kClusters && warpgroup != 0) ptx::ArriveCluster();", kCluster,
      "for the cluster"},
     {"sums_of_others_are_not_awaited", "pipeline/cluster_sums.h",
@@ -301,11 +305,43 @@ constexpr Mutation kMutations[] = {
      "pipeline/cluster_sums.h", "first_(consumer * kConsumerPieces)",
      "first_(0 * consumer)", kCluster, "overwritten while in flight"},
     {"all_ctas_have_the_first_part_of_k", "kernels/gemm.cu",
-     "              kClusters ? rank : number);", "              number);",
+     "              kClusters ? rank : number,", "              number,",
      kCluster, "wrong D"},
     {"ctas_of_a_cluster_have_other_tiles", "scheduler/work.h",
-     "index_(ptx::CtaIndex() / C::kCluster)", "index_(ptx::CtaIndex())",
+     "index_(ptx::CtaIndex() / kClusterCtas)", "index_(ptx::CtaIndex())",
      kCluster, "deadlock"},
+    // CTAs that load Y for each other.
+    {"a_cta_ends_while_others_release_its_stages", "kernels/gemm.cu",
+     "  if constexpr (kMulticast) ring.Drain();\n", "", kMulticast,
+     "shared memory given back"},
+    {"stages_are_filled_before_the_cluster_has_met", "kernels/gemm.cu",
+     "  if constexpr (kMulticast) ptx::WaitCluster();\n", "", kMulticast,
+     "peer not known to have begun"},
+    {"only_the_own_consumers_release_a_stage", "pipeline/ring.h",
+     "InitBarrier(empty(stage), consumers * kCtas)",
+     "InitBarrier(empty(stage), consumers)", kMulticast,
+     "overwritten while in flight"},
+    {"a_stage_is_released_to_its_own_producer_alone", "pipeline/ring.h",
+     "ptx::PeerAddress(empty(stage), rank)",
+     "ptx::PeerAddress(empty(stage), ptx::ClusterRank())", kMulticast,
+     "overwritten while in flight"},
+    {"both_ctas_load_the_first_half", "kernels/gemm.cu",
+     "            full, member);", "            full, 0);", kMulticast,
+     "overwritten while in flight"},
+    {"each_cta_loads_for_itself", "pipeline/operand_tile.h",
+     "(1 << kParts) - 1", "1", kMulticast,
+     "announced bytes that no copy brings"},
+    {"a_half_of_k_goes_where_the_other_does", "pipeline/operand_tile.h",
+     "to + slab * kSlabBytes + first * kSwizzleBytes", "to + slab * kSlabBytes",
+     kMulticastAcross, "overwritten while in flight"},
+    {"both_halves_are_of_the_same_k", "pipeline/operand_tile.h", "k + first",
+     "k", kMulticastAcross, "operands at different k"},
+    {"the_lower_tile_is_written_where_the_upper_one_is", "kernels/gemm.cu",
+     "kMulticast ? rank : 0);\n       !work.done()", "0);\n       !work.done()",
+     kMulticast, "wrong D"},
+    {"tiles_of_a_unit_overlap", "scheduler/work.h",
+     "at.row * C::kMulticast + member_", "at.row + member_", kMulticast,
+     "wrong D"},
     // Who may issue when.
     {"one_warp_passes_the_turn", "kernels/gemm.cu", "kAlternate ? 4 : 1", "1",
      kLongGroups, "deadlock"},
@@ -427,7 +463,8 @@ TEST_P(MutationsTest, IsCaughtByItsCause) {
 TEST(SoundTest, NothingIsSaidOfWhatIsRight) {
   for (const char* line :
        {kCooperative, kPingPong, kTransposed, kSplit, kWide, kC, kWeights,
-        kLongGroups, kInterleaved, kSparse, kSparseBytes, kGrouped, kCluster}) {
+        kLongGroups, kInterleaved, kSparse, kSparseBytes, kGrouped, kCluster,
+        kMulticast, kMulticastAcross}) {
     const auto c = ParseCase(absl::StrCat("sound: ", line));
     ASSERT_TRUE(c.ok()) << c.status();
     const auto kernels = CompileCase(*c);

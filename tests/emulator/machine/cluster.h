@@ -1,10 +1,10 @@
-// CTAs that run at the same time, send each other words and load for each other:
-// a cluster, often of one. They take turns on one thread of the host, each until it can go on no
-// further, in an order that the seed gives.
+// CTAs that run at the same time, send each other words and load for each
+// other: a cluster, often of one. They take turns on one thread of the host,
+// each until it can go on no further, in an order that the seed gives.
 //
-// What a CTA knew of its shared memory when all had arrived at a meeting is known
-// to whoever has waited for that. More a CTA knows of another only by arrivals
-// at its barriers that come from there.
+// What a CTA knew of its shared memory when all had arrived at a meeting is
+// known to whoever has waited for that. More a CTA knows of another only by
+// arrivals at its barriers that come from there.
 #ifndef GEMMD_TESTS_EMULATOR_MACHINE_CLUSTER_H_
 #define GEMMD_TESTS_EMULATOR_MACHINE_CLUSTER_H_
 
