@@ -37,7 +37,9 @@ Traffic TrafficOf(Major major, double extent, double lines, double tile,
                   double depth_bytes, double element_bytes) {
   const double span = std::min(kLineBytes, depth_bytes);
   if (major == Major::kK) {
-    return {lines, lines * span, std::max(1.0, lines),
+    // Short lines share those of the cache.
+    const double pitch = std::min(kLineBytes, std::ceil(depth_bytes / 16) * 16);
+    return {lines, lines * span, std::max(1.0, lines * pitch / kLineBytes),
             depth_bytes <= kLineBytes ? kLongRunBytes : kLineBytes};
   }
   const double width = extent * element_bytes;

@@ -93,7 +93,9 @@ class Network:
     def __init__(self, data, rows, seed):
         random = np.random.default_rng(seed)
         x = data.terms[rows]
-        self.mean, self.scale = x.mean(axis=0), x.std(axis=0) + 1e-6
+        self.mean, self.scale = x.mean(axis=0), x.std(axis=0)
+        # Of a term that is always the same nothing is learnt.
+        self.scale[self.scale < 1e-6] = np.inf
         x = (x - self.mean) / self.scale
         y, weight = data.target[rows], data.weight[rows]
         terms = x.shape[1]
