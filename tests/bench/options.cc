@@ -20,7 +20,7 @@ Shapes (at least one of):
   --problem LINE      one problem; may be given several times
   --sample N          N problems that nobody chose: see tests/bench/sample.h
   --seed S            of the sample (1)
-  --type TYPE         of the sample's matrices (bf16)
+  --type TYPE         of the sample (bf16), as a line begins: e4m3-fast, ...
   --list              print them, as --shapes reads them, and stop
 
 Ours:
@@ -113,7 +113,7 @@ absl::Status TakeMode(const std::string& mode, Options& options) {
 struct SampleOptions {
   int count = 0;
   int seed = 1;
-  jit::DataType type = jit::DataType::kBf16;
+  std::string type = "bf16";
 };
 
 // Takes flags of the sample. False when `flag` is none of them.
@@ -125,11 +125,7 @@ absl::StatusOr<bool> TakeSample(const std::string& flag,
   } else if (flag == "--seed") {
     ASSIGN_OR_RETURN(sample.seed, PositiveInteger(flag, value, 0));
   } else if (flag == "--type") {
-    // A line knows the names of types.
-    ASSIGN_OR_RETURN(
-        const jit::Problem line,
-        jit::ParseProblemLine(absl::StrCat(value, " TN 16 16 16")));
-    sample.type = line.a_type;
+    sample.type = value;
   } else {
     return false;
   }
@@ -193,8 +189,10 @@ absl::StatusOr<Options> ParseOptions(
     ASSIGN_OR_RETURN(const bool taken, TakeSample(flag, value, sample));
     if (!taken) RETURN_IF_ERROR(TakeValue(flag, value, options));
   }
-  for (const jit::Problem& problem : SampleProblems(
-           sample.count, static_cast<uint64_t>(sample.seed), sample.type)) {
+  ASSIGN_OR_RETURN(const jit::Problem like, jit::ParseProblemLine(absl::StrCat(
+                                                sample.type, " TN 16 16 16")));
+  for (const jit::Problem& problem :
+       SampleProblems(sample.count, static_cast<uint64_t>(sample.seed), like)) {
     options.problems.push_back(problem);
   }
   if (options.problems.empty()) {

@@ -71,7 +71,12 @@ Shape RollShape(Dice& dice) {
   return even;
 }
 
-bool IsEven(const jit::MatrixLayout& layout) { return layout.width() % 8 == 0; }
+// What vectors and the copy engine want of each line.
+constexpr int kVectorBytes = 16;
+
+bool IsEven(const jit::MatrixLayout& layout) {
+  return layout.width_bytes() % kVectorBytes == 0;
+}
 
 }  // namespace
 
@@ -109,7 +114,7 @@ Stratum StratumOf(const jit::Problem& problem) {
 }
 
 std::vector<jit::Problem> SampleProblems(int count, uint64_t seed,
-                                         jit::DataType type) {
+                                         const jit::Problem& like) {
   Dice dice(seed);
   std::vector<jit::Problem> problems;
   std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> seen;
@@ -118,16 +123,14 @@ std::vector<jit::Problem> SampleProblems(int count, uint64_t seed,
     const int64_t layout = dice.Roll(0, 3);
     if (double{1} * shape.m * shape.n * shape.k > kMostMacs) continue;
     if (!seen.insert({shape.m, shape.n, shape.k, layout}).second) continue;
-    jit::Problem problem;
+    jit::Problem problem = like;
     problem.m = shape.m;
     problem.n = shape.n;
     problem.k = shape.k;
-    problem.a_type = problem.b_type = problem.c_type = problem.d_type = type;
     problem.a_order =
         layout / 2 == 0 ? jit::Order::kRowMajor : jit::Order::kColumnMajor;
     problem.b_order =
         layout % 2 == 0 ? jit::Order::kRowMajor : jit::Order::kColumnMajor;
-    problem.d_order = jit::Order::kColumnMajor;
     problems.push_back(problem);
   }
   return problems;

@@ -16,7 +16,7 @@ namespace gemmd::bench {
 enum class Stratum : uint8_t {
   kVector,   // m or n is 1.
   kOuter,    // k of 1 to 16.
-  kOdd,      // A leading dimension is no multiple of 8.
+  kOdd,      // A leading dimension is no multiple of 16 bytes.
   kSkinny,   // m or n of 2 to 32.
   kLongK,    // m, n up to 512 and k from 8192.
   kSmall,    // Up to 2^28 multiplications: start-up counts.
@@ -31,11 +31,11 @@ absl::string_view Name(Stratum stratum);
 // The first of the list above that fits.
 Stratum StratumOf(const jit::Problem& problem);
 
-// `count` different problems of `type`, all four layouts: dimensions of the
+// `count` different problems like `like`, all four layouts: dimensions of the
 // grid {16, 32, ..., 8192, 12288, 16384} and multiples of 8 between them, and
-// a fixed share of every stratum. D is of `type`, column-major.
+// a fixed share of every stratum.
 std::vector<jit::Problem> SampleProblems(int count, uint64_t seed,
-                                         jit::DataType type);
+                                         const jit::Problem& like);
 
 }  // namespace gemmd::bench
 

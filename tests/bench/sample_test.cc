@@ -4,6 +4,9 @@
 
 #include <map>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "jit/problem/arithmetic.h"
 #include "jit/problem/problem_line.h"
 
 namespace gemmd::bench {
@@ -13,10 +16,23 @@ jit::Problem Parse(absl::string_view line) {
   return *jit::ParseProblemLine(line);
 }
 
+constexpr absl::string_view kLike = "bf16 TN 16 16 16";
+
+TEST(SampleTest, ProblemsAreOfTheTypeAskedFor) {
+  for (const char* type : {"tf32", "e4m3-fast", "s8"}) {
+    const auto like = Parse(absl::StrCat(type, " TN 16 16 16"));
+    for (const jit::Problem& problem : SampleProblems(20, 3, like)) {
+      EXPECT_TRUE(Validate(problem).ok()) << ProblemLine(problem);
+      EXPECT_EQ(Name(problem.arithmetic()), type);
+      EXPECT_EQ(problem.d_type, like.d_type);
+    }
+  }
+}
+
 TEST(SampleTest, TheSameSeedGivesTheSameProblemsAnotherSeedOthers) {
-  const auto first = SampleProblems(50, 7, jit::DataType::kBf16);
-  const auto again = SampleProblems(50, 7, jit::DataType::kBf16);
-  const auto other = SampleProblems(50, 8, jit::DataType::kBf16);
+  const auto first = SampleProblems(50, 7, Parse(kLike));
+  const auto again = SampleProblems(50, 7, Parse(kLike));
+  const auto other = SampleProblems(50, 8, Parse(kLike));
   int same = 0;
   for (size_t i = 0; i < first.size(); ++i) {
     EXPECT_EQ(ProblemLine(first[i]), ProblemLine(again[i]));
@@ -28,8 +44,7 @@ TEST(SampleTest, TheSameSeedGivesTheSameProblemsAnotherSeedOthers) {
 TEST(SampleTest, EveryStratumAndLayoutIsThere) {
   std::map<Stratum, int> strata;
   std::map<int, int> layouts;
-  for (const jit::Problem& problem :
-       SampleProblems(250, 1, jit::DataType::kF16)) {
+  for (const jit::Problem& problem : SampleProblems(250, 1, Parse(kLike))) {
     EXPECT_TRUE(Validate(problem).ok()) << ProblemLine(problem);
     ++strata[StratumOf(problem)];
     ++layouts[static_cast<int>(problem.a_order) * 2 +

@@ -21,7 +21,7 @@ import numpy as np
 
 # As in jit/plan/cost_correction.cc.
 START_US, CYCLES_PER_US = 2, 1750
-MEMBERS, UNITS, EPOCHS, BATCH, DECAY, RATE = 4, 16, 160, 256, 1e-3, 4e-3
+MEMBERS, UNITS, EPOCHS, BATCH, DECAY, RATE = 4, 32, 160, 256, 1e-3, 4e-3
 
 HEADER = """\
 // Written by tests/bench/fit/fit.py; do not edit.

@@ -240,6 +240,47 @@ TEST(Planner, AllClustersOfAPlanRunAtOnce) {
   EXPECT_EQ(seen.size(), at_once.size());
 }
 
+// Pairs of tiles below each other, of CTAs that each load half of Y.
+TEST(Planner, CtasLoadYForEachOther) {
+  int seen = 0;
+  for (const char* line :
+       {"bf16 TN 4096 8392 40", "bf16 NT 8192 136 1024", "e4m3 TN 129 8 8192",
+        "s8 TN 1000 1000 1000 batch=3", "f32 TN 384 264 4096"}) {
+    const Problem problem = Line(line);
+    for (const Plan& plan : RankPlans(problem, {}, 100000)) {
+      const Config& config = plan.config;
+      if (config.multicast == 1) continue;
+      ++seen;
+      ASSERT_EQ(config.multicast, 2);
+      EXPECT_EQ(config.cluster, 1);
+      EXPECT_GT(plan.rows, config.tile_m) << line;
+      EXPECT_EQ(plan.grid % 2, 0);
+      EXPECT_LE(plan.grid, 132);
+      EXPECT_EQ(plan.grid, 2 * std::min<int64_t>(66, Units(plan))) << line;
+      EXPECT_GE(TileRows(plan) * 2 * config.tile_m, plan.rows);
+      const int y_lines =
+          plan.family.y_major == Major::kK ? config.tile_n : plan.y.box_width;
+      EXPECT_EQ(plan.y.box_lines * 2, y_lines) << line;
+      EXPECT_LE(plan.shared_memory_bytes,
+                DeviceProperties().shared_memory_bytes);
+      const auto with = PlanWith(problem, {}, plan.family, config);
+      EXPECT_EQ(with.has_value(), plan.splits == 1);
+    }
+  }
+  EXPECT_GT(seen, 100);
+  // Sums of a kernel of the family serve any other of its shapes, of one tile
+  // too.
+  for (const Plan& plan : RankPlans(Line("bf16 TN 4096 8392 40"), {}, 1000)) {
+    if (plan.config.multicast == 1) continue;
+    const Problem small = Line("bf16 TN 10 20 64");
+    const auto with = PlanWith(small, {}, plan.family, plan.config);
+    ASSERT_TRUE(with.has_value());
+    EXPECT_EQ(with->grid, 2);
+    return;
+  }
+  FAIL() << "none";
+}
+
 TEST(Planner, SplitsLongSumsOfFewTiles) {
   EXPECT_GT(ChoosePlan(Line("bf16 TN 512 512 8192"), {}).splits, 1);
   EXPECT_EQ(ChoosePlan(Line("bf16 TN 8192 8192 8192"), {}).splits, 1);

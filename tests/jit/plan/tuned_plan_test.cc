@@ -77,7 +77,7 @@ TEST(TunedPlanTest, PlansOfSplitsSumInTheSameParts) {
 TEST(TunedPlanTest, InsteadOfARefusedPlanThoseOfItsSplitsComeFirst) {
   const Problem problem = Parse("bf16 TN 512 512 8192");
   std::set<int> kinds;
-  for (const Plan& plan : RankPlans(problem, {}, 8)) kinds.insert(plan.splits);
+  for (const Plan& plan : RankPlans(problem, {}, 64)) kinds.insert(plan.splits);
   ASSERT_GT(kinds.size(), 1) << "another problem is needed";
   for (const int splits : kinds) {
     const auto plans = PlansInstead(problem, {}, splits, 1000);
