@@ -6,6 +6,7 @@
 #include "jit/plan/cost_weights.h"
 #include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/tiling.h"
+#include "jit/problem/layout.h"
 
 namespace gemmd::jit {
 namespace {
@@ -32,19 +33,21 @@ struct Traffic {
   double run;       // Bytes that follow each other in memory.
 };
 
+double Pitch(double width_bytes) {
+  return static_cast<double>(PitchOf(static_cast<int64_t>(width_bytes)));
+}
+
 // `extent` lines of the operand, `lines` of which are in a tile of `tile`.
 Traffic TrafficOf(Major major, double extent, double lines, double tile,
                   double depth_bytes, double element_bytes) {
   const double span = std::min(kLineBytes, depth_bytes);
   if (major == Major::kK) {
     // Short lines share those of the cache.
-    const double pitch = std::min(kLineBytes, std::ceil(depth_bytes / 16) * 16);
+    const double pitch = std::min(kLineBytes, Pitch(depth_bytes));
     return {lines, lines * span, std::max(1.0, lines * pitch / kLineBytes),
             depth_bytes <= kLineBytes ? kLongRunBytes : kLineBytes};
   }
-  const double width = extent * element_bytes;
-  const double pitch =
-      width >= 512 ? std::ceil(width / 128) * 128 : std::ceil(width / 16) * 16;
+  const double pitch = Pitch(extent * element_bytes);
   const double along_k = span / element_bytes;  // Lines of k in a stage.
   const double slab = kLineBytes / element_bytes;
   const double slabs =

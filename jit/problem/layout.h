@@ -40,6 +40,11 @@ struct Quantization {
 // The group of a scale for a whole line.
 inline constexpr int32_t kWholeLine = std::numeric_limits<int32_t>::max();
 
+// Distance between lines of so many bytes in device memory: whole lines of the
+// cache, or a power of two from 16 bytes on, so that none lies in more lines of
+// the cache than it must.
+int64_t PitchOf(int64_t width_bytes);
+
 struct MatrixLayout {
   DataType type = DataType::kBf16;
   Order order = Order::kRowMajor;
@@ -69,7 +74,7 @@ struct MatrixLayout {
   // Of a quantized line: scales, and where its zero points begin.
   int64_t groups() const;
   int64_t zero_points_at() const { return values_bytes() + 4 * groups(); }
-  // Distance between lines in device memory: width_bytes() rounded up.
+  // Distance between lines in device memory.
   int64_t pitch_bytes() const;
   // Bytes of device memory.
   int64_t device_bytes() const { return lines() * pitch_bytes(); }

@@ -70,6 +70,22 @@ TEST(MatrixLayout, PadsLongLinesToCacheLines) {
   EXPECT_EQ(layout.pitch_bytes(), 6784);
 }
 
+TEST(MatrixLayout, NoLineLiesInMoreLinesOfTheCacheThanItMust) {
+  for (int64_t bytes = 1; bytes < 1000; ++bytes) {
+    const int64_t pitch = PitchOf(bytes);
+    EXPECT_GE(pitch, bytes);
+    EXPECT_EQ(pitch % 16, 0) << bytes;
+    // At most twice the bytes, but for the smallest.
+    EXPECT_LT(pitch, std::max<int64_t>(17, 2 * bytes)) << bytes;
+    for (int64_t line = 0; line < 130; ++line) {
+      const int64_t touched =
+          (line * pitch + bytes - 1) / 128 - line * pitch / 128 + 1;
+      ASSERT_EQ(touched, (bytes + 127) / 128) << bytes;
+    }
+  }
+  EXPECT_EQ(PitchOf(0), 0);
+}
+
 TEST(MatrixLayout, PadsLinesToSixteenBytes) {
   const MatrixLayout row{DataType::kBf16, Order::kRowMajor, 3, 9};
   EXPECT_EQ(row.width(), 9);
