@@ -45,6 +45,8 @@ int64_t ClustersAtOnce(const DeviceProperties& device, int cluster) {
 // CTAs that load Y for each other. (cuOccupancyMaxActiveClusters of an H200: 66
 // of 2 CTAs, all of its SMs, but 30 of 4.)
 constexpr int kMulticast = 2;
+// Less of Y is not worth it. (H200: of 6 problems of that, one gained 2%.)
+constexpr int kMinMulticastColumns = 17;
 
 struct Shape {
   int tile_m;
@@ -312,6 +314,7 @@ bool MayMulticast(const Plan& plan) {
   return plan.config.consumers <= 2 && !family.widening &&
          !family.instruction.sparse && family.sum != Summation::kBlockScaled &&
          plan.rows > plan.config.tile_m &&
+         plan.columns >= kMinMulticastColumns &&
          2 * plan.config.tile_n >= plan.config.tile_m;
 }
 
