@@ -28,7 +28,7 @@ jit::Problem Parse(const std::string& line) {
 }
 jit::Problem Square() { return Parse("bf16 TN 2048 2048 2048"); }
 // Its best plans sum in several different parts.
-jit::Problem LongSum() { return Parse("bf16 TN 512 512 8192"); }
+jit::Problem LongSum() { return Parse("bf16 TN 256 256 8192"); }
 
 std::string NameOf(const jit::Plan& plan) {
   return jit::KernelName(plan.family, plan.config);

@@ -116,8 +116,8 @@ TEST_F(CudaLaneTest, DerivesAFormOnItsStreamBeforeTheProductReadsIt) {
   const auto arguments = launch.argument<PrepareArguments>();
   EXPECT_EQ(reinterpret_cast<uint64_t>(arguments.from), AddressOf(*from));
   EXPECT_EQ(reinterpret_cast<uint64_t>(arguments.to), AddressOf(*to));
-  EXPECT_EQ(arguments.from_pitch, 80);
-  EXPECT_EQ(arguments.to_pitch, 304);
+  EXPECT_EQ(arguments.from_pitch, 128);
+  EXPECT_EQ(arguments.to_pitch, 384);
   EXPECT_EQ(arguments.width, 70);
   EXPECT_EQ(arguments.lines, 300);
   EXPECT_EQ(arguments.matrices, 1);

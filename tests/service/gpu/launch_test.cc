@@ -359,9 +359,9 @@ TEST_F(SplitLaunchTest, ReducesTheWorkspaceIntoDWithAllItsArguments) {
             reinterpret_cast<const void*>(kMemory.partials));
   EXPECT_EQ(arguments.epilogue.c, reinterpret_cast<const void*>(kMemory.c));
   EXPECT_EQ(arguments.d, reinterpret_cast<void*>(kMemory.d));
-  // 96 bytes of the workspace; D has lines of 12 f32, 48 bytes apart.
+  // 96 bytes of the workspace; D has lines of 12 f32, 64 bytes apart.
   EXPECT_EQ(arguments.partials_pitch, 24) << "pitch of the workspace";
-  EXPECT_EQ(arguments.pitch, 12) << "pitch of D";
+  EXPECT_EQ(arguments.pitch, 16) << "pitch of D";
   EXPECT_EQ(arguments.quads.value, 3u) << "lines of 12";
   EXPECT_EQ(arguments.lines.value, 11u);
   EXPECT_EQ(arguments.splits, 4);
