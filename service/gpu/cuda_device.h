@@ -48,6 +48,8 @@ class CudaDevice final : public device::Device {
       absl::Span<char> memory) override {
     return gpu::PinMemory(context_.get(), memory);
   }
+  absl::StatusOr<std::unique_ptr<device::Imported>> ImportMemory(
+      const device::ImportHandle& handle) override;
   absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override;
   absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
       const jit::CompiledKernel& compiled, const jit::Plan& plan) override;

@@ -37,6 +37,9 @@ Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
           i, call.request_context().identity));
     }
     out.set_driver(description.driver);
+    out.set_uuid(description.uuid);
+    out.set_shares_vmm(description.imports_vmm);
+    out.set_shares_ipc(description.imports_ipc);
   }
   info.set_compiler(*compiler);
   info.set_can_compile(runtime.facts.can_compile);
