@@ -18,7 +18,7 @@ from .retry import Attempts
 from .sequence import Sequence
 from .shared import Regions
 from .sparse import is_sparse
-from .tensor import Tensor
+from .tensor import Tensor, home_of, lie, matrix_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -234,8 +234,9 @@ class Client:
         ttl_s  Seconds without use after which the daemon deletes it; 0 is
                the daemon's default.
         """
-        array = arrays.check_matrix(array, "array")
-        order = order or arrays.operand(array).order
+        array = matrix_of(array, "array")
+        order = order or lie(array).order
+        device = device or home_of(self._regions, array)
         tensor = self.zeros(array.shape, array.dtype, order=order,
                             sparse=is_sparse(array),
                             quantization=quantization_of(array),

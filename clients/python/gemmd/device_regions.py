@@ -1,0 +1,142 @@
+"""Device memory of this process that a daemon may read and write.
+
+proto/gemmd/v1/regions.proto says how. An allocation, of which an array is a
+part, becomes a region once; one that was freed is not taken for another that
+has its address now.
+"""
+
+import collections
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, Optional
+
+from . import libcuda, rpcs
+from .device_arrays import DeviceArray
+from .errors import FailedPrecondition, InvalidArgument, ResourceExhausted
+from .libcuda import Allocation
+from .offer import is_open, offer, socket_path
+from .wire import Place
+
+_COPY = "copy the array to the host, such as by .cpu() or .get()"
+# Of the 64 that the daemon grants a client, some are left for host memory.
+_MOST = 48
+
+
+class _Shared(NamedTuple):
+    connection: socket.socket  # The region lives as long as this.
+    handle: str
+    device: str                # The daemon's name of it.
+
+
+class DeviceRegions:
+    """Those of one client of the daemon at `target`. Thread-safe. `create`
+    runs CreateRegion."""
+
+    def __init__(self, target: str,
+                 create: Callable[[rpcs.Rpc[Any]], Any]) -> None:
+        self._target = target
+        self._create = create
+        self._lock = threading.Lock()
+        # The one used last is at the end.
+        self._shared: "collections.OrderedDict[Allocation, _Shared]" = (
+            collections.OrderedDict())
+
+    def close(self) -> None:
+        with self._lock:
+            while self._shared:
+                self._shared.popitem()[1].connection.close()
+
+    def place(self, array: DeviceArray) -> tuple[Place, str]:
+        """Where the daemon finds `array`, of which all is complete that was
+        to be waited for, and on which of its devices."""
+        if not self._target.startswith("unix:"):
+            raise FailedPrecondition(
+                f"{array.name}: is in device memory, and {self._target} is no "
+                "Unix socket; allowed: unix:/path of a daemon on this machine, "
+                f"because memory is shared by one alone; else {_COPY}")
+        driver = libcuda.driver()
+        try:
+            device = (array.device if array.device >= 0
+                      else driver.device_of(array.address))
+            with driver.bound(device), self._lock:
+                driver.synchronize(array.stream)
+                return self._find(driver, device, array)
+        except libcuda.Failed as error:
+            raise FailedPrecondition(
+                f"{array.name}: its memory cannot be shared ({error}); "
+                f"{_COPY}") from None
+
+    def _find(self, driver: libcuda.Driver, device: int,
+              array: DeviceArray) -> tuple[Place, str]:
+        allocation = driver.allocation(device, array.address)
+        offset = array.address - allocation.base
+        if offset + array.span() > allocation.size:
+            raise InvalidArgument(
+                f"{array.name}: spans several allocations, as torch's "
+                f"expandable segments do; {_COPY}, or allocate it at once")
+        shared = self._shared.get(allocation)
+        if shared is None or not is_open(shared.connection):
+            self._sweep(driver, allocation)
+            shared = self._share(driver, allocation, array)
+            self._shared[allocation] = shared
+        self._shared.move_to_end(allocation)
+        return Place(shared.handle, offset), shared.device
+
+    def _sweep(self, driver: libcuda.Driver, wanted: Allocation) -> None:
+        """Lets go of what was freed, whose memory a region keeps in use, and
+        of what was not used for long."""
+        def is_there(allocation: Allocation) -> bool:
+            try:
+                with driver.bound(allocation.device):
+                    return driver.number(
+                        allocation.base) == allocation.number
+            except libcuda.Failed:
+                return False
+
+        gone = [allocation for allocation, shared in self._shared.items()
+                if allocation == wanted or not is_open(shared.connection)
+                or not is_there(allocation)]
+        for allocation in gone:
+            self._shared.pop(allocation).connection.close()
+        while len(self._shared) >= _MOST:
+            self._shared.popitem(last=False)[1].connection.close()
+
+    def _share(self, driver: libcuda.Driver, allocation: Allocation,
+               array: DeviceArray) -> _Shared:
+        uuid = driver.uuid(allocation.device)
+        try:
+            return self._open(driver, allocation, array, uuid)
+        except ResourceExhausted:
+            if not self._shared:
+                raise
+        while self._shared:
+            self._shared.popitem()[1].connection.close()
+        return self._open(driver, allocation, array, uuid)
+
+    def _open(self, driver: libcuda.Driver, allocation: Allocation,
+              array: DeviceArray, uuid: str) -> _Shared:
+        exported = driver.export(allocation.base)
+        descriptor: Optional[int] = None
+        ipc, size = b"", 0
+        if exported is None:
+            ipc = driver.ipc_handle(allocation.base)
+        else:
+            descriptor, base, size = exported
+        try:
+            if exported is not None and (base, size) != allocation[1:3]:
+                raise InvalidArgument(
+                    f"{array.name}: lies in memory that was put together of "
+                    f"several allocations; {_COPY}")
+            connection, handle = offer(socket_path(self._target), descriptor)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+        try:
+            info = self._create(rpcs.create_device_region(
+                handle, uuid, size, ipc))
+        except BaseException:
+            connection.close()
+            raise
+        return _Shared(connection, handle, info.device)
