@@ -99,6 +99,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(
                    Context::Create(std::move(driver), ordinal));
   ASSIGN_OR_RETURN(device::Description description,
                    Describe(*context, ordinal));
+  description.imports_ipc &= options.imports_ipc;
   ASSIGN_OR_RETURN(const int cache_bytes,
                    context->Attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
   ASSIGN_OR_RETURN(std::unique_ptr<MemoryPool> memory,

@@ -22,6 +22,7 @@ struct Options {
   std::string driver_library = "libcuda.so.1";
   StagingRing::Options staging;  // Of each lane.
   PinnedPool::Limits pinned;     // Of each device.
+  bool imports_ipc = true;       // Where the device does.
 };
 
 // Every GPU of compute capability 9.0 on this machine, in the driver's order.

@@ -38,8 +38,9 @@ Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
     }
     out.set_driver(description.driver);
     out.set_uuid(description.uuid);
-    out.set_shares_vmm(description.imports_vmm);
-    out.set_shares_ipc(description.imports_ipc);
+    const bool shares = runtime.limits.max_region_bytes > 0;
+    out.set_shares_vmm(shares && description.imports_vmm);
+    out.set_shares_ipc(shares && description.imports_ipc);
   }
   info.set_compiler(*compiler);
   info.set_can_compile(runtime.facts.can_compile);

@@ -303,6 +303,17 @@ class Checks:
             [Array(buffer, 0, (128, 256), BF16), a[0]], [b[0], one])
         for got in many:
             self.same(got, expected[0], "a group")
+        # Each reads what it finds before any is written.
+        left = Array(buffer, 4 << 20, (256, 256), BF16).put(a[0, :, :].repeat(
+            2, axis=0))
+        right = Array(buffer, 5 << 20, (256, 256), BF16).put(
+            random((256, 256), BF16, 9))
+        values = left.take(), right.take()
+        self.client.matmul_grouped([left, right], [right, left],
+                                   out=[left, right])
+        self.same(left.take(), self.client.matmul(*values), "group over left")
+        self.same(right.take(), self.client.matmul(*values[::-1]),
+                  "group over right")
         with self.client.tensor(one) as tensor:
             self.same(tensor.numpy(), b[0], "a tensor")
             self.same(self.client.matmul(a[0], tensor), expected[0],

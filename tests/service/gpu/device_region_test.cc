@@ -244,6 +244,16 @@ TEST_F(DeviceRegionTest, CMayBeTheResult) {
   EXPECT_NE(d_, Address(8192));
 }
 
+// It is the same matrix as D, but other parts of D need other parts of it.
+TEST_F(DeviceRegionTest, AMayNot) {
+  problem_.a_type = jit::DataType::kF32;
+  engine::Product product = InPlace();
+  product.a = At(region_, 8192, 64, 64);
+  EXPECT_EQ(Run(product), 1);
+  EXPECT_EQ(a_, Address(8192));
+  EXPECT_NE(d_, Address(8192));
+}
+
 TEST_F(DeviceRegionTest, HostMemoryAndDeviceMemoryGoTogether) {
   std::string bytes(16 * 32, 'h');
   engine::Product product = InPlace();

@@ -190,19 +190,15 @@ CUresult Copy2D(const CUDA_MEMCPY2D* parameters, CUstream stream) {
         from_host ? copy.srcHost : Host(copy.srcDevice));
     auto* const to =
         static_cast<char*>(to_host ? copy.dstHost : Host(copy.dstDevice));
-    // The driver may want whole lines of the host's memory.
-    const auto bytes = [&](bool of_host, size_t pitch) {
-      return of_host ? copy.Height * pitch
-                     : (copy.Height - 1) * pitch + copy.WidthInBytes;
-    };
+    // The driver may want whole lines.
+    const auto bytes = [&](size_t pitch) { return copy.Height * pitch; };
     const auto kind = [](bool of_host) {
       return of_host ? FakeMemory::Kind::kPinned : FakeMemory::Kind::kDevice;
     };
     FakeMemory& memory = Fake().memory;
     if (!memory.ExpectUsable(user, kind(from_host), from,
-                             bytes(from_host, copy.srcPitch)) ||
-        !memory.ExpectUsable(user, kind(to_host), to,
-                             bytes(to_host, copy.dstPitch))) {
+                             bytes(copy.srcPitch)) ||
+        !memory.ExpectUsable(user, kind(to_host), to, bytes(copy.dstPitch))) {
       return;
     }
     for (size_t line = 0; line < copy.Height; ++line) {

@@ -74,6 +74,19 @@ TEST_F(ImportedMemoryTest, ADeviceSaysWhatItImports) {
                 absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(ImportedMemoryTest, LegacyIpcCanBeLeftOut) {
+  const auto without =
+      *CudaDevice::Open(fake_.table(), 0, {.imports_ipc = false});
+  EXPECT_FALSE(without->description().imports_ipc);
+  EXPECT_TRUE(without->description().imports_vmm);
+  EXPECT_EQ(without
+                ->ImportMemory({.import = device::Import::kIpc,
+                                .ipc = fake_.exports.IpcHandle({.bytes = 4})})
+                .status()
+                .code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_F(ImportedMemoryTest, ADescriptorIsMappedAndGivenBack) {
   const jit::UniqueFd fd = fake_.exports.Descriptor({.bytes = kBytes});
   {
