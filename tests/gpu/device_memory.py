@@ -349,7 +349,11 @@ class Checks:
             self._still_multiplies(what)
 
         with self.cuda.driver.bound(DEVICE):
-            descriptor, _, size = self.cuda.driver.export(buffer.address)
+            allocation = self.cuda.driver.allocation(DEVICE, buffer.address)
+            descriptor = self.cuda.driver.export(allocation)
+        size = allocation.size
+        self.expect((allocation.base, size) == (buffer.address, buffer.size),
+                    f"{allocation} is not the buffer")
         # What the driver says to half of an allocation, for the record.
         connection, handle = offer.offer(offer.socket_path(self.target),
                                          descriptor)

@@ -6,11 +6,12 @@ has its address now.
 """
 
 import collections
+import contextlib
 import os
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from . import libcuda, rpcs
 from .device_arrays import DeviceArray
@@ -46,7 +47,12 @@ class DeviceRegions:
     def close(self) -> None:
         with self._lock:
             while self._shared:
-                self._shared.popitem()[1].connection.close()
+                self._drop(next(iter(self._shared)))
+
+    def _drop(self, allocation: Allocation) -> None:
+        self._shared.pop(allocation).connection.close()
+        with contextlib.suppress(libcuda.Failed):
+            libcuda.driver().let_go(allocation)
 
     def place(self, array: DeviceArray) -> tuple[Place, str]:
         """Where the daemon finds `array`, of which all is complete that was
@@ -79,7 +85,7 @@ class DeviceRegions:
         shared = self._shared.get(allocation)
         if shared is None or not is_open(shared.connection):
             self._sweep(driver, allocation)
-            shared = self._share(driver, allocation, array)
+            shared = self._share(driver, allocation)
             self._shared[allocation] = shared
         self._shared.move_to_end(allocation)
         return Place(shared.handle, offset), shared.device
@@ -90,8 +96,8 @@ class DeviceRegions:
         def is_there(allocation: Allocation) -> bool:
             try:
                 with driver.bound(allocation.device):
-                    return driver.number(
-                        allocation.base) == allocation.number
+                    return allocation == driver.allocation(
+                        allocation.device, allocation.base)
             except libcuda.Failed:
                 return False
 
@@ -99,44 +105,40 @@ class DeviceRegions:
                 if allocation == wanted or not is_open(shared.connection)
                 or not is_there(allocation)]
         for allocation in gone:
-            self._shared.pop(allocation).connection.close()
+            self._drop(allocation)
         while len(self._shared) >= _MOST:
-            self._shared.popitem(last=False)[1].connection.close()
+            self._drop(next(iter(self._shared)))
 
-    def _share(self, driver: libcuda.Driver, allocation: Allocation,
-               array: DeviceArray) -> _Shared:
-        uuid = driver.uuid(allocation.device)
+    def _share(self, driver: libcuda.Driver,
+               allocation: Allocation) -> _Shared:
         try:
-            return self._open(driver, allocation, array, uuid)
+            return self._open(driver, allocation)
         except ResourceExhausted:
             if not self._shared:
                 raise
         while self._shared:
-            self._shared.popitem()[1].connection.close()
-        return self._open(driver, allocation, array, uuid)
+            self._drop(next(iter(self._shared)))
+        return self._open(driver, allocation)
 
-    def _open(self, driver: libcuda.Driver, allocation: Allocation,
-              array: DeviceArray, uuid: str) -> _Shared:
-        exported = driver.export(allocation.base)
-        descriptor: Optional[int] = None
-        ipc, size = b"", 0
-        if exported is None:
-            ipc = driver.ipc_handle(allocation.base)
-        else:
-            descriptor, base, size = exported
-        try:
-            if exported is not None and (base, size) != allocation[1:3]:
-                raise InvalidArgument(
-                    f"{array.name}: lies in memory that was put together of "
-                    f"several allocations; {_COPY}")
-            connection, handle = offer(socket_path(self._target), descriptor)
-        finally:
-            if descriptor is not None:
+    def _open(self, driver: libcuda.Driver,
+              allocation: Allocation) -> _Shared:
+        path = socket_path(self._target)
+        uuid = driver.uuid(allocation.device)
+        if allocation.is_mapped:
+            descriptor = driver.export(allocation)
+            try:
+                connection, handle = offer(path, descriptor)
+            finally:
                 os.close(descriptor)
+            rpc = rpcs.create_device_region(handle, uuid, allocation.size, b"")
+        else:
+            ipc = driver.ipc_handle(allocation.base)
+            connection, handle = offer(path, None)
+            rpc = rpcs.create_device_region(handle, uuid, 0, ipc)
         try:
-            info = self._create(rpcs.create_device_region(
-                handle, uuid, size, ipc))
+            info = self._create(rpc)
         except BaseException:
             connection.close()
             raise
+        driver.keep(allocation)
         return _Shared(connection, handle, info.device)

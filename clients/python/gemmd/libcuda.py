@@ -33,12 +33,13 @@ class Failed(Exception):
 
 
 class Allocation(NamedTuple):
-    """A block of device memory of this process. No other one, later, has its
-    number."""
+    """A block of device memory of this process."""
     device: int
     base: int
     size: int
+    # No other one has it, of mapped memory for as long as this is kept.
     number: int
+    is_mapped: bool  # By virtual memory management: it has a descriptor.
 
 
 class Driver:
@@ -98,9 +99,6 @@ class Driver:
                    _Address(address))
         return value.value
 
-    def number(self, address: int) -> int:
-        return self._attribute(_BUFFER_ID, address)
-
     def device_of(self, address: int) -> int:
         ordinal = ctypes.c_int(-1)
         with self.bound(0):
@@ -108,31 +106,49 @@ class Driver:
                        _DEVICE_ORDINAL, _Address(address))
         return ordinal.value
 
-    def allocation(self, device: int, address: int) -> Allocation:
-        """The one that `address` is in."""
-        base, size = _Address(), ctypes.c_size_t()
-        self._call("cuMemGetAddressRange_v2", ctypes.byref(base),
-                   ctypes.byref(size), _Address(address))
-        return Allocation(device, base.value, size.value, self.number(address))
-
-    def export(self, address: int) -> Optional[tuple[int, int, int]]:
-        """(descriptor, first address, bytes) of memory that was allocated by
-        virtual memory management; None where it was not."""
+    def _retain(self, address: int) -> Optional[int]:
+        """The handle of memory that is mapped there, to be released; None of
+        other memory."""
         handle = _Address()
         try:
             self._call("cuMemRetainAllocationHandle", ctypes.byref(handle),
                        ctypes.c_void_p(address))
         except Failed:
             return None
-        try:
-            descriptor = ctypes.c_int(-1)
-            self._call("cuMemExportToShareableHandle",
-                       ctypes.byref(descriptor), handle, _FILE_DESCRIPTOR,
-                       ctypes.c_ulonglong(0))
-            return (descriptor.value, self._attribute(_MAPPING_BASE, address),
-                    self._attribute(_MAPPING_SIZE, address))
-        finally:
-            self._call("cuMemRelease", handle)
+        return handle.value
+
+    def allocation(self, device: int, address: int) -> Allocation:
+        """The one that `address` is in."""
+        handle = self._retain(address)
+        if handle is not None:
+            self._call("cuMemRelease", _Address(handle))
+            return Allocation(device, self._attribute(_MAPPING_BASE, address),
+                              self._attribute(_MAPPING_SIZE, address), handle,
+                              True)
+        base, size = _Address(), ctypes.c_size_t()
+        self._call("cuMemGetAddressRange_v2", ctypes.byref(base),
+                   ctypes.byref(size), _Address(address))
+        number = self._attribute(_BUFFER_ID, address)
+        if number == 0:
+            raise Failed("cuPointerGetAttribute", "no number of its buffer")
+        return Allocation(device, base.value, size.value, number, False)
+
+    def keep(self, allocation: Allocation) -> None:
+        """Until let_go nobody else gets its number."""
+        if allocation.is_mapped:
+            self._retain(allocation.base)
+
+    def let_go(self, allocation: Allocation) -> None:
+        if allocation.is_mapped:
+            self._call("cuMemRelease", _Address(allocation.number))
+
+    def export(self, allocation: Allocation) -> int:
+        """The descriptor of a mapped one."""
+        descriptor = ctypes.c_int(-1)
+        self._call("cuMemExportToShareableHandle", ctypes.byref(descriptor),
+                   _Address(allocation.number), _FILE_DESCRIPTOR,
+                   ctypes.c_ulonglong(0))
+        return descriptor.value
 
     def ipc_handle(self, base: int) -> bytes:
         """Of an allocation of cuMemAlloc or cudaMalloc."""

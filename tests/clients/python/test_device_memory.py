@@ -29,6 +29,7 @@ class FakeCuda:
         self.blocks = {}      # First address -> (bytes, number).
         self.mapped = set()   # Of these, by virtual memory management,
         self.private = set()  # and what cannot be shared.
+        self.handle, self.held = 5, 0
         self.numbers = iter(range(1, 1000))
         self.waited = []
         self.bound = []
@@ -85,19 +86,24 @@ class FakeCuda:
         found = self._of(address.value)
         if found is None:
             return 1
-        value._obj.value = {7: found[2], 9: 0, 18: found[1],
+        value._obj.value = {7: 0 if found[0] in self.mapped else found[2], 9: 0, 18: found[1],
                             19: found[0]}[attribute]
         return 0
 
     def cuMemRetainAllocationHandle(self, handle, address):
-        handle._obj.value = 5
-        return 0 if address.value in self.mapped else 1
+        found = self._of(address.value)
+        if found is None or found[0] not in self.mapped:
+            return 1
+        handle._obj.value = self.handle
+        self.held += 1
+        return 0
 
     def cuMemExportToShareableHandle(self, descriptor, handle, kind, flags):
         descriptor._obj.value = os.memfd_create("fake")
         return 0
 
     def cuMemRelease(self, handle):
+        self.held -= 1
         return 0
 
     def cuIpcGetMemHandle(self, handle, base):
@@ -234,6 +240,8 @@ class DeviceMemoryTest(unittest.TestCase):
         response = types.SimpleNamespace(d=None, auxiliary=None, amax=None,
                                          execution=None)
         self.assertIs(call.product(response).value(), z)
+        # Nor what returns a large result.
+        self.assertFalse(self.call(x, y).streams(0))
 
     def test_memory_with_a_descriptor_sends_it(self):
         x = np.empty((16, 16), np.float16)
@@ -243,6 +251,23 @@ class DeviceMemoryTest(unittest.TestCase):
         self.assertEqual(self.door.came, [(b"m", 1)])
         memory = self.created[0].device_memory
         self.assertEqual((memory.bytes, memory.ipc_handle), (4096, b""))
+        # It is kept, so that nothing else gets its handle.
+        self.assertEqual(self.cuda.held, 1)
+        self.call(OnDevice(x), OnDevice(x))
+        self.assertEqual(len(self.created), 1)
+        self.cuda.handle = 6  # Other memory is mapped there.
+        self.call(OnDevice(x), OnDevice(x))
+        self.assertEqual(len(self.created), 2)
+        self.assertEqual((self.door.open(), self.cuda.held), (1, 1))
+        self.regions.close()
+        self.assertEqual(self.cuda.held, 0)
+
+    def test_memory_without_a_number_is_not_shared(self):
+        x = np.empty((16, 16), np.float16)
+        base = self.block(x)
+        self.cuda.blocks[base] = (x.nbytes, 0)
+        with self.assertRaisesRegex(gemmd.FailedPrecondition, "no number"):
+            self.call(OnDevice(x), OnDevice(x))
 
     def test_layouts(self):
         whole = np.empty((64, 64), np.float32)
