@@ -340,7 +340,8 @@ class Checks:
             try:
                 self.client._run(rpcs.create_device_region(
                     handle, name, size, ipc), None)
-            except (gemmd.InvalidArgument, gemmd.FailedPrecondition) as error:
+            except (gemmd.InvalidArgument, gemmd.FailedPrecondition,
+                    gemmd.ResourceExhausted) as error:
                 print(f"   {what}: {error}")
             else:
                 raise AssertionError(f"{what} was not refused")
