@@ -37,6 +37,12 @@ class _Tensor(ctypes.Structure):
                 ("byte_offset", ctypes.c_uint64)]
 
 
+# Not ctypes.pythonapi's own, of which others may set the types.
+_pointer_of = ctypes.PYFUNCTYPE(
+    ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
 class DeviceArray(NamedTuple):
     """Immutable; holds its owner's memory."""
     address: int             # Of the first element.
@@ -175,10 +181,7 @@ def _from_dlpack(value: Any, name: str) -> DeviceArray:
         value = value.view(sys.modules["torch"].uint8)
     # The producer has this stream wait for its own.
     capsule = value.__dlpack__(stream=libcuda.LEGACY_STREAM)
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype = ctypes.c_void_p
-    pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    tensor = _Tensor.from_address(pointer(capsule, b"dltensor"))
+    tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     kind = _TYPES.get((tensor.code, tensor.bits))
     if dtype is None and (kind is None or tensor.lanes != 1):

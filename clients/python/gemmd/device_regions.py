@@ -10,8 +10,8 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
 
 from . import libcuda, rpcs
 from .device_arrays import DeviceArray
@@ -57,26 +57,50 @@ class DeviceRegions:
     def place(self, array: DeviceArray) -> tuple[Place, str]:
         """Where the daemon finds `array`, of which all is complete that was
         to be waited for, and on which of its devices."""
+        return self.places([array])[0]
+
+    def places(self, arrays: Sequence[DeviceArray]) -> list[tuple[Place, str]]:
+        """The same of several, which are waited for together."""
+        found: list[tuple[Place, str]] = []
+        waited: set[tuple[int, Optional[int]]] = set()
+        for array in arrays:
+            self._check_target(array)
+            driver = libcuda.driver()
+            try:
+                device = (array.device if array.device >= 0
+                          else driver.device_of(array.address))
+                with driver.bound(device), self._lock:
+                    if (device, array.stream) not in waited:
+                        driver.synchronize(array.stream)
+                        waited.add((device, array.stream))
+                    found.append(self._find(driver, device, array))
+            except libcuda.Failed as error:
+                raise FailedPrecondition(
+                    f"{array.name}: its memory cannot be shared ({error}); "
+                    f"{_COPY}") from None
+        return found
+
+    def _check_target(self, array: DeviceArray) -> None:
         if not self._target.startswith("unix:"):
             raise FailedPrecondition(
                 f"{array.name}: is in device memory, and {self._target} is no "
                 "Unix socket; allowed: unix:/path of a daemon on this machine, "
                 f"because memory is shared by one alone; else {_COPY}")
-        driver = libcuda.driver()
-        try:
-            device = (array.device if array.device >= 0
-                      else driver.device_of(array.address))
-            with driver.bound(device), self._lock:
-                driver.synchronize(array.stream)
-                return self._find(driver, device, array)
-        except libcuda.Failed as error:
-            raise FailedPrecondition(
-                f"{array.name}: its memory cannot be shared ({error}); "
-                f"{_COPY}") from None
+
+    def _known(self, driver: libcuda.Driver, device: int,
+               address: int) -> Optional[Allocation]:
+        """The shared one that `address` is in, if it is still that."""
+        for allocation in reversed(self._shared):
+            if (allocation.device == device and
+                    0 <= address - allocation.base < allocation.size):
+                return (allocation if driver.is_there(allocation, address)
+                        else None)
+        return None
 
     def _find(self, driver: libcuda.Driver, device: int,
               array: DeviceArray) -> tuple[Place, str]:
-        allocation = driver.allocation(device, array.address)
+        allocation = (self._known(driver, device, array.address)
+                      or driver.allocation(device, array.address))
         offset = array.address - allocation.base
         if offset + array.span() > allocation.size:
             raise InvalidArgument(
@@ -94,12 +118,8 @@ class DeviceRegions:
         """Lets go of what was freed, whose memory a region keeps in use, and
         of what was not used for long."""
         def is_there(allocation: Allocation) -> bool:
-            try:
-                with driver.bound(allocation.device):
-                    return allocation == driver.allocation(
-                        allocation.device, allocation.base)
-            except libcuda.Failed:
-                return False
+            with driver.bound(allocation.device):
+                return driver.is_there(allocation, allocation.base)
 
         gone = [allocation for allocation, shared in self._shared.items()
                 if allocation == wanted or not is_open(shared.connection)

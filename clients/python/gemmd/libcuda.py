@@ -133,6 +133,18 @@ class Driver:
             raise Failed("cuPointerGetAttribute", "no number of its buffer")
         return Allocation(device, base.value, size.value, number, False)
 
+    def is_there(self, allocation: Allocation, address: int) -> bool:
+        """Whether it is still what has `address`, which lay in it."""
+        if allocation.is_mapped:
+            handle = self._retain(address)
+            if handle is not None:
+                self._call("cuMemRelease", _Address(handle))
+            return handle == allocation.number
+        try:
+            return self._attribute(_BUFFER_ID, address) == allocation.number
+        except Failed:
+            return False
+
     def keep(self, allocation: Allocation) -> None:
         """Until let_go nobody else gets its number."""
         if allocation.is_mapped:

@@ -431,20 +431,20 @@ class Call:
             self._shared["d"] = None
 
     def _share_device(self, regions: Regions) -> None:
-        for name, array in self._on_device.items():
+        target = self._target
+        shared = list(self._on_device.values())
+        if isinstance(target, DeviceArray):
+            self._shared["d"] = None
+            if target.size:
+                shared.append(target)
+        places = [place for place, _ in regions.device.places(shared)]
+        for name, place in zip(self._on_device, places):
             source = getattr(self.header, name)
-            place, _ = regions.device.place(array)
             wire.set_place(source.region, place, source.inline)
             self.buffers[name] = None
-        if isinstance(self._target, DeviceArray) and self._target.size:
-            operand = self._target.operand(self.order)
-            if operand.batch_stride is not None:
-                raise InvalidArgument("out: its matrices do not lie one behind "
-                                      "the other; make it contiguous first")
-            place, _ = regions.device.place(self._target)
-            wire.set_place(self.header.d.region, place, operand.layout())
-        if isinstance(self._target, DeviceArray):
-            self._shared["d"] = None
+        if isinstance(target, DeviceArray) and target.size:
+            wire.set_place(self.header.d.region, places[-1],
+                           target.operand(self.order).layout())
 
     def _is_sparse(self, name: str) -> bool:
         problem = self.header.problem

@@ -235,7 +235,7 @@ class DeviceMemoryTest(unittest.TestCase):
         self.assertEqual(memory.device_uuid, UUID)
         self.assertEqual(memory.ipc_handle, base.to_bytes(64, "little"))
         self.assertEqual(x.streams, [libcuda.LEGACY_STREAM])
-        self.assertEqual(self.cuda.waited, [libcuda.LEGACY_STREAM] * 3)
+        self.assertEqual(self.cuda.waited, [libcuda.LEGACY_STREAM])
         self.assertEqual(self.cuda.bound, [])
         response = types.SimpleNamespace(d=None, auxiliary=None, amax=None,
                                          execution=None)
@@ -392,6 +392,11 @@ class DeviceMemoryTest(unittest.TestCase):
             call = self.call(ByInterface(base + 64, (16, 16), **more), b)
             self.assertEqual(self.cuda.waited.pop(), waited)
             self.assertEqual(call.header.a.region.offset, 64)
+        self.cuda.waited.clear()
+        self.call(ByInterface(base, (16, 16), stream=3),
+                  ByInterface(base, (16, 16), stream=4),
+                  out=ByInterface(base + 4096, (16, 16), stream=3))
+        self.assertEqual(self.cuda.waited, [3, 4])
         call = self.call(ByInterface(base, (16, 16), strides=(4, 64)), b)
         self.assertEqual(call.header.problem.a_order, api.COLUMN_MAJOR)
 
