@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "service/engine/group.h"
 #include "service/engine/product.h"
 #include "service/gpu/cuda_device.h"
 #include "service/gpu/cuda_matrix.h"
@@ -230,6 +231,21 @@ TEST_F(DeviceRegionTest, AResultOfAGroupSparesWhatOthersRead) {
   EXPECT_TRUE(engine::WritesWhatIsRead(group[0], true, group));
   EXPECT_FALSE(engine::WritesWhatIsRead(group[0], true, {&group[0], 1}));
   EXPECT_FALSE(engine::WritesWhatIsRead(group[1], true, group));
+
+  std::vector<engine::GroupLaunch> launches(2);
+  for (size_t i = 0; i < 2; ++i) {
+    launches[i].products = {i};
+    launches[i].preparation.prepared =
+        std::make_shared<engine::Prepared>(prepared_);
+  }
+  std::memset(region_->bytes().data() + 16384, 'q', 512);
+  engine::Phases phases;
+  const auto results = engine::RunGroup(
+      *lane_, device_->description().properties, launches, group, {}, phases);
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ(read_a_, std::string(512, 'q')) << "what the second one found";
+  EXPECT_EQ(Bytes(16384, 1024), std::string(1024, 'D'));
+  EXPECT_EQ(d_, Address(32768));
 }
 
 TEST_F(DeviceRegionTest, CMayBeTheResult) {
