@@ -109,9 +109,10 @@ absl::Status Serve(daemon::Options& options) {
   ASSIGN_OR_RETURN(const jit::TemplateLibrary templates,
                    Templates(options.template_dir));
   facts.template_digest = templates.Digest();
-  ASSIGN_OR_RETURN(
-      daemon::Devices devices,
-      daemon::OpenDevices(options.device, daemon::HostOptions(options)));
+  ASSIGN_OR_RETURN(daemon::Devices devices,
+                   daemon::OpenDevices(options.device,
+                                       {.imports_ipc = !options.no_legacy_ipc},
+                                       daemon::HostOptions(options)));
   if (!devices.missing.empty()) LogMissing(facts, devices.missing);
   for (const auto& device : devices.devices) {
     const device::Description& description = device->description();

@@ -17,6 +17,13 @@ void Print(const v1::ServerInfo& info) {
          device.name(), device.description(), device.multiprocessors(),
          device.free_bytes() >> 20, device.memory_bytes() >> 20,
          device.driver().empty() ? "" : ", driver ", device.driver());
+    if (device.uuid().empty()) continue;
+    const char* const shared = device.shares_vmm() && device.shares_ipc()
+                                   ? "by descriptor or legacy IPC"
+                               : device.shares_vmm() ? "by descriptor"
+                               : device.shares_ipc() ? "by legacy IPC"
+                                                     : "not to be shared";
+    Show(stdout, "  %s, memory of clients %s\n", device.uuid(), shared);
   }
   const v1::Limits& limits = info.limits();
   Show(stdout,

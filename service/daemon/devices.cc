@@ -8,6 +8,7 @@
 namespace gemmd::daemon {
 
 absl::StatusOr<Devices> OpenDevices(absl::string_view kind,
+                                    const GpuOptions& gpu_options,
                                     const host::HostDeviceOptions& host) {
   if (kind != "auto" && kind != "cuda" && kind != "host") {
     return absl::InvalidArgumentError(
@@ -15,7 +16,7 @@ absl::StatusOr<Devices> OpenDevices(absl::string_view kind,
   }
   Devices result;
   if (kind != "host") {
-    auto gpus = gpu::OpenCudaDevices(gpu::Options());
+    auto gpus = gpu::OpenCudaDevices({.imports_ipc = gpu_options.imports_ipc});
     if (gpus.ok() && !gpus->empty()) {
       result.devices = *std::move(gpus);
       return result;

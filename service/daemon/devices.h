@@ -19,10 +19,15 @@ struct Devices {
   std::string missing;
 };
 
+struct GpuOptions {
+  bool imports_ipc = true;  // Memory of clients by legacy IPC.
+};
+
 // `kind` is "auto", "cuda" or "host". "auto" takes every GPU of compute
 // capability 9.0, and the host only where there is none; "cuda" never takes
 // the host. INVALID_ARGUMENT for another kind.
 absl::StatusOr<Devices> OpenDevices(absl::string_view kind,
+                                    const GpuOptions& gpu_options,
                                     const host::HostDeviceOptions& host);
 
 }  // namespace gemmd::daemon

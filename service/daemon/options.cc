@@ -81,7 +81,7 @@ void DeclareNetwork(cli::Command& c, Options& o) {
              "A device that does not answer its probe for so long has failed.");
 }
 
-void DeclareLimits(cli::Command& c, rpc::Limits& limits) {
+void DeclareLimits(cli::Command& c, rpc::Limits& limits, bool& no_legacy_ipc) {
   const absl::Duration never = absl::InfiniteDuration();
   c.Heading("Limits of clients");
   c.Bytes("--max-message-bytes BYTES", limits.max_message_bytes,
@@ -97,6 +97,10 @@ void DeclareLimits(cli::Command& c, rpc::Limits& limits) {
   c.Bytes("--region-bytes BYTES", limits.max_region_bytes, {0},
           "Memory that clients on Unix sockets share with the daemon, pinned "
           "where there is a GPU; one gets three quarters of it. 0: none.");
+  c.Switch("--no-legacy-ipc", no_legacy_ipc,
+           "Clients share memory of a GPU by descriptors alone, not by handles "
+           "of legacy IPC, which torch's and cupy's memory has: those the "
+           "driver alone judges.");
   c.Int("--max-connections N", limits.max_connections, {1, 24000},
         "Connections at a time, and at most 3 of 8 file descriptors; beyond "
         "it the one that idles for longest is closed.");
@@ -237,7 +241,7 @@ Options::Options() {
 
 void Declare(cli::Command& command, Options& options) {
   DeclareNetwork(command, options);
-  DeclareLimits(command, options.server.limits);
+  DeclareLimits(command, options.server.limits, options.no_legacy_ipc);
   DeclareProducts(command, options);
   DeclareKernels(command, options);
 }

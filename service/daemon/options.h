@@ -24,6 +24,7 @@ struct Options {
   std::string device = "auto";
   std::string host_arithmetic = "hopper";
   std::string host_model = "h100";
+  bool no_legacy_ipc = false;
   std::string port_file;
   std::string log_format = "text";
   std::string record_problems;

@@ -134,6 +134,15 @@ class Lane {
       const jit::MatrixLayout& layout) = 0;
   // Sets elements to zero: of the given lines, at least one, or all.
   virtual absl::Status ClearLines(Matrix& matrix, LineRange lines) = 0;
+  // A matrix over elements that lie at `place`, lines `pitch_bytes` apart,
+  // matrices of a batch one behind the other. Null unless they are in memory of
+  // this device, and as a matrix of its own would lie there. The lane holds the
+  // region until it is synchronized. `layout` is not empty.
+  virtual std::unique_ptr<Matrix> Borrow(const RegionPlace&,
+                                         const jit::MatrixLayout&,
+                                         int64_t /*pitch_bytes*/) {
+    return nullptr;
+  }
   absl::Status Clear(Matrix& matrix) {
     return ClearLines(matrix, {0, matrix.layout().lines()});
   }
@@ -210,6 +219,10 @@ struct Description {
   std::string product;  // "NVIDIA H100 80GB HBM3".
   std::string driver;   // "13.0"; empty for the host.
   std::string bus_id;   // "0000:18:00.0" on PCI; empty for the host.
+  std::string uuid;     // "GPU-" and 32 digits in groups; empty for the host.
+  // How it maps memory of other processes.
+  bool imports_vmm = false;
+  bool imports_ipc = false;
   // Its kernels read operands in the forms that plans ask for.
   bool derives_forms = false;
   int64_t memory_bytes = 0;
@@ -238,6 +251,14 @@ class Device {
   // devices need none.
   virtual absl::StatusOr<std::unique_ptr<Pin>> PinMemory(absl::Span<char>) {
     return std::unique_ptr<Pin>();
+  }
+  // Maps an allocation that another process has on this device.
+  // INVALID_ARGUMENT for what names none, FAILED_PRECONDITION for what this
+  // device does not import; neither changes anything.
+  virtual absl::StatusOr<std::unique_ptr<Imported>> ImportMemory(
+      const ImportHandle&) {
+    return absl::FailedPreconditionError(
+        "this device maps no memory of other processes");
   }
   // Of products with `plan`.
   virtual SumArithmetic ArithmeticOf(const jit::Plan&) const {

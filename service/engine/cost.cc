@@ -13,17 +13,23 @@ constexpr double kMostCycles = 1e15;
 }  // namespace
 
 int64_t SizeOf(const Input& input) {
+  if (device::IsOnDevice(input.region.get())) return 0;
   int64_t bytes = 0;
   for (const auto& piece : input.pieces) bytes += piece.size();
   return bytes;
 }
 
+int64_t ReturnedBytes(const Product& product) {
+  return product.d == nullptr &&
+                 !device::IsOnDevice(product.d_place.region.get())
+             ? product.problem.d().device_bytes()
+             : 0;
+}
+
 int64_t ProductCost(const jit::Plan& plan, const Product& product) {
   const int64_t sent =
       SizeOf(product.a) + SizeOf(product.b) + SizeOf(product.c);
-  const int64_t returned =
-      product.d == nullptr ? product.problem.d().device_bytes() : 0;
-  return SequenceCost(plan.predicted_cycles, sent, returned);
+  return SequenceCost(plan.predicted_cycles, sent, ReturnedBytes(product));
 }
 
 int64_t SequenceCost(double product_cycles, int64_t uploaded_bytes,

@@ -52,7 +52,8 @@ absl::StatusOr<PlacedLaunch> Place(device::Lane& lane,
     if (absl::Status why = CheckMetadata(products[i]); !why.ok()) {
       return OfGroup(i, why);
     }
-    auto placed = PlaceProduct(lane, all.prepared[j], products[i], deadline);
+    auto placed =
+        PlaceProduct(lane, all.prepared[j], products[i], products, deadline);
     if (!placed.ok()) return OfGroup(i, placed.status());
     all.placed.push_back(*std::move(placed));
   }

@@ -89,7 +89,7 @@ void GroupTask::Queue(Places::Entry entry) {
       uploaded += SizeOf(*input);
       read.push_back(input->tensor);
     }
-    if (p.d == nullptr) returned += p.problem.d().device_bytes();
+    returned += ReturnedBytes(p);
     written.push_back(p.d);
     written.push_back(p.auxiliary);
   }
@@ -114,6 +114,8 @@ GroupResult GroupTask::ToResult(std::vector<Results> results,
       static_cast<Results&>(all[i]) = std::move(results[i]);
       all[i].execution = ToExecution(served_, launch.preparation);
       all[i].execution.phases = phases;
+      all[i].execution.paths = PathsOf(products_[i]);
+      all[i].execution.paths.copies = all[i].copies;
       served_.counts.Multiplied(products_[i].problem,
                                 launch.preparation.source);
     }

@@ -56,17 +56,34 @@ absl::Status GiveMatrix(device::Lane& lane, Tensor& tensor) {
 
 namespace {
 
-// Nothing for an empty matrix.
+// An input that is used where it is; null when it has to be copied.
+std::unique_ptr<device::Matrix> Borrow(device::Lane& lane, const Input& input,
+                                       const jit::MatrixLayout& layout) {
+  const bool tight =
+      layout.count == 1 ||
+      input.matrix_bytes == layout.matrix_lines() * input.pitch_bytes;
+  if (!tight) return nullptr;
+  const int64_t offset = input.pieces[0].data() - input.region->bytes().data();
+  return lane.Borrow({input.region, offset}, layout, input.pitch_bytes);
+}
+
+// Nothing for an empty matrix. Counts copies.
 absl::StatusOr<Resident> Bring(device::Lane& lane, const Input& input,
-                               const jit::MatrixLayout& layout) {
+                               const jit::MatrixLayout& layout, int& copies) {
   Resident resident;
   if (layout.empty()) return resident;
   if (input.tensor != nullptr) {
     resident.matrix = &TensorLocks::matrix(*input.tensor);
     return resident;
   }
-  ASSIGN_OR_RETURN(resident.owned, lane.Allocate(layout));
-  RETURN_IF_ERROR(UploadBatch(lane, input, *resident.owned));
+  if (device::IsOnDevice(input.region.get())) {
+    resident.owned = Borrow(lane, input, layout);
+    if (resident.owned == nullptr) ++copies;
+  }
+  if (resident.owned == nullptr) {
+    ASSIGN_OR_RETURN(resident.owned, lane.Allocate(layout));
+    RETURN_IF_ERROR(UploadBatch(lane, input, *resident.owned));
+  }
   resident.matrix = resident.owned.get();
   return resident;
 }
@@ -94,9 +111,10 @@ absl::StatusOr<Resident> DeriveForm(device::Lane& lane, Forms& forms,
 absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
                                      const Input& input,
                                      const jit::MatrixLayout& layout,
-                                     jit::Form form, absl::Time deadline) {
+                                     jit::Form form, absl::Time deadline,
+                                     int& copies) {
   Operand operand;
-  ASSIGN_OR_RETURN(Resident stored, Bring(lane, input, layout));
+  ASSIGN_OR_RETURN(Resident stored, Bring(lane, input, layout, copies));
   const bool derives =
       forms != nullptr && forms->Derives(form) && !layout.empty();
   if (!derives) {
@@ -128,23 +146,43 @@ absl::StatusOr<Output> Place(device::Lane& lane,
   return output;
 }
 
+// D, or else the auxiliary result: where it is to go, if it may be written
+// there as it is computed.
+absl::StatusOr<Output> PlaceResult(device::Lane& lane, const Product& product,
+                                   bool is_d, absl::Span<const Product> all,
+                                   int& copies) {
+  const jit::MatrixLayout layout = product.problem.d();
+  const device::RegionPlace& place =
+      is_d ? product.d_place : product.auxiliary_place;
+  if (device::IsOnDevice(place.region.get())) {
+    Output output;
+    if (!WritesWhatIsRead(product, is_d, all)) {
+      output.owned = lane.Borrow(
+          place, layout,
+          is_d ? product.d_pitch_bytes : product.auxiliary_pitch_bytes);
+    }
+    output.matrix = output.owned.get();
+    output.is_borrowed = output.owned != nullptr;
+    if (output.is_borrowed) return output;
+    ++copies;
+  }
+  return Place(lane, is_d ? product.d : product.auxiliary, layout);
+}
+
 // What the epilogue of a product takes and gives beside C and D.
 absl::Status PlaceEpilogue(device::Lane& lane, const Product& product,
                            Placed& all) {
   const jit::Problem& problem = product.problem;
-  ASSIGN_OR_RETURN(all.bias, Bring(lane, product.bias, problem.bias()));
+  ASSIGN_OR_RETURN(all.bias,
+                   Bring(lane, product.bias, problem.bias(), all.copies));
   if (problem.reads_ab()) {
-    ASSIGN_OR_RETURN(all.a_scale,
-                     Bring(lane, product.a_scale, problem.a_scale()));
-    ASSIGN_OR_RETURN(all.b_scale,
-                     Bring(lane, product.b_scale, problem.b_scale()));
+    ASSIGN_OR_RETURN(all.a_scale, Bring(lane, product.a_scale,
+                                        problem.a_scale(), all.copies));
+    ASSIGN_OR_RETURN(all.b_scale, Bring(lane, product.b_scale,
+                                        problem.b_scale(), all.copies));
   }
   ASSIGN_OR_RETURN(all.d_scale,
-                   Bring(lane, product.d_scale, problem.d_scale()));
-  if (problem.epilogue.writes_auxiliary) {
-    ASSIGN_OR_RETURN(all.auxiliary,
-                     Place(lane, product.auxiliary, problem.d()));
-  }
+                   Bring(lane, product.d_scale, problem.d_scale(), all.copies));
   if (problem.epilogue.measures_amax) {
     ASSIGN_OR_RETURN(all.amax, Place(lane, nullptr, problem.amax()));
   }
@@ -167,22 +205,30 @@ bool MayBeAbandoned(const Product& product) {
 absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
                                     const Prepared& prepared,
                                     const Product& product,
+                                    absl::Span<const Product> all,
                                     absl::Time deadline) {
   const jit::Problem& problem = product.problem;
-  Placed all;
+  Placed placed;
+  int& copies = placed.copies;
   if (problem.reads_ab()) {
     const jit::Plan& plan = prepared.plan;
-    ASSIGN_OR_RETURN(all.a, BringOperand(lane, prepared.forms, product.a,
-                                         problem.a(), plan.a_form, deadline));
-    ASSIGN_OR_RETURN(all.b, BringOperand(lane, prepared.forms, product.b,
-                                         problem.b(), plan.b_form, deadline));
+    ASSIGN_OR_RETURN(placed.a,
+                     BringOperand(lane, prepared.forms, product.a, problem.a(),
+                                  plan.a_form, deadline, copies));
+    ASSIGN_OR_RETURN(placed.b,
+                     BringOperand(lane, prepared.forms, product.b, problem.b(),
+                                  plan.b_form, deadline, copies));
   }
   if (problem.reads_c()) {
-    ASSIGN_OR_RETURN(all.c, Bring(lane, product.c, problem.c()));
+    ASSIGN_OR_RETURN(placed.c, Bring(lane, product.c, problem.c(), copies));
   }
-  RETURN_IF_ERROR(PlaceEpilogue(lane, product, all));
-  ASSIGN_OR_RETURN(all.d, Place(lane, product.d, problem.d()));
-  return all;
+  RETURN_IF_ERROR(PlaceEpilogue(lane, product, placed));
+  if (problem.epilogue.writes_auxiliary) {
+    ASSIGN_OR_RETURN(placed.auxiliary,
+                     PlaceResult(lane, product, false, all, copies));
+  }
+  ASSIGN_OR_RETURN(placed.d, PlaceResult(lane, product, true, all, copies));
+  return placed;
 }
 
 device::Operands OperandsOf(const jit::Problem& problem, const Placed& placed) {
@@ -217,11 +263,12 @@ absl::StatusOr<float> DownloadValue(device::Lane& lane,
 
 namespace {
 
-// What is returned of an output: nothing where it went to a tensor or a region.
+// What is returned of an output: nothing where it went to a tensor or a region,
+// to which it is copied unless it is there.
 absl::StatusOr<std::unique_ptr<device::HostBuffer>> Deliver(
     device::Lane& lane, const Output& output, const device::RegionPlace& place,
     int64_t pitch_bytes) {
-  if (output.owned == nullptr) return nullptr;
+  if (output.owned == nullptr || output.is_borrowed) return nullptr;
   const device::Matrix& matrix = *output.matrix;
   const device::LineRange lines = {0, matrix.layout().lines()};
   if (place.region == nullptr) {
@@ -237,6 +284,7 @@ absl::StatusOr<Results> DownloadResults(device::Lane& lane,
                                         const Product& product,
                                         const Placed& placed) {
   Results results;
+  results.copies = placed.copies;
   ASSIGN_OR_RETURN(results.d, Deliver(lane, placed.d, product.d_place,
                                       product.d_pitch_bytes));
   ASSIGN_OR_RETURN(results.auxiliary,
@@ -255,8 +303,9 @@ absl::StatusOr<Results> Run(device::Lane& lane, const Prepared& prepared,
                             const RequestContext& context, Phases& phases) {
   const jit::Problem& problem = product.problem;
   Stopwatch stopwatch;
-  ASSIGN_OR_RETURN(const Placed placed,
-                   PlaceProduct(lane, prepared, product, context.deadline));
+  ASSIGN_OR_RETURN(
+      const Placed placed,
+      PlaceProduct(lane, prepared, product, {&product, 1}, context.deadline));
   phases.upload = stopwatch.Lap();
 
   RETURN_IF_ERROR(context.Check("launch"));

@@ -14,6 +14,7 @@
 #include "service/device/device.h"
 #include "service/engine/kept_forms.h"
 #include "service/engine/kernel_table.h"
+#include "service/engine/paths.h"
 #include "service/engine/request_context.h"
 #include "service/engine/tensor_locks.h"
 
@@ -29,8 +30,10 @@ struct Input {
   std::vector<absl::Span<const char>> pieces;
   int64_t pitch_bytes = 0;
   int64_t matrix_bytes = 0;  // From one matrix of a batch to the next.
-  // That the bytes are in; null: in none.
+  // That the bytes are in, in one piece; null: in none. Of a device's they are
+  // addresses there.
   std::shared_ptr<const device::Region> region;
+  bool is_streamed = false;  // To the tensor, for this product alone.
 };
 
 // Valid: lengths fit the problem, tensors have its layouts and one device.
@@ -42,6 +45,7 @@ struct Product {
   std::shared_ptr<Tensor> d;    // Null: D is returned, or written to
   device::RegionPlace d_place;  // a region, if any,
   int64_t d_pitch_bytes = 0;  // with its lines this far apart.
+  bool d_is_streamed = false;  // From the tensor.
   // What the problem's epilogue takes and gives beside C and D.
   Input bias;
   Input a_scale;
@@ -73,6 +77,7 @@ struct Results {
   std::unique_ptr<device::HostBuffer> d;
   std::unique_ptr<device::HostBuffer> auxiliary;
   std::optional<float> amax;
+  int copies = 0;  // As Paths::copies.
 };
 
 // A matrix for the elements of `tensor`, of any content, unless it has one.
@@ -81,7 +86,8 @@ absl::Status GiveMatrix(device::Lane& lane, Tensor& tensor);
 absl::Status UploadBatch(device::Lane& lane, const Input& input,
                          device::Matrix& matrix);
 
-// An input on the device: a tensor's matrix, or one made for a product.
+// An input on the device: a tensor's matrix, or one made for a product, or over
+// memory of a client's.
 struct Resident {
   std::unique_ptr<device::Matrix> owned;
   KeptForms::Shared kept;
@@ -94,10 +100,12 @@ struct Operand {
   Resident values, metadata;
 };
 
-// An output on the device: a tensor's matrix, or one made for a product.
+// An output on the device: a tensor's matrix, or one made for a product, or
+// over memory of a client's, where it is to go.
 struct Output {
   std::unique_ptr<device::Matrix> owned;
   device::Matrix* matrix = nullptr;
+  bool is_borrowed = false;
 };
 
 // The matrices of a product, which it owns where they are nobody else's. They
@@ -106,13 +114,16 @@ struct Placed {
   Operand a, b;
   Resident c, bias, a_scale, b_scale, d_scale;
   Output d, auxiliary, amax;
+  int copies = 0;  // As Paths::copies.
 };
 
 // Brings the inputs of a product to the device and makes room for its outputs.
-// The problem writes(), and the tensors are held.
+// The problem writes(), and the tensors are held. It is one of `all`, which run
+// in any order.
 absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
                                     const Prepared& prepared,
                                     const Product& product,
+                                    absl::Span<const Product> all,
                                     absl::Time deadline);
 // What a lane multiplies.
 device::Operands OperandsOf(const jit::Problem& problem, const Placed& placed);

@@ -59,6 +59,7 @@ absl::StatusOr<Results> ProductTask::CheckAndRun(device::Lane& lane,
 bool ProductTask::Run(device::Lane& lane) {
   ProductResult result;
   result.execution = ToExecution(served_, preparation_);
+  result.execution.paths = PathsOf(product_);
   Phases& phases = result.execution.phases;
   phases.queue = absl::Now() - admitted_ - preparation_.plan_time -
                  preparation_.compile_time;
@@ -78,6 +79,7 @@ bool ProductTask::Run(device::Lane& lane) {
     done_.Answer(served_.Note(results.status()));
   } else {
     static_cast<Results&>(result) = *std::move(results);
+    result.execution.paths.copies = result.copies;
     done_.Answer(std::move(result));
   }
   return false;

@@ -22,6 +22,7 @@ struct Execution {
   KernelSource source = KernelSource::kNone;
   device::SumArithmetic arithmetic = device::SumArithmetic::kNone;
   int splits = 0;  // Parts of k; 0 when nothing is multiplied.
+  Paths paths;
   Phases phases;
 };
 

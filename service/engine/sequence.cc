@@ -40,7 +40,8 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
     if (absl::Status why = context.Check("launch"); !why.ok()) {
       return OfStep(i, why);
     }
-    auto matrices = PlaceProduct(lane, *prepared[i], product, context.deadline);
+    auto matrices = PlaceProduct(lane, *prepared[i], product, {&product, 1},
+                                 context.deadline);
     if (!matrices.ok()) return OfStep(i, matrices.status());
     const absl::Status launched =
         Launch(lane, *prepared[i], product.problem, *matrices);

@@ -7,6 +7,7 @@
 #include "jit/source/instance.h"
 #include "service/device/lost.h"
 #include "service/gpu/cuda_lane.h"
+#include "service/gpu/imported_memory.h"
 #include "service/gpu/status.h"
 
 namespace gemmd::gpu {
@@ -57,6 +58,7 @@ absl::StatusOr<device::Description> Describe(const Context& context,
   RETURN_IF_CUDA_ERROR(driver,
                        cuDeviceTotalMem(&memory_bytes, context.device()));
   description.memory_bytes = static_cast<int64_t>(memory_bytes);
+  RETURN_IF_ERROR(DescribeImports(context, description));
   ASSIGN_OR_RETURN(description.properties.multiprocessors,
                    context.Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   ASSIGN_OR_RETURN(
@@ -97,6 +99,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(
                    Context::Create(std::move(driver), ordinal));
   ASSIGN_OR_RETURN(device::Description description,
                    Describe(*context, ordinal));
+  description.imports_ipc &= options.imports_ipc;
   ASSIGN_OR_RETURN(const int cache_bytes,
                    context->Attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
   ASSIGN_OR_RETURN(std::unique_ptr<MemoryPool> memory,
@@ -133,6 +136,21 @@ absl::StatusOr<std::unique_ptr<device::Timing>> CudaDevice::CreateTiming(
 
 int64_t CudaDevice::FreeBytes() const {
   return memory_->FreeBytes().value_or(0);
+}
+
+absl::StatusOr<std::unique_ptr<device::Imported>> CudaDevice::ImportMemory(
+    const device::ImportHandle& handle) {
+  const bool able = handle.import == device::Import::kVmm
+                        ? description_.imports_vmm
+                        : description_.imports_ipc;
+  if (!able) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        description_.name, " maps no memory of other processes by ",
+        handle.import == device::Import::kVmm
+            ? "descriptors of virtual memory management"
+            : "legacy IPC"));
+  }
+  return gpu::ImportMemory(context_.get(), handle, description_.memory_bytes);
 }
 
 absl::StatusOr<std::unique_ptr<device::Lane>> CudaDevice::CreateLane() {

@@ -22,6 +22,7 @@ struct Options {
   std::string driver_library = "libcuda.so.1";
   StagingRing::Options staging;  // Of each lane.
   PinnedPool::Limits pinned;     // Of each device.
+  bool imports_ipc = true;       // Where the device does.
 };
 
 // Every GPU of compute capability 9.0 on this machine, in the driver's order.
@@ -48,6 +49,8 @@ class CudaDevice final : public device::Device {
       absl::Span<char> memory) override {
     return gpu::PinMemory(context_.get(), memory);
   }
+  absl::StatusOr<std::unique_ptr<device::Imported>> ImportMemory(
+      const device::ImportHandle& handle) override;
   absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override;
   absl::StatusOr<std::unique_ptr<device::Kernel>> Load(
       const jit::CompiledKernel& compiled, const jit::Plan& plan) override;

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "service/gpu/device_copy.h"
 #include "service/gpu/device_image.h"
 #include "service/gpu/direct_copy.h"
 #include "service/gpu/download.h"
@@ -24,6 +25,13 @@ bool IsWhole(const jit::MatrixLayout& layout) {
   return layout.pitch_bytes() == layout.width_bytes() &&
          layout.last_byte_bits() == 8;
 }
+
+CUdeviceptr AddressOf(const char* bytes) {
+  return reinterpret_cast<CUdeviceptr>(bytes);
+}
+
+// Of what kernels and tensor maps read and write.
+constexpr CUdeviceptr kAlignment = 16;
 
 }  // namespace
 
@@ -75,11 +83,45 @@ absl::Status CudaLane::ClearLines(device::Matrix& matrix,
   return absl::OkStatus();
 }
 
+// Kernels read and write whole words of 16 bytes. Where lines have no padding,
+// those are all elements of the matrix: nobody else's.
+std::unique_ptr<device::Matrix> CudaLane::Borrow(
+    const device::RegionPlace& place, const jit::MatrixLayout& layout,
+    int64_t pitch_bytes) {
+  if (!device::IsOnDevice(place.region.get()) || !IsWhole(layout) ||
+      (layout.lines() > 1 && pitch_bytes != layout.pitch_bytes()) ||
+      AddressOf(place.bytes()) % kAlignment != 0) {
+    return nullptr;
+  }
+  regions_.push_back(place.region);
+  return std::make_unique<CudaMatrix>(layout, AddressOf(place.bytes()));
+}
+
+absl::Status CudaLane::CopyFromRegion(const device::HostMatrix& from,
+                                      const jit::MatrixLayout& layout,
+                                      CUdeviceptr to) {
+  regions_.push_back(from.region);
+  if (!IsWhole(layout)) {  // Padding is zero.
+    RETURN_IF_CUDA_ERROR(
+        driver(),
+        cuMemsetD8Async(to, 0, static_cast<size_t>(layout.device_bytes()),
+                        stream_->get()));
+  }
+  return CopyWithin(
+      *stream_,
+      {.at = AddressOf(from.pieces[0].data()), .pitch_bytes = from.pitch_bytes},
+      {.at = to, .pitch_bytes = layout.pitch_bytes()}, layout.width_bytes(),
+      layout.lines());
+}
+
 absl::Status CudaLane::Upload(const device::HostMatrix& from,
                               device::LineRange lines, device::Matrix& to) {
   RETURN_IF_ERROR(stream_->context().MakeCurrent());
   const jit::MatrixLayout layout = device::LayoutOf(to.layout(), lines);
   const CUdeviceptr pointer = Use(&to) + OffsetOf(to, lines);
+  if (device::IsOnDevice(from.region.get())) {
+    return CopyFromRegion(from, layout, pointer);
+  }
   if (from.region != nullptr && from.region->pinned() && IsWhole(layout)) {
     regions_.push_back(from.region);
     return CopyToDevice(
@@ -101,14 +143,22 @@ absl::Status CudaLane::DownloadTo(const device::RegionPlace& to,
                                   const device::Matrix& from,
                                   device::LineRange lines,
                                   int64_t pitch_bytes) {
-  if (!to.region->pinned()) {
+  const bool on_device = device::IsOnDevice(to.region.get());
+  if (!on_device && !to.region->pinned()) {
     return Lane::DownloadTo(to, from, lines, pitch_bytes);
   }
   RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  const jit::MatrixLayout layout = device::LayoutOf(from.layout(), lines);
+  const CUdeviceptr pointer = Use(&from) + OffsetOf(from, lines);
   const absl::Status enqueued =
-      CopyToHost(*stream_, Use(&from) + OffsetOf(from, lines),
-                 device::LayoutOf(from.layout(), lines),
-                 {.bytes = to.bytes(), .pitch_bytes = pitch_bytes});
+      on_device
+          ? CopyWithin(
+                *stream_,
+                {.at = pointer, .pitch_bytes = from.layout().pitch_bytes()},
+                {.at = AddressOf(to.bytes()), .pitch_bytes = pitch_bytes},
+                layout.width_bytes(), layout.lines())
+          : CopyToHost(*stream_, pointer, layout,
+                       {.bytes = to.bytes(), .pitch_bytes = pitch_bytes});
   // Before any return: nothing may be written after it.
   const absl::Status done = Synchronize();
   return enqueued.ok() ? done : enqueued;

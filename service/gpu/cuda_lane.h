@@ -42,6 +42,9 @@ class CudaLane final : public device::Lane {
       const jit::MatrixLayout& layout) override;
   absl::Status ClearLines(device::Matrix& matrix,
                           device::LineRange lines) override;
+  std::unique_ptr<device::Matrix> Borrow(const device::RegionPlace& place,
+                                         const jit::MatrixLayout& layout,
+                                         int64_t pitch_bytes) override;
   absl::Status Upload(const device::HostMatrix& from, device::LineRange lines,
                       device::Matrix& to) override;
   absl::StatusOr<std::unique_ptr<device::HostBuffer>> Download(
@@ -66,6 +69,9 @@ class CudaLane final : public device::Lane {
   const DriverTable& driver() const { return stream_->driver(); }
   // Where `matrix` lies; 0 when null. Notes that this lane uses it.
   CUdeviceptr Use(const device::Matrix* matrix) const;
+  // Lines of a client's on this device, `pitch_bytes` apart, to `to`.
+  absl::Status CopyFromRegion(const device::HostMatrix& from,
+                              const jit::MatrixLayout& layout, CUdeviceptr to);
   // Makes the workspace large enough for `plan`.
   absl::Status Reserve(const jit::Plan& plan);
   absl::StatusOr<PreparedLaunch> Prepare(const jit::Problem& problem,
@@ -77,7 +83,7 @@ class CudaLane final : public device::Lane {
   const MemoryPool* const memory_;
   const std::shared_ptr<PinnedPool> pinned_;
   StagingRing ring_;
-  // That copies under way may read.
+  // That work under way may read or write.
   std::vector<std::shared_ptr<const device::Region>> regions_;
   DeviceBuffer partials_;
   DeviceBuffer line_bits_;

@@ -30,7 +30,7 @@ CudaMatrix::~CudaMatrix() {
 }
 
 void CudaMatrix::UsedOn(const std::shared_ptr<Stream>& stream) const {
-  if (stream.get() == &buffer_.stream()) return;
+  if (borrowed_ || stream.get() == &buffer_.stream()) return;
   absl::MutexLock lock(&mutex_);
   if (std::find(guests_.begin(), guests_.end(), stream) == guests_.end()) {
     guests_.push_back(stream);

@@ -3,6 +3,9 @@
 // It is allocated and freed in the order of one stream, its home, but may be
 // used on others too. Those are noted, and freeing waits for what they have
 // enqueued by then. Ordering uses among each other is the caller's duty.
+//
+// One that is borrowed has the memory of somebody else, whom its lane keeps
+// until it is synchronized.
 #ifndef GEMMD_SERVICE_GPU_CUDA_MATRIX_H_
 #define GEMMD_SERVICE_GPU_CUDA_MATRIX_H_
 
@@ -20,17 +23,25 @@ namespace gemmd::gpu {
 class CudaMatrix final : public device::Matrix {
  public:
   CudaMatrix(jit::MatrixLayout layout, DeviceBuffer buffer)
-      : Matrix(layout), buffer_(std::move(buffer)) {}
+      : Matrix(layout),
+        buffer_(std::move(buffer)),
+        pointer_(buffer_.get()),
+        borrowed_(false) {}
+  // Borrowed.
+  CudaMatrix(jit::MatrixLayout layout, CUdeviceptr pointer)
+      : Matrix(layout), pointer_(pointer), borrowed_(true) {}
   ~CudaMatrix() override;
 
-  CUdeviceptr pointer() const { return buffer_.get(); }
+  CUdeviceptr pointer() const { return pointer_; }
 
   // Work on `stream` reads or writes this matrix. Thread-safe.
   void UsedOn(const std::shared_ptr<Stream>& stream) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  DeviceBuffer buffer_;
+  const DeviceBuffer buffer_;  // Empty where borrowed.
+  const CUdeviceptr pointer_;
+  const bool borrowed_;
 
   mutable absl::Mutex mutex_;
   // Streams other than home, each once.

@@ -44,6 +44,22 @@ v1::Phases ToWire(const engine::Phases& phases) {
   return out;
 }
 
+v1::Paths ToWire(const engine::Paths& paths) {
+  // They have the numbers of the wire's.
+  static_assert(static_cast<int>(engine::Path::kDeviceIpc) ==
+                v1::PATH_DEVICE_IPC);
+  const auto path = [](engine::Path path) {
+    return static_cast<v1::Path>(path);
+  };
+  v1::Paths wire;
+  wire.set_a(path(paths.a));
+  wire.set_b(path(paths.b));
+  wire.set_c(path(paths.c));
+  wire.set_d(path(paths.d));
+  wire.set_copies(paths.copies);
+  return wire;
+}
+
 v1::Execution ToWire(const engine::Execution& execution) {
   v1::Execution wire;
   wire.set_device(execution.device);
@@ -53,6 +69,7 @@ v1::Execution ToWire(const engine::Execution& execution) {
   wire.set_arithmetic(ToWire(execution.arithmetic));
   wire.set_splits(execution.splits);
   *wire.mutable_phases() = ToWire(execution.phases);
+  *wire.mutable_paths() = ToWire(execution.paths);
   return wire;
 }
 

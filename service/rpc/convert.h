@@ -16,6 +16,7 @@ using convert::ToSparsity;
 using convert::ToWire;
 
 v1::Phases ToWire(const engine::Phases& phases);
+v1::Paths ToWire(const engine::Paths& paths);
 v1::Execution ToWire(const engine::Execution& execution);
 
 }  // namespace gemmd::rpc

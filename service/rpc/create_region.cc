@@ -1,9 +1,37 @@
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
+namespace {
+
+// The number of the GPU that `memory` is on.
+absl::StatusOr<int> GpuOf(const engine::Engine& engine,
+                          const v1::DeviceMemory& memory) {
+  std::vector<std::string> names;
+  for (int i = 0; i < engine.device_count(); ++i) {
+    const device::Description& description = engine.device(i).description();
+    if (description.uuid.empty()) continue;
+    if (description.uuid == memory.device_uuid()) return i;
+    names.push_back(
+        absl::StrCat(description.uuid, " (", description.name, ")"));
+  }
+  if (names.empty()) {
+    return absl::FailedPreconditionError(
+        "device_memory is given; this daemon has no GPU: allowed is memory of "
+        "the host");
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("device_memory.device_uuid is ", memory.device_uuid(),
+                   "; this daemon has ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
 
 Async<absl::StatusOr<v1::RegionInfo>> CreateRegion(
     Runtime& runtime, Call& call, const v1::CreateRegionRequest& request) {
@@ -12,12 +40,25 @@ Async<absl::StatusOr<v1::RegionInfo>> CreateRegion(
   region::Owner owner = {.identity = context.identity,
                          .exclusive = context.is_principal};
   // What one device pins, all may copy.
-  device::Device& device = runtime.engine.device(0);
+  int number = 0;
+  if (request.has_device_memory()) {
+    CO_ASSIGN_OR_RETURN(number, GpuOf(runtime.engine, request.device_memory()));
+  }
+  device::Device& device = runtime.engine.device(number);
   auto create = CallEngine<Region>(call.loop(), [&](engine::Done<Region> done) {
     runtime.engine.InBackground<Region>(
-        [&regions = runtime.regions, &device, handle = request.handle(),
+        [&regions = runtime.regions, &device, number, request,
          owner = std::move(owner)]() mutable {
-          return regions.Create(handle, std::move(owner), device);
+          if (!request.has_device_memory()) {
+            return regions.Create(request.handle(), std::move(owner), device);
+          }
+          const v1::DeviceMemory& memory = request.device_memory();
+          return regions.Create(
+              request.handle(), std::move(owner),
+              region::DeviceMemory{.device = device,
+                                   .number = number,
+                                   .bytes = memory.bytes(),
+                                   .ipc_handle = memory.ipc_handle()});
         },
         std::move(done));
   });
@@ -27,6 +68,9 @@ Async<absl::StatusOr<v1::RegionInfo>> CreateRegion(
   info.set_handle(request.handle());
   info.set_bytes(static_cast<int64_t>((*region)->bytes().size()));
   info.set_pinned((*region)->pinned());
+  if (device::IsOnDevice(region->get())) {
+    info.set_device(device.description().name);
+  }
   co_return info;
 }
 

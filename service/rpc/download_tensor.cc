@@ -56,6 +56,8 @@ Async<absl::Status> Copy(Runtime& runtime, Call& call,
                       FindRegion(runtime.regions, identity, request.region(),
                                  layout, "region"));
   CO_RETURN_IF_ERROR(CheckTight(found.wire, layout, "region.layout"));
+  CO_RETURN_IF_ERROR(CheckOnDevice(runtime, *found.place.region,
+                                   tensor->identity().device, "region"));
   auto copy = CallEngine<engine::TensorPart>(
       call.loop(), [&](engine::Done<engine::TensorPart> done) {
         runtime.engine.DownloadTo(found.place, tensor, found.wire.pitch_bytes,

@@ -37,6 +37,10 @@ Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
           i, call.request_context().identity));
     }
     out.set_driver(description.driver);
+    out.set_uuid(description.uuid);
+    const bool shares = runtime.limits.max_region_bytes > 0;
+    out.set_shares_vmm(shares && description.imports_vmm);
+    out.set_shares_ipc(shares && description.imports_ipc);
   }
   info.set_compiler(*compiler);
   info.set_can_compile(runtime.facts.can_compile);

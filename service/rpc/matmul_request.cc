@@ -401,23 +401,37 @@ absl::StatusOr<MatmulFields> ReadMatmulFields(absl::Span<const Piece> pieces) {
 
 absl::StatusOr<int> HomeOf(const Runtime& runtime,
                            const engine::Product& product, int device) {
-  for (const engine::Tensor* tensor :
-       {product.a.tensor.get(), product.b.tensor.get(), product.c.tensor.get(),
-        product.d.get(), product.bias.tensor.get(),
-        product.a_scale.tensor.get(), product.b_scale.tensor.get(),
-        product.d_scale.tensor.get(), product.auxiliary.get()}) {
-    if (tensor == nullptr) continue;
-    const int home = tensor->identity().device;
+  const auto join = [&](const char* what, int home) -> absl::Status {
     if (device != -1 && device != home) {
       const auto device_name = [&](int i) {
         return runtime.engine.device(i).description().name;
       };
-      return absl::InvalidArgumentError(absl::StrCat(
-          "device: a tensor lives on ", device_name(home), " and not on ",
-          device_name(device), "; allowed: tensors of one device"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("device: ", what, " lives on ", device_name(home),
+                       " and not on ", device_name(device),
+                       "; allowed: tensors and device memory of one device"));
     }
     device = home;
+    return absl::OkStatus();
+  };
+  const auto join_tensor = [&](const engine::Tensor* tensor) {
+    return tensor == nullptr ? absl::OkStatus()
+                             : join("a tensor", tensor->identity().device);
+  };
+  const auto join_region = [&](const device::Region* region) {
+    return device::IsOnDevice(region) ? join("a region", region->device())
+                                      : absl::OkStatus();
+  };
+  for (const engine::Input* input :
+       {&product.a, &product.b, &product.c, &product.bias, &product.a_scale,
+        &product.b_scale, &product.d_scale}) {
+    RETURN_IF_ERROR(join_tensor(input->tensor.get()));
+    RETURN_IF_ERROR(join_region(input->region.get()));
   }
+  RETURN_IF_ERROR(join_tensor(product.d.get()));
+  RETURN_IF_ERROR(join_tensor(product.auxiliary.get()));
+  RETURN_IF_ERROR(join_region(product.d_place.region.get()));
+  RETURN_IF_ERROR(join_region(product.auxiliary_place.region.get()));
   return device;
 }
 

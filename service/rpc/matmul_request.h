@@ -84,8 +84,9 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(
     Transport transport = Transport::kOneMessage,
     SequenceNames* names = nullptr);
 
-// The device of the product's tensors, all of which are there and on `device`
-// unless that is -1; `device` where there are none.
+// The device of the product's tensors and of the device memory of its regions,
+// all of which are there and on `device` unless that is -1; `device` where
+// there are none.
 absl::StatusOr<int> HomeOf(const Runtime& runtime,
                            const engine::Product& product, int device);
 

@@ -90,6 +90,7 @@ absl::StatusOr<Stream> ToStream(Runtime& runtime, Call& call,
         {IncomingLines(operand.name, operand.layout, operand.wire),
          std::move(elements)});
     (product.*operand.input).tensor = *next++;
+    (product.*operand.input).is_streamed = true;
   }
   const int64_t chunk_bytes = std::min(
       kAnswerChunkBytes, runtime.limits.max_message_bytes - kChunkPrefixBytes);
@@ -104,6 +105,7 @@ absl::StatusOr<Stream> ToStream(Runtime& runtime, Call& call,
   if (product.problem.writes() && product.d == nullptr) {
     add(product.d, product.d_pitch_bytes,
         v1::MatmulStreamResponse::kDataFieldNumber);
+    product.d_is_streamed = true;
   }
   if (product.problem.writes() && product.problem.epilogue.writes_auxiliary) {
     add(product.auxiliary, product.auxiliary_pitch_bytes,

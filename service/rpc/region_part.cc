@@ -30,8 +30,27 @@ absl::StatusOr<RegionBytes> FindRegion(const region::Store& regions,
                      " and the matrix has ", found.wire.least_bytes,
                      " bytes; allowed: within the region's ", bytes));
   }
+  // The rest of that byte may hold anything, and devices expect zeros.
+  if (device::IsOnDevice(region->get()) && layout.last_byte_bits() != 8) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " is in device memory and its lines have ",
+                     layout.width(), " elements of ", jit::BitsOf(layout.type),
+                     " bits; allowed there: lines of whole bytes"));
+  }
   found.place = {*std::move(region), part.offset()};
   return found;
+}
+
+absl::Status CheckOnDevice(const Runtime& runtime, const device::Region& region,
+                           int device, absl::string_view field) {
+  const int home = region.device();
+  if (home == device::Region::kHost || home == device) return absl::OkStatus();
+  const auto name = [&](int number) {
+    return runtime.engine.device(number).description().name;
+  };
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " is in memory of ", name(home), " and the tensor lives on ",
+      name(device), "; allowed: one device"));
 }
 
 // Checked once, metadata could be others when they are used.

@@ -10,6 +10,7 @@
 #include "jit/problem/layout.h"
 #include "service/device/region.h"
 #include "service/rpc/region/store.h"
+#include "service/rpc/runtime.h"
 #include "service/rpc/wire_layout.h"
 
 namespace gemmd::rpc {
@@ -21,8 +22,8 @@ struct RegionBytes {
 
 // Where `part` says that a matrix of `layout` lies. Errors name `field`, which
 // is that part ("a.region"):
-// NOT_FOUND without such a region of `identity`'s, INVALID_ARGUMENT unless it is
-// within it.
+// NOT_FOUND without such a region of `identity`'s, INVALID_ARGUMENT unless it
+// is within it, and of a device's memory its lines end with a byte.
 absl::StatusOr<RegionBytes> FindRegion(const region::Store& regions,
                                        const std::string& identity,
                                        const v1::RegionPart& part,
@@ -33,6 +34,11 @@ absl::StatusOr<RegionBytes> FindRegion(const region::Store& regions,
 // region.
 absl::Status CheckReadsRegion(const jit::MatrixLayout& layout,
                               absl::string_view field);
+
+// INVALID_ARGUMENT naming `field` where `region` is memory of another device
+// than the one of that number, a tensor's.
+absl::Status CheckOnDevice(const Runtime& runtime, const device::Region& region,
+                           int device, absl::string_view field);
 
 }  // namespace gemmd::rpc
 

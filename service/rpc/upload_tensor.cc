@@ -74,6 +74,8 @@ absl::StatusOr<Upload> ReadHeader(Runtime& runtime, Call& call,
     ASSIGN_OR_RETURN(RegionBytes found,
                      FindRegion(runtime.regions, identity, header.region(),
                                 upload.layout, "header.region"));
+    RETURN_IF_ERROR(CheckOnDevice(runtime, *found.place.region,
+                                  tensor->identity().device, "header.region"));
     upload.wire = found.wire;
     upload.from = std::move(found.place);
   } else {

@@ -12,8 +12,9 @@
 # Writes conformance.json, random.json, bench.json, grouped.json, latency.json,
 # summary.json and logs.
 #
-#   GEMMD_STEPS    which of "conformance random delays bench grouped latency" to
-#                  run; default: all but delays. random: products at random, bit for
+#   GEMMD_STEPS    which of "conformance random delays bench grouped latency
+#                  memory" to run; default: all but delays and memory, which are
+#                  products in a client's own GPU memory. random: products at random, bit for
 #                  bit against the host device, which stands for this GPU, and
 #                  the specification; delays: some of them on kernels that are
 #                  delayed at random (templates/ptx/delay.h)
@@ -103,7 +104,7 @@ start_daemon() {
 }
 
 export PYTHONPATH=$bundle/python:$bundle/tests PYTHONDONTWRITEBYTECODE=1
-if [[ $steps =~ \ (conformance|random|latency)\  ]]; then
+if [[ $steps =~ \ (conformance|random|latency|memory)\  ]]; then
   note "starting the daemon"
   start_daemon || exit 1
   "${ours[@]}" "$work/bin/gemmctl" info --target "$target"
@@ -115,6 +116,12 @@ if [[ $steps == *" latency "* ]]; then
   note "latency"
   "${ours[@]}" "$work/bin/latency" --target="$target" --device="$device" \
     --json="$output/latency.json" || failed "latency"
+fi
+if [[ $steps == *" memory "* ]]; then
+  note "device memory of a client"
+  python3 "$bundle/device_memory.py" --target "unix:$work/gemmd.socket" \
+    2>&1 | tee "$output/device_memory.log"
+  ((PIPESTATUS[0] == 0)) || failed "device memory"
 fi
 if [[ $steps == *" conformance "* ]]; then
   note "conformance"  # By the socket over which memory is shared, too.

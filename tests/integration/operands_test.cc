@@ -105,7 +105,8 @@ TEST_F(OperandsTest, TensorsOfTwoDevicesDoNotMeet) {
     const grpc::Status status = Multiply(a, b, d);
     EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
     EXPECT_THAT(status.error_message(),
-                AllOf(HasSubstr("tensors of one device"), HasSubstr("host:1")));
+                AllOf(HasSubstr("tensors and device memory of one device"),
+                      HasSubstr("host:1")));
   }
   const std::string more = Square("host:1");
   EXPECT_TRUE(Multiply(there, more, Square("host:1")).ok());

@@ -12,6 +12,7 @@
 #include "service/host/host_device.h"
 #include "service/host/numbers.h"
 #include "tests/integration/raw_call.h"
+#include "tests/service/fake_allocation.h"
 
 namespace gemmd::testing {
 namespace {
@@ -29,19 +30,26 @@ std::string Repeat(float value, int64_t count) {
 class ProbedDevice : public device::Device {
  public:
   ProbedDevice(std::unique_ptr<device::Device> device, int number,
-               std::function<absl::Status()> probe, PlanTime time)
+               std::function<absl::Status()> probe, PlanTime time,
+               bool shares_memory)
       : device_(std::move(device)),
         description_(device_->description()),
         probe_(std::move(probe)),
         time_(std::move(time)) {
     description_.times_kernels = time_ != nullptr;
     if (number > 0) description_.name += absl::StrCat(":", number);
+    description_.imports_vmm = description_.imports_ipc = shares_memory;
+    if (shares_memory) description_.uuid = FakeAllocation::Uuid(number);
   }
 
   const device::Description& description() const override {
     return description_;
   }
   int64_t FreeBytes() const override { return device_->FreeBytes(); }
+  absl::StatusOr<std::unique_ptr<device::Imported>> ImportMemory(
+      const device::ImportHandle& handle) override {
+    return FakeAllocation::Import(handle);
+  }
   absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override {
     return device_->CreateLane();
   }
@@ -74,8 +82,9 @@ TestServer::TestServer(Options options) {
       device = std::make_unique<FakeDevice>("host", options.hooks,
                                             options.device_bytes);
     }
-    devices.push_back(std::make_unique<ProbedDevice>(
-        std::move(device), i, options.probe, options.time));
+    devices.push_back(
+        std::make_unique<ProbedDevice>(std::move(device), i, options.probe,
+                                       options.time, options.shares_memory));
   }
   if (options.limits.max_tensor_bytes == 0) {
     options.limits.max_tensor_bytes = options.device_bytes / 2;

@@ -28,6 +28,7 @@ class TestServer {
     engine::Preparer::Options preparer;
     int devices = 1;  // "host", "host:1" and so on.
     int64_t device_bytes = int64_t{1} << 30;
+    bool shares_memory = false;  // Of devices: see fake_allocation.h.
     absl::Duration drain_grace = absl::ZeroDuration();
     absl::Duration drain_timeout = absl::Seconds(30);
     // Answers the device's probes, every 10 ms, when it is set.

@@ -22,7 +22,8 @@ from .retry import Attempts
 from .sequence import AsyncSequence
 from .shared import Regions
 from .sparse import SparseMatrix, is_sparse
-from .tensor import Resident, Stored, check_filled, dense, filled
+from .tensor import (Resident, Stored, check_filled, dense, filled, home_of,
+                     lie, matrix_of)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -210,8 +211,10 @@ class AsyncClient:
                      device: str = "", ttl_s: float = 0, label: str = "",
                      timeout: Optional[float] = None) -> AsyncTensor:
         """A matrix on the device with the elements of `array`."""
-        array = arrays.check_matrix(array, "array")
-        order = order or arrays.operand(array).order
+        array = matrix_of(array, "array")
+        order = order or lie(array).order
+        device = device or await asyncio.to_thread(
+            home_of, self._regions, array)
         tensor = await self.zeros(array.shape, array.dtype, order=order,
                                   sparse=is_sparse(array),
                                   quantization=quantization_of(array),
@@ -260,8 +263,12 @@ class AsyncClient:
         return await self._run(rpcs.statistics(), timeout)
 
     async def _aside(self, act: Callable[..., R], *arguments: Any) -> R:
-        """What may wait for a region, on a thread where there are some."""
-        if not self._regions:
+        """What may wait for a region, on a thread where it does."""
+        owner = getattr(act, "__self__", None)
+        waits = bool(self._regions) or any(
+            getattr(each, "is_on_device", False)
+            for each in (owner, *arguments))
+        if not waits:
             return act(self._regions, *arguments)
         return await asyncio.to_thread(act, self._regions, *arguments)
 

@@ -105,6 +105,12 @@ class Operand(NamedTuple):
     leading_dimension: int  # Elements.
     data: memoryview        # Bytes, padding of the last line absent.
     batch_stride: Optional[int] = None  # Elements; None is tight.
+    # What has no bytes here: an array in device memory.
+    source: Any = None
+
+    @property
+    def is_on_device(self) -> bool:
+        return self.source is not None
 
     def layout(self) -> Any:
         return api.Layout(order=wire_order(self.order),
@@ -161,7 +167,8 @@ def check_matrix(value: Any, name: str) -> Any:
 
 
 def _leading_dimension(width: int, lines: int, width_stride: int,
-                       line_stride: int, item: int) -> Optional[int]:
+                       line_stride: int, item: int,
+                       padding: float) -> Optional[int]:
     """Of lines that are contiguous and not too far apart, else None."""
     if width > 1 and width_stride != item:
         return None
@@ -170,18 +177,42 @@ def _leading_dimension(width: int, lines: int, width_stride: int,
     if line_stride % item or line_stride < width * item:
         return None
     leading = line_stride // item
-    return leading if leading <= width * (1 + _MAX_PADDING) + 16 else None
+    return leading if leading <= width * (1 + padding) + 16 else None
 
 
-def _matrix_stride(array: Array, lines: int, leading: int) -> Optional[int]:
+def _matrix_stride(array: Any, lines: int, leading: int,
+                   padding: float) -> Optional[int]:
     """Elements between the matrices of a batch, or None when they are not
     evenly spaced or too far apart."""
     if array.ndim == 2 or array.shape[0] <= 1:
         return lines * leading
     stride, odd = divmod(array.strides[0], array.itemsize)
-    if odd or not 0 < stride <= lines * leading * (1 + _MAX_PADDING) + 16:
+    if odd or not 0 < stride <= lines * leading * (1 + padding) + 16:
         return None
     return int(stride)
+
+
+def lying(array: Any, order: Optional[Order], padding: float
+          ) -> Optional[tuple[Order, int, int]]:
+    """How a matrix, or a batch, lies: its order, or `order` where given, its
+    leading dimension and the stride of the batch, whose paddings are at most
+    that fraction. None where it lies otherwise. Reads no element."""
+    rows, columns = array.shape[-2:]
+    row_stride, column_stride = array.strides[-2:]
+    item = array.itemsize
+    orders: tuple[Order, ...] = ("C", "F") if order is None else (order,)
+    for kind in orders:
+        leading = (_leading_dimension(columns, rows, column_stride, row_stride,
+                                      item, padding) if kind == "C" else
+                   _leading_dimension(rows, columns, row_stride, column_stride,
+                                      item, padding))
+        if leading is None:
+            continue
+        stride = _matrix_stride(array, rows if kind == "C" else columns,
+                                leading, padding)
+        if stride is not None:
+            return kind, leading, stride
+    return None
 
 
 def _view(array: Array, order: Order, leading: int, stride: int) -> Operand:
@@ -223,21 +254,10 @@ def operand(array: Any, order: Optional[Order] = None) -> Operand:
         return Operand(order or "C", 0, memoryview(b""))
     if array.dtype == np.bool_ or nibbles.are(array.dtype):
         return _pack(array, order or "C")
+    lies = lying(array, order, _MAX_PADDING)
+    if lies is not None:
+        return _view(array, *lies)
     rows, columns = array.shape[-2:]
-    row_stride, column_stride = array.strides[-2:]
-    item = array.itemsize
-    orders: tuple[Order, ...] = ("C", "F") if order is None else (order,)
-    for kind in orders:
-        leading = (_leading_dimension(columns, rows, column_stride, row_stride,
-                                      item) if kind == "C" else
-                   _leading_dimension(rows, columns, row_stride, column_stride,
-                                      item))
-        if leading is None:
-            continue
-        stride = _matrix_stride(array, rows if kind == "C" else columns,
-                                leading)
-        if stride is not None:
-            return _view(array, kind, leading, stride)
     order = order or "C"
     lines = array if order == "C" else array.swapaxes(-1, -2)
     copy: Array = np.array(lines, order="C", copy=True, subok=False)

@@ -18,7 +18,7 @@ from .retry import Attempts
 from .sequence import Sequence
 from .shared import Regions
 from .sparse import is_sparse
-from .tensor import Tensor
+from .tensor import Tensor, home_of, lie, matrix_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -115,7 +115,9 @@ class Client:
         """alpha * a @ b + beta * c, and what is named below.
 
         a (..., m, k), b (..., k, n) and c (..., m, n) are arrays of host
-        memory (numpy's, or others' with DLPack or __array__) or Tensors. a
+        memory (numpy's, or others' with DLPack or __array__), of the memory of
+        the daemon's GPU on this machine (DLPack, __cuda_array_interface__; the
+        target is a Unix socket), or Tensors. a
         and b are float32, float16 or ml_dtypes.bfloat16, of one type; any two
         of float8_e4m3fn and float8_e5m2; any two of int8 and uint8; or bool
         (or Bits), of which the places are counted where both are True. A
@@ -131,8 +133,8 @@ class Client:
                    int8 or uint8. Default: the type of out, else of c, else of
                    a (int32 of integers and bool).
         out_order  "C" (default) or "F": the order in which the result lies.
-        out        An array or Tensor (..., m, n) that receives the result. It
-                   may be the Tensor given as c.
+        out        An array or Tensor (..., m, n) that receives the result, in
+                   host memory or a GPU's. It may be the Tensor given as c.
         device     "", the daemon's choice, or a name such as "cuda:0".
 
         precision  float32: None, accurate; "tf32", inputs rounded to TF32;
@@ -228,14 +230,15 @@ class Client:
                device: str = "", ttl_s: float = 0, label: str = "",
                timeout: Optional[float] = None) -> Tensor:
         """A matrix on the device with the elements of `array`, which may be a
-        SparseMatrix or a QuantizedMatrix.
+        SparseMatrix, a QuantizedMatrix or an array in the device's memory.
 
         order  "C" or "F": how it lies on the device; default as the array.
         ttl_s  Seconds without use after which the daemon deletes it; 0 is
                the daemon's default.
         """
-        array = arrays.check_matrix(array, "array")
-        order = order or arrays.operand(array).order
+        array = matrix_of(array, "array")
+        order = order or lie(array).order
+        device = device or home_of(self._regions, array)
         tensor = self.zeros(array.shape, array.dtype, order=order,
                             sparse=is_sparse(array),
                             quantization=quantization_of(array),

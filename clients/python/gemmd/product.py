@@ -10,12 +10,13 @@ import numpy as np
 from . import api, arrays, support, wire
 from .bits import Bits
 from .composite import Composite
+from .device_arrays import DeviceArray, as_device_array, is_on_device
 from .epilogue import Epilogue, Result
 from .errors import Internal, InvalidArgument
 from .quantized import quantization_of
 from .shared import Block, Regions
 from .sparse import is_sparse
-from .tensor import Resident
+from .tensor import Resident, lie
 
 
 class Options(TypedDict, total=False):
@@ -63,7 +64,13 @@ class Product(NamedTuple):
                 f"{self.execution.device}>)")
 
 
-Matrix = Union[arrays.Array, Resident, Bits, Composite]
+Matrix = Union[arrays.Array, DeviceArray, Resident, Bits, Composite]
+
+
+def _array(value: Any, name: str) -> Union[arrays.Array, DeviceArray]:
+    """Of the host's memory, or of a GPU's."""
+    return (as_device_array(value, name) if is_on_device(value)
+            else arrays.as_array(value, name))
 
 
 def _operand(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
@@ -73,10 +80,11 @@ def _operand(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
         value.check_operand(name, value.shape[:-2])
     if isinstance(value, (Resident, Bits, Composite)):
         return value, False
-    array = arrays.as_array(value, name)
+    array = _array(value, name)
     is_vector = array.ndim == 1
     if is_vector:
-        array = np.expand_dims(array, vector_axis)
+        array = (array.expand(vector_axis) if isinstance(array, DeviceArray)
+                 else np.expand_dims(array, vector_axis))
     elif array.ndim == 0:
         raise InvalidArgument(
             f"{name}: has 0 dimensions; matrices have 2 and vectors 1")
@@ -91,6 +99,8 @@ def _flat(array: Any, batch: tuple[int, ...]) -> Any:
         return array
     if isinstance(array, Composite):
         return array.broadcast(batch)
+    if isinstance(array, DeviceArray):
+        return array.flat(batch)
     if all(side == 1 for side in array.shape[:-2]):
         return array.reshape(array.shape[-2:])
     shape = array.shape[-2:]
@@ -104,7 +114,7 @@ def _order_of(out: Optional[Matrix], c: Optional[Matrix],
     if isinstance(out, Resident):
         order, owner = out.order, "out"
     elif out is not None:
-        order, owner = arrays.operand(out).order, "out"
+        order, owner = lie(out).order, "out"
     elif out_order is None and isinstance(c, Resident):
         order, owner = c.order, "c"
     else:
@@ -217,7 +227,7 @@ class Call:
         if c is not None:
             c = self._like_result(
                 c if isinstance(c, (Resident, Composite))
-                else arrays.as_array(c, "c"), "c")
+                else _array(c, "c"), "c")
         if beta != 0 and c is None:
             raise InvalidArgument(f"c: required because beta is {beta}")
         self._out = out
@@ -231,6 +241,8 @@ class Call:
         if c is not None:
             support.check_c(c.dtype, self.dtype)
         self.buffers: dict[str, Optional[memoryview]] = {}
+        # Operands in device memory, by field.
+        self._on_device: dict[str, DeviceArray] = {}
         self._fill_header(a, b, c, alpha, beta, device)
         self._epilogue = Epilogue(
             self.header, kind,
@@ -273,9 +285,12 @@ class Call:
                 raise InvalidArgument(
                     "out: a transposed tensor receives no result; compute "
                     "b.T @ a.T into the tensor itself")
+        elif is_on_device(out):
+            out = as_device_array(out, "out")
         elif not isinstance(out, np.ndarray):
             raise InvalidArgument(f"out: {type(out).__name__} is neither a "
-                                  "numpy array nor a Tensor")
+                                  "numpy array, nor one in device memory, nor "
+                                  "a Tensor")
         elif not out.flags.writeable:
             raise InvalidArgument("out: the array is read-only")
         else:
@@ -333,8 +348,10 @@ class Call:
             value.point(source)
             order = value.order
         else:
-            operand = arrays.operand(value, order)
+            operand = lie(value, order)
             source.inline.CopyFrom(operand.layout())
+            if isinstance(value, DeviceArray) and value.size:
+                self._on_device[name] = value
             if self._batch and value.ndim == 2 and self.shape[0] != 1:
                 source.inline.batch_stride = 0
             order, data = operand.order, operand.data
@@ -360,8 +377,15 @@ class Call:
             getattr(self.header.problem, f"{name}_type")).itemsize
         return bool(stride * item * self.shape[0] < len(data))
 
+    @property
+    def is_on_device(self) -> bool:
+        """Whether anything of it is in device memory."""
+        return bool(self._on_device) or isinstance(self._target, DeviceArray)
+
     def streams(self, limit: float) -> bool:
         """Whether it travels in chunks: it has more than `limit` bytes."""
+        if self.is_on_device:
+            return False
         sent = {name: data for name, data in self.buffers.items() if data}
         size = sum(map(len, sent.values())) + self._result_bytes()
         return size > limit and not any(
@@ -369,7 +393,9 @@ class Call:
 
     def share(self, regions: Regions, limit: float) -> None:
         """Names what lies in a region instead of sending it, and has results
-        come there, unless more than `limit` bytes would still travel."""
+        come there, unless more than `limit` bytes would still travel. What is
+        in device memory does not travel at all."""
+        self._share_device(regions)
         if not regions:
             return
         places = {name: place for name, data in self.buffers.items()
@@ -379,7 +405,8 @@ class Call:
         if not places and out is None:
             return
         size = math.prod(self.shape) * self.dtype.itemsize
-        returned = [] if out or isinstance(self._target, Resident) else ["d"]
+        stays = isinstance(self._target, (Resident, DeviceArray))
+        returned = [] if out or stays else ["d"]
         if self._epilogue.returns_auxiliary:
             returned.append("auxiliary")
         blocks = {name: block for name in returned
@@ -402,6 +429,22 @@ class Call:
         if out is not None:
             wire.set_place(self.header.d.region, *out)
             self._shared["d"] = None
+
+    def _share_device(self, regions: Regions) -> None:
+        target = self._target
+        shared = list(self._on_device.values())
+        if isinstance(target, DeviceArray):
+            self._shared["d"] = None
+            if target.size:
+                shared.append(target)
+        places = [place for place, _ in regions.device.places(shared)]
+        for name, place in zip(self._on_device, places):
+            source = getattr(self.header, name)
+            wire.set_place(source.region, place, source.inline)
+            self.buffers[name] = None
+        if isinstance(target, DeviceArray) and target.size:
+            wire.set_place(self.header.d.region, places[-1],
+                           target.operand(self.order).layout())
 
     def _is_sparse(self, name: str) -> bool:
         problem = self.header.problem

@@ -141,6 +141,16 @@ def create_region(handle: str) -> Rpc[Any]:
                   api.CreateRegionRequest(handle=handle), api.RegionInfo)
 
 
+def create_device_region(handle: str, uuid: str, size: int,
+                         ipc_handle: bytes) -> Rpc[Any]:
+    """Of device memory whose descriptor was sent, or of an IPC handle."""
+    request = api.CreateRegionRequest(handle=handle)
+    request.device_memory.device_uuid = uuid
+    request.device_memory.bytes = size
+    request.device_memory.ipc_handle = ipc_handle
+    return _unary("RegionService/CreateRegion", request, api.RegionInfo)
+
+
 def server_info() -> Rpc[Any]:
     return _unary("ServerService/GetServerInfo", api.GetServerInfoRequest(),
                   api.ServerInfo)

@@ -153,6 +153,10 @@ class Recording:
                                   "alone: client.sequence(device=...)")
         self._check_own(a, b, *options.values())
         call = product.Call(a, b, **options)
+        if call.is_on_device:
+            raise InvalidArgument(
+                "a sequence takes no arrays in device memory; allowed: those "
+                "of the host, and Tensors, which client.tensor(array) fills")
         for field, data in call.buffers.items():
             if data is not None:
                 source = getattr(call.header, field)

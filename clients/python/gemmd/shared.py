@@ -10,7 +10,6 @@ import math
 import mmap
 import os
 import socket
-import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -19,26 +18,16 @@ from typing import Any, Optional
 import numpy as np
 
 from . import arrays, rpcs
+from .device_regions import DeviceRegions
 from .errors import (FailedPrecondition, InvalidArgument, ResourceExhausted,
                      Unavailable)
+from .offer import is_open, offer, socket_path
 from .wire import Place
 
 # Of a block's first byte: as device memory is aligned, so that lines are.
 _ALIGNMENT = 256
 # Small blocks share a region.
 _REGION_BYTES = 64 << 20
-_HANDLE_BYTES = 32
-_ANSWER_S = 10
-
-
-def socket_path(target: str) -> str:
-    """Of the socket by which a daemon at `target` is given memory."""
-    if not target.startswith("unix:"):
-        raise FailedPrecondition(
-            f"target: {target} is no Unix socket; allowed: unix:/path of a "
-            "daemon on this machine, because memory is shared by one alone")
-    path = target[len("unix:"):]
-    return (path[2:] if path.startswith("//") else path) + ".memory"
 
 
 class _Region:
@@ -64,48 +53,21 @@ class _Region:
     def share(self, path: str,
               create: Callable[[str], Any]) -> None:
         """Gives it to the daemon; `create` makes a region of a handle."""
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # A Unix socket whose queue is full is waited for only where it
-            # blocks.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
-                                  struct.pack("ll", _ANSWER_S, 0))
-            connection.connect(path)
-            connection.settimeout(_ANSWER_S)
-            socket.send_fds(connection, [b"m"], [self._memfd])
-            handle = b""
-            while len(handle) < _HANDLE_BYTES:
-                part = connection.recv(_HANDLE_BYTES - len(handle))
-                if not part:
-                    raise Unavailable(
-                        "the daemon does not take the memory: it has too many "
-                        "regions, or ends")
-                handle += part
-            create(handle.decode())
-        except OSError as error:
-            connection.close()
-            raise FailedPrecondition(
-                f"memory cannot be shared by {path} ({error}); the daemon's "
-                "--region-bytes may be 0") from None
+            connection, handle = offer(path, self._memfd)
+        finally:
+            os.close(self._memfd)
+        try:
+            create(handle)
         except BaseException:
             connection.close()
             raise
-        finally:
-            os.close(self._memfd)
-        connection.setblocking(False)
-        self.handle = handle.decode()
+        self.handle = handle
         self._connection = connection
 
     def is_alive(self) -> bool:
         """Whether the daemon still has it."""
-        if self._connection is None:
-            return False
-        try:
-            return bool(self._connection.recv(1, socket.MSG_PEEK))
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        return self._connection is not None and is_open(self._connection)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -177,6 +139,8 @@ class Regions:
         # Also taken where an array is collected, which may happen anywhere.
         self._lock = threading.RLock()
         self._regions: list[_Region] = []
+        # Of GPUs' memory, which the client has allocated elsewhere.
+        self.device = DeviceRegions(target, create)
 
     def __bool__(self) -> bool:
         return bool(self._regions)
@@ -187,6 +151,7 @@ class Regions:
             for region in self._regions:
                 region.close()
             self._regions.clear()
+        self.device.close()
 
     def empty(self, shape: Any, dtype: Any,
               order: arrays.Order) -> arrays.Array:

@@ -1,6 +1,7 @@
 """What daemons multiply, in numpy's names: refuses in the caller's words what
 would come back in the wire's. The daemon has the last word."""
 
+import functools
 from typing import Any, Optional
 
 import numpy as np
@@ -23,8 +24,13 @@ _NEAREST = {
 }
 
 
+@functools.lru_cache(maxsize=64)
+def _name_of(dtype: "np.dtype[Any]") -> str:
+    return dtype.name  # numpy puts it together each time.
+
+
 def _name(dtype: Any) -> str:
-    return np.dtype(dtype).name
+    return _name_of(np.dtype(dtype))
 
 
 def _partners(dtype: Any) -> tuple[str, ...]:

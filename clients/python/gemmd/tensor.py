@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from . import api, arrays, nibbles, rpcs
 from .composite import Composite
+from .device_arrays import DeviceArray, as_device_array, is_on_device
 from .errors import Error, InvalidArgument, NotFound
 from .quantized import Quantization, QuantizedMatrix, quantization_of
 from .shared import Block, Regions
@@ -21,6 +22,31 @@ if TYPE_CHECKING:
 Self = TypeVar("Self", bound="Resident")
 Bytes = npt.NDArray[np.uint8]
 Stored = Union[arrays.Array, Composite]
+
+
+def matrix_of(value: Any, name: str) -> Any:
+    """As arrays.check_matrix, or a matrix in device memory."""
+    if not is_on_device(value):
+        return arrays.check_matrix(value, name)
+    array = as_device_array(value, name)
+    if array.ndim != 2:
+        raise InvalidArgument(f"{name}: has {array.ndim} dimension(s), shape "
+                              f"{array.shape}; a matrix has 2")
+    return array
+
+
+def lie(array: Any, order: Optional[arrays.Order] = None) -> arrays.Operand:
+    """As arrays.operand, also of a matrix in device memory."""
+    return (array.operand(order) if isinstance(array, DeviceArray)
+            else arrays.operand(array, order))
+
+
+def home_of(regions: Regions, array: Any) -> str:
+    """The daemon's name of the device in whose memory `array` is; "" of the
+    host's."""
+    if not isinstance(array, DeviceArray) or array.size == 0:
+        return ""
+    return regions.device.place(array)[1]
 
 
 def dense(stored: Stored) -> arrays.Array:
@@ -128,6 +154,8 @@ class Resident:
     def _place(self, regions: Regions,
                operand: arrays.Operand) -> Optional[Place]:
         """Where the daemon reads what is uploaded; None: it is sent."""
+        if isinstance(operand.source, DeviceArray):
+            return regions.device.place(operand.source)[0]
         if self.sparse or operand.batch_stride is not None:
             return None
         return regions.place(operand.data)
@@ -161,7 +189,7 @@ class Resident:
         return stored
 
     def _to_upload(self, value: Any) -> arrays.Operand:
-        array = arrays.check_matrix(value, "array")
+        array = matrix_of(value, "array")
         if array.shape != self.shape:
             raise InvalidArgument(f"array: shape {array.shape} is not the "
                                   f"tensor's {self.shape}")
@@ -189,7 +217,7 @@ class Resident:
             return arrays.operand(array)
         if self._transposed:
             array = array.T
-        return arrays.operand(array, self._stored_order)
+        return lie(array, self._stored_order)
 
 
 def filled(target: memoryview, position: int, chunk: memoryview) -> int:

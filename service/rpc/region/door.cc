@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -28,8 +30,9 @@ void Watch(int epoll, int fd, uint32_t events) {
   CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
 }
 
-// The descriptor that has come with one byte; none where anything else has.
-jit::UniqueFd ReceiveOne(int socket) {
+// The descriptor that has come with one byte, or none with kNoDescriptor;
+// nothing where anything else has come.
+std::optional<jit::UniqueFd> ReceiveOne(int socket) {
   constexpr size_t kMost = 4;  // To see, and close, more than one.
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMost * sizeof(int))> control;
   std::array<char, 2> bytes;
@@ -41,7 +44,7 @@ jit::UniqueFd ReceiveOne(int socket) {
   message.msg_controllen = control.size();
   const ssize_t count =
       recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (count < 0) return {};
+  if (count < 0) return std::nullopt;
   std::vector<jit::UniqueFd> came;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
@@ -56,8 +59,10 @@ jit::UniqueFd ReceiveOne(int socket) {
     }
   }
   const bool whole = (message.msg_flags & MSG_CTRUNC) == 0;
-  if (count != 1 || came.size() != 1 || !whole) return {};
-  return std::move(came.front());
+  if (count != 1 || came.size() > 1 || !whole) return std::nullopt;
+  if (!came.empty()) return std::move(came.front());
+  if (bytes[0] != kNoDescriptor) return std::nullopt;
+  return jit::UniqueFd();
 }
 
 }  // namespace
@@ -157,9 +162,9 @@ void Door::Hear(int fd) {
   Guest& guest = guests_[fd];
   // Whoever has been heard is to be silent until he goes.
   if (!guest.handle.empty()) return Dismiss(fd);
-  jit::UniqueFd memfd = ReceiveOne(fd);
-  if (!memfd.ok()) return Dismiss(fd);
-  guest.handle = store_.Offer(std::move(memfd));
+  std::optional<jit::UniqueFd> offered = ReceiveOne(fd);
+  if (!offered) return Dismiss(fd);
+  guest.handle = store_.Offer(*std::move(offered));
   const ssize_t sent = send(fd, guest.handle.data(), guest.handle.size(),
                             MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent != std::ssize(guest.handle)) Dismiss(fd);

@@ -1,5 +1,6 @@
-// The Unix sockets PATH.memory, by which clients give descriptors, as
-// regions.proto says. A region ends with the connection that it came by.
+// The Unix sockets PATH.memory, by which clients give descriptors, or the byte
+// kNoDescriptor in place of one, as regions.proto says. A region ends with the
+// connection that it came by.
 #ifndef GEMMD_SERVICE_RPC_REGION_DOOR_H_
 #define GEMMD_SERVICE_RPC_REGION_DOOR_H_
 
@@ -17,6 +18,8 @@
 #include "service/rpc/region/store.h"
 
 namespace gemmd::rpc::region {
+
+inline constexpr char kNoDescriptor = 'd';
 
 class Door {
  public:

@@ -55,10 +55,27 @@ class Store::Mapped final : public device::Region {
   const std::unique_ptr<device::Pin> pin_;  // Ends before the mapping.
 };
 
-std::string Store::Offer(jit::UniqueFd memfd) {
+class Store::OnDevice final : public device::Region {
+ public:
+  OnDevice(int device, device::Import import,
+           std::unique_ptr<device::Imported> memory)
+      : device_(device), import_(import), memory_(std::move(memory)) {}
+
+  absl::Span<char> bytes() const override { return memory_->bytes(); }
+  bool pinned() const override { return false; }
+  int device() const override { return device_; }
+  device::Import import() const override { return import_; }
+
+ private:
+  const int device_;
+  const device::Import import_;
+  const std::unique_ptr<device::Imported> memory_;
+};
+
+std::string Store::Offer(jit::UniqueFd fd) {
   std::string handle = engine::TensorStore::NewHandle();
   std::lock_guard lock(mutex_);
-  entries_[handle].memfd = std::move(memfd);
+  entries_[handle].fd = std::move(fd);
   return handle;
 }
 
@@ -66,7 +83,7 @@ Store::State Store::StateOf(const std::string& handle) const {
   std::lock_guard lock(mutex_);
   const auto found = entries_.find(handle);
   if (found == entries_.end()) return State::kUnknown;
-  if (found->second.memfd.ok()) return State::kOffered;
+  if (!found->second.is_taken) return State::kOffered;
   return found->second.region == nullptr ? State::kCreating : State::kCreated;
 }
 
@@ -85,12 +102,13 @@ absl::StatusOr<jit::UniqueFd> Store::Take(const std::string& handle,
   const auto found = entries_.find(handle);
   if (found == entries_.end()) return Unknown();
   Entry& entry = found->second;
-  if (!entry.memfd.ok()) {
+  if (entry.is_taken) {
     return absl::AlreadyExistsError(
         "the region has been created; allowed: once for each descriptor");
   }
+  entry.is_taken = true;
   entry.owner = std::move(owner);
-  return std::move(entry.memfd);
+  return std::move(entry.fd);
 }
 
 absl::Status Store::Reserve(const std::string& handle, int64_t bytes) {
@@ -100,8 +118,7 @@ absl::Status Store::Reserve(const std::string& handle, int64_t bytes) {
   int64_t own_count = 0;
   int64_t own_bytes = 0;
   for (const auto& [other, entry] : entries_) {
-    if (entry.bytes == 0 ||
-        entry.owner.identity != found->second.owner.identity) {
+    if (!entry.counts || entry.owner.identity != found->second.owner.identity) {
       continue;
     }
     ++own_count;
@@ -124,13 +141,18 @@ absl::Status Store::Reserve(const std::string& handle, int64_t bytes) {
         " bytes does not fit beside those of all clients; the limit is ",
         max_bytes_));
   }
+  found->second.counts = true;
   found->second.bytes = bytes;
   *bytes_ += bytes;
   return absl::OkStatus();
 }
 
-absl::StatusOr<RegionPointer> Store::Map(const std::string& handle, int memfd,
-                                         device::Device& device) {
+Store::Made Store::Map(const std::string& handle, int memfd,
+                       device::Device& device) {
+  if (memfd < 0) {
+    return absl::InvalidArgumentError(
+        "no descriptor was sent; allowed: that of a memfd, or device_memory");
+  }
   ASSIGN_OR_RETURN(const int64_t bytes, FixSize(memfd));
   RETURN_IF_ERROR(Reserve(handle, bytes));
   Hold hold(bytes_, bytes);
@@ -145,11 +167,28 @@ absl::StatusOr<RegionPointer> Store::Map(const std::string& handle, int memfd,
                                   *std::move(pin));
 }
 
-absl::StatusOr<RegionPointer> Store::Create(const std::string& handle,
-                                            Owner owner,
-                                            device::Device& device) {
-  ASSIGN_OR_RETURN(const jit::UniqueFd memfd, Take(handle, std::move(owner)));
-  absl::StatusOr<RegionPointer> region = Map(handle, memfd.get(), device);
+Store::Made Store::Import(const std::string& handle, int fd,
+                          const DeviceMemory& memory) {
+  const bool is_vmm = fd >= 0;
+  if (is_vmm != memory.ipc_handle.empty()) {
+    return absl::InvalidArgumentError(
+        is_vmm ? "device_memory.ipc_handle is given and a descriptor was sent; "
+                 "allowed: one of both"
+               : "no descriptor was sent; allowed: that of the memory, or "
+                 "device_memory.ipc_handle");
+  }
+  RETURN_IF_ERROR(Reserve(handle, 0));
+  const device::ImportHandle from = {
+      .import = is_vmm ? device::Import::kVmm : device::Import::kIpc,
+      .fd = fd,
+      .bytes = memory.bytes,
+      .ipc = memory.ipc_handle};
+  ASSIGN_OR_RETURN(auto imported, memory.device.ImportMemory(from));
+  return std::make_shared<OnDevice>(memory.number, from.import,
+                                    std::move(imported));
+}
+
+Store::Made Store::Keep(const std::string& handle, Made region) {
   if (!region.ok()) {
     Withdraw(handle);
     return region;
@@ -159,6 +198,20 @@ absl::StatusOr<RegionPointer> Store::Create(const std::string& handle,
   if (found == entries_.end()) return Unknown();
   found->second.region = *region;
   return region;
+}
+
+absl::StatusOr<RegionPointer> Store::Create(const std::string& handle,
+                                            Owner owner,
+                                            device::Device& device) {
+  ASSIGN_OR_RETURN(const jit::UniqueFd memfd, Take(handle, std::move(owner)));
+  return Keep(handle, Map(handle, memfd.get(), device));
+}
+
+absl::StatusOr<RegionPointer> Store::Create(const std::string& handle,
+                                            Owner owner,
+                                            const DeviceMemory& memory) {
+  ASSIGN_OR_RETURN(const jit::UniqueFd fd, Take(handle, std::move(owner)));
+  return Keep(handle, Import(handle, fd.get(), memory));
 }
 
 absl::StatusOr<RegionPointer> Store::Find(const std::string& handle,

@@ -1,4 +1,5 @@
-// The regions of a daemon by handle, and the descriptors that may become some.
+// The regions of a daemon by handle, and the offers that may become some: a
+// descriptor, or none, of memory that has another name.
 // Thread-safe.
 #ifndef GEMMD_SERVICE_RPC_REGION_STORE_H_
 #define GEMMD_SERVICE_RPC_REGION_STORE_H_
@@ -23,18 +24,28 @@ struct Owner {
   bool exclusive = false;  // Nobody else uses it.
 };
 
+// Memory of a device that a client says he has.
+struct DeviceMemory {
+  device::Device& device;
+  int number = 0;          // Of it.
+  int64_t bytes = 0;       // Where a descriptor was offered.
+  std::string ipc_handle;  // Where none was.
+};
+
 class Store {
  public:
-  // Of all regions together, with those that are gone but still used by a
-  // product. 0: there are none.
+  // Of all regions of host memory together, with those that are gone but still
+  // used by a product. 0: there are none.
   explicit Store(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // A handle for what may become a region.
-  std::string Offer(jit::UniqueFd memfd);
-  // Makes a region of it, as regions.proto says. `device` pins the memory,
-  // where it pins at all. Takes its time.
+  // A handle for what may become a region. The descriptor may be absent.
+  std::string Offer(jit::UniqueFd fd);
+  // Makes a region of it, as regions.proto says: of a memfd, which `device`
+  // pins, where it pins at all, or of memory of a device. Takes its time.
   absl::StatusOr<std::shared_ptr<const device::Region>> Create(
       const std::string& handle, Owner owner, device::Device& device);
+  absl::StatusOr<std::shared_ptr<const device::Region>> Create(
+      const std::string& handle, Owner owner, const DeviceMemory& memory);
   enum class State {
     kUnknown,  // Or it could not be created.
     kOffered,
@@ -54,19 +65,25 @@ class Store {
 
  private:
   class Mapped;
+  class OnDevice;
   struct Entry {
-    jit::UniqueFd memfd;  // Until Create takes it.
+    jit::UniqueFd fd;  // Until Create takes it.
+    bool is_taken = false;
     Owner owner;
-    int64_t bytes = 0;
+    bool counts = false;                           // As one of its owner's,
+    int64_t bytes = 0;                             // with these of host memory.
     std::shared_ptr<const device::Region> region;  // Null until it is there.
   };
+  using Made = absl::StatusOr<std::shared_ptr<const device::Region>>;
 
   // The descriptor of an offer.
   absl::StatusOr<jit::UniqueFd> Take(const std::string& handle, Owner owner);
-  // Notes what the entry, which is being created, is to have.
+  // Notes what the entry, which is being created, is to have of the host.
   absl::Status Reserve(const std::string& handle, int64_t bytes);
-  absl::StatusOr<std::shared_ptr<const device::Region>> Map(
-      const std::string& handle, int memfd, device::Device& device);
+  Made Map(const std::string& handle, int memfd, device::Device& device);
+  Made Import(const std::string& handle, int fd, const DeviceMemory& memory);
+  // What has been made of an offer that was taken.
+  Made Keep(const std::string& handle, Made region);
 
   const int64_t max_bytes_;
   const std::shared_ptr<std::atomic<int64_t>> bytes_ =

@@ -175,7 +175,7 @@ class NumpyTest(unittest.TestCase):
     def test_arrays_of_a_gpu_are_refused(self):
         a, b = integers(4, 6), integers(6, 5)
         self.assert_refused(
-            "a: Exported is no array in host memory .*copy it",
+            "a: Exported does not say where it lies .*copy it",
             lambda: self.client.matmul(Exported(a, (2, 0)), b))
 
     def test_types_are_refused_in_words_of_numpy(self):

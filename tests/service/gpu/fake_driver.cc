@@ -180,28 +180,25 @@ CUresult ToHost(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
 }
 
 CUresult Copy2D(const CUDA_MEMCPY2D* parameters, CUstream stream) {
+  const bool from_host = parameters->srcMemoryType == CU_MEMORYTYPE_HOST;
   const bool to_host = parameters->dstMemoryType == CU_MEMORYTYPE_HOST;
   ENTER("cuMemcpy2DAsync", stream,
         to_host ? parameters->srcDevice : parameters->dstDevice);
   const std::string user = On("cuMemcpy2DAsync", stream);
-  Enqueue(stream, [user, to_host, copy = *parameters] {
-    const auto* const from =
-        static_cast<const char*>(to_host ? Host(copy.srcDevice) : copy.srcHost);
+  Enqueue(stream, [user, from_host, to_host, copy = *parameters] {
+    const auto* const from = static_cast<const char*>(
+        from_host ? copy.srcHost : Host(copy.srcDevice));
     auto* const to =
         static_cast<char*>(to_host ? copy.dstHost : Host(copy.dstDevice));
-    // The driver may want whole lines of the host's memory.
-    const auto bytes = [&](bool of_host, size_t pitch) {
-      return of_host ? copy.Height * pitch
-                     : (copy.Height - 1) * pitch + copy.WidthInBytes;
-    };
+    // The driver may want whole lines.
+    const auto bytes = [&](size_t pitch) { return copy.Height * pitch; };
     const auto kind = [](bool of_host) {
       return of_host ? FakeMemory::Kind::kPinned : FakeMemory::Kind::kDevice;
     };
     FakeMemory& memory = Fake().memory;
-    if (!memory.ExpectUsable(user, kind(!to_host), from,
-                             bytes(!to_host, copy.srcPitch)) ||
-        !memory.ExpectUsable(user, kind(to_host), to,
-                             bytes(to_host, copy.dstPitch))) {
+    if (!memory.ExpectUsable(user, kind(from_host), from,
+                             bytes(copy.srcPitch)) ||
+        !memory.ExpectUsable(user, kind(to_host), to, bytes(copy.dstPitch))) {
       return;
     }
     for (size_t line = 0; line < copy.Height; ++line) {
@@ -360,6 +357,9 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
                     {"gemmd_line_bits", sizeof(LineBitsArguments)}};
   attributes = {
       {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
+      {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
+      {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+      {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
       {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
   };
   DriverTable& t = *table_;
@@ -494,6 +494,7 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   t.cuMemcpyDtoDAsync = WithinDevice;
   t.cuMemcpyDtoHAsync = ToHost;
   t.cuMemcpy2DAsync = Copy2D;
+  InstallImports(t);
 }
 
 FakeDriver::~FakeDriver() {

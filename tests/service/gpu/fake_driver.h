@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "service/gpu/driver_table.h"
+#include "tests/service/gpu/fake_exports.h"
 #include "tests/service/gpu/fake_memory.h"
 #include "tests/service/gpu/fake_timeline.h"
 
@@ -130,6 +131,7 @@ class FakeDriver {
   std::map<CUevent, FakeTimeline::Point> events;  // Where last recorded.
   FakeTimeline timeline;
   FakeMemory memory;
+  FakeExports exports;
 
  private:
   std::shared_ptr<DriverTable> table_;

@@ -80,6 +80,16 @@ TEST_F(DoorTest, GivesAHandleForADescriptor) {
   EXPECT_NE(Connect().Give(memory), handle);
 }
 
+TEST_F(DoorTest, GivesAHandleForWhatHasNoDescriptor) {
+  Open();
+  Giver giver = Connect();
+  const std::string handle = giver.GiveNone();
+  ASSERT_EQ(handle.size(), 32u);
+  EXPECT_EQ(store_.StateOf(handle), Store::State::kOffered);
+  EXPECT_FALSE(Create(handle)) << "it is no memory of the host";
+  EXPECT_TRUE(giver.IsClosed());
+}
+
 TEST_F(DoorTest, IsNotThereWithoutAUnixSocket) {
   const auto door = Door::Open({"127.0.0.1:0"}, store_, {});
   ASSERT_TRUE(door.ok());
@@ -116,6 +126,7 @@ TEST_F(DoorTest, WhoSaysSomethingElseIsSentAwayAndNothingIsKept) {
   const int64_t before = OpenFiles();
   const std::vector<std::pair<std::string, std::vector<int>>> others = {
       {"m", {}},
+      {"dd", {}},
       {"memory", {memory.fd()}},
       {"m", {memory.fd(), memory.fd()}},
       {"m", std::vector<int>(8, memory.fd())},

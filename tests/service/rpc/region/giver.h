@@ -101,6 +101,12 @@ class Giver {
     return Receive();
   }
 
+  // Of memory that has another name.
+  std::string GiveNone() {
+    Send("d");
+    return Receive();
+  }
+
   // Whether the other side has closed; waits for it.
   bool IsClosed() {
     char byte;

@@ -1,0 +1,66 @@
+"""The Unix socket by which a daemon is given memory: see
+proto/gemmd/v1/regions.proto."""
+
+import socket
+import struct
+from typing import Optional
+
+from .errors import FailedPrecondition, Unavailable
+
+_HANDLE_BYTES = 32
+_ANSWER_S = 10
+
+
+def socket_path(target: str) -> str:
+    """Of the socket by which a daemon at `target` is given memory."""
+    if not target.startswith("unix:"):
+        raise FailedPrecondition(
+            f"target: {target} is no Unix socket; allowed: unix:/path of a "
+            "daemon on this machine, because memory is shared by one alone")
+    path = target[len("unix:"):]
+    return (path[2:] if path.startswith("//") else path) + ".memory"
+
+
+def offer(path: str, descriptor: Optional[int]) -> tuple[socket.socket, str]:
+    """Offers the memory of a descriptor, or memory that has none. The
+    connection that it lives by, and its handle."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # A Unix socket whose queue is full is waited for only where it
+        # blocks.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
+                              struct.pack("ll", _ANSWER_S, 0))
+        connection.connect(path)
+        connection.settimeout(_ANSWER_S)
+        if descriptor is None:
+            connection.sendall(b"d")
+        else:
+            socket.send_fds(connection, [b"m"], [descriptor])
+        handle = b""
+        while len(handle) < _HANDLE_BYTES:
+            part = connection.recv(_HANDLE_BYTES - len(handle))
+            if not part:
+                raise Unavailable(
+                    "the daemon does not take the memory: it has too many "
+                    "regions, or ends")
+            handle += part
+        connection.setblocking(False)
+    except OSError as error:
+        connection.close()
+        raise FailedPrecondition(
+            f"memory cannot be shared by {path} ({error}); the daemon's "
+            "--region-bytes may be 0") from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection, handle.decode()
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Whether the daemon still has what came by it."""
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,44 @@
+// How the operands of a product came to its device, and its result from there.
+#ifndef GEMMD_SERVICE_ENGINE_PATHS_H_
+#define GEMMD_SERVICE_ENGINE_PATHS_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace gemmd::engine {
+
+struct Product;
+
+// As v1::Path.
+enum class Path : uint8_t {
+  kNone,
+  kInline,
+  kStream,
+  kTensor,
+  kShared,
+  kDeviceVmm,
+  kDeviceIpc,
+};
+
+struct Paths {
+  Path a = Path::kNone;
+  Path b = Path::kNone;
+  Path c = Path::kNone;
+  Path d = Path::kNone;
+  // Of what is in device memory of a client's: not used where it is.
+  int copies = 0;
+};
+
+// All but the copies.
+Paths PathsOf(const Product& product);
+
+// Whether D of `product`, one of `all` that run together, or else its auxiliary
+// result would change what any of them still reads, were it written as it is
+// computed. It goes to a region. C may be the same matrix as D.
+bool WritesWhatIsRead(const Product& product, bool is_d,
+                      absl::Span<const Product> all);
+
+}  // namespace gemmd::engine
+
+#endif  // GEMMD_SERVICE_ENGINE_PATHS_H_

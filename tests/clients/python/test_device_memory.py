@@ -1,0 +1,447 @@
+"""Arrays in device memory: which memory is shared, once, and what of it a
+request names. The driver and the arrays are fakes, and so is most of the daemon:
+no GPU is needed. On a GPU: tests/gpu/device_memory.py."""
+
+import asyncio
+import ctypes
+import os
+import socket
+import tempfile
+import threading
+import types
+import unittest
+from unittest import mock
+
+import gemmd
+import ml_dtypes
+import numpy as np
+from gemmd import api, device_arrays, errors, libcuda, product
+from gemmd.shared import Regions
+from host_daemon import HostCase
+
+UUID = "GPU-01010101-0101-0101-0101-010101010101"
+
+
+class FakeCuda:
+    """As libcuda: blocks of addresses that nobody reads."""
+
+    def __init__(self):
+        self.blocks = {}      # First address -> (bytes, number).
+        self.mapped = set()   # Of these, by virtual memory management,
+        self.private = set()  # and what cannot be shared.
+        self.handle, self.held = 5, 0
+        self.numbers = iter(range(1, 1000))
+        self.waited = []
+        self.bound = []
+
+    def add(self, base, size):
+        self.blocks[base] = (size, next(self.numbers))
+        return base
+
+    def _of(self, address):
+        for base, (size, number) in self.blocks.items():
+            if base <= address < base + size:
+                return base, size, number
+        return None
+
+    def cuInit(self, flags):
+        return 0
+
+    def cuGetErrorName(self, code, name):
+        name._obj.value = b"CUDA_ERROR_FAKE"
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context, device):
+        context._obj.value = 77 + device
+        return 0
+
+    def cuCtxPushCurrent_v2(self, context):
+        self.bound.append(context.value)
+        return 0
+
+    def cuCtxPopCurrent_v2(self, context):
+        self.bound.pop()
+        return 0
+
+    def cuCtxSynchronize(self):
+        self.waited.append(None)
+        return 0
+
+    def cuStreamSynchronize(self, stream):
+        self.waited.append(stream.value)
+        return 0
+
+    def cuDeviceGetUuid_v2(self, uuid, device):
+        uuid._obj[:] = [1] * 16
+        return 0
+
+    def cuMemGetAddressRange_v2(self, base, size, address):
+        found = self._of(address.value)
+        if found is None or not self.bound:
+            return 1
+        base._obj.value, size._obj.value = found[:2]
+        return 0
+
+    def cuPointerGetAttribute(self, value, attribute, address):
+        found = self._of(address.value)
+        if found is None:
+            return 1
+        value._obj.value = {7: 0 if found[0] in self.mapped else found[2], 9: 0, 18: found[1],
+                            19: found[0]}[attribute]
+        return 0
+
+    def cuMemRetainAllocationHandle(self, handle, address):
+        found = self._of(address.value)
+        if found is None or found[0] not in self.mapped:
+            return 1
+        handle._obj.value = self.handle
+        self.held += 1
+        return 0
+
+    def cuMemExportToShareableHandle(self, descriptor, handle, kind, flags):
+        descriptor._obj.value = os.memfd_create("fake")
+        return 0
+
+    def cuMemRelease(self, handle):
+        self.held -= 1
+        return 0
+
+    def cuIpcGetMemHandle(self, handle, base):
+        if base.value in self.private:
+            return 1
+        handle._obj[:] = list(base.value.to_bytes(64, "little"))
+        return 0
+
+
+class OnDevice:
+    """An array at `address` with the shape of one of numpy's, by DLPack."""
+
+    def __init__(self, like, device=0):
+        self.like, self.device = like, device
+        self.address = like.ctypes.data
+        self.streams = []
+
+    @property
+    def dtype(self):
+        return self.like.dtype
+
+    def __dlpack_device__(self):
+        return (2, self.device)
+
+    def __dlpack__(self, *, stream=None):
+        self.streams.append(stream)
+        return self.like.__dlpack__()
+
+
+class ByInterface:
+    """As numba has them."""
+
+    def __init__(self, address, shape, typestr="<f4", strides=None, **more):
+        self.__cuda_array_interface__ = {
+            "data": (address, False), "shape": shape, "typestr": typestr,
+            "strides": strides, "version": 3, **more}
+
+
+class Door:
+    """PATH.memory: notes what comes, and answers with handles."""
+
+    def __init__(self, path):
+        self.came = []
+        self.guests = []
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(path + ".memory")
+        self._socket.listen()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self):
+        while True:
+            try:
+                guest, _ = self._socket.accept()
+                said, fds, _, _ = socket.recv_fds(guest, 1, 2)
+            except OSError:
+                return
+            for fd in fds:
+                os.close(fd)
+            self.came.append((said, len(fds)))
+            self.guests.append(guest)
+            guest.sendall(b"%032x" % len(self.came))
+
+    def open(self):
+        """Guests that are still there."""
+        return sum(self._is_open(guest) for guest in self.guests)
+
+    @staticmethod
+    def _is_open(guest):
+        try:
+            return bool(guest.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def close(self):
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for guest in self.guests:
+            guest.close()
+
+
+class DeviceMemoryTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.door = Door(f"{folder.name}/socket")
+        self.addCleanup(self.door.close)
+        self.cuda = FakeCuda()
+        patch = mock.patch.object(libcuda, "_loaded",
+                                  libcuda.Driver(self.cuda))
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.created = []
+        self.regions = Regions(f"unix:{folder.name}/socket", self.create)
+        self.addCleanup(self.regions.close)
+
+    def create(self, rpc):
+        self.created.append(api.CreateRegionRequest.FromString(rpc.request))
+        return types.SimpleNamespace(device="cuda:0")
+
+    def block(self, array, before=0, after=0):
+        """`array`, in an allocation with bytes before and behind it."""
+        return self.cuda.add(array.ctypes.data - before,
+                             before + array.nbytes + after)
+
+    def call(self, a, b, **options):
+        call = product.Call(a, b, **options)
+        call.share(self.regions, 1 << 30)
+        return call
+
+    def test_operands_and_results_are_named(self):
+        whole = np.empty((3, 64, 64), np.float32)
+        base = self.block(whole, 256)
+        x, y, z = (OnDevice(part) for part in whole)
+        call = self.call(x, y, out=z)
+        header = call.header
+        handle = "%032x" % 1
+        for part, offset in ((header.a.region, 256),
+                             (header.b.region, 256 + 16384),
+                             (header.d.region, 256 + 32768)):
+            self.assertEqual((part.region, part.offset), (handle, offset))
+        self.assertEqual(call.buffers, {"a": None, "b": None})
+        self.assertFalse(call.streams(0))
+        self.assertEqual(self.door.came, [(b"d", 0)])
+        memory = self.created[0].device_memory
+        self.assertEqual(memory.device_uuid, UUID)
+        self.assertEqual(memory.ipc_handle, base.to_bytes(64, "little"))
+        self.assertEqual(x.streams, [libcuda.LEGACY_STREAM])
+        self.assertEqual(self.cuda.waited, [libcuda.LEGACY_STREAM])
+        self.assertEqual(self.cuda.bound, [])
+        response = types.SimpleNamespace(d=None, auxiliary=None, amax=None,
+                                         execution=None)
+        self.assertIs(call.product(response).value(), z)
+        # Nor what returns a large result.
+        self.assertFalse(self.call(x, y).streams(0))
+
+    def test_memory_with_a_descriptor_sends_it(self):
+        x = np.empty((16, 16), np.float16)
+        base = self.block(x, 0, 4096 - x.nbytes)
+        self.cuda.mapped.add(base)
+        self.call(OnDevice(x), OnDevice(x))
+        self.assertEqual(self.door.came, [(b"m", 1)])
+        memory = self.created[0].device_memory
+        self.assertEqual((memory.bytes, memory.ipc_handle), (4096, b""))
+        # It is kept, so that nothing else gets its handle.
+        self.assertEqual(self.cuda.held, 1)
+        self.call(OnDevice(x), OnDevice(x))
+        self.assertEqual(len(self.created), 1)
+        self.cuda.handle = 6  # Other memory is mapped there.
+        self.call(OnDevice(x), OnDevice(x))
+        self.assertEqual(len(self.created), 2)
+        self.assertEqual((self.door.open(), self.cuda.held), (1, 1))
+        self.regions.close()
+        self.assertEqual(self.cuda.held, 0)
+
+    def test_memory_without_a_number_is_not_shared(self):
+        x = np.empty((16, 16), np.float16)
+        base = self.block(x)
+        self.cuda.blocks[base] = (x.nbytes, 0)
+        with self.assertRaisesRegex(gemmd.FailedPrecondition, "no number"):
+            self.call(OnDevice(x), OnDevice(x))
+
+    def test_layouts(self):
+        whole = np.empty((64, 64), np.float32)
+        self.block(whole)
+        for part, order, leading, offset in (
+                (whole[:16, :16], "ROW_MAJOR", 64, 0),
+                (whole.T[:16, :16], "COLUMN_MAJOR", 64, 0),
+                (whole[3:19, 5:21], "ROW_MAJOR", 64, (3 * 64 + 5) * 4),
+                (whole[::4, :16], "ROW_MAJOR", 256, 0)):
+            header = self.call(OnDevice(part), np.ones((16, 4), np.float32)
+                               ).header
+            layout = header.a.region.layout
+            self.assertEqual(layout.order, getattr(api, order))
+            self.assertEqual(layout.leading_dimension, leading)
+            self.assertEqual(header.a.region.offset, offset)
+        for part in (whole[:16, ::2], whole[::-1, :16]):
+            with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                        "a: strides .* make it contiguous"):
+                self.call(OnDevice(part), np.ones((part.shape[1], 4),
+                                                  np.float32))
+
+    def test_batches_and_vectors(self):
+        whole = np.empty((2, 3, 16, 8), np.float32)
+        self.block(whole)
+        other = np.ones((8, 4), np.float32)
+        call = self.call(OnDevice(whole), other)
+        self.assertEqual(call.header.problem.batch, 6)
+        self.assertFalse(
+            call.header.a.region.layout.HasField("batch_stride"))
+        call = self.call(OnDevice(whole[:, :, :, 0][0, 0]),
+                         np.ones((16, 4), np.float32))
+        self.assertEqual(call.header.problem.m, 1)
+        call = self.call(OnDevice(whole[:, :1]), other)
+        self.assertEqual(call.header.a.region.layout.batch_stride, 3 * 16 * 8)
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "broadcast"):
+            self.call(OnDevice(whole[:1]), np.ones((2, 3, 8, 4), np.float32))
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "evenly spaced"):
+            self.call(OnDevice(whole[:, :2]), other)
+
+    def test_an_allocation_is_shared_once(self):
+        x = np.empty((16, 16), np.float32)
+        self.block(x)
+        for _ in range(3):
+            self.call(OnDevice(x), OnDevice(x))
+        self.assertEqual(len(self.created), 1)
+        self.door.guests[0].close()  # The daemon came back.
+        self.call(OnDevice(x), OnDevice(x))
+        self.assertEqual(len(self.created), 2)
+
+    def test_memory_that_was_freed_is_let_go_of(self):
+        x, y = np.empty((16, 16), np.float32), np.empty((16, 16), np.float32)
+        base = self.block(x)
+        self.call(OnDevice(x), OnDevice(x))
+        del self.cuda.blocks[base]
+        self.block(x)  # Another one, at its address.
+        handle = self.call(OnDevice(x), OnDevice(x)).header.a.region.region
+        self.assertEqual(handle, "%032x" % 2)
+        self.assertEqual(self.door.open(), 1)
+        del self.cuda.blocks[base]
+        self.block(y)
+        self.call(OnDevice(y), OnDevice(y))
+        self.assertEqual(self.door.open(), 1)
+
+    def test_only_so_many_are_shared(self):
+        arrays = [np.empty((4, 4), np.float32) for _ in range(60)]
+        for x in arrays:
+            self.block(x)
+            self.call(OnDevice(x), OnDevice(x))
+        self.assertEqual(len(self.created), 60)
+        self.assertEqual(self.door.open(), 48)
+        self.call(OnDevice(arrays[-1]), OnDevice(arrays[-2]))
+        self.assertEqual(len(self.created), 60)
+
+    def test_others_make_room(self):
+        refusals = [None, errors.ResourceExhausted("64 regions"), None]
+
+        def create(rpc):
+            error = refusals.pop(0)
+            if error is not None:
+                raise error
+            return self.create(rpc)
+
+        self.regions.device._create = create
+        for _ in range(2):
+            x = np.empty((4, 4), np.float32)
+            self.block(x)
+            self.call(OnDevice(x), OnDevice(x))
+        self.assertEqual(refusals, [])
+        self.assertEqual(self.door.open(), 1)
+
+    def test_what_cannot_be_shared_says_what_to_do(self):
+        x = np.empty((16, 16), np.float32)
+        base = self.block(x)
+        self.cuda.private.add(base)
+        with self.assertRaisesRegex(
+                gemmd.FailedPrecondition,
+                "a: its memory cannot be shared .cuIpcGetMemHandle failed with "
+                "CUDA_ERROR_FAKE.; copy the array to the host"):
+            self.call(OnDevice(x), OnDevice(x))
+        self.cuda.blocks[base] = (512, 9)
+        with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                    "a: spans several allocations"):
+            self.call(OnDevice(x), OnDevice(x))
+        elsewhere = Regions("localhost:50051", self.create)
+        call = product.Call(OnDevice(x), OnDevice(x))
+        with self.assertRaisesRegex(gemmd.FailedPrecondition,
+                                    "localhost:50051 is no Unix socket"):
+            call.share(elsewhere, 1 << 30)
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "a sequence takes"):
+            gemmd.Client("unix:/nowhere").sequence().matmul(OnDevice(x),
+                                                            OnDevice(x))
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "bool in device"):
+            self.call(ByInterface(base, (8, 8), "|b1"), OnDevice(x))
+        self.assertEqual(self.created, [])
+
+    def test_the_interface_of_cuda_arrays(self):
+        base = self.cuda.add(1 << 40, 1 << 20)
+        b = np.ones((16, 4), np.float32)
+        for more, waited in (({"stream": 1}, 1), ({"stream": 12345}, 12345),
+                             ({"stream": None}, None), ({}, None),
+                             ({"version": 2, "stream": 5}, None)):
+            call = self.call(ByInterface(base + 64, (16, 16), **more), b)
+            self.assertEqual(self.cuda.waited.pop(), waited)
+            self.assertEqual(call.header.a.region.offset, 64)
+        self.cuda.waited.clear()
+        self.call(ByInterface(base, (16, 16), stream=3),
+                  ByInterface(base, (16, 16), stream=4),
+                  out=ByInterface(base + 4096, (16, 16), stream=3))
+        self.assertEqual(self.cuda.waited, [3, 4])
+        call = self.call(ByInterface(base, (16, 16), strides=(4, 64)), b)
+        self.assertEqual(call.header.problem.a_order, api.COLUMN_MAJOR)
+
+    def test_types_that_numpy_lacks(self):
+        torch = types.ModuleType("torch")
+        torch.uint8 = "uint8"
+        torch.float8_e4m3fn = object()
+        value = types.SimpleNamespace(
+            dtype=torch.float8_e4m3fn,
+            view=lambda dtype: OnDevice(np.empty((16, 16), np.uint8)),
+            __dlpack__=None, __dlpack_device__=lambda: (2, 0))
+        with mock.patch.dict("sys.modules", torch=torch):
+            array = device_arrays.as_device_array(value, "a")
+        self.assertEqual(array.dtype, np.dtype(ml_dtypes.float8_e4m3fn))
+
+    def test_arrays_of_the_host_are_not_on_a_device(self):
+        for value in (np.ones(3), [1, 2], 3.0, None,
+                      types.SimpleNamespace(
+                          __dlpack_device__=lambda: (1, 0))):
+            self.assertFalse(device_arrays.is_on_device(value))
+
+
+class HostDaemonTest(HostCase):
+
+    def test_a_daemon_without_a_gpu_says_so(self):
+        cuda = FakeCuda()
+        x = np.empty((16, 16), np.float32)
+        cuda.add(x.ctypes.data, x.nbytes)
+        with mock.patch.object(libcuda, "_loaded", libcuda.Driver(cuda)):
+            for act in (lambda: self.client.matmul(OnDevice(x), OnDevice(x)),
+                        lambda: self.client.tensor(OnDevice(x)),
+                        lambda: self.client.matmul(
+                            np.ones((16, 16), np.float32),
+                            np.ones((16, 16), np.float32), out=OnDevice(x)),
+                        self.awaited(x)):
+                with self.assertRaisesRegex(gemmd.FailedPrecondition,
+                                            "this daemon has no GPU"):
+                    act()
+
+    def awaited(self, x):
+        async def run():
+            async with gemmd.AsyncClient(self.target, timeout=30) as client:
+                await client.matmul(OnDevice(x), OnDevice(x))
+        return lambda: asyncio.run(run())
+
+
+if __name__ == "__main__":
+    unittest.main()
