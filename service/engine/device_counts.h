@@ -47,7 +47,7 @@ struct DeviceCounts {
   }
 
   std::array<std::atomic<int64_t>, kKernelSources> products = {};
-  std::atomic<int64_t> failures = 0;  // While they ran.
+  std::atomic<int64_t> failures = 0;  // See ServedDevice::ProductFailed.
   std::atomic<double> operations = 0;
   metrics::Histogram queue, plan, compile, upload, execute, download, all;
 };

@@ -69,14 +69,12 @@ bool ProductTask::Run(device::Lane& lane) {
                        absl::Now() - admitted_);
     const auto& use = preparation_.prepared->use;
     if (use != nullptr) use->Ran(phases.execute);
-  } else {
-    ++served_.counts.failures;
   }
   // Who has the answer may count on all being given back.
   locks_.Release();
   product_ = Product();
   if (!results.ok()) {
-    done_.Answer(served_.Note(results.status()));
+    done_.Answer(served_.ProductFailed(results.status()));
   } else {
     static_cast<Results&>(result) = *std::move(results);
     result.execution.paths.copies = result.copies;

@@ -202,14 +202,12 @@ bool SequenceTask::Run(device::Lane& lane) {
   if (results.ok()) {
     result = ToResult(*std::move(results), phases);
     served_.counts.Took(phases, absl::Now() - admitted_);
-  } else {
-    ++served_.counts.failures;
   }
   // Who has the answer may count on all being given back.
   locks_.Release();
   sequence_ = Sequence();
   if (!results.ok()) {
-    done_.Answer(served_.Note(results.status()));
+    done_.Answer(served_.ProductFailed(results.status()));
   } else {
     done_.Answer(std::move(result));
   }

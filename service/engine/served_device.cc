@@ -53,4 +53,11 @@ absl::Status ServedDevice::Note(absl::Status status) {
   return status;
 }
 
+absl::Status ServedDevice::ProductFailed(absl::Status status) {
+  const bool left =
+      absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
+  if (!left && !absl::IsInvalidArgument(status)) ++counts.failures;
+  return Note(std::move(status));
+}
+
 }  // namespace gemmd::engine

@@ -33,6 +33,9 @@ struct ServedDevice {
   // Takes notice of how work on the device ended; returns `status`.
   absl::Status Note(absl::Status status);
 
+  // The same of a product, which is counted unless its client was the reason.
+  absl::Status ProductFailed(absl::Status status);
+
   const std::unique_ptr<device::Device> device;
   const std::string title;  // "cuda:0 NVIDIA H100 80GB HBM3" or "host".
   DeviceHealth health;

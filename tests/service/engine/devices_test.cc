@@ -97,6 +97,21 @@ TEST_F(DevicesTest, ProductsGoWhereTheLeastWorkIsPredicted) {
   EXPECT_EQ(engine()->ChooseDevice("").value(), 1);
 }
 
+// Alerts are about devices, not about clients who lose patience or mistake.
+TEST_F(DevicesTest, OnlyFailuresThatNoClientCausedAreCounted) {
+  absl::Status end;
+  hooks_[0]->multiply = [&](const auto&, const auto&) { return end; };
+  Start();
+  for (const absl::Status& status :
+       {absl::CancelledError("gone"), absl::DeadlineExceededError("late"),
+        absl::InvalidArgumentError("odd"), absl::InternalError("broken"),
+        absl::ResourceExhaustedError("full")}) {
+    end = status;
+    EXPECT_EQ(engine().Multiply(TestEngine::Zeros(), 0).Wait().status(), end);
+  }
+  EXPECT_EQ(engine()->served(0).counts.failures, 2);
+}
+
 // Whoever gets an error has his memory back.
 TEST_F(DevicesTest, AProductThatFailsHasEndedOnItsLane) {
   std::vector<std::string> steps;
