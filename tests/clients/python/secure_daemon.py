@@ -14,6 +14,11 @@ from host_daemon import end
 BUILD = pathlib.Path(os.environ.get("GEMMD_BUILD", "build/release"))
 TOKEN = "a-token-that-no-log-may-hold-0123456789"
 _START_S = 60
+_EVERY = ["compute", "tensors", "kernels"]
+_POLICY = {"principals": [
+    {"name": "alice", "roles": _EVERY},
+    {"name": "worker", "roles": _EVERY,
+     "certificates": ["URI:spiffe://worker"]}]}
 
 
 def openssl(*arguments):
@@ -22,10 +27,16 @@ def openssl(*arguments):
 
 
 class SecureDaemon:
-    """`target` is TLS on loopback, `unix` a plaintext socket."""
+    """`target` is TLS on loopback, `unix` a plaintext socket. `policy` knows
+    alice, who has the token, and worker, who has a certificate."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, device="host", program=BUILD / "service/gemmd",
+                 policy=None, environment=None):
         self._flags = flags
+        self._device = device
+        self._program = program
+        self._policy = policy or _POLICY
+        self._environment = environment or {}
 
     def path(self, name):
         return str(self.folder / name)
@@ -65,15 +76,11 @@ class SecureDaemon:
         self.write("token", TOKEN + "\n")
         digest = hashlib.sha256(TOKEN.encode()).hexdigest()
         self.write("tokens", f"alice {digest}\n")
-        every = ["compute", "tensors", "kernels"]
-        self.write("policy", json.dumps({"principals": [
-            {"name": "alice", "roles": every},
-            {"name": "worker", "roles": every,
-             "certificates": ["URI:spiffe://worker"]}]}))
+        self.write("policy", json.dumps(self._policy))
         self.unix = f"unix:{self.path('socket')}"
         self._log = open(self.path("log"), "w", encoding="utf-8")
         self.process = subprocess.Popen(
-            [BUILD / "service/gemmd", "--device=host",
+            [self._program, f"--device={self._device}",
              f"--listen=127.0.0.1:0,{self.unix}",
              f"--port-file={self.path('port')}",
              f"--cache-dir={BUILD}/test-cache",
@@ -82,7 +89,8 @@ class SecureDaemon:
              f"--tls-client-ca-file={self.path('authority.pem')}",
              f"--policy-file={self.path('policy')}",
              f"--token-digest-file={self.path('tokens')}",
-             *self._flags], stderr=self._log)
+             *self._flags], stderr=self._log,
+            env={**os.environ, **self._environment})
         latest = time.monotonic() + _START_S
         port = self.folder / "port"
         while not port.exists() or not port.read_text():
