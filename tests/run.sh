@@ -111,9 +111,11 @@ suite random-products tests/with_daemon.sh "$build" \
 for limits in tight default; do
   suite "soak-$limits" "$build/tests/integration/soak" 75 "$limits"
 done
+[[ $flavour == release ]] && endurance_s=30 || endurance_s=120
 suite endurance-suite python3 tests/tally.py unittest tests/endurance
 suite endurance env "PYTHONPATH=$PYTHONPATH:$root/tests/clients/python" \
-  python3 -m endurance --seconds 30 --json "$logs/endurance.json"
+  python3 -m endurance --seconds "$endurance_s" \
+  --json "$logs/endurance.json"
 suite tidy python3 tests/tally.py unittest tests/tidy
 suite deploy python3 tests/tally.py unittest tests/deploy
 check pip-install tests/clients/python/pip_install.sh "$logs/site"

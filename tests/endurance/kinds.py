@@ -183,14 +183,15 @@ ON_THIS_MACHINE = (shared, large)
 
 
 def run(kinds, connect, dice, seconds):
-    """{kind: [seconds of each round]}, and what went wrong. Clients come and
-    go."""
-    times, failures = {}, []
+    """{kind: [seconds of each round]}, and what went wrong. Every kind has its
+    turn, in another order each time; clients come and go."""
+    times, failures, turns = {}, [], []
     end = time.monotonic() + seconds
     while time.monotonic() < end and len(failures) < 20:
         with connect() as client:
             for _ in range(int(dice.random.integers(1, 60))):
-                kind = dice.one_of(kinds)
+                turns = turns or list(dice.random.permutation(len(kinds)))
+                kind = kinds[turns.pop()]
                 began = time.monotonic()
                 if began >= end:
                     break
