@@ -20,6 +20,7 @@ caches still fill: 128 MiB). Prints how fast each kind of work went, and ends wi
 
 import argparse
 import getpass
+import http.client
 import json
 import multiprocessing
 import os
@@ -103,9 +104,7 @@ def endure(arguments, daemon, checks):
     latest = began + arguments.seconds + 150
     while reports < len(workers) and time.monotonic() < latest:
         if daemon.process.poll() is not None:
-            checks.expect(False, f"the daemon ended with code "
-                          f"{daemon.process.returncode} on its own")
-            return {}
+            break
         watched.sample(time.monotonic() - began)
         time.sleep(_EVERY_S)
         dead = [w.exitcode for w in workers if w.exitcode]
@@ -118,6 +117,10 @@ def endure(arguments, daemon, checks):
             break
     for worker in workers:
         worker.terminate()
+    if daemon.process.poll() is not None:
+        checks.expect(False, "the daemon ended on its own with code "
+                      f"{daemon.process.returncode}")
+        return {}
     checks.expect(reports == len(workers),
                   f"{len(workers) - reports} workers did not end in time")
     for kind in kinds.EVERYWHERE + kinds.ON_THIS_MACHINE:
@@ -195,7 +198,7 @@ def main():
                           device=arguments.device, program=arguments.program,
                           policy=policy(), environment=environment) as daemon:
             found = endure(arguments, daemon, checks)
-    except RuntimeError as error:
+    except (RuntimeError, OSError, http.client.HTTPException) as error:
         checks.expect(False, str(error)[-2000:])
     else:
         checks.expect(True, "the daemon ends well")
