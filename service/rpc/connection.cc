@@ -33,6 +33,13 @@ constexpr Allowance::Earnings kPings = {.most = Connection::kMostPings,
                                         .per_call = 4,
                                         .bytes = 256,
                                         .ns = 100'000'000};
+// A call that is reset as soon as it has begun costs its client nothing. gRPC
+// runs what a connection brings on a thread that others wait for, until
+// nothing more comes. Answers take at least so many bytes each.
+constexpr Allowance::Earnings kResets = {.most = Connection::kMostResets,
+                                         .per_call = 0,
+                                         .bytes = 64,
+                                         .ns = 1'000'000};
 
 int64_t NowNs() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
@@ -54,7 +61,8 @@ Connection::Connection(int64_t id, Socket socket, Budget& requests,
       on_overrun_(std::move(overrun)),
       last_change_ns_(NowNs()),
       idle_frames_(kIdleFrames, {.ns = last_change_ns_}),
-      pings_(kPings, {.ns = last_change_ns_}) {}
+      pings_(kPings, {.ns = last_change_ns_}),
+      resets_(kResets, {.ns = last_change_ns_}) {}
 
 Connection::~Connection() {
   std::lock_guard lock(mutex_);
@@ -134,7 +142,8 @@ bool Connection::Afford(const FrameCounter::Frames& frames) {
   const int64_t now_ns = NowNs();
   return idle_frames_.Spend(frames.idle,
                             {begun_, received() + sent(), now_ns}) &&
-         pings_.Spend(frames.pings, {begun_, sent(), now_ns});
+         pings_.Spend(frames.pings, {begun_, sent(), now_ns}) &&
+         resets_.Spend(frames.resets, {begun_, sent(), now_ns});
 }
 
 bool Connection::Admit(int64_t begun) {

@@ -92,9 +92,11 @@ class Connection final : public Traffic {
   // Ends the connection, with all its calls.
   void Cut();
 
-  // Frames that bring nothing and may come at once, and of these, pings.
+  // Frames that bring nothing and may come at once, and of these, pings and
+  // resets.
   static constexpr int64_t kMostIdleFrames = 10'000;
   static constexpr int64_t kMostPings = 32;
+  static constexpr int64_t kMostResets = 1'000;
 
  private:
   void LookAtReceived(absl::Span<const char> bytes) override;
@@ -141,6 +143,7 @@ class Connection final : public Traffic {
   int64_t begun_ = 0;    // Calls.
   Allowance idle_frames_;
   Allowance pings_;
+  Allowance resets_;
 
   std::mutex mutex_;
   HalfMessages half_ ABSL_GUARDED_BY(mutex_);

@@ -25,6 +25,7 @@ void FrameCounter::Count(const Frame& frame) {
     ++frames_.idle;  // Trailers too.
     frames_.pings +=
         frame.type == Frame::kPing && (frame.flags & Frame::kAck) == 0;
+    frames_.resets += frame.type == Frame::kReset;
   }
 }
 

@@ -212,6 +212,16 @@ void StormResets(const std::string& address, const std::atomic<bool>& stop) {
   }
 }
 
+void StormCalls(const std::string& address, const std::atomic<bool>& stop) {
+  while (!stop) {
+    RawHttp2 client(address);
+    for (int i = 0; !stop && client.alive() && i < 20000; ++i) {
+      client.Send(client.Open("/gemmd.v1.MatmulService/Guess"), "", true);
+      if (i % 100 == 0) client.Read(absl::Milliseconds(1));
+    }
+  }
+}
+
 void FloodFrames(const std::string& address, const std::atomic<bool>& stop) {
   constexpr uint8_t kEmptyData = 0, kHeaders = 1, kPriority = 2, kPing = 6,
                     kWindow = 8, kContinuation = 9;
@@ -244,8 +254,8 @@ const std::vector<NamedAbuse>& AllAbuses() {
       {"never_read", NeverRead},     {"keep_silent", KeepSilent},
       {"send_half", SendHalf},       {"send_bombs", SendBombs},
       {"flood", FloodConnections},   {"stall_uploads", StallUploads},
-      {"storm_resets", StormResets}, {"flood_frames", FloodFrames},
-      {"pad_uploads", PadUploads},
+      {"storm_resets", StormResets}, {"storm_calls", StormCalls},
+      {"flood_frames", FloodFrames}, {"pad_uploads", PadUploads},
   };
   return abuses;
 }

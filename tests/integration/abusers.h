@@ -36,6 +36,9 @@ void FloodFrames(const std::string& address, const std::atomic<bool>& stop);
 // Calls that are reset as soon as they are opened.
 void StormResets(const std::string& address, const std::atomic<bool>& stop);
 
+// Calls of what is not there, whose answers nobody waits for.
+void StormCalls(const std::string& address, const std::atomic<bool>& stop);
+
 struct NamedAbuse {
   const char* name;
   Abuse abuse;

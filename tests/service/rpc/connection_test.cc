@@ -200,6 +200,30 @@ TEST_F(ConnectionTest, OneThatPingsAndPingsIsNotListenedTo) {
   EXPECT_TRUE(connection_->deaf());
 }
 
+// To begin a call and take it back costs the client nothing.
+TEST_F(ConnectionTest, OneThatTakesCallsBackAndBackIsNotListenedTo) {
+  uint32_t stream = 5;
+  const auto reset = [&] {
+    connection_->OpenCall();
+    Arrive(http2::Headers(stream) +
+           http2::Frame(Frame::kReset, stream, http2::Number(8, 4)));
+    connection_->CloseCall();
+    stream += 2;
+  };
+  for (int i = 0; i < Connection::kMostResets; ++i) reset();
+  EXPECT_FALSE(connection_->deaf());
+  // Who takes answers may lose patience as often.
+  const std::string answer = http2::More(1, 64);
+  for (int i = 0; i < 100'000; ++i) {
+    connection_->Sent(answer);
+    reset();
+  }
+  EXPECT_FALSE(connection_->deaf());
+  // A thousand a second are allowed, and this takes less than a minute.
+  for (int i = 0; i < 60'000 && !connection_->deaf(); ++i) reset();
+  EXPECT_TRUE(connection_->deaf());
+}
+
 TEST_F(ConnectionTest, CallsAndBytesBringFramesWithThem) {
   const std::string window = http2::Frame(8, 0, http2::Number(1, 4));
   const std::string answer = http2::More(1, 1024);

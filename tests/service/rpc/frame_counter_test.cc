@@ -48,6 +48,8 @@ TEST_F(FrameCounterTest, WhatBringsNeitherCallNorBytesIsIdle) {
   EXPECT_EQ(Count(Frame(kHeaders, 1, "trailer")).idle, 1);
   EXPECT_EQ(Count(Frame(6, 0, "12345678")).pings, 1);
   EXPECT_EQ(Count(Frame(6, 0, "12345678", rpc::Frame::kAck)).pings, 0);
+  EXPECT_EQ(Count(Frame(3, 1, "1234")).resets, 1);
+  EXPECT_EQ(Count(Frame(4, 1, "1234")).resets, 0);
 }
 
 TEST_F(FrameCounterTest, HeadersEnd) {
