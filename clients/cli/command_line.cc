@@ -328,8 +328,12 @@ std::string Program::UnknownWord() const {
         known.push_back("--" + name);
       }
     }
-    const std::string meant =
-        Nearest(option->substr(0, option->find('=')), known);
+    const std::string name = option->substr(0, option->find('='));
+    const std::string meant = Nearest(name, known);
+    if (meant == name) {
+      return absl::StrCat(name, " stands before ", command.app_->get_name(),
+                          "; allowed: behind it");
+    }
     return absl::StrCat(*option, " is no option",
                         meant.empty() ? "" : "; did you mean " + meant + "?");
   }

@@ -316,6 +316,8 @@ TEST(SubcommandTest, MissingAndUnknownWordsAreUsageErrors) {
               HasSubstr("shwo is no command; did you mean show?"));
   EXPECT_THAT(tree({"tensor", "show", "--ouput", "x"}).err,
               HasSubstr("--ouput is no option; did you mean --output?"));
+  EXPECT_THAT(tree({"--server", "x", "tensor", "show", "h"}).err,
+              HasSubstr("--server stands before show; allowed: behind it"));
   EXPECT_EQ(tree({"drop"}).code, kExitUsage);
   EXPECT_THAT(tree({"tensor", "show", "--help"}).out,
               AllOf(HasSubstr("HANDLE"), HasSubstr("GEMMD_SERVER")));
