@@ -138,6 +138,12 @@ absl::Status Serve(daemon::Options& options) {
     };
   }
 
+  engine_options.kernels.refused = [](const std::string& kernel,
+                                      const absl::Status& why) {
+    log::Write(log::Level::kWarning, "kernel_refused",
+               {{"kernel", kernel}, {"message", why.message()}});
+  };
+
   if (options.cache.directory.empty()) {
     LogMissing(facts,
                "Compiled kernels are lost when the daemon ends: there "

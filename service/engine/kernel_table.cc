@@ -251,10 +251,11 @@ absl::StatusOr<KernelTable::Loaded> KernelTable::Obtain(const jit::Plan& plan,
 }
 
 absl::Status KernelTable::Refuse(const jit::Plan& plan, absl::Status why) {
+  const std::string kernel = jit::KernelName(plan.family, plan.config);
+  if (options_.refused) options_.refused(kernel, why);
   std::lock_guard lock(mutex_);
   if (refused_.size() >= kMaxRefusals) refused_.clear();
-  refused_[jit::KernelName(plan.family, plan.config)] = {
-      why, absl::Now() + kRefusalLifetime};
+  refused_[kernel] = {why, absl::Now() + kRefusalLifetime};
   // What a substitute stands in for is another kernel from here on.
   ++generation_;
   return why;

@@ -81,6 +81,8 @@ class KernelTable {
   using NewShape = std::function<void(const jit::Problem&)>;
   using NewGroup = std::function<void(absl::Span<const jit::Problem>,
                                       const std::string& kernel)>;
+  using Refused =
+      std::function<void(const std::string& kernel, const absl::Status& why)>;
 
   struct Options {
     int max_kernels = 1024;  // Loaded at a time.
@@ -92,6 +94,9 @@ class KernelTable {
     // Likewise of products that go together and whose kernel is not loaded,
     // with the name of that.
     NewGroup new_group;
+    // Likewise of a kernel that compiler or device refuse, which is passed over
+    // for a while.
+    Refused refused;
     // What tuners found out, looked up for each new shape; may be null.
     const jit::TuningTable* tuning = nullptr;
     // Where forms that are kept take their bytes from; without it, none are.

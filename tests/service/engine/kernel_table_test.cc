@@ -34,7 +34,16 @@ class KernelTableTest : public ::testing::Test {
   const jit::TemplateLibrary templates_ = jit::TemplateLibrary::Embedded();
   CountingDevice device_;
   testing::FakeCache cache_;
-  KernelTable table_{device_, cache_, templates_, {.max_kernels = 8}};
+  std::vector<std::string> refused_;  // What the table told.
+  KernelTable table_{
+      device_,
+      cache_,
+      templates_,
+      {.max_kernels = 8,
+       .refused = [this](const std::string& kernel, const absl::Status& why) {
+         EXPECT_FALSE(why.ok());
+         refused_.push_back(kernel);
+       }}};
 };
 
 jit::Problem Large() { return {.m = 4096, .n = 4096, .k = 4096}; }
@@ -268,6 +277,7 @@ TEST_F(KernelTableTest, AKernelThatTheCompilerRefusesGivesWayToTheNextBest) {
   prepared = Prepare(Large());
   ASSERT_TRUE(prepared.ok());
   EXPECT_EQ(cache_.gets(), gets) << "the refusal is remembered";
+  EXPECT_EQ(refused_, std::vector{best[0]});
 }
 
 TEST_F(KernelTableTest, AKernelThatTheDeviceRefusesGivesWayToTheNextBest) {
@@ -277,6 +287,7 @@ TEST_F(KernelTableTest, AKernelThatTheDeviceRefusesGivesWayToTheNextBest) {
   ASSERT_TRUE(prepared.ok()) << prepared.status();
   EXPECT_EQ((*prepared)->kernel->name, best[1]);
   EXPECT_EQ(cache_.quarantined(), 2);  // It was tried twice, not for ever.
+  EXPECT_EQ(refused_, std::vector{best[0]});
 }
 
 TEST_F(KernelTableTest, NeighboursThatAreRefusedTogetherFailNoRequest) {
