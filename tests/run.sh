@@ -114,7 +114,7 @@ done
 [[ $flavour == release ]] && endurance_s=30 || endurance_s=120
 suite endurance-suite python3 tests/tally.py unittest tests/endurance
 suite endurance env "PYTHONPATH=$PYTHONPATH:$root/tests/clients/python" \
-  python3 -m endurance --seconds "$endurance_s" \
+  python3 -m endurance --seconds "$endurance_s" --load "bf16 TN 64 64 64" \
   --json "$logs/endurance.json"
 suite tidy python3 tests/tally.py unittest tests/tidy
 suite deploy python3 tests/tally.py unittest tests/deploy

@@ -194,7 +194,7 @@ TEST(TimerTest, Median) {
 TEST(OptionsTest, ReadsFlagsInBothForms) {
   const auto options =
       ParseOptions({"--problem", "bf16 TN 64 32 16", "--candidates=3",
-                    "--check", "--mode", "both"});
+                    "--check", "--mode", "both", "--segment", "2000"});
   ASSERT_TRUE(options.ok()) << options.status();
   ASSERT_EQ(options->problems.size(), 1u);
   EXPECT_EQ(options->problems[0].k, 16);
@@ -202,6 +202,7 @@ TEST(OptionsTest, ReadsFlagsInBothForms) {
   EXPECT_TRUE(options->check);
   EXPECT_TRUE(options->burst);
   EXPECT_TRUE(options->sustained);
+  EXPECT_EQ(options->segment_ms, 2000);
 }
 
 TEST(OptionsTest, RefusesWhatItDoesNotKnow) {
@@ -240,12 +241,14 @@ RaceResult OddResult() {
   ours.kernel = "gemm_\"x\"";
   ours.resident.burst_us = 10;
   ours.packed.burst_us = 20;
+  ours.packed.sustained_joules = 0.25;
   ours.check.emplace();
   result.ours = {ours};
-  result.library = LibraryResult{.heuristics = 8,
-                                 .best = 1,
-                                 .best_times = {.burst_us = 40},
-                                 .first_times = {.burst_us = 80}};
+  result.library =
+      LibraryResult{.heuristics = 8,
+                    .best = 1,
+                    .best_times = {.burst_us = 40, .sustained_joules = 1},
+                    .first_times = {.burst_us = 80}};
   return result;
 }
 
@@ -262,6 +265,9 @@ TEST(ReportTest, OddSizesCountThePacking) {
            "\"ceiling_fraction\": 0.0999999",
            "\"pack_ratio\": 2,",
            "\"resident_ratio\": 4,",
+           "\"joules\": 0.25,",
+           "\"cublaslt_joules\": 1,",
+           "\"joules_ratio\": 4,",
            "\"kernel\": \"gemm_\\\"x\\\"\"",
            "\"largest_error\": 0,",
        }) {

@@ -141,8 +141,12 @@ absl::StatusOr<bool> Run(const Options& options) {
                    gpu::Stream::Create(&device->context()));
   ASSIGN_OR_RETURN(const std::unique_ptr<DeviceCode> code,
                    DeviceCode::Load(&device->context(), templates, *cache));
-  ASSIGN_OR_RETURN(const Timer timer,
-                   Timer::Create(*stream, {.samples = options.samples}));
+  ASSIGN_OR_RETURN(
+      const Timer timer,
+      Timer::Create(*stream,
+                    {.samples = options.samples,
+                     .segment_ms = static_cast<double>(options.segment_ms),
+                     .meter = EnergyMeter::Open(options.ordinal)}));
   std::unique_ptr<CublasLt> library;
   if (options.peer != "none") {
     ASSIGN_OR_RETURN(library, CublasLt::Open(options.peer));

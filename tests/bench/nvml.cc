@@ -8,7 +8,7 @@ namespace gemmd::bench {
 namespace {
 
 // Declared after NVML's documentation; 0 is success in all of them.
-using Device = struct NvmlDeviceTag*;
+using Device = void*;
 constexpr int kClockSm = 1;  // NVML_CLOCK_SM
 
 struct Nvml {
@@ -17,7 +17,8 @@ struct Nvml {
   int (*Handle)(unsigned, Device*) = nullptr;
   int (*Clock)(Device, int, unsigned*) = nullptr;
   int (*MaxClock)(Device, int, unsigned*) = nullptr;
-  int (*PowerLimit)(Device, unsigned*) = nullptr;  // Milliwatts.
+  int (*PowerLimit)(Device, unsigned*) = nullptr;        // Milliwatts.
+  int (*Energy)(Device, unsigned long long*) = nullptr;  // Millijoules.
 };
 
 template <typename Function>
@@ -33,7 +34,8 @@ bool Load(Nvml& nvml) {
          Resolve(library, "nvmlDeviceGetHandleByIndex_v2", nvml.Handle) &&
          Resolve(library, "nvmlDeviceGetClockInfo", nvml.Clock) &&
          Resolve(library, "nvmlDeviceGetMaxClockInfo", nvml.MaxClock) &&
-         Resolve(library, "nvmlDeviceGetEnforcedPowerLimit", nvml.PowerLimit);
+         Resolve(library, "nvmlDeviceGetEnforcedPowerLimit", nvml.PowerLimit) &&
+         Resolve(library, "nvmlDeviceGetTotalEnergyConsumption", nvml.Energy);
 }
 
 }  // namespace
@@ -53,6 +55,24 @@ std::string DescribeClocks(int ordinal) {
   }
   return absl::StrFormat("driver %s, SM %u of %u MHz, limit %u W", version,
                          clock, max_clock, limit_mw / 1000);
+}
+
+std::optional<EnergyMeter> EnergyMeter::Open(int ordinal) {
+  Nvml nvml;
+  Device device = nullptr;
+  unsigned long long probe = 0;
+  if (!Load(nvml) || nvml.Init() != 0 ||
+      nvml.Handle(static_cast<unsigned>(ordinal), &device) != 0 ||
+      nvml.Energy(device, &probe) != 0) {
+    return std::nullopt;
+  }
+  return EnergyMeter(nvml.Energy, device);
+}
+
+double EnergyMeter::Joules() const {
+  unsigned long long millijoules = 0;
+  read_(device_, &millijoules);
+  return static_cast<double>(millijoules) / 1000;
 }
 
 }  // namespace gemmd::bench

@@ -45,6 +45,8 @@ Method:
   --mode MODE         burst (default), sustained, both, or quick: two short
                       samples of everybody
   --samples N         bursts of each contender (5)
+  --segment MS        of sustained work, four of each contender (350); energy
+                      wants 2000
   --no_ceiling        do not measure the tensor cores' own speed
   --device N          ordinal of the GPU (0)
 
@@ -147,6 +149,8 @@ absl::Status TakeValue(const std::string& flag, const std::string& value,
     ASSIGN_OR_RETURN(options.heuristics, PositiveInteger(flag, value, 1));
   } else if (flag == "--samples") {
     ASSIGN_OR_RETURN(options.samples, PositiveInteger(flag, value, 1));
+  } else if (flag == "--segment") {
+    ASSIGN_OR_RETURN(options.segment_ms, PositiveInteger(flag, value, 1));
   } else if (flag == "--device") {
     ASSIGN_OR_RETURN(options.ordinal, PositiveInteger(flag, value, 0));
   } else if (flag == "--peer") {

@@ -17,6 +17,7 @@ struct Options {
   int candidates = 1;
   int explore = 0;
   int samples = 5;
+  int segment_ms = 350;
   bool burst = true;
   bool sustained = false;
   bool check = false;

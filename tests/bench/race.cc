@@ -55,10 +55,10 @@ class Racer {
                    std::vector<Runner>& runners) const;
   // The product of copy `i` from operands as a client has them.
   absl::Status EnqueuePacked(const OurProduct& product, int i) const;
-  // Times `runners`, in order, by `measure`, into `member` of their Times.
+  // Times `runners`, in order, by `measure`, as bursts.
   template <typename Measure>
   absl::Status TimeAll(const std::vector<const Runner*>& runners,
-                       Measure measure, double Times::*member) const;
+                       Measure measure) const;
 
   const RaceTrack& track_;
   const Operands& operands_;
@@ -145,6 +145,13 @@ std::vector<const Runner*> All(const std::vector<Runner>& runners) {
   return all;
 }
 
+std::vector<const Timer::Prepared*> PreparedOf(
+    const std::vector<const Runner*>& runners) {
+  std::vector<const Timer::Prepared*> all;
+  for (const Runner* runner : runners) all.push_back(&runner->prepared);
+  return all;
+}
+
 absl::Status Racer::Add(const Contender& contender, Times& times,
                         std::vector<Runner>& runners) const {
   ASSIGN_OR_RETURN(Timer::Prepared prepared,
@@ -155,13 +162,11 @@ absl::Status Racer::Add(const Contender& contender, Times& times,
 
 template <typename Measure>
 absl::Status Racer::TimeAll(const std::vector<const Runner*>& runners,
-                            Measure measure, double Times::*member) const {
-  std::vector<const Timer::Prepared*> contenders;
-  for (const Runner* runner : runners) contenders.push_back(&runner->prepared);
+                            Measure measure) const {
   ASSIGN_OR_RETURN(const std::vector<double> us,
-                   (track_.timer.*measure)(contenders));
+                   (track_.timer.*measure)(PreparedOf(runners)));
   for (size_t i = 0; i < runners.size(); ++i) {
-    runners[i]->times->*member = us[i];
+    runners[i]->times->burst_us = us[i];
   }
   return absl::OkStatus();
 }
@@ -204,8 +209,7 @@ absl::Status Racer::PrepareLibrary() {
 // The slower half drops out, but for the first choice, which is what most
 // programs get.
 absl::Status Racer::DropSlowHeuristics() {
-  RETURN_IF_ERROR(
-      TimeAll(All(library_runners_), &Timer::Quick, &Times::burst_us));
+  RETURN_IF_ERROR(TimeAll(All(library_runners_), &Timer::Quick));
   std::vector<size_t> order(library_runners_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
@@ -246,7 +250,13 @@ absl::Status Racer::RunSustained() {
     runners.push_back(
         &library_runners_[static_cast<size_t>(result_.library->best)]);
   }
-  return TimeAll(runners, &Timer::Sustained, &Times::sustained_us);
+  ASSIGN_OR_RETURN(const std::vector<Timer::Sustenance> found,
+                   track_.timer.Sustained(PreparedOf(runners)));
+  for (size_t i = 0; i < runners.size(); ++i) {
+    runners[i]->times->sustained_us = found[i].us;
+    runners[i]->times->sustained_joules = found[i].joules;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Racer::Run() {
@@ -256,8 +266,8 @@ absl::Status Racer::Run() {
   std::vector<const Runner*> runners = All(ours_);
   for (size_t at : finalists_) runners.push_back(&library_runners_[at]);
   // Without bursts a quick look still picks who runs sustained.
-  RETURN_IF_ERROR(TimeAll(runners, track_.burst ? &Timer::Burst : &Timer::Quick,
-                          &Times::burst_us));
+  RETURN_IF_ERROR(
+      TimeAll(runners, track_.burst ? &Timer::Burst : &Timer::Quick));
   PickBest();
   if (track_.sustained) RETURN_IF_ERROR(RunSustained());
   if (library_ != nullptr) {

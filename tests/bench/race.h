@@ -18,10 +18,12 @@
 
 namespace gemmd::bench {
 
-// Microseconds per product; 0 where not measured.
+// Of one product: microseconds, and joules of the whole board; 0 where not
+// measured.
 struct Times {
   double burst_us = 0;
   double sustained_us = 0;
+  double sustained_joules = 0;
 };
 
 struct OurResult {

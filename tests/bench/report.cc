@@ -163,7 +163,8 @@ std::string KernelJson(const RaceResult& result, const OurResult& ours) {
       .Add("predicted_us", ours.predicted_us)
       .Add("terms", TermsJson(ours.terms))
       .Add("us", ours.resident.burst_us)
-      .Add("sustained_us", ours.resident.sustained_us);
+      .Add("sustained_us", ours.resident.sustained_us)
+      .Add("sustained_joules", ours.resident.sustained_joules);
   if (result.odd) {
     json.Add("packed_us", ours.packed.burst_us)
         .Add("packed_sustained_us", ours.packed.sustained_us);
@@ -190,7 +191,11 @@ std::string ResultJson(const RaceResult& result,
       .Add("cublaslt_us", library.best_times.burst_us)
       .Add("cublaslt_first_us", library.first_times.burst_us)
       .Add("sustained_ratio",
-           Ratio(times.sustained_us, library.best_times.sustained_us));
+           Ratio(times.sustained_us, library.best_times.sustained_us))
+      .Add("joules", times.sustained_joules)
+      .Add("cublaslt_joules", library.best_times.sustained_joules)
+      .Add("joules_ratio",
+           Ratio(times.sustained_joules, library.best_times.sustained_joules));
   if (result.odd) {
     json.Add("pack_ratio",
              Ratio(best.packed.burst_us, library.best_times.burst_us))
@@ -220,9 +225,10 @@ std::string KeyOf(const jit::Problem& problem) {
 }
 
 std::string TableHeader() {
-  return absl::StrFormat("%-30s %10s %8s %9s %9s %6s %6s %6s %7s %7s  %s\n",
+  return absl::StrFormat("%-30s %10s %8s %9s %9s %6s %6s %6s %7s %7s %7s  %s\n",
                          "problem", "us", "TFLOP/s", "lt us", "first us",
-                         "ratio", "first", "peak", "packed", "sust.", "kernel");
+                         "ratio", "first", "peak", "packed", "sust.", "joules",
+                         "kernel");
 }
 
 std::string TableRows(const RaceResult& result,
@@ -235,7 +241,7 @@ std::string TableRows(const RaceResult& result,
     const double tflops = Tflops(result.problem, us);
     const Times& counted = Counted(result, ours);
     absl::StrAppendFormat(
-        &rows, "%-30s %10.2f %8.1f %9s %9s %6s %6s %6s %7s %7s %s%s",
+        &rows, "%-30s %10.2f %8.1f %9s %9s %6s %6s %6s %7s %7s %7s %s%s",
         KeyOf(result.problem), us, tflops,
         Fixed(library.best_times.burst_us, 2),
         Fixed(library.first_times.burst_us, 2),
@@ -244,6 +250,9 @@ std::string TableRows(const RaceResult& result,
         Fixed(ceiling > 0 ? tflops / ceiling : 0, 3),
         Fixed(Ratio(ours.packed.burst_us, library.best_times.burst_us), 3),
         Fixed(Ratio(counted.sustained_us, library.best_times.sustained_us), 3),
+        Fixed(Ratio(counted.sustained_joules,
+                    library.best_times.sustained_joules),
+              3),
         &ours == &Best(result) ? "*" : " ", ours.kernel);
     absl::StrAppendFormat(&rows, " g%d grid %d", ours.raster_group, ours.grid);
     if (ours.splits > 1) absl::StrAppendFormat(&rows, " k/%d", ours.splits);
@@ -276,7 +285,7 @@ std::string StrataTable(const std::vector<RaceResult>& results) {
 }
 
 std::string Summary(const std::vector<RaceResult>& results) {
-  GeometricMean ratio, first, sustained;
+  GeometricMean ratio, first, sustained, joules;
   for (const RaceResult& result : results) {
     if (!result.library.has_value()) continue;
     const Times& times = Counted(result, Best(result));
@@ -284,11 +293,13 @@ std::string Summary(const std::vector<RaceResult>& results) {
     first.Add(Ratio(times.burst_us, result.library->first_times.burst_us));
     sustained.Add(
         Ratio(times.sustained_us, result.library->best_times.sustained_us));
+    joules.Add(Ratio(times.sustained_joules,
+                     result.library->best_times.sustained_joules));
   }
   return absl::StrCat("Geometric means, packing counted: ", ratio.Text(),
                       " to the best heuristic, ", first.Text(),
-                      " to the first, ", sustained.Text(), " sustained\n",
-                      StrataTable(results));
+                      " to the first, ", sustained.Text(), " sustained, ",
+                      joules.Text(), " in joules\n", StrataTable(results));
 }
 
 std::string Json(const std::vector<RaceResult>& results,

@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<double>> Timer::Quick(
   return best;
 }
 
-absl::StatusOr<std::vector<double>> Timer::Sustained(
+absl::StatusOr<std::vector<Timer::Sustenance>> Timer::Sustained(
     absl::Span<const Prepared* const> contenders) const {
   std::vector<int> replays;
   for (const Prepared* contender : contenders) {
@@ -133,18 +133,26 @@ absl::StatusOr<std::vector<double>> Timer::Sustained(
     replays.push_back(std::max(
         1, static_cast<int>(std::round(options_.segment_ms / replay_ms))));
   }
-  std::vector<std::vector<double>> all(contenders.size());
+  const auto joules = [this] {
+    return options_.meter.has_value() ? options_.meter->Joules() : 0;
+  };
+  std::vector<std::vector<double>> us(contenders.size());
+  std::vector<std::vector<double>> energy(contenders.size());
   for (int segment = 0; segment < options_.segments; ++segment) {
     for (size_t i = 0; i < contenders.size(); ++i) {
       // Forth, back, forth: nobody always follows the same neighbour.
       const size_t at = segment % 2 == 0 ? i : contenders.size() - 1 - i;
-      ASSIGN_OR_RETURN(const double us, Replay(*contenders[at], replays[at]));
-      all[at].push_back(us);
+      const double before = joules();
+      ASSIGN_OR_RETURN(const double each, Replay(*contenders[at], replays[at]));
+      us[at].push_back(each);
+      energy[at].push_back(
+          (joules() - before) /
+          (static_cast<double>(replays[at]) * contenders[at]->iterations_));
     }
   }
-  std::vector<double> medians;
-  for (const std::vector<double>& samples : all) {
-    medians.push_back(Median(samples));
+  std::vector<Sustenance> medians;
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    medians.push_back({.us = Median(us[i]), .joules = Median(energy[i])});
   }
   return medians;
 }

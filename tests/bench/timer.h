@@ -1,12 +1,13 @@
 // Times contenders against each other, interleaved in one run.
 //
 // Burst: the device idles 30 ms, then does about 5 ms of one contender's
-// work; the median of several such samples. Sustained: segments of 350 ms in
-// alternating order, so that the power limit acts on all alike.
+// work; the median of several such samples. Sustained: segments of 350 ms or
+// as asked in alternating order, so that the power limit acts on all alike.
 #ifndef GEMMD_TESTS_BENCH_TIMER_H_
 #define GEMMD_TESTS_BENCH_TIMER_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "absl/types/span.h"
 #include "service/gpu/event.h"
 #include "service/gpu/graph.h"
+#include "tests/bench/nvml.h"
 
 namespace gemmd::bench {
 
@@ -31,6 +33,13 @@ class Timer {
     double burst_ms = 5;
     double segment_ms = 350;
     int segments = 4;  // Of each contender, sustained.
+    std::optional<EnergyMeter> meter = std::nullopt;
+  };
+
+  // Of one iteration.
+  struct Sustenance {
+    double us = 0;
+    double joules = 0;  // 0 without a meter.
   };
 
   static absl::StatusOr<Timer> Create(const gpu::Stream& stream,
@@ -54,7 +63,7 @@ class Timer {
   // Microseconds per iteration of each, in their order.
   absl::StatusOr<std::vector<double>> Burst(
       absl::Span<const Prepared* const> contenders) const;
-  absl::StatusOr<std::vector<double>> Sustained(
+  absl::StatusOr<std::vector<Sustenance>> Sustained(
       absl::Span<const Prepared* const> contenders) const;
   // Coarse and quick, for dropping those that cannot win: the shorter of two
   // samples after little idle time.

@@ -50,6 +50,11 @@ class Watch:
         })
         return metrics
 
+    def new_threads(self):
+        """That came over the second half of the samples."""
+        half = self.samples[len(self.samples) // 2:]
+        return max(0, half[-1]["threads"] - half[0]["threads"])
+
     def growth(self):
         """Of resident bytes over the second half of the samples, by least
         squares: bytes, their standard error, and bytes a request."""
