@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The figures of a GPU that README.md has, from the evidence of one device.
+"""The figures of a GPU that README.md has, from the evidence of one device, and
+of a second one beside samples.
 
   figures.py [--write]
 
@@ -15,11 +16,17 @@ import sys
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _DEVICE = "h200"
+_BESIDE = "h100"
 _README = _ROOT / "README.md"
 _MARKED = re.compile(
     r"(<!-- tests/gpu/figures\.py (\w+) -->\n).*?(<!-- end -->\n)", re.S)
 # The types of the core set.
 _CORE = ("bf16", "f16")
+# As tests/bench/sample.h has them, and what README.md calls them.
+_STRATA = {"regular": "regular", "small": "small (2^28 products and less)",
+           "skinny": "m or n of 2 to 32", "vector": "m or n of 1",
+           "long k": "m, n up to 512, k of 8192 and more",
+           "outer": "k up to 16", "odd": "odd sides"}
 
 
 def _number(value, form):
@@ -31,9 +38,15 @@ def _digits(value):
     return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
+def _file(device, name):
+    return json.loads((_ROOT / "tests/gpu/evidence" / device / name).read_text())
+
+
 def _evidence():
-    return json.loads((_ROOT / "tests/gpu/evidence" / _DEVICE /
-                       "summary.json").read_text())
+    return {**_file(_DEVICE, "summary.json"),
+            "sample": _file(_DEVICE, "sample.json")["sample"],
+            "energy": _file(_DEVICE, "energy.json")["energy"],
+            "beside": _file(_BESIDE, "performance.json")["sample"]}
 
 
 def _table(head, rows):
@@ -48,12 +61,42 @@ def _core(bench):
             and problem.split()[2].count("x") == 2}
 
 
+def _mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
 def _spread(name, ratios, firsts):
-    def mean(values):
-        return math.exp(sum(map(math.log, values)) / len(values))
-    return [f"the core set, {len(ratios)} {name}", f"{mean(ratios):.3f}",
-            "-" if firsts is None else f"{mean(firsts):.3f}",
+    return [f"the core set, {len(ratios)} {name}", f"{_mean(ratios):.3f}",
+            "-" if firsts is None else f"{_mean(firsts):.3f}",
             f"{min(ratios):.3f}"]
+
+
+def _mean_tenth_worst(ratios):
+    ratios = sorted(ratios)
+    return [f"{value:.3f}" for value in (
+        _mean(ratios), ratios[len(ratios) // 10], ratios[0])]
+
+
+def _samples(evidence):
+    rows = []
+    for stratum, name in _STRATA.items():
+        ratios = [theirs / ours
+                  for ours, theirs in evidence["sample"][stratum].values()]
+        beside = [row["cublaslt_us"] / row["us"]
+                  for row in evidence["beside"].values()
+                  if row["stratum"] == stratum]
+        rows.append([name, str(len(ratios)), *_mean_tenth_worst(ratios),
+                     ", ".join(_mean_tenth_worst(beside))])
+    return _table(["", "shapes", "mean", "a tenth is below", "worst",
+                   "on an H100"], rows)
+
+
+def _energy(evidence):
+    return _table(
+        ["", "joules", "the library's", "ratio", "ratio of times"],
+        [[problem, f"{ours:.4f}", f"{theirs:.4f}", f"{theirs / ours:.3f}",
+          f"{times:.3f}"]
+         for problem, (ours, theirs, times) in evidence["energy"].items()])
 
 
 def _sets(summary):
@@ -114,7 +157,8 @@ def _daemon(summary):
          f"{summary['random']['failed']} others"]])
 
 
-_TABLES = {"sets": _sets, "shapes": _shapes, "types": _types,
+_TABLES = {"sets": _sets, "samples": _samples, "energy": _energy,
+           "shapes": _shapes, "types": _types,
            "groups": _groups, "daemon": _daemon}
 
 

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""What of gemm_bench's files is kept as evidence of shapes that nobody chose, and
+of energy.
+
+  summarize_sample.py sample FILE... > evidence/DEVICE/sample.json
+  summarize_sample.py energy FILE    > evidence/DEVICE/energy.json
+
+The files of `sample` are parts of one run of `gemm_bench --sample --json`, whose
+first kernel is the planner's choice; microseconds of it and of the library's best
+by stratum. `energy` is of --mode sustained: joules of a product, the library's,
+and how many times longer the library took. Only what the library serves.
+"""
+
+import json
+import pathlib
+import sys
+
+
+def sample(results):
+    strata = {}
+    for problem, row in results.items():
+        strata.setdefault(row["stratum"], {})[problem] = [
+            round(us, 3) for us in (row["kernels"][0]["us"],
+                                    row["cublaslt_us"])]
+    return strata
+
+
+def energy(results):
+    return {problem: [row[key] for key in ("joules", "cublaslt_joules",
+                                           "sustained_ratio")]
+            for problem, row in results.items()}
+
+
+def main():
+    kinds = {"sample": sample, "energy": energy}
+    if len(sys.argv) < 3 or sys.argv[1] not in kinds:
+        sys.exit(__doc__)
+    parts = [json.loads(pathlib.Path(path).read_text())
+             for path in sys.argv[2:]]
+    if len({(part["device"], part["template_digest"]) for part in parts}) > 1:
+        sys.exit("the files are of several devices or templates")
+    found = {key: parts[0][key] for key in ("device", "date", "clocks",
+                                            "cublaslt", "template_digest")}
+    found[sys.argv[1]] = kinds[sys.argv[1]](
+        {problem: row for part in parts
+         for problem, row in part["bench"].items() if row["cublaslt_us"]})
+    # One problem on a line, as gemm_bench writes them.
+    print(json.dumps(found).replace('], "', '],\n"'))
+
+
+if __name__ == "__main__":
+    main()
