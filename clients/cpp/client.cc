@@ -92,15 +92,23 @@ Client::Client(std::string target, std::shared_ptr<grpc::Channel> channel,
       kernels_(v1::KernelService::NewStub(channel_)),
       server_(v1::ServerService::NewStub(channel_)) {}
 
+absl::Time Client::EndOf(absl::Duration timeout) const {
+  return absl::Now() +
+         (timeout == absl::ZeroDuration() ? options_.timeout : timeout);
+}
+
 void Client::Prepare(grpc::ClientContext& context,
                      absl::Duration timeout) const {
+  Prepare(context, EndOf(timeout));
+}
+
+void Client::Prepare(grpc::ClientContext& context, absl::Time end) const {
   const std::string authorization = authorization_->Get();
   if (!authorization.empty()) {
     context.AddMetadata("authorization", authorization);
   }
-  if (timeout == absl::ZeroDuration()) timeout = options_.timeout;
-  if (timeout == absl::InfiniteDuration()) return;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  if (end == absl::InfiniteFuture()) return;
+  context.set_deadline(absl::ToChronoTime(end));
 }
 
 absl::StatusOr<std::unique_ptr<SharedMemory>> Client::Share(int64_t bytes) {

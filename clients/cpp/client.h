@@ -20,10 +20,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -37,6 +40,20 @@
 #include "gemmd/v1/tensors.grpc.pb.h"
 
 namespace gemmd::client {
+
+class Loan;
+
+// What moves many bytes goes by several connections at a time, by lines of its
+// matrices: one connection moves some 3 GB/s. The client makes them when it
+// first has use for them, and keeps them. What a daemon refuses that has no
+// room for so many calls goes by one.
+struct Striping {
+  // 1 to 8; 1: none but its own. 0: as many as pay on this machine, half of its
+  // cores, and 1 where it has less than 4.
+  int connections = 0;
+  // What has fewer bytes goes by one.
+  uint64_t least_bytes = 32 << 20;
+};
 
 struct Options {
   // In place of those of `security`, unless it is null.
@@ -54,6 +71,12 @@ struct Options {
   // all travel in chunks: of any size, and held by the daemon's memory a part
   // at a time. Smaller ones are one message, which is quicker for them.
   uint64_t stream_bytes = 64 << 20;
+  // Of uploads and downloads of tensors, and of products that have so many
+  // bytes of operands and results that are no tensors: where they go by several
+  // connections those are tensors for the time of the call (Execution.paths),
+  // two of each operand while it is sent. Where the daemon has no room for
+  // that, and with an auxiliary result, products travel in chunks.
+  Striping striping;
   // How long a daemon may give no sign of life while calls run: then it is
   // asked for one, and after as long again they end with UNAVAILABLE. At least
   // 10 s: a daemon cuts off who asks more often. A call that is sending over
@@ -96,9 +119,10 @@ struct Operand {
   int64_t offset = 0;  // and where in it.
 };
 
-// Where D goes. The default is Result::d, tight.
+// Where D, or the auxiliary result, goes. The default is its field of Result,
+// tight.
 struct Destination {
-  // `bytes` receives D: lines `leading_dimension` elements apart (0: tight),
+  // `bytes` receives it: lines `leading_dimension` elements apart (0: tight),
   // padding between them zero. Its size is ((lines - 1) * leading_dimension +
   // width) elements exactly.
   static Destination Bytes(absl::Span<char> bytes,
@@ -137,12 +161,13 @@ struct Product {
   Operand a_scale;
   Operand b_scale;
   Operand d_scale;
-  // Of what the activation is applied to, when problem.epilogue.auxiliary. The
-  // default is Result::auxiliary.
+  // Of what the activation is applied to, when problem.epilogue.auxiliary: of
+  // D's type, shape and order.
   Destination auxiliary;
   std::string device;                    // "": the daemon's choice.
   absl::Duration timeout;                // Zero: Options::timeout.
   std::optional<uint64_t> stream_bytes;  // None: Options::stream_bytes.
+  std::optional<Striping> striping;      // None: Options::striping.
 };
 
 struct Result {
@@ -164,8 +189,8 @@ class Client {
     return Connect(target_, options_);
   }
 
-  // INTERNAL when a result is not of the size that its buffer has. One message
-  // or a stream of them: Options::stream_bytes.
+  // INTERNAL when a result is not of the size that its buffer has. One message,
+  // a stream of them, or several: Options::stream_bytes, Options::striping.
   absl::StatusOr<Result> Matmul(const Product& product);
 
   // All in one call, each of its own sizes. Errors name "groups[i]". The time
@@ -183,9 +208,12 @@ class Client {
   absl::StatusOr<v1::TensorInfo> CreateTensor(
       const v1::CreateTensorRequest& request);
   // Replaces all elements. `bytes` lie as `layout` says and are read in place.
+  // Where they go by several connections (Options::striping) the tensor has all
+  // of them at once, too.
   absl::Status UploadTensor(const std::string& handle, const v1::Layout& layout,
                             absl::Span<const char> bytes);
   // Fills `bytes` as `layout` says. INTERNAL when the tensor has another size.
+  // ABORTED when it is written meanwhile.
   absl::Status DownloadTensor(const std::string& handle,
                               const v1::Layout& layout, absl::Span<char> bytes);
   // The same with bytes from `offset` of `memory` on, which the daemon reads or
@@ -231,6 +259,41 @@ class Client {
          Options options, std::unique_ptr<Authorization> authorization);
 
   absl::StatusOr<Result> MatmulStream(const Product& product);
+  // Nothing where the product does not go that way, or there is no room.
+  absl::StatusOr<std::optional<Result>> MatmulStriped(const Product& product,
+                                                      int connections);
+
+  absl::StatusOr<v1::TensorInfo> Create(const v1::CreateTensorRequest& request,
+                                        absl::Time end);
+  absl::StatusOr<v1::TensorInfo> Describe(const std::string& handle,
+                                          absl::Time end);
+  absl::Status Delete(const std::string& handle, absl::Time end);
+  // Until `end`, by so many connections where the tensor has the lines.
+  absl::Status Upload(const std::string& handle, const v1::Layout& layout,
+                      absl::Span<const char> bytes, int connections,
+                      absl::Time end);
+  absl::Status Download(const std::string& handle, const v1::Layout& layout,
+                        absl::Span<char> bytes, int connections,
+                        absl::Time end);
+  // The stream of one of them.
+  absl::Status UploadLines(const v1::UploadTensorRequest& first,
+                           absl::Span<const char> bytes, Loan& loan,
+                           grpc::ClientContext& context);
+  absl::Status DownloadLines(const v1::DownloadTensorRequest& request,
+                             absl::Span<char> bytes,
+                             grpc::ClientContext& context);
+  // Moves stripe i by `move`, all at the same time, each on a connection of its
+  // own as far as the daemon takes so many. The first failure takes back the
+  // others, and is returned.
+  using Move = absl::FunctionRef<absl::Status(
+      size_t i, Client& client, Loan& loan, grpc::ClientContext& context)>;
+  absl::Status MoveStripes(size_t stripes, absl::Time end, Move move);
+  // This one and others of its daemon, `count` in all if it takes so many.
+  std::vector<Client*> Connections(size_t count);
+
+  // When a call ends that may take `timeout`; zero: Options::timeout.
+  absl::Time EndOf(absl::Duration timeout) const;
+  void Prepare(grpc::ClientContext& context, absl::Time end) const;
   // Says who calls, and sets the deadline of a call; zero means
   // Options::timeout.
   void Prepare(grpc::ClientContext& context, absl::Duration timeout) const;
@@ -243,6 +306,10 @@ class Client {
   const std::unique_ptr<v1::ModelService::Stub> models_;
   const std::unique_ptr<v1::KernelService::Stub> kernels_;
   const std::unique_ptr<v1::ServerService::Stub> server_;
+  std::mutex others_mutex_;
+  std::vector<std::unique_ptr<Client>> others_ ABSL_GUARDED_BY(others_mutex_);
+  // The daemon has taken no more: each try would take its time.
+  bool is_full_ ABSL_GUARDED_BY(others_mutex_) = false;
 };
 
 }  // namespace gemmd::client

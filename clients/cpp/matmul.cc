@@ -11,6 +11,7 @@
 #include "clients/cpp/matmul_header.h"
 #include "clients/cpp/read_result.h"
 #include "clients/cpp/slice_reader.h"
+#include "clients/cpp/striping.h"
 #include "clients/cpp/unary.h"
 #include "jit/base/status.h"
 
@@ -44,10 +45,9 @@ struct Output {
       return absl::OkStatus();
     }
     if (length != bytes.size()) {
-      return absl::InternalError(absl::StrCat("the daemon sent ", length,
-                                              " bytes of ", name,
-                                              "; the buffer has ",
-                                              bytes.size()));
+      return absl::InternalError(
+          absl::StrCat("the daemon sent ", length, " bytes of ", name,
+                       "; the buffer has ", bytes.size()));
     }
     reader.Read(bytes);
     return absl::OkStatus();
@@ -71,8 +71,8 @@ absl::StatusOr<Result> Decode(SliceReader& reader, uint64_t rest,
     outputs.push_back({Response::kAuxiliaryFieldNumber, "the auxiliary result",
                        product.auxiliary, result.auxiliary});
   }
-  RETURN_IF_ERROR(ReadResult<Response>(reader, rest, absl::MakeSpan(outputs),
-                                       result));
+  RETURN_IF_ERROR(
+      ReadResult<Response>(reader, rest, absl::MakeSpan(outputs), result));
   if (product.problem.epilogue().amax() && !result.amax) {
     return absl::InternalError("the daemon sent no amax");
   }
@@ -109,6 +109,13 @@ absl::StatusOr<std::vector<Result>> DecodeGroups(
 }  // namespace
 
 absl::StatusOr<Result> Client::Matmul(const Product& product) {
+  const Striping striping = product.striping.value_or(options_.striping);
+  const int connections = ConnectionsFor(striping, striping.least_bytes);
+  if (connections > 1 && Streams(product, striping.least_bytes)) {
+    ASSIGN_OR_RETURN(std::optional<Result> result,
+                     MatmulStriped(product, connections));
+    if (result) return *std::move(result);
+  }
   if (Streams(product, product.stream_bytes.value_or(options_.stream_bytes))) {
     return MatmulStream(product);
   }

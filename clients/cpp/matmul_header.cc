@@ -5,78 +5,10 @@
 namespace gemmd::client {
 namespace {
 
-int BitsOf(v1::DataType type) {
-  switch (type) {
-    case v1::DATA_TYPE_F32:
-    case v1::DATA_TYPE_S32:
-      return 32;
-    case v1::DATA_TYPE_F16:
-    case v1::DATA_TYPE_BF16:
-      return 16;
-    case v1::DATA_TYPE_S4:
-    case v1::DATA_TYPE_U4:
-      return 4;
-    case v1::DATA_TYPE_B1:
-      return 1;
-    default:
-      return 8;
-  }
-}
-
 // Of weights, which one of A and B may be.
 bool IsQuantized(const v1::Problem& problem, v1::DataType type,
                  v1::DataType other) {
   return problem.has_quantization() && BitsOf(type) < BitsOf(other);
-}
-
-// An input that the request asks for.
-struct Input {
-  int field;  // Of MatmulRequest.
-  const Operand& operand;
-  v1::DataType type;
-  v1::Order order;
-  v1::Source* (v1::MatmulHeader::*source)();
-  bool counts_bytes = false;  // Sparse, or quantized.
-};
-
-std::vector<Input> Inputs(const Product& product) {
-  using Request = v1::MatmulRequest;
-  using Header = v1::MatmulHeader;
-  const v1::Problem& problem = product.problem;
-  const v1::Epilogue& epilogue = problem.epilogue();
-  std::vector<Input> inputs = {
-      {Request::kAFieldNumber, product.a, problem.a_type(), problem.a_order(),
-       &Header::mutable_a,
-       problem.sparsity() != v1::SPARSITY_UNSPECIFIED ||
-           IsQuantized(problem, problem.a_type(), problem.b_type())},
-      {Request::kBFieldNumber, product.b, problem.b_type(), problem.b_order(),
-       &Header::mutable_b,
-       problem.b_sparsity() != v1::SPARSITY_UNSPECIFIED ||
-           IsQuantized(problem, problem.b_type(), problem.a_type())}};
-  if (problem.beta() != 0) {
-    inputs.push_back({Request::kCFieldNumber, product.c, problem.c_type(),
-                      problem.d_order(), &Header::mutable_c});
-  }
-  const auto add = [&](bool asked, int field, const Operand& operand,
-                       v1::Source* (Header::*source)()) {
-    if (!asked) return;
-    inputs.push_back(
-        {field, operand, v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, source});
-  };
-  add(epilogue.bias() != 0, Request::kBiasFieldNumber, product.bias,
-      &Header::mutable_bias);
-  add(epilogue.a_scale() != 0, Request::kAScaleFieldNumber, product.a_scale,
-      &Header::mutable_a_scale);
-  add(epilogue.b_scale() != 0, Request::kBScaleFieldNumber, product.b_scale,
-      &Header::mutable_b_scale);
-  add(epilogue.d_scale(), Request::kDScaleFieldNumber, product.d_scale,
-      &Header::mutable_d_scale);
-  return inputs;
-}
-
-bool IsInline(const Operand& operand) {
-  return operand.tensor.empty() && operand.region.empty() &&
-         !operand.bytes.empty();
 }
 
 // The layout of a Source or Destination that is no tensor.
@@ -111,6 +43,78 @@ void SetDestination(const Destination& to, v1::Order order,
   layout.set_leading_dimension(to.leading_dimension);
 }
 
+bool Overlaps(const Input& input, const Operand& operand, int64_t batch) {
+  const int64_t stride = operand.batch_stride.value_or(0);
+  const auto bytes = static_cast<int64_t>(operand.bytes.size());
+  if (stride <= 0 || batch <= 1 || stride > bytes * 8) return false;
+  // Strides up to the last matrix, and that matrix, are all there is: it is
+  // longer than a stride.
+  const bool counts_bytes = input.is_sparse || input.is_quantized;
+  const int bits = counts_bytes ? 8 : BitsOf(input.type);
+  return stride * bits / 8 < (bytes + batch - 1) / batch;
+}
+
+uint64_t BytesTo(const Destination& destination, const v1::Problem& problem) {
+  if (!destination.tensor.empty()) return 0;
+  return destination.bytes.empty() ? ResultBytes(problem)
+                                   : destination.bytes.size();
+}
+
+}  // namespace
+
+int BitsOf(v1::DataType type) {
+  switch (type) {
+    case v1::DATA_TYPE_F32:
+    case v1::DATA_TYPE_S32:
+      return 32;
+    case v1::DATA_TYPE_F16:
+    case v1::DATA_TYPE_BF16:
+      return 16;
+    case v1::DATA_TYPE_S4:
+    case v1::DATA_TYPE_U4:
+      return 4;
+    case v1::DATA_TYPE_B1:
+      return 1;
+    default:
+      return 8;
+  }
+}
+
+std::vector<Input> Inputs(const v1::Problem& problem) {
+  using Request = v1::MatmulRequest;
+  using Header = v1::MatmulHeader;
+  const v1::Epilogue& epilogue = problem.epilogue();
+  std::vector<Input> inputs = {
+      {Request::kAFieldNumber, &Product::a, problem.a_type(), problem.a_order(),
+       &Header::mutable_a, problem.sparsity() != v1::SPARSITY_UNSPECIFIED,
+       IsQuantized(problem, problem.a_type(), problem.b_type())},
+      {Request::kBFieldNumber, &Product::b, problem.b_type(), problem.b_order(),
+       &Header::mutable_b, problem.b_sparsity() != v1::SPARSITY_UNSPECIFIED,
+       IsQuantized(problem, problem.b_type(), problem.a_type())}};
+  if (problem.beta() != 0) {
+    const v1::DataType type = problem.c_type() == v1::DATA_TYPE_UNSPECIFIED
+                                  ? ResultType(problem)
+                                  : problem.c_type();
+    inputs.push_back({Request::kCFieldNumber, &Product::c, type,
+                      problem.d_order(), &Header::mutable_c});
+  }
+  const auto add = [&](bool asked, int field, Operand Product::*operand,
+                       v1::Source* (Header::*source)()) {
+    if (!asked) return;
+    inputs.push_back(
+        {field, operand, v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, source});
+  };
+  add(epilogue.bias() != 0, Request::kBiasFieldNumber, &Product::bias,
+      &Header::mutable_bias);
+  add(epilogue.a_scale() != 0, Request::kAScaleFieldNumber, &Product::a_scale,
+      &Header::mutable_a_scale);
+  add(epilogue.b_scale() != 0, Request::kBScaleFieldNumber, &Product::b_scale,
+      &Header::mutable_b_scale);
+  add(epilogue.d_scale(), Request::kDScaleFieldNumber, &Product::d_scale,
+      &Header::mutable_d_scale);
+  return inputs;
+}
+
 v1::DataType ResultType(const v1::Problem& problem) {
   if (problem.d_type() != v1::DATA_TYPE_UNSPECIFIED) return problem.d_type();
   // That of what weights are multiplied by.
@@ -127,24 +131,6 @@ v1::DataType ResultType(const v1::Problem& problem) {
   }
 }
 
-bool Overlaps(const Input& input, int64_t batch) {
-  const int64_t stride = input.operand.batch_stride.value_or(0);
-  const auto bytes = static_cast<int64_t>(input.operand.bytes.size());
-  if (stride <= 0 || batch <= 1 || stride > bytes * 8) return false;
-  // Strides up to the last matrix, and that matrix, are all there is: it is
-  // longer than a stride.
-  const int bits = input.counts_bytes ? 8 : BitsOf(input.type);
-  return stride * bits / 8 < (bytes + batch - 1) / batch;
-}
-
-uint64_t BytesTo(const Destination& destination, const v1::Problem& problem) {
-  if (!destination.tensor.empty()) return 0;
-  return destination.bytes.empty() ? ResultBytes(problem)
-                                   : destination.bytes.size();
-}
-
-}  // namespace
-
 OutgoingProduct ToOutgoing(const Product& product) {
   const v1::Problem& problem = product.problem;
   OutgoingProduct outgoing;
@@ -156,10 +142,11 @@ OutgoingProduct ToOutgoing(const Product& product) {
     SetDestination(product.auxiliary, problem.d_order(),
                    *header.mutable_auxiliary());
   }
-  for (const Input& input : Inputs(product)) {
-    SetSource(input.operand, input.order, *(header.*input.source)());
-    if (IsInline(input.operand)) {
-      outgoing.operands.push_back({input.field, input.operand.bytes});
+  for (const Input& input : Inputs(problem)) {
+    const Operand& operand = product.*input.operand;
+    SetSource(operand, input.order, *(header.*input.source)());
+    if (IsInline(operand)) {
+      outgoing.operands.push_back({input.field, operand.bytes});
     }
   }
   return outgoing;
@@ -179,19 +166,21 @@ bool Streams(const Product& product, uint64_t limit) {
   if (problem.epilogue().auxiliary()) {
     bytes += BytesTo(product.auxiliary, problem);
   }
-  const std::vector<Input> inputs = Inputs(product);
+  const std::vector<Input> inputs = Inputs(problem);
   const bool shares = !product.d.region.empty() ||
                       !product.auxiliary.region.empty() ||
-                      absl::c_any_of(inputs, [](const Input& input) {
-                        return !input.operand.region.empty();
+                      absl::c_any_of(inputs, [&](const Input& input) {
+                        return !(product.*input.operand).region.empty();
                       });
   if (shares) return false;
   for (const Input& input : inputs) {
-    if (IsInline(input.operand)) bytes += input.operand.bytes.size();
+    const Operand& operand = product.*input.operand;
+    if (IsInline(operand)) bytes += operand.bytes.size();
   }
   const int64_t batch = problem.has_batch() ? problem.batch() : 1;
   return bytes > limit && absl::c_none_of(inputs, [&](const Input& input) {
-           return IsInline(input.operand) && Overlaps(input, batch);
+           const Operand& operand = product.*input.operand;
+           return IsInline(operand) && Overlaps(input, operand, batch);
          });
 }
 

@@ -1,5 +1,7 @@
 // The Client methods of TensorService.
 #include <algorithm>
+#include <random>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +10,7 @@
 #include "clients/cpp/slice_reader.h"
 #include "clients/cpp/status.h"
 #include "clients/cpp/stream.h"
+#include "clients/cpp/striping.h"
 #include "clients/cpp/unary.h"
 #include "jit/base/status.h"
 
@@ -43,6 +46,17 @@ absl::Status TakeChunk(const grpc::ByteBuffer& message,
   return absl::OkStatus();
 }
 
+// Of a transfer: nobody else has it.
+std::string RandomName() {
+  std::random_device random;
+  std::string name;
+  while (name.size() < 16) {
+    const std::random_device::result_type word = random();
+    name.append(reinterpret_cast<const char*>(&word), sizeof word);
+  }
+  return name;
+}
+
 v1::RegionPart Part(const v1::Layout& layout, const SharedMemory& memory,
                     int64_t offset) {
   v1::RegionPart part;
@@ -56,8 +70,13 @@ v1::RegionPart Part(const v1::Layout& layout, const SharedMemory& memory,
 
 absl::StatusOr<v1::TensorInfo> Client::CreateTensor(
     const v1::CreateTensorRequest& request) {
+  return Create(request, EndOf(absl::ZeroDuration()));
+}
+
+absl::StatusOr<v1::TensorInfo> Client::Create(
+    const v1::CreateTensorRequest& request, absl::Time end) {
   grpc::ClientContext context;
-  Prepare(context, absl::ZeroDuration());
+  Prepare(context, end);
   v1::TensorInfo info;
   RETURN_IF_ERROR(ToStatus(tensors_->CreateTensor(&context, request, &info)));
   return info;
@@ -66,15 +85,51 @@ absl::StatusOr<v1::TensorInfo> Client::CreateTensor(
 absl::Status Client::UploadTensor(const std::string& handle,
                                   const v1::Layout& layout,
                                   absl::Span<const char> bytes) {
-  Loan loan;
-  grpc::ClientContext context;
-  Prepare(context, absl::ZeroDuration());
-  // With the prefix of a chunk.
-  Announce(context, std::min(bytes.size(), kChunkBytes) + 16);
-  Stream stream(channel_, "/gemmd.v1.TensorService/UploadTensor", context);
+  return Upload(handle, layout, bytes,
+                ConnectionsFor(options_.striping, bytes.size()),
+                EndOf(absl::ZeroDuration()));
+}
+
+absl::Status Client::Upload(const std::string& handle, const v1::Layout& layout,
+                            absl::Span<const char> bytes, int connections,
+                            absl::Time end) {
   v1::UploadTensorRequest first;
   first.mutable_header()->set_handle(handle);
   *first.mutable_header()->mutable_layout() = layout;
+  std::vector<Stripe> stripes;
+  if (connections > 1) {
+    ASSIGN_OR_RETURN(const v1::TensorInfo info, Describe(handle, end));
+    stripes = SplitLines(info, layout, bytes.size(), connections);
+  }
+  if (!stripes.empty()) {
+    first.mutable_header()->mutable_part()->set_transfer(RandomName());
+    const absl::Status moved = MoveStripes(
+        stripes.size(), end,
+        [&](size_t i, Client& client, Loan& loan,
+            grpc::ClientContext& context) {
+          const Stripe& stripe = stripes[i];
+          v1::UploadTensorRequest part = first;
+          *part.mutable_header()->mutable_part()->mutable_lines() =
+              stripe.lines;
+          return client.UploadLines(
+              part, bytes.subspan(stripe.offset, stripe.bytes), loan, context);
+        });
+    // There may be room for one call where there is none for several.
+    if (!absl::IsResourceExhausted(moved)) return moved;
+    first.mutable_header()->clear_part();
+  }
+  Loan loan;  // Outlives the context, whose end lets the transport go.
+  grpc::ClientContext context;
+  Prepare(context, end);
+  return UploadLines(first, bytes, loan, context);
+}
+
+absl::Status Client::UploadLines(const v1::UploadTensorRequest& first,
+                                 absl::Span<const char> bytes, Loan& loan,
+                                 grpc::ClientContext& context) {
+  // With the prefix of a chunk.
+  Announce(context, std::min(bytes.size(), kChunkBytes) + 16);
+  Stream stream(channel_, "/gemmd.v1.TensorService/UploadTensor", context);
   bool open = stream.Write(Encode(first));
   while (open && !bytes.empty()) {
     const auto chunk =
@@ -95,12 +150,48 @@ absl::Status Client::UploadTensor(const std::string& handle,
 absl::Status Client::DownloadTensor(const std::string& handle,
                                     const v1::Layout& layout,
                                     absl::Span<char> bytes) {
-  grpc::ClientContext context;
-  Prepare(context, absl::ZeroDuration());
+  return Download(handle, layout, bytes,
+                  ConnectionsFor(options_.striping, bytes.size()),
+                  EndOf(absl::ZeroDuration()));
+}
+
+absl::Status Client::Download(const std::string& handle,
+                              const v1::Layout& layout, absl::Span<char> bytes,
+                              int connections, absl::Time end) {
   v1::DownloadTensorRequest request;
   request.set_handle(handle);
   *request.mutable_layout() = layout;
   request.set_chunk_bytes(kChunkBytes);
+  std::vector<Stripe> stripes;
+  if (connections > 1) {
+    ASSIGN_OR_RETURN(const v1::TensorInfo info, Describe(handle, end));
+    stripes = SplitLines(info, layout, bytes.size(), connections);
+    if (!stripes.empty()) request.set_version(info.version());
+  }
+  if (!stripes.empty()) {
+    const absl::Status moved = MoveStripes(
+        stripes.size(), end,
+        [&](size_t i, Client& client, Loan&, grpc::ClientContext& context) {
+          const Stripe& stripe = stripes[i];
+          v1::DownloadTensorRequest part = request;
+          *part.mutable_lines() = stripe.lines;
+          const auto padding =
+              bytes.subspan(stripe.offset + stripe.bytes, stripe.padding);
+          std::ranges::fill(padding, '\0');
+          return client.DownloadLines(
+              part, bytes.subspan(stripe.offset, stripe.bytes), context);
+        });
+    if (!absl::IsResourceExhausted(moved)) return moved;  // As above.
+    request.clear_version();
+  }
+  grpc::ClientContext context;
+  Prepare(context, end);
+  return DownloadLines(request, bytes, context);
+}
+
+absl::Status Client::DownloadLines(const v1::DownloadTensorRequest& request,
+                                   absl::Span<char> bytes,
+                                   grpc::ClientContext& context) {
   Stream stream(channel_, "/gemmd.v1.TensorService/DownloadTensor", context);
   absl::Status taken;
   if (stream.Write(Encode(request)) && stream.WritesDone()) {
@@ -153,8 +244,13 @@ absl::Status Client::DownloadTensor(const std::string& handle,
 
 absl::StatusOr<v1::TensorInfo> Client::DescribeTensor(
     const std::string& handle) {
+  return Describe(handle, EndOf(absl::ZeroDuration()));
+}
+
+absl::StatusOr<v1::TensorInfo> Client::Describe(const std::string& handle,
+                                                absl::Time end) {
   grpc::ClientContext context;
-  Prepare(context, absl::ZeroDuration());
+  Prepare(context, end);
   v1::DescribeTensorRequest request;
   request.set_handle(handle);
   v1::TensorInfo info;
@@ -163,17 +259,28 @@ absl::StatusOr<v1::TensorInfo> Client::DescribeTensor(
 }
 
 absl::StatusOr<std::vector<v1::TensorInfo>> Client::ListTensors() {
-  grpc::ClientContext context;
-  Prepare(context, absl::ZeroDuration());
-  v1::ListTensorsResponse response;
-  RETURN_IF_ERROR(ToStatus(tensors_->ListTensors(&context, {}, &response)));
-  return std::vector<v1::TensorInfo>(response.tensors().begin(),
-                                     response.tensors().end());
+  std::vector<v1::TensorInfo> tensors;
+  v1::ListTensorsRequest request;
+  do {
+    grpc::ClientContext context;
+    Prepare(context, absl::ZeroDuration());
+    v1::ListTensorsResponse page;
+    RETURN_IF_ERROR(ToStatus(tensors_->ListTensors(&context, request, &page)));
+    for (v1::TensorInfo& tensor : *page.mutable_tensors()) {
+      tensors.push_back(std::move(tensor));
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return tensors;
 }
 
 absl::Status Client::DeleteTensor(const std::string& handle) {
+  return Delete(handle, EndOf(absl::ZeroDuration()));
+}
+
+absl::Status Client::Delete(const std::string& handle, absl::Time end) {
   grpc::ClientContext context;
-  Prepare(context, absl::ZeroDuration());
+  Prepare(context, end);
   v1::DeleteTensorRequest request;
   request.set_handle(handle);
   v1::DeleteTensorResponse response;

@@ -17,6 +17,7 @@ struct Options {
   LoadOptions load;
   std::vector<std::string> problems;
   std::vector<std::string> ways = {"inline"};
+  int stripes = 4;
   bool json = false;
 };
 
@@ -28,7 +29,8 @@ int Run(client::Client& client, const Options& options) {
         return FailUsage(absl::InvalidArgumentError(absl::StrFormat(
             "--ways: %s; allowed: %s", name, allowed.message())));
       });
-      GEMMCTL_ASSIGN(const Asked asked, ParseWork(line, way), FailUsage);
+      GEMMCTL_ASSIGN(Asked asked, ParseWork(line, way), FailUsage);
+      asked.stripes = options.stripes;
       GEMMCTL_ASSIGN(works.emplace_back(),
                      Work::Create(client, asked, options.load.concurrency),
                      Fail);
@@ -63,7 +65,11 @@ void AddLoad(cli::Command& program) {
   command.List("--ways LIST", o->ways,
                "How operands and results travel: inline, stream (in chunks), "
                "resident (not at all), shared (not at all: in memory that the "
-               "daemon shares with a client on its Unix socket).");
+               "daemon shares with a client on its Unix socket), striped (by "
+               "--stripes connections, as tensors for the time of a request; "
+               "matrices of less than 1 MiB in its message).");
+  command.Int("--stripes N", o->stripes, {2, 8},
+              "Connections of a striped request, of a client's own.");
   command.Number("--rate X", o->load.rate,
                  "Requests a second, at random times; 0: a closed loop, the "
                  "next when one has ended.");
@@ -79,8 +85,8 @@ void AddLoad(cli::Command& program) {
                    {absl::Milliseconds(1), absl::Hours(1)}, "");
   command.Switch("--json", o->json, "Print JSON.");
   command.Details(
-      "Problems and ways take turns. A group is one request, which does not "
-      "stream;\nsparse operands are not shared. A problem that is shared has "
+      "Problems and ways take turns. A group is one request, which goes in one "
+      "message;\nsparse operands are not shared. A problem that is shared has "
       "one region, for its\noperands and the results of --concurrency "
       "requests. "
       "Every connection is its own.\nOperands are small random integers. "

@@ -17,7 +17,8 @@
 namespace gemmd::gemmctl {
 namespace {
 
-constexpr const char* kWays[] = {"inline", "stream", "resident", "shared"};
+constexpr const char* kWays[] = {"inline", "stream", "resident", "shared",
+                                 "striped"};
 // Of what lies in shared memory, as that of the device is aligned.
 constexpr int64_t kAlignmentBytes = 256;
 
@@ -93,7 +94,8 @@ absl::StatusOr<Way> ParseWay(const std::string& name) {
   for (int i = 0; i < std::ssize(kWays); ++i) {
     if (name == kWays[i]) return static_cast<Way>(i);
   }
-  return absl::InvalidArgumentError("inline, stream, resident or shared");
+  return absl::InvalidArgumentError(
+      "inline, stream, resident, shared or striped");
 }
 
 absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
@@ -108,18 +110,22 @@ absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
     if (way == Way::kShared && (problem.a().sparse || problem.b().sparse)) {
       return absl::InvalidArgumentError(
           "--ways is shared, but an operand is sparse; allowed: inline, "
-          "stream, resident");
+          "stream, resident, striped");
     }
   }
-  if (!asked.grouped || way != Way::kStream) return asked;
-  return absl::InvalidArgumentError(
-      "--ways is stream, but a group travels in one message; allowed: inline, "
-      "resident, shared");
+  if (!asked.grouped || (way != Way::kStream && way != Way::kStriped)) {
+    return asked;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--ways is ", kWays[static_cast<int>(way)],
+      ", but a group travels in one message; allowed: inline, resident, "
+      "shared"));
 }
 
 Work::Work(const Asked& asked)
     : grouped_(asked.grouped),
       way_(asked.way),
+      stripes_(asked.stripes),
       name_(absl::StrCat(asked.grouped ? jit::GroupLine(asked.problems)
                                        : jit::ProblemLine(asked.problems[0]),
                          " ", kWays[static_cast<int>(asked.way)])) {
@@ -214,6 +220,10 @@ absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
   product.problem = convert::ToWire(problem);
   product.stream_bytes =
       way_ == Way::kStream ? 0 : std::numeric_limits<uint64_t>::max();
+  product.striping = {.connections = 1};
+  if (way_ == Way::kStriped) {
+    product.striping = {.connections = stripes_, .least_bytes = 0};
+  }
   for (const Input& input : member.inputs) {
     client::Operand& operand = product.*input.operand;
     if (way_ == Way::kShared) {
@@ -228,15 +238,15 @@ absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
   if (problem.b_broadcast) product.b.batch_stride = 0;
   const jit::MatrixLayout layout = problem.d();
   if (layout.empty()) return product;
-  if (way_ == Way::kResident) {
+  const auto make_destination = [&]() -> absl::StatusOr<client::Destination> {
+    if (way_ != Way::kResident) return place(SizeOf(layout));
     // Of the worker's own: products that write one tensor wait for each other.
     ASSIGN_OR_RETURN(std::string tensor, MakeTensor(client, layout));
-    product.d = client::Destination::Tensor(std::move(tensor));
-  } else {
-    product.d = place(SizeOf(layout));
-  }
+    return client::Destination::Tensor(std::move(tensor));
+  };
+  ASSIGN_OR_RETURN(product.d, make_destination());
   if (problem.epilogue.writes_auxiliary) {
-    product.auxiliary = place(SizeOf(layout));
+    ASSIGN_OR_RETURN(product.auxiliary, make_destination());
   }
   return product;
 }
@@ -281,11 +291,10 @@ int64_t Work::result_bytes() const {
 }
 
 int64_t Work::returned_bytes() const {
-  if (way_ == Way::kShared) return 0;
+  if (way_ == Way::kShared || way_ == Way::kResident) return 0;
   int64_t sum = 0;
   for (const auto& [problem, inputs] : members_) {
-    sum += SizeOf(problem.d()) *
-           ((way_ != Way::kResident) + problem.epilogue.writes_auxiliary);
+    sum += SizeOf(problem.d()) * (1 + problem.epilogue.writes_auxiliary);
   }
   return sum;
 }

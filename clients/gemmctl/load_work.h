@@ -24,6 +24,7 @@ enum class Way {
   kStream,    // In chunks.
   kResident,  // Not at all: they are tensors.
   kShared,    // Not at all: they are in memory shared with the daemon.
+  kStriped,   // By several connections, as tensors for the time of a request.
 };
 // "inline", ...; the message of an error is what is allowed.
 absl::StatusOr<Way> ParseWay(const std::string& name);
@@ -33,6 +34,7 @@ struct Asked {
   jit::ProblemGroup problems;  // One, unless it is grouped.
   bool grouped = false;
   Way way = Way::kInline;
+  int stripes = 1;  // Connections of one request of kStriped.
 };
 // `line` is that of a problem or of a group. INVALID_ARGUMENT or UNIMPLEMENTED
 // says what is wrong with it, or that it does not go that way.
@@ -94,6 +96,7 @@ class Work {
 
   const bool grouped_;
   const Way way_;
+  const int stripes_;
   const std::string name_;
   std::vector<Member> members_;
   std::unique_ptr<client::SharedMemory> memory_;  // Of Way::kShared.

@@ -60,8 +60,8 @@ void DeclareProduct(cli::Command& command, MatmulOptions& o) {
                "Of B: a number, or a FILE of (n,), or of blocks.");
   command.Text("--d-scale,--out-scale X", o.values.d_scale,
                "Factor of D before it is rounded.");
-  command.Text("--aux,--pre-activation FILE", o.auxiliary,
-               "Where what the activation is applied to goes.");
+  command.Text("--aux,--pre-activation D", o.auxiliary,
+               "Where what the activation is applied to goes, as D.");
   command.Text("--amax FILE", o.amax,
                "Where the greatest magnitude before --d-scale goes.");
   command.Text("--device NAME", o.device,

@@ -148,19 +148,21 @@ client::Product MatmulProduct::product() const {
   if (const auto handle = TensorHandle(options_.d)) {
     product.d = client::Destination::Tensor(*handle);
   }
+  if (const auto handle = TensorHandle(options_.auxiliary)) {
+    product.auxiliary = client::Destination::Tensor(*handle);
+  }
   return product;
 }
 
 absl::Status MatmulProduct::Save(client::Result result) const {
-  Matrix shape = d_;
-  if (!TensorHandle(options_.d)) {
-    shape.bytes = std::move(result.d);
-    RETURN_IF_ERROR(WriteNpy(options_.d, shape));
-  }
-  if (!options_.auxiliary.empty()) {
-    shape.bytes = std::move(result.auxiliary);
-    RETURN_IF_ERROR(WriteNpy(options_.auxiliary, shape));
-  }
+  const auto save = [&](const std::string& name, std::string& bytes) {
+    if (name.empty() || TensorHandle(name)) return absl::OkStatus();
+    Matrix matrix = d_;
+    matrix.bytes = std::move(bytes);
+    return WriteNpy(name, matrix);
+  };
+  RETURN_IF_ERROR(save(options_.d, result.d));
+  RETURN_IF_ERROR(save(options_.auxiliary, result.auxiliary));
   if (options_.amax.empty()) return absl::OkStatus();
   const float amax = *result.amax;
   Matrix one = {v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, 1, 1, {}, {}};

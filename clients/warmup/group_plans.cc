@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "jit/plan/group_launches.h"
+#include "jit/plan/tuned_plan.h"
 
 namespace gemmd::warmup {
 
@@ -23,7 +24,7 @@ std::vector<PlannedProblem> PlanGroup(const jit::ProblemGroup& group,
       }
     }
     for (const jit::Problem& problem : together) {
-      planned.push_back({problem, jit::ChoosePlan(problem, device)});
+      planned.push_back({problem, jit::UntunedPlan(problem, device)});
     }
   }
   return planned;

@@ -6,6 +6,7 @@
 
 #include "clients/warmup/group_plans.h"
 #include "jit/base/status.h"
+#include "jit/plan/tuned_plan.h"
 #include "jit/source/prepare_instances.h"
 
 namespace gemmd::warmup {
@@ -37,7 +38,7 @@ absl::StatusOr<std::vector<jit::Instance>> InstancesOf(
   for (const jit::Problem& problem : list.problems) {
     if (!problem.writes()) continue;
     RETURN_IF_ERROR(
-        Add(templates, problem, jit::ChoosePlan(problem, device), by_name));
+        Add(templates, problem, jit::UntunedPlan(problem, device), by_name));
   }
   for (const jit::ProblemGroup& group : list.groups) {
     for (const PlannedProblem& planned : PlanGroup(group, device)) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "clients/warmup/group_plans.h"
 #include "jit/base/status.h"
+#include "jit/plan/tuned_plan.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -72,7 +73,7 @@ class Cover {
   void Add(const jit::Problem& problem) {
     bool is_new = false;
     for (const jit::DeviceProperties& device : devices_) {
-      is_new |= IsNew(jit::ChoosePlan(problem, device), device);
+      is_new |= IsNew(jit::UntunedPlan(problem, device), device);
     }
     if (is_new) list_.problems.push_back(problem);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "jit/plan/cost_model.h"
 #include "jit/plan/cost_weights.h"
 #include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/tiling.h"
@@ -88,7 +89,7 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
       config.split_k || config.cluster > 1 ? std::max(1, plan.splits) : 1;
   const double units = tiles * splits;
   const double ctas = std::min<double>(units, device.multiprocessors);
-  const double waves = std::ceil(units / device.multiprocessors);
+  const double waves = Waves(plan, device);
   const double stages =
       std::ceil(passes * std::ceil(depth_bytes / kSwizzleBytes) / splits);
 
@@ -157,7 +158,8 @@ CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
           Straddles(plan.family.x_major, config.tile_m, element) ? 1.0f : 0.0f,
           Straddles(plan.family.y_major, config.tile_n, element) ? 1.0f : 0.0f,
           Log(config.cluster),
-          Log(config.multicast)};
+          Log(config.multicast),
+          plan.balanced_units != 0 ? 1.0f : 0.0f};
 }
 
 double PredictMicroseconds(const Plan& plan, const DeviceProperties& device) {

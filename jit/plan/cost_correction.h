@@ -1,9 +1,9 @@
 // What the cost model leaves unexplained, learnt from measurements: how the
 // terms of a plan interact (waves, requests for the same lines, bytes in
-// flight) is no simple sum. A committee of small networks sees the terms and predicts by how
-// much the model errs. Its weights are in cost_weights.h, written by
-// tests/bench/fit/fit.py, which reports what they are worth on problems that
-// they were not fitted to. Pure functions, thread-safe.
+// flight) is no simple sum. A committee of small networks sees the terms and
+// predicts by how much the model errs. Its weights are in cost_weights.h,
+// written by tests/bench/fit/fit.py, which reports what they are worth on
+// problems that they were not fitted to. Pure functions, thread-safe.
 #ifndef GEMMD_JIT_PLAN_COST_CORRECTION_H_
 #define GEMMD_JIT_PLAN_COST_CORRECTION_H_
 
@@ -14,7 +14,7 @@
 
 namespace gemmd::jit {
 
-inline constexpr int kCostTerms = 34;
+inline constexpr int kCostTerms = 35;
 
 // The terms, most of them binary logarithms, of a plan with config, splits and
 // predicted_cycles. Their order is that of the weights.

@@ -59,6 +59,10 @@ constexpr double kClusterBytesPerCycle = 12;
 constexpr double kOverlapCost = 0.2;
 // What ping-pong costs when there is nothing to overlap.
 constexpr double kPingPongCycles = 200;
+// Bytes per cycle of sums that a CTA passes on, and of those that it takes,
+// which ping-pong consumers do while the other one multiplies.
+constexpr double kPassBytesPerCycle = 40;
+constexpr double kPassCycles = 600;
 // Start of the dependent reduction, and bytes of partial sums per cycle of all
 // SMs together, written and read once.
 constexpr double kReduceCycles = 2500;
@@ -93,7 +97,7 @@ double CyclesPerStage(const Plan& plan) {
                                 ? kFewStagesPingPong
                                 : kFewStagesCooperative;
   const bool hidden =
-      config.schedule == Schedule::kCooperative && config.consumers == 2;
+      config.schedule == Schedule::kCooperative && config.consumers > 1;
   const double promotion = hidden ? kPromotionCooperative : kPromotionAlone;
   return std::max(busy, bytes / kLoadBytesPerCycle) *
          (1 + kSlowdownPerByte * excess) * few_stages *
@@ -145,11 +149,19 @@ double EpilogueCycles(const Plan& plan) {
 
 }  // namespace
 
+double Waves(const Plan& plan, const DeviceProperties& device) {
+  if (plan.balanced_units == 0) {
+    return static_cast<double>(DivideUp(Units(plan) * ClusterCtas(plan.config),
+                                        device.multiprocessors));
+  }
+  return static_cast<double>(Units(plan)) /
+         static_cast<double>(Workers(plan, device));
+}
+
 double PredictCycles(const Plan& plan, const DeviceProperties& device) {
   const Config& config = plan.config;
   if (plan.splits == 0) return kReduceCycles;
-  const auto waves = static_cast<double>(
-      DivideUp(Units(plan) * ClusterCtas(config), device.multiprocessors));
+  const double waves = Waves(plan, device);
   const int passes = plan.a_form == Form::kSplit ? kSplitPasses : 1;
   const auto stages = static_cast<double>(DivideUp(
       passes * DivideUp(DepthBytes(plan), kSwizzleBytes), plan.splits));
@@ -166,12 +178,16 @@ double PredictCycles(const Plan& plan, const DeviceProperties& device) {
   const double main_loop =
       std::max(multiply, read) + overlap_cost * std::min(multiply, read);
   const double epilogue = EpilogueCycles(plan) / config.cluster;
+  const double pass = plan.balanced_units == 0
+                          ? 0
+                          : kPassCycles + 4.0 * config.tile_m * config.tile_n /
+                                              kPassBytesPerCycle;
   if (config.schedule == Schedule::kPingPong) {
     // An epilogue overlaps the next main loop; the last one does not.
     return kFillCycles + kPingPongCycles +
-           waves * std::max(main_loop, epilogue / 2) + epilogue;
+           waves * std::max(main_loop, epilogue / 2) + epilogue + pass;
   }
-  double cycles = kFillCycles + waves * (main_loop + epilogue);
+  double cycles = kFillCycles + waves * (main_loop + epilogue) + 2 * pass;
   if (config.cluster > 1) {
     cycles += kClusterCycles +
               4.0 * config.tile_m * config.tile_n / kClusterBytesPerCycle;

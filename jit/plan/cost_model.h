@@ -12,6 +12,10 @@ namespace gemmd::jit {
 // floor) is left out. `plan` has its family, config and dimensions.
 double PredictCycles(const Plan& plan, const DeviceProperties& device);
 
+// Rounds in which CTAs take the plan's units; broken where the last units are
+// shared out.
+double Waves(const Plan& plan, const DeviceProperties& device);
+
 // Of products that one launch makes with the family and the config of `plan`,
 // which are unsplit, and operands in its forms. As many of each as it says.
 struct GroupedProduct {

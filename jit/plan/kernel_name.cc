@@ -50,6 +50,7 @@ std::string KernelName(const Family& family, const Config& config) {
   if (config.cluster > 1) absl::StrAppend(&name, "_cl", config.cluster);
   if (config.multicast > 1) absl::StrAppend(&name, "_mc", config.multicast);
   if (config.grouped) absl::StrAppend(&name, "_grouped");
+  if (config.balanced) absl::StrAppend(&name, "_balanced");
   return name;
 }
 

@@ -17,6 +17,9 @@ constexpr int64_t kRasterBytes = int64_t{24} << 20;
 constexpr double kShortCycles = 4000;
 constexpr double kShortInterleavedCycles = 60000;
 
+// So that the stages of all workers can be counted.
+constexpr int64_t kMostBalancedStages = int64_t{1} << 20;
+
 // Of what goes before and after the product.
 constexpr int64_t kSmallCtasPerSm = 8;
 
@@ -183,6 +186,24 @@ int64_t DepthBytes(const Plan& plan) {
   return (plan.depth * BitsOf(plan.family.instruction.x) + 7) / 8;
 }
 
+int64_t StagesOfUnit(const Plan& plan) {
+  return DivideUp(DepthBytes(plan), kSwizzleBytes) *
+         (plan.a_form == Form::kSplit ? kSplitPasses : 1);
+}
+
+int BalancedUnits(const Plan& plan, const DeviceProperties& device) {
+  if (!plan.config.balanced) return 0;
+  const int64_t workers = Workers(plan, device);
+  const int64_t units = Units(plan);
+  const int64_t stages = StagesOfUnit(plan);
+  // Each has a unit's stages or more, and less than two.
+  if (units < workers || units % workers == 0 ||
+      stages < 2 * kLeastBalancedStages || stages > kMostBalancedStages) {
+    return 0;
+  }
+  return static_cast<int>(workers + units % workers);
+}
+
 void CompletePlan(const Problem& problem, const DeviceProperties& device,
                   Plan& plan) {
   const Config& config = plan.config;
@@ -231,6 +252,11 @@ void CompletePlan(const Problem& problem, const DeviceProperties& device,
     plan.c = ResultMap(problem.c(), plan.family, config);
   }
   plan.d = ResultMap(problem.d(), plan.family, config);
+  if (plan.balanced_units != 0) {
+    constexpr int64_t kWordBytes = 4;
+    plan.partials_bytes =
+        kWordBytes * plan.grid * config.tile_m * config.tile_n;
+  }
 }
 
 }  // namespace gemmd::jit

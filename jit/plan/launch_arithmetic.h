@@ -6,6 +6,7 @@
 #include "jit/plan/plan.h"
 #include "jit/plan/planner.h"
 #include "jit/problem/problem.h"
+#include "templates/common/geometry.h"
 
 namespace gemmd::jit {
 
@@ -30,6 +31,27 @@ inline int64_t Tiles(const Plan& plan) {
 // share it.
 inline int64_t Units(const Plan& plan) {
   return Tiles(plan) * (plan.config.split_k ? plan.splits : 1);
+}
+
+// Those that take them, on a whole device.
+inline int64_t Workers(const Plan& plan, const DeviceProperties& device) {
+  return device.multiprocessors / ClusterCtas(plan.config);
+}
+
+// Stages of a unit, of all passes, where CTAs do not share k.
+int64_t StagesOfUnit(const Plan& plan);
+
+// Units that a balanced config shares out to the stage: those of the last
+// round, which leaves some of the device idle, and of the one before it. 0
+// where there are no such two, or units are too short.
+int BalancedUnits(const Plan& plan, const DeviceProperties& device);
+
+// A part of a unit has so many stages, or is left to the other CTA.
+inline constexpr int kLeastBalancedStages = 4;
+
+// Of the flags of sums that are passed on.
+inline int64_t PassFlagsBytes(const Plan& plan) {
+  return plan.balanced_units == 0 ? 0 : int64_t{4} * kPassFlags * plan.grid;
 }
 
 // Stages, a power of two, whose sums of quantized weights are scaled together:

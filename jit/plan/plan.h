@@ -113,6 +113,9 @@ struct Config {
   int multicast = 1;
   // One launch makes many products of the family.
   bool grouped = false;
+  // The last units of a launch may be shared out to the stage, so that CTAs end
+  // together (templates/common/arguments.h, Balance): no bit is another by it.
+  bool balanced = false;
 
   friend bool operator==(const Config&, const Config&) = default;
 };
@@ -168,19 +171,21 @@ struct Plan {
   // Of a split product, d describes the workspace of partial products, f32 or
   // s32: matrices p * splits + s. The reduction reads C and writes D without
   // tensor maps.
-  TensorMapSpec x, y, c, d;    // c only when StagesC(family, config).
-  TensorMapSpec metadata;      // Of a sparse X, or the groups of weights.
-  int64_t groups_at = 0;       // Bytes from the fragments of weights to them;
-                               // 0 where there are none.
-  int weight_blocks = 0;       // Of 64 lines.
-  int group_stage_shift = 0;   // Of stages that share a group, their log2.
+  TensorMapSpec x, y, c, d;   // c only when StagesC(family, config).
+  TensorMapSpec metadata;     // Of a sparse X, or the groups of weights.
+  int64_t groups_at = 0;      // Bytes from the fragments of weights to them;
+                              // 0 where there are none.
+  int weight_blocks = 0;      // Of 64 lines.
+  int group_stage_shift = 0;  // Of stages that share a group, their log2.
   // Parts of k, of CTAs (split_k), of the CTAs of a cluster or of interleaved
   // consumers, that are summed up apart and added in order; 0 for an empty
   // product.
   int splits = 1;
-  int reduce_grid = 0;         // CTAs of the reduction; 0 without one.
-  int reduce_lane_bits = 0;    // 2^bits of its lanes make the same elements.
-  int64_t partials_bytes = 0;  // Workspace; 0 when unused.
+  int balanced_units = 0;  // That are shared out; 0 without a balanced config.
+  int reduce_grid = 0;     // CTAs of the reduction; 0 without one.
+  int reduce_lane_bits = 0;  // 2^bits of its lanes make the same elements.
+  // Workspace, of a split product or of sums that are passed on; 0 when unused.
+  int64_t partials_bytes = 0;
   // Of a family that counts bits: the CTAs that do, and workspace for an s32
   // of every line of X, then of Y.
   int line_bits_grid = 0;

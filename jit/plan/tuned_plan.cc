@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "jit/base/status.h"
 #include "jit/plan/launch_arithmetic.h"
 
 namespace gemmd::jit {
@@ -25,6 +26,20 @@ bool IsOf(const TuningRecord& record, const Plan& plan) {
 }
 
 }  // namespace
+
+Plan UntunedPlan(const Problem& problem, const DeviceProperties& device) {
+  // Few of the best are balanced, and most of all are not.
+  std::vector<Plan> plans;
+  auto chosen = plans.end();
+  for (const int count : {1, kShortlist, kAllPlans}) {
+    plans = RankPlans(problem, device, count);
+    chosen = std::ranges::find(
+        plans, false, [](const Plan& plan) { return plan.config.balanced; });
+    if (chosen != plans.end()) break;
+  }
+  CHECK(chosen != plans.end());
+  return std::move(*chosen);
+}
 
 std::optional<Plan> TunedPlan(const TuningRecord& record,
                               const Problem& problem,

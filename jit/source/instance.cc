@@ -203,6 +203,7 @@ std::string ConfigSource(const Family& family, const Config& config,
       constant("Schedule", "kSchedule", ScheduleName(config.schedule)),  //
       boolean("kZeroPoints", widening.zero_points),                      //
       boolean("kGrouped", config.grouped),                               //
+      boolean("kBalanced", config.balanced),                             //
       constant("int", "kStageGroups", widening.stage_groups),            //
       constant("int", "kCluster", config.cluster),                       //
       constant("int", "kMulticast", config.multicast),                   //

@@ -15,9 +15,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "jit/base/status.h"
 #include "jit/cache/kernel_cache.h"
@@ -26,6 +28,7 @@
 #include "jit/problem/layout.h"
 #include "jit/problem/problem.h"
 #include "service/device/region.h"
+#include "service/device/stopwatch.h"
 #include "service/device/timing.h"
 
 namespace gemmd::device {
@@ -122,6 +125,40 @@ struct GroupMember {
   Operands operands;
 };
 
+// A part of a product that can be made as soon as its own operands are there,
+// and whose results can leave as soon as it is made.
+struct Band {
+  struct Input {
+    HostMatrix from;
+    Matrix* to;  // All of its lines.
+  };
+  struct Derivation {  // As Lane::Prepare.
+    jit::Form form;
+    const Kernel* kernel;
+    const Matrix* from;
+    Matrix* to;
+  };
+  struct Result {
+    const Matrix* from;  // All of its lines.
+    RegionPlace to;
+    int64_t pitch_bytes;
+  };
+  // The rest is there by the work that the lane has already.
+  std::vector<Input> inputs;
+  std::vector<Derivation> derivations;
+  GroupMember product;
+  std::vector<Result> results;
+};
+
+// Until the last band had come, from then until the last was multiplied, and
+// until all had returned; of a device that does one at a time, each in all.
+struct BandTimes {
+  absl::Duration upload;
+  absl::Duration execute;
+  absl::Duration download;
+  absl::Duration kernels;  // Multiplied, whatever else was done.
+};
+
 // A queue of work that runs in order, with its own staging memory. Destroyed
 // after all its work is done, on any thread.
 class Lane {
@@ -174,6 +211,12 @@ class Lane {
   // Enqueues products whose plans have the same kernel, which is grouped.
   virtual absl::Status MultiplyGroup(absl::Span<const GroupMember> members,
                                      const Kernel& kernel);
+  // Makes `bands`, at least one, whose plans have the same kernel, in order. As
+  // one is multiplied the next may be on its way, and the one before on its way
+  // back: results lie where nothing of a later band is read. Waits for all work
+  // of the lane, after an error too.
+  virtual absl::StatusOr<BandTimes> MultiplyInBands(
+      absl::Span<const Band> bands, const Kernel& kernel);
   // Waits for all work of the lane. An error when any of it failed.
   virtual absl::Status Synchronize() = 0;
 };
@@ -209,6 +252,40 @@ inline absl::Status Lane::MultiplyGroup(absl::Span<const GroupMember> members,
         Multiply(*member.problem, *member.plan, kernel, member.operands));
   }
   return absl::OkStatus();
+}
+
+inline absl::StatusOr<BandTimes> Lane::MultiplyInBands(
+    absl::Span<const Band> bands, const Kernel& kernel) {
+  BandTimes times;
+  Stopwatch stopwatch;
+  const auto run = [&](const Band& band) -> absl::Status {
+    for (const auto& [from, to] : band.inputs) {
+      RETURN_IF_ERROR(Upload(from, {0, to->layout().lines()}, *to));
+    }
+    times.upload += stopwatch.Lap();
+    for (const auto& [form, derive, from, to] : band.derivations) {
+      RETURN_IF_ERROR(Prepare(form, *derive, *from, *to));
+    }
+    const auto& [problem, plan, operands] = band.product;
+    RETURN_IF_ERROR(Multiply(*problem, *plan, kernel, operands));
+    const absl::Duration multiplied = stopwatch.Lap();
+    times.execute += multiplied;
+    times.kernels += multiplied;
+    for (const auto& [from, to, pitch_bytes] : band.results) {
+      const LineRange all = {0, from->layout().lines()};
+      RETURN_IF_ERROR(DownloadTo(to, *from, all, pitch_bytes));
+    }
+    times.download += stopwatch.Lap();
+    return absl::OkStatus();
+  };
+  absl::Status status;
+  for (const Band& band : bands) {
+    if (status = run(band); !status.ok()) break;
+  }
+  const absl::Status done = Synchronize();
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(done);
+  return times;
 }
 
 // Whose sums a product is made of; see types.proto.

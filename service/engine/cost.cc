@@ -20,10 +20,15 @@ int64_t SizeOf(const Input& input) {
 }
 
 int64_t ReturnedBytes(const Product& product) {
-  return product.d == nullptr &&
-                 !device::IsOnDevice(product.d_place.region.get())
-             ? product.problem.d().device_bytes()
-             : 0;
+  int64_t bytes = 0;
+  for (const auto result : ResultsOf(product.problem)) {
+    const Destination& to = product.*result;
+    if (to.tensor != nullptr || device::IsOnDevice(to.place.region.get())) {
+      continue;
+    }
+    bytes += product.problem.d().device_bytes();
+  }
+  return bytes;
 }
 
 int64_t ProductCost(const jit::Plan& plan, const Product& product) {

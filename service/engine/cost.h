@@ -25,7 +25,8 @@ int64_t ProductCost(const jit::Plan& plan, const Product& product);
 int64_t SequenceCost(double product_cycles, int64_t uploaded_bytes,
                      int64_t returned_bytes);
 
-// What has to be brought to the device, and what of D is brought from it.
+// What has to be brought to the device, and what of its results is brought from
+// it.
 int64_t SizeOf(const Input& input);
 int64_t ReturnedBytes(const Product& product);
 

@@ -142,8 +142,9 @@ class Engine {
   absl::StatusOr<std::vector<std::shared_ptr<Tensor>>> MakeTemporaries(
       absl::Span<const jit::MatrixLayout> layouts, int device,
       const std::string& identity);
-  // New elements for `tensor`, all of which are to be sent in Uploads, one
-  // after the other, before FinishUpload. They count for `identity`.
+  // New elements for `tensor`, all of which are to be sent in Uploads before
+  // FinishUpload; at the same time only different lines. They count for
+  // `identity`.
   // RESOURCE_EXHAUSTED when the quota has no room for them beside the old ones.
   absl::StatusOr<std::shared_ptr<TensorUpload>> BeginUpload(
       const std::shared_ptr<Tensor>& tensor, const std::string& identity = "");

@@ -45,14 +45,22 @@ absl::StatusOr<Forms::Kernel> Forms::KernelOf(jit::Form form,
   return kernels_.try_emplace(name, *std::move(kernel)).first->second;
 }
 
+absl::StatusOr<Forms::Room> Forms::RoomFor(device::Lane& lane,
+                                           const jit::MatrixLayout& stored,
+                                           jit::Form form,
+                                           absl::Time deadline) {
+  Room room;
+  ASSIGN_OR_RETURN(room.kernel, KernelOf(form, stored.type, deadline));
+  ASSIGN_OR_RETURN(room.matrix, lane.Allocate(jit::FormLayout(stored, form)));
+  return room;
+}
+
 absl::StatusOr<std::unique_ptr<device::Matrix>> Forms::Derive(
     device::Lane& lane, const device::Matrix& stored, jit::Form form,
     absl::Time deadline) {
-  const jit::MatrixLayout& layout = stored.layout();
-  ASSIGN_OR_RETURN(const Kernel kernel, KernelOf(form, layout.type, deadline));
-  ASSIGN_OR_RETURN(auto derived, lane.Allocate(jit::FormLayout(layout, form)));
-  RETURN_IF_ERROR(lane.Prepare(form, *kernel, stored, *derived));
-  return derived;
+  ASSIGN_OR_RETURN(Room room, RoomFor(lane, stored.layout(), form, deadline));
+  RETURN_IF_ERROR(lane.Prepare(form, *room.kernel, stored, *room.matrix));
+  return std::move(room.matrix);
 }
 
 absl::StatusOr<KeptForms::Shared> Forms::Of(device::Lane& lane, KeptForms& kept,

@@ -47,6 +47,15 @@ class Forms {
   absl::Status Load(const jit::Problem& problem, const jit::Plan& plan,
                     absl::Time deadline);
 
+  // What derives `form`, which Derives, of a matrix of layout `stored`, and
+  // where to.
+  struct Room {
+    std::shared_ptr<const device::Kernel> kernel;  // Stays loaded.
+    std::unique_ptr<device::Matrix> matrix;
+  };
+  absl::StatusOr<Room> RoomFor(device::Lane& lane,
+                               const jit::MatrixLayout& stored, jit::Form form,
+                               absl::Time deadline);
   // Enqueues the derivation of `form`, which Derives, of `stored`.
   absl::StatusOr<std::unique_ptr<device::Matrix>> Derive(
       device::Lane& lane, const device::Matrix& stored, jit::Form form,

@@ -7,9 +7,9 @@
 #include "jit/base/status.h"
 #include "jit/plan/group_launches.h"
 #include "jit/plan/group_plan.h"
+#include "service/device/stopwatch.h"
 #include "service/engine/device_counts.h"
 #include "service/engine/metadata.h"
-#include "service/engine/stopwatch.h"
 
 namespace gemmd::engine {
 namespace {
@@ -97,16 +97,15 @@ std::vector<GroupLaunch> GroupLaunches(absl::Span<const Product> products) {
 bool AreIndependent(absl::Span<const Product> products) {
   absl::flat_hash_map<const Tensor*, size_t> writers;
   for (size_t i = 0; i < products.size(); ++i) {
-    for (const auto* output : {&products[i].d, &products[i].auxiliary}) {
-      if (*output == nullptr) continue;
-      if (!writers.try_emplace(output->get(), i).second) return false;
+    for (const auto result : kResults) {
+      const Tensor* const written = (products[i].*result).tensor.get();
+      if (written == nullptr) continue;
+      if (!writers.try_emplace(written, i).second) return false;
     }
   }
   for (size_t i = 0; i < products.size(); ++i) {
-    const Product& p = products[i];
-    for (const Input* input :
-         {&p.a, &p.b, &p.c, &p.bias, &p.a_scale, &p.b_scale, &p.d_scale}) {
-      const auto writer = writers.find(input->tensor.get());
+    for (const auto input : kInputs) {
+      const auto writer = writers.find((products[i].*input).tensor.get());
       if (writer != writers.end() && writer->second != i) return false;
     }
   }
@@ -125,7 +124,7 @@ absl::StatusOr<std::vector<Results>> RunGroup(
     device::Lane& lane, const jit::DeviceProperties& device,
     absl::Span<const GroupLaunch> launches, absl::Span<const Product> products,
     const RequestContext& context, Phases& phases) {
-  Stopwatch stopwatch;
+  device::Stopwatch stopwatch;
   std::vector<PlacedLaunch> placed;
   const auto enqueue = [&]() -> absl::Status {
     for (const GroupLaunch& launch : launches) {

@@ -84,14 +84,12 @@ void GroupTask::Queue(Places::Entry entry) {
   int64_t uploaded = 0, returned = 0;
   Tensors read, written;
   for (const Product& p : products_) {
-    for (const Input* input :
-         {&p.a, &p.b, &p.c, &p.bias, &p.a_scale, &p.b_scale, &p.d_scale}) {
-      uploaded += SizeOf(*input);
-      read.push_back(input->tensor);
+    for (const auto input : kInputs) {
+      uploaded += SizeOf(p.*input);
+      read.push_back((p.*input).tensor);
     }
     returned += ReturnedBytes(p);
-    written.push_back(p.d);
-    written.push_back(p.auxiliary);
+    for (const auto result : kResults) written.push_back((p.*result).tensor);
   }
   set_cost(SequenceCost(cycles, uploaded, returned));
   const absl::Status admitted = served_.products->Admit(*this, entry);

@@ -133,7 +133,7 @@ absl::StatusOr<KernelTable::Best> KernelTable::BestPlan(
   std::optional<jit::Plan> best;
   if (record) best = jit::TunedPlan(*record, problem, device.properties);
   const bool forgotten = record && !best;
-  if (!best) best = jit::ChoosePlan(problem, device.properties);
+  if (!best) best = jit::UntunedPlan(problem, device.properties);
   const int splits = record ? record->splits : best->splits;
   const absl::Status refusal = RefusalOf(*best);
   // What the record named is not made any more: as good as refused.

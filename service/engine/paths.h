@@ -8,6 +8,7 @@
 
 namespace gemmd::engine {
 
+struct Destination;
 struct Product;
 
 // As v1::Path.
@@ -26,6 +27,7 @@ struct Paths {
   Path b = Path::kNone;
   Path c = Path::kNone;
   Path d = Path::kNone;
+  Path auxiliary = Path::kNone;
   // Of what is in device memory of a client's: not used where it is.
   int copies = 0;
 };
@@ -33,10 +35,10 @@ struct Paths {
 // All but the copies.
 Paths PathsOf(const Product& product);
 
-// Whether D of `product`, one of `all` that run together, or else its auxiliary
-// result would change what any of them still reads, were it written as it is
-// computed. It goes to a region. C may be the same matrix as D.
-bool WritesWhatIsRead(const Product& product, bool is_d,
+// Whether `result` of `product`, one of `all` that run together, would change
+// what any of them still reads, were it written as it is computed. It goes to a
+// region. C may be the same matrix as D.
+bool WritesWhatIsRead(const Product& product, Destination Product::*result,
                       absl::Span<const Product> all);
 
 }  // namespace gemmd::engine

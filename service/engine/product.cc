@@ -4,13 +4,12 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "jit/base/status.h"
-#include "service/engine/stopwatch.h"
+#include "service/device/stopwatch.h"
 
 namespace gemmd::engine {
-namespace {
 
-// `count` of the bytes in `pieces`, from `first` on.
 std::vector<absl::Span<const char>> Cut(
     absl::Span<const absl::Span<const char>> pieces, int64_t first,
     int64_t count) {
@@ -25,8 +24,6 @@ std::vector<absl::Span<const char>> Cut(
   }
   return part;
 }
-
-}  // namespace
 
 // Matrices that lie one behind the other travel as one; others one by one.
 absl::Status UploadBatch(device::Lane& lane, const Input& input,
@@ -108,6 +105,8 @@ absl::StatusOr<Resident> DeriveForm(device::Lane& lane, Forms& forms,
   return resident;
 }
 
+}  // namespace
+
 absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
                                      const Input& input,
                                      const jit::MatrixLayout& layout,
@@ -132,6 +131,8 @@ absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
   return operand;
 }
 
+namespace {
+
 absl::StatusOr<Output> Place(device::Lane& lane,
                              const std::shared_ptr<Tensor>& tensor,
                              const jit::MatrixLayout& layout) {
@@ -146,27 +147,23 @@ absl::StatusOr<Output> Place(device::Lane& lane,
   return output;
 }
 
-// D, or else the auxiliary result: where it is to go, if it may be written
-// there as it is computed.
+// Where `result` is to go, if it may be written there as it is computed.
 absl::StatusOr<Output> PlaceResult(device::Lane& lane, const Product& product,
-                                   bool is_d, absl::Span<const Product> all,
-                                   int& copies) {
+                                   Destination Product::*result,
+                                   absl::Span<const Product> all, int& copies) {
   const jit::MatrixLayout layout = product.problem.d();
-  const device::RegionPlace& place =
-      is_d ? product.d_place : product.auxiliary_place;
-  if (device::IsOnDevice(place.region.get())) {
+  const Destination& to = product.*result;
+  if (device::IsOnDevice(to.place.region.get())) {
     Output output;
-    if (!WritesWhatIsRead(product, is_d, all)) {
-      output.owned = lane.Borrow(
-          place, layout,
-          is_d ? product.d_pitch_bytes : product.auxiliary_pitch_bytes);
+    if (!WritesWhatIsRead(product, result, all)) {
+      output.owned = lane.Borrow(to.place, layout, to.pitch_bytes);
     }
     output.matrix = output.owned.get();
     output.is_borrowed = output.owned != nullptr;
     if (output.is_borrowed) return output;
     ++copies;
   }
-  return Place(lane, is_d ? product.d : product.auxiliary, layout);
+  return Place(lane, to.tensor, layout);
 }
 
 // What the epilogue of a product takes and gives beside C and D.
@@ -191,15 +188,20 @@ absl::Status PlaceEpilogue(device::Lane& lane, const Product& product,
 
 }  // namespace
 
+ResultSpan ResultsOf(const jit::Problem& problem) {
+  const size_t count =
+      problem.writes() ? 1 + problem.epilogue.writes_auxiliary : 0;
+  return ResultSpan(kResults).first(count);
+}
+
 bool MayBeAbandoned(const Product& product) {
-  if (product.d_place.region || product.auxiliary_place.region) return false;
-  if (product.bytes != nullptr) return true;
-  for (const Input* input :
-       {&product.a, &product.b, &product.c, &product.bias, &product.a_scale,
-        &product.b_scale, &product.d_scale}) {
-    if (!input->pieces.empty() && !input->region) return false;
+  for (const auto result : kResults) {
+    if ((product.*result).place.region != nullptr) return false;
   }
-  return true;
+  if (product.bytes != nullptr) return true;
+  return absl::c_all_of(kInputs, [&](Input Product::*input) {
+    return (product.*input).pieces.empty() || (product.*input).region;
+  });
 }
 
 absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
@@ -224,10 +226,12 @@ absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
   }
   RETURN_IF_ERROR(PlaceEpilogue(lane, product, placed));
   if (problem.epilogue.writes_auxiliary) {
-    ASSIGN_OR_RETURN(placed.auxiliary,
-                     PlaceResult(lane, product, false, all, copies));
+    ASSIGN_OR_RETURN(
+        placed.auxiliary,
+        PlaceResult(lane, product, &Product::auxiliary, all, copies));
   }
-  ASSIGN_OR_RETURN(placed.d, PlaceResult(lane, product, true, all, copies));
+  ASSIGN_OR_RETURN(placed.d,
+                   PlaceResult(lane, product, &Product::d, all, copies));
   return placed;
 }
 
@@ -266,15 +270,14 @@ namespace {
 // What is returned of an output: nothing where it went to a tensor or a region,
 // to which it is copied unless it is there.
 absl::StatusOr<std::unique_ptr<device::HostBuffer>> Deliver(
-    device::Lane& lane, const Output& output, const device::RegionPlace& place,
-    int64_t pitch_bytes) {
+    device::Lane& lane, const Output& output, const Destination& to) {
   if (output.owned == nullptr || output.is_borrowed) return nullptr;
   const device::Matrix& matrix = *output.matrix;
   const device::LineRange lines = {0, matrix.layout().lines()};
-  if (place.region == nullptr) {
-    return lane.Download(matrix, lines, pitch_bytes);
+  if (to.place.region == nullptr) {
+    return lane.Download(matrix, lines, to.pitch_bytes);
   }
-  RETURN_IF_ERROR(lane.DownloadTo(place, matrix, lines, pitch_bytes));
+  RETURN_IF_ERROR(lane.DownloadTo(to.place, matrix, lines, to.pitch_bytes));
   return nullptr;
 }
 
@@ -285,11 +288,9 @@ absl::StatusOr<Results> DownloadResults(device::Lane& lane,
                                         const Placed& placed) {
   Results results;
   results.copies = placed.copies;
-  ASSIGN_OR_RETURN(results.d, Deliver(lane, placed.d, product.d_place,
-                                      product.d_pitch_bytes));
+  ASSIGN_OR_RETURN(results.d, Deliver(lane, placed.d, product.d));
   ASSIGN_OR_RETURN(results.auxiliary,
-                   Deliver(lane, placed.auxiliary, product.auxiliary_place,
-                           product.auxiliary_pitch_bytes));
+                   Deliver(lane, placed.auxiliary, product.auxiliary));
   if (placed.amax.matrix != nullptr) {
     ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *placed.amax.matrix));
   }
@@ -302,7 +303,7 @@ absl::StatusOr<Results> Run(device::Lane& lane, const Prepared& prepared,
                             const Product& product,
                             const RequestContext& context, Phases& phases) {
   const jit::Problem& problem = product.problem;
-  Stopwatch stopwatch;
+  device::Stopwatch stopwatch;
   ASSIGN_OR_RETURN(
       const Placed placed,
       PlaceProduct(lane, prepared, product, {&product, 1}, context.deadline));
@@ -311,7 +312,7 @@ absl::StatusOr<Results> Run(device::Lane& lane, const Prepared& prepared,
   RETURN_IF_ERROR(context.Check("launch"));
   RETURN_IF_ERROR(Launch(lane, prepared, problem, placed));
   RETURN_IF_ERROR(lane.Synchronize());
-  phases.execute = stopwatch.Lap();
+  phases.kernels = phases.execute = stopwatch.Lap();
 
   ASSIGN_OR_RETURN(Results results, DownloadResults(lane, product, placed));
   phases.download = stopwatch.Lap();

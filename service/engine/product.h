@@ -36,28 +36,41 @@ struct Input {
   bool is_streamed = false;  // To the tensor, for this product alone.
 };
 
+// Where a result goes: to a tensor or a region, or it is returned.
+struct Destination {
+  std::shared_ptr<Tensor> tensor;
+  device::RegionPlace place;
+  int64_t pitch_bytes = 0;  // From line to line, unless it stays in a tensor.
+  // Also where it is in a tensor, which the request alone has.
+  bool is_returned = false;
+};
+
 // Valid: lengths fit the problem, tensors have its layouts and one device.
 struct Product {
   jit::Problem problem;
   Input a;
   Input b;
   Input c;
-  std::shared_ptr<Tensor> d;    // Null: D is returned, or written to
-  device::RegionPlace d_place;  // a region, if any,
-  int64_t d_pitch_bytes = 0;  // with its lines this far apart.
-  bool d_is_streamed = false;  // From the tensor.
+  Destination d;
   // What the problem's epilogue takes and gives beside C and D.
   Input bias;
   Input a_scale;
   Input b_scale;
   Input d_scale;
-  std::shared_ptr<Tensor> auxiliary;  // As d.
-  device::RegionPlace auxiliary_place;
-  int64_t auxiliary_pitch_bytes = 0;
+  Destination auxiliary;
   // Owns the bytes of the inputs that are in no region; null: whoever asks
   // keeps them until the answer.
   std::shared_ptr<const void> bytes;
 };
+
+inline constexpr Input Product::*kInputs[] = {
+    &Product::a,       &Product::b,       &Product::c,      &Product::bias,
+    &Product::a_scale, &Product::b_scale, &Product::d_scale};
+inline constexpr Destination Product::*kResults[] = {&Product::d,
+                                                     &Product::auxiliary};
+using ResultSpan = absl::Span<Destination Product::*const>;
+// Those of kResults that `problem` writes. All have the layout of its D.
+ResultSpan ResultsOf(const jit::Problem& problem);
 
 // Whether the answer may come before the product has ended: it reads nothing
 // that whoever asked keeps until then, and writes nothing of his.
@@ -70,6 +83,8 @@ struct Phases {
   absl::Duration upload;
   absl::Duration execute;
   absl::Duration download;
+  // Of kernels, which run beside other phases where a product goes in bands.
+  absl::Duration kernels;
 };
 
 // What a product returns; null where it went to a tensor or is not asked for.
@@ -80,6 +95,10 @@ struct Results {
   int copies = 0;  // As Paths::copies.
 };
 
+// `count` of the bytes in `pieces`, from `first` on.
+std::vector<absl::Span<const char>> Cut(
+    absl::Span<const absl::Span<const char>> pieces, int64_t first,
+    int64_t count);
 // A matrix for the elements of `tensor`, of any content, unless it has one.
 absl::Status GiveMatrix(device::Lane& lane, Tensor& tensor);
 // The bytes of `input` to `matrix`.
@@ -99,6 +118,14 @@ struct Resident {
 struct Operand {
   Resident values, metadata;
 };
+
+// Brings an input to the device and derives its `form`, if `forms` does. Counts
+// copies, as Paths::copies.
+absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
+                                     const Input& input,
+                                     const jit::MatrixLayout& layout,
+                                     jit::Form form, absl::Time deadline,
+                                     int& copies);
 
 // An output on the device: a tensor's matrix, or one made for a product, or
 // over memory of a client's, where it is to go.

@@ -4,6 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "service/engine/bands.h"
 #include "service/engine/cost.h"
 #include "service/engine/metadata.h"
 
@@ -43,7 +44,7 @@ void ProductTask::Queue(Preparation preparation, Places::Entry entry) {
       locks_.Acquire({product_.a.tensor, product_.b.tensor, product_.c.tensor,
                       product_.bias.tensor, product_.a_scale.tensor,
                       product_.b_scale.tensor, product_.d_scale.tensor},
-                     {product_.d, product_.auxiliary},
+                     {product_.d.tensor, product_.auxiliary.tensor},
                      [self] { self->served_.products->Enqueue(self); });
   if (held) served_.products->Enqueue(std::move(self));
 }
@@ -53,7 +54,12 @@ void ProductTask::Queue(Preparation preparation, Places::Entry entry) {
 absl::StatusOr<Results> ProductTask::CheckAndRun(device::Lane& lane,
                                                  Phases& phases) {
   RETURN_IF_ERROR(CheckMetadata(product_));
-  return RunProduct(lane, *preparation_.prepared, product_, context(), phases);
+  const Prepared& prepared = *preparation_.prepared;
+  const std::vector<Band> bands = CutIntoBands(
+      product_, prepared.plan, served_.device->description().properties);
+  return bands.empty()
+             ? RunProduct(lane, prepared, product_, context(), phases)
+             : RunInBands(lane, prepared, product_, bands, context(), phases);
 }
 
 bool ProductTask::Run(device::Lane& lane) {
@@ -68,7 +74,7 @@ bool ProductTask::Run(device::Lane& lane) {
     served_.counts.Ran(product_.problem, preparation_.source, phases,
                        absl::Now() - admitted_);
     const auto& use = preparation_.prepared->use;
-    if (use != nullptr) use->Ran(phases.execute);
+    if (use != nullptr) use->Ran(phases.kernels);
   }
   // Who has the answer may count on all being given back.
   locks_.Release();

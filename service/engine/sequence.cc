@@ -4,8 +4,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "jit/base/status.h"
+#include "service/device/stopwatch.h"
 #include "service/engine/metadata.h"
-#include "service/engine/stopwatch.h"
 
 namespace gemmd::engine {
 namespace {
@@ -35,7 +35,7 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
                          const RequestContext& context,
                          std::vector<Placed>& placed) {
   for (size_t i = 0; i < sequence.steps.size(); ++i) {
-    const Product& product = sequence.steps[i].product;
+    const Product& product = sequence.steps[i];
     if (prepared[i] == nullptr) continue;
     if (absl::Status why = context.Check("launch"); !why.ok()) {
       return OfStep(i, why);
@@ -51,20 +51,18 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Results> DownloadStep(device::Lane& lane,
-                                     const Sequence::Step& step,
+absl::StatusOr<Results> DownloadStep(device::Lane& lane, const Product& product,
                                      const Placed& placed) {
-  const Product& product = step.product;
-  const device::LineRange lines = {0, product.problem.d().lines()};
+  const auto download = [&](const Destination& from) {
+    return lane.Download(TensorLocks::matrix(*from.tensor),
+                         {0, product.problem.d().lines()}, from.pitch_bytes);
+  };
   Results results;
-  if (step.returns_d) {
-    ASSIGN_OR_RETURN(results.d, lane.Download(TensorLocks::matrix(*product.d),
-                                              lines, product.d_pitch_bytes));
+  if (product.d.is_returned) {
+    ASSIGN_OR_RETURN(results.d, download(product.d));
   }
-  if (step.returns_auxiliary) {
-    ASSIGN_OR_RETURN(results.auxiliary,
-                     lane.Download(TensorLocks::matrix(*product.auxiliary),
-                                   lines, product.auxiliary_pitch_bytes));
+  if (product.auxiliary.is_returned) {
+    ASSIGN_OR_RETURN(results.auxiliary, download(product.auxiliary));
   }
   if (placed.amax.matrix != nullptr) {
     ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *placed.amax.matrix));
@@ -80,13 +78,13 @@ absl::Status OfStep(size_t i, const absl::Status& error) {
 
 void MarkChanges(Sequence& sequence) {
   absl::flat_hash_set<const Tensor*> written;
-  for (const Sequence::Step& step : sequence.steps) {
-    for (const auto* output : {&step.product.d, &step.product.auxiliary}) {
-      if (*output != nullptr) written.insert(output->get());
+  for (const Product& step : sequence.steps) {
+    for (const auto result : kResults) {
+      written.insert((step.*result).tensor.get());
     }
   }
-  for (Sequence::Step& step : sequence.steps) {
-    for (Input* input : {&step.product.a, &step.product.b}) {
+  for (Product& step : sequence.steps) {
+    for (Input* input : {&step.a, &step.b}) {
       if (input->tensor == nullptr) continue;
       input->changes =
           IsRoom(*input->tensor) || written.contains(input->tensor.get());
@@ -99,7 +97,7 @@ absl::StatusOr<std::vector<Results>> RunSequence(device::Lane& lane,
                                                  const Sequence& sequence,
                                                  const RequestContext& context,
                                                  Phases& phases) {
-  Stopwatch stopwatch;
+  device::Stopwatch stopwatch;
   std::vector<Placed> placed(sequence.steps.size());
   absl::Status enqueued = BringOperands(lane, sequence);
   phases.upload = stopwatch.Lap();

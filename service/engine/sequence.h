@@ -25,18 +25,13 @@ struct Sequence {
     Input bytes;
     std::shared_ptr<Tensor> room;  // Where they go: one of `rooms`.
   };
-  struct Step {
-    Product product;
-    bool returns_d = false;
-    bool returns_auxiliary = false;
-  };
 
   // Tensors that nobody else can name, without elements until the sequence
   // runs. One may be written by several steps: by each when what was written
   // before is not read any more.
   std::vector<std::shared_ptr<Tensor>> rooms;
   std::vector<Operand> operands;
-  std::vector<Step> steps;
+  std::vector<Product> steps;
 };
 
 // An error of a step, which its text names.

@@ -29,14 +29,9 @@ Named NamedTensors(const Sequence& sequence) {
   const auto add = [](const std::shared_ptr<Tensor>& tensor, Tensors& to) {
     if (tensor != nullptr && !IsRoom(*tensor)) to.push_back(tensor);
   };
-  for (const Sequence::Step& step : sequence.steps) {
-    const Product& p = step.product;
-    for (const Input* input :
-         {&p.a, &p.b, &p.c, &p.bias, &p.a_scale, &p.b_scale, &p.d_scale}) {
-      add(input->tensor, all.read);
-    }
-    add(p.d, all.written);
-    add(p.auxiliary, all.written);
+  for (const Product& step : sequence.steps) {
+    for (const auto input : kInputs) add((step.*input).tensor, all.read);
+    for (const auto result : kResults) add((step.*result).tensor, all.written);
   }
   return all;
 }
@@ -63,7 +58,7 @@ std::vector<size_t> SequenceTask::ColdSteps() const {
   std::vector<size_t> cold;
   absl::flat_hash_set<Shape> seen;
   for (size_t i = 0; i < sequence_.steps.size(); ++i) {
-    const jit::Problem& problem = sequence_.steps[i].product.problem;
+    const jit::Problem& problem = sequence_.steps[i].problem;
     if (!problem.writes() || !seen.insert(Shape(problem)).second) continue;
     if (!served_.kernels->Knows(problem)) cold.push_back(i);
   }
@@ -83,9 +78,8 @@ void SequenceTask::PrepareBehind(size_t step) {
   for (begun_ = std::max(begun_, static_cast<size_t>(after)); begun_ < end;
        ++begun_) {
     const size_t later = cold_[begun_];
-    preparer_.PrepareAhead(*served_.kernels,
-                           sequence_.steps[later].product.problem, self,
-                           [self, later](const Preparation& ready) {
+    preparer_.PrepareAhead(*served_.kernels, sequence_.steps[later].problem,
+                           self, [self, later](const Preparation& ready) {
                              self->ahead_[later] = ready.source;
                            });
   }
@@ -93,7 +87,7 @@ void SequenceTask::PrepareBehind(size_t step) {
 
 void SequenceTask::PrepareFrom(size_t first, Places::Entry entry) {
   for (size_t i = first; i < sequence_.steps.size(); ++i) {
-    const jit::Problem& problem = sequence_.steps[i].product.problem;
+    const jit::Problem& problem = sequence_.steps[i].problem;
     if (!problem.writes()) continue;
     Preparation& preparation = preparations_[i];
     preparation.prepared = served_.kernels->Find(problem);
@@ -135,9 +129,9 @@ int64_t SequenceTask::Cost() const {
   for (const Sequence::Operand& operand : sequence_.operands) {
     uploaded += SizeOf(operand.bytes);
   }
-  for (const Sequence::Step& step : sequence_.steps) {
-    returned += (step.returns_d + step.returns_auxiliary) *
-                step.product.problem.d().device_bytes();
+  for (const Product& step : sequence_.steps) {
+    returned += (step.d.is_returned + step.auxiliary.is_returned) *
+                step.problem.d().device_bytes();
   }
   return SequenceCost(ProductCycles(), uploaded, returned);
 }
@@ -169,7 +163,7 @@ SequenceResult SequenceTask::ToResult(std::vector<Results> results,
     const Preparation& preparation = preparations_[i];
     ProductResult& step = result.steps.emplace_back();
     static_cast<Results&>(step) = std::move(results[i]);
-    const jit::Problem& problem = sequence_.steps[i].product.problem;
+    const jit::Problem& problem = sequence_.steps[i].problem;
     if (preparation.prepared == nullptr) {
       step.execution.device = served_.title;
       if (problem.epilogue.measures_amax) step.amax = 0;

@@ -109,6 +109,8 @@ class Tensor {
   }
   const jit::MatrixLayout& layout() const { return layout_; }
 
+  // Counts writes that have ended, of whatever kind.
+  int64_t version() const { return version_; }
   // Uploads that were finished.
   int64_t uploads() const { return uploads_; }
 
@@ -150,8 +152,9 @@ class Tensor {
   const jit::MatrixLayout layout_;
   // Read and written by those who hold a lock.
   Contents contents_;
-  // Counts writes, so that a transfer in parts notices one in between.
-  int64_t version_ = 0;
+  // So that a transfer in parts notices a write in between. Grows while a lock
+  // for writing is held.
+  std::atomic<int64_t> version_ = 0;
   Users users_;
   std::atomic<int64_t> uploads_ = 0;
   std::atomic<Clock::time_point> last_use_;

@@ -51,6 +51,7 @@ TensorStore::TensorStore(Options options,
     quotas_.push_back({all,
                        options.max_bytes_of_one > 0 ? options.max_bytes_of_one
                                                     : PartOfOne(all),
+                       std::make_shared<std::atomic<int64_t>>(0),
                        std::make_shared<std::atomic<int64_t>>(0)});
   }
 }
@@ -59,22 +60,33 @@ absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes,
                                                const std::string& identity) {
   const Share share = ShareOf(device, identity);
   auto hold = Take(device, bytes, share);
-  if (!hold.ok()) {
-    for (const auto& tensor : List()) {
-      if (tensor->identity().device == device) tensor->forms().Clear();
-    }
-    hold = Take(device, bytes, share);
-  }
   // Who has enough himself presses nobody.
   const bool modest = share.used_bytes == nullptr ||
-                      *share.used_bytes + bytes <= share.max_bytes;
+                      bytes <= share.max_bytes - *share.used_bytes;
+  if (!hold.ok() && modest && *quotas_[device].spare_bytes > 0) {
+    DropForms(device);
+    hold = Take(device, bytes, share);
+  }
   if (!hold.ok()) ++refusals_;
   if (!hold.ok() && modest) refused_ = Clock::now();
   return hold;
 }
 
 absl::StatusOr<QuotaHold> TensorStore::ReserveSpare(int device, int64_t bytes) {
-  return Take(device, bytes, Share());
+  return Take(device, bytes,
+              {.used_bytes = quotas_[device].spare_bytes,
+               .max_bytes = quotas_[device].max_bytes});
+}
+
+void TensorStore::DropForms(int device) {
+  std::vector<std::shared_ptr<Tensor>> tensors;  // Cleared after the lock.
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [handle, tensor] : tensors_) {
+      if (tensor->identity().device == device) tensors.push_back(tensor);
+    }
+  }
+  for (const auto& tensor : tensors) tensor->forms().Clear();
 }
 
 absl::StatusOr<QuotaHold> TensorStore::Take(int device, int64_t bytes,
@@ -115,7 +127,7 @@ TensorStore::Share TensorStore::ShareOf(int device,
   std::lock_guard lock(mutex_);
   if (owned_.size() >= prune_at_) {
     absl::erase_if(owned_, [](const auto& entry) {
-      return entry.second.tensors == 0 &&
+      return entry.second.tensors.empty() &&
              std::ranges::all_of(entry.second.used_bytes, [](const auto& used) {
                return used == nullptr || used.use_count() == 1;
              });
@@ -134,9 +146,10 @@ bool TensorStore::contended() const {
   return Clock::now() - refused_.load() < kContention;
 }
 
-void TensorStore::Uncount(const std::string& owner) {
-  const auto owned = owned_.find(owner);
-  if (owned != owned_.end()) --owned->second.tensors;
+void TensorStore::Uncount(const Tensor& tensor) {
+  const auto owned = owned_.find(tensor.identity().owner);
+  if (owned == owned_.end()) return;
+  owned->second.tensors.erase(tensor.identity().handle);
 }
 
 std::string TensorStore::NewHandle() {
@@ -157,13 +170,14 @@ absl::Status TensorStore::Insert(std::shared_ptr<Tensor> tensor) {
   const std::string& owner = tensor->identity().owner;
   const int64_t granted = GrantOf(owner).max_tensors;
   const int64_t share = granted > 0 ? granted : PartOfOne(max_tensors_);
-  if (!owner.empty() && owned_[owner].tensors >= share) {
+  absl::btree_set<std::string>& own = owned_[owner].tensors;
+  if (!owner.empty() && static_cast<int64_t>(own.size()) >= share) {
     ++refusals_;
     return absl::ResourceExhaustedError(
-        absl::StrCat("this client has created ", owned_[owner].tensors,
+        absl::StrCat("this client has created ", own.size(),
                      " tensors; the limit of one is ", share));
   }
-  ++owned_[owner].tensors;
+  own.insert(handle);
   tensors_[handle] = std::move(tensor);
   return absl::OkStatus();
 }
@@ -188,7 +202,7 @@ absl::Status TensorStore::Delete(const std::string& handle,
     return UnknownTensor(handle);
   }
   dropped = std::move(found->second);
-  Uncount(dropped->identity().owner);
+  Uncount(*dropped);
   tensors_.erase(found);
   return absl::OkStatus();
 }
@@ -201,7 +215,7 @@ void TensorStore::DropIf(Condition condition) {
     const bool drop = condition(entry.second);
     if (drop) {
       dropped.push_back(entry.second);
-      Uncount(entry.second->identity().owner);
+      Uncount(*entry.second);
     }
     return drop;
   });
@@ -225,20 +239,29 @@ void TensorStore::Clear() {
   DropIf([](const std::shared_ptr<Tensor>&) { return true; });
 }
 
-std::vector<std::shared_ptr<Tensor>> TensorStore::List() const {
-  std::vector<std::shared_ptr<Tensor>> tensors;
+TensorStore::Tensors TensorStore::List(const std::string& after,
+                                       size_t most) const {
+  Tensors tensors;
   std::lock_guard lock(mutex_);
-  tensors.reserve(tensors_.size());
-  for (const auto& [handle, tensor] : tensors_) tensors.push_back(tensor);
+  for (auto at = tensors_.upper_bound(after);
+       at != tensors_.end() && tensors.size() < most; ++at) {
+    tensors.push_back(at->second);
+  }
   return tensors;
 }
 
-std::vector<std::shared_ptr<Tensor>> TensorStore::ListOf(
-    const std::string& owner) const {
-  std::vector<std::shared_ptr<Tensor>> tensors = List();
-  std::erase_if(tensors, [&](const std::shared_ptr<Tensor>& tensor) {
-    return tensor->identity().owner != owner;
-  });
+TensorStore::Tensors TensorStore::ListOf(const std::string& owner,
+                                         const std::string& after,
+                                         size_t most) const {
+  Tensors tensors;
+  std::lock_guard lock(mutex_);
+  const auto owned = owned_.find(owner);
+  if (owned == owned_.end()) return tensors;
+  const absl::btree_set<std::string>& handles = owned->second.tensors;
+  for (auto at = handles.upper_bound(after);
+       at != handles.end() && tensors.size() < most; ++at) {
+    tensors.push_back(tensors_.find(*at)->second);
+  }
   return tensors;
 }
 
@@ -288,7 +311,7 @@ TensorStore::Use TensorStore::UseOf(const std::string& owner) const {
   std::lock_guard lock(mutex_);
   const auto owned = owned_.find(owner);
   if (owned == owned_.end()) return Use();
-  Use use = {.tensors = owned->second.tensors};
+  Use use = {.tensors = static_cast<int64_t>(owned->second.tensors.size())};
   for (const QuotaHold::Counter& bytes : owned->second.used_bytes) {
     if (bytes != nullptr) use.bytes += *bytes;
   }

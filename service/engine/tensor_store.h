@@ -4,13 +4,17 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -43,7 +47,7 @@ class TensorStore {
 
   // For `identity`; "" is nobody in particular, whose share is all.
   // RESOURCE_EXHAUSTED with the limit. Makes room by dropping the forms of all
-  // tensors of the device, which can be derived again.
+  // tensors of the device, unless it is the identity that has too much.
   absl::StatusOr<QuotaHold> Reserve(int device, int64_t bytes,
                                     const std::string& identity = "");
   // For what can be done without: makes no room.
@@ -67,9 +71,13 @@ class TensorStore {
   // From now on these are granted, by identity, and no others.
   void SetGrants(absl::flat_hash_map<std::string, Grant> grants);
 
-  std::vector<std::shared_ptr<Tensor>> List() const;
-  // Those that `owner` created.
-  std::vector<std::shared_ptr<Tensor>> ListOf(const std::string& owner) const;
+  // The first `most` behind the handle `after`, in the order of handles.
+  using Tensors = std::vector<std::shared_ptr<Tensor>>;
+  static constexpr size_t kAll = std::numeric_limits<size_t>::max();
+  Tensors List(const std::string& after = "", size_t most = kAll) const;
+  // Of those that `owner` created.
+  Tensors ListOf(const std::string& owner, const std::string& after = "",
+                 size_t most = kAll) const;
   // Of all devices together.
   int64_t bytes() const;
   int64_t max_bytes() const;
@@ -102,13 +110,14 @@ class TensorStore {
     int64_t max_bytes;
     int64_t max_bytes_of_one;
     QuotaHold::Counter used_bytes;
+    QuotaHold::Counter spare_bytes;  // Of these, what can be done without.
   };
   struct Share {
     QuotaHold::Counter used_bytes;  // Null: of nobody in particular.
     int64_t max_bytes = 0;
   };
   struct Owned {
-    int64_t tensors = 0;
+    absl::btree_set<std::string> tensors;        // Their handles.
     std::vector<QuotaHold::Counter> used_bytes;  // By device.
   };
 
@@ -117,8 +126,10 @@ class TensorStore {
   Grant GrantOf(const std::string& identity) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<QuotaHold> Take(int device, int64_t bytes, const Share& share);
-  // After a tensor of `owner` has been dropped.
-  void Uncount(const std::string& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After it has been dropped.
+  void Uncount(const Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of the device: they can be derived again.
+  void DropForms(int device);
 
   // Drops the tensors of which `condition` is true.
   template <typename Condition>
@@ -128,7 +139,7 @@ class TensorStore {
   std::vector<Quota> quotas_;  // By device.
 
   mutable std::mutex mutex_;
-  absl::flat_hash_map<std::string, std::shared_ptr<Tensor>> tensors_
+  absl::btree_map<std::string, std::shared_ptr<Tensor>> tensors_
       ABSL_GUARDED_BY(mutex_);
   // By identity; those that have come to own nothing are removed in time.
   absl::flat_hash_map<std::string, Owned> owned_ ABSL_GUARDED_BY(mutex_);

@@ -126,13 +126,23 @@ void UploadTask::Start() {
 
 absl::Status UploadTask::Send(device::Lane& lane) {
   RETURN_IF_ERROR(CheckMetadata(upload_->name, upload_->layout, from_, lines_));
+  ASSIGN_OR_RETURN(device::Matrix * matrix, Allocated(lane));
+  RETURN_IF_ERROR(lane.Upload(from_, lines_, *matrix));
+  return lane.Synchronize();
+}
+
+absl::StatusOr<device::Matrix*> UploadTask::Allocated(device::Lane& lane) {
+  std::lock_guard lock(upload_->allocation);
   // Alive as long as the tensor, which this task keeps.
   std::unique_ptr<device::Matrix>& matrix = upload_->contents.lock()->matrix;
   if (matrix == nullptr) {
-    ASSIGN_OR_RETURN(matrix, lane.Allocate(upload_->layout));
+    ASSIGN_OR_RETURN(std::unique_ptr<device::Matrix> allocated,
+                     lane.Allocate(upload_->layout));
+    // Memory comes in the order of the lane: others may not use it before.
+    RETURN_IF_ERROR(lane.Synchronize());
+    matrix = std::move(allocated);
   }
-  RETURN_IF_ERROR(lane.Upload(from_, lines_, *matrix));
-  return lane.Synchronize();
+  return matrix.get();
 }
 
 bool UploadTask::Run(device::Lane& lane) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <variant>
@@ -28,8 +29,8 @@ struct TensorPart {
 // New elements of a tensor on their way. They are gathered beside the old
 // ones, which stay in use until the new ones are complete and take their place
 // at once: readers see the one or the other, never a mix. Dropped unless it is
-// finished, and with the tensor, however long a client is silent. Used by one
-// request at a time.
+// finished, and with the tensor, however long a client is silent. Used by as
+// many requests at a time as send different lines.
 struct TensorUpload {
   ~TensorUpload() {
     if (const auto owner = tensor.lock()) owner->Forget(contents);
@@ -41,8 +42,10 @@ struct TensorUpload {
   int device = 0;             // Of the tensor.
   jit::MatrixLayout layout;
   int64_t uploads = 0;  // That the tensor had seen when this one began.
-  // Owned by the tensor. No matrix before the first part.
+  // Owned by the tensor. No matrix before the first part, which allocates it:
+  // those that come at the same time wait for that.
   std::weak_ptr<Tensor::Contents> contents;
+  std::mutex allocation;
 };
 
 // Allocates and clears, in several turns: a large tensor holds up nobody. Zeros
@@ -86,6 +89,8 @@ class UploadTask final : public LaneTask {
  private:
   void Refuse(const absl::Status& why) override { done_.Answer(why); }
   absl::Status Send(device::Lane& lane);
+  // The matrix of the new elements, on every lane.
+  absl::StatusOr<device::Matrix*> Allocated(device::Lane& lane);
 
   ServedDevice& served_;
   const std::shared_ptr<TensorUpload> upload_;

@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<CudaLane>> CudaLane::Create(
     std::shared_ptr<PinnedPool> pinned, StagingRing::Options staging) {
   ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, Stream::Create(context));
   ASSIGN_OR_RETURN(StagingRing ring,
-                   StagingRing::Create(stream, *pinned, staging));
+                   StagingRing::Create(context, *pinned, staging));
   return std::unique_ptr<CudaLane>(new CudaLane(
       std::move(stream), memory, std::move(pinned), std::move(ring)));
 }
@@ -99,16 +99,16 @@ std::unique_ptr<device::Matrix> CudaLane::Borrow(
 
 absl::Status CudaLane::CopyFromRegion(const device::HostMatrix& from,
                                       const jit::MatrixLayout& layout,
-                                      CUdeviceptr to) {
+                                      CUdeviceptr to, const Stream& stream) {
   regions_.push_back(from.region);
   if (!IsWhole(layout)) {  // Padding is zero.
     RETURN_IF_CUDA_ERROR(
         driver(),
         cuMemsetD8Async(to, 0, static_cast<size_t>(layout.device_bytes()),
-                        stream_->get()));
+                        stream.get()));
   }
   return CopyWithin(
-      *stream_,
+      stream,
       {.at = AddressOf(from.pieces[0].data()), .pitch_bytes = from.pitch_bytes},
       {.at = to, .pitch_bytes = layout.pitch_bytes()}, layout.width_bytes(),
       layout.lines());
@@ -117,20 +117,26 @@ absl::Status CudaLane::CopyFromRegion(const device::HostMatrix& from,
 absl::Status CudaLane::Upload(const device::HostMatrix& from,
                               device::LineRange lines, device::Matrix& to) {
   RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  return EnqueueUpload(from, lines, to, *stream_);
+}
+
+absl::Status CudaLane::EnqueueUpload(const device::HostMatrix& from,
+                                     device::LineRange lines,
+                                     device::Matrix& to, const Stream& stream) {
   const jit::MatrixLayout layout = device::LayoutOf(to.layout(), lines);
   const CUdeviceptr pointer = Use(&to) + OffsetOf(to, lines);
   if (device::IsOnDevice(from.region.get())) {
-    return CopyFromRegion(from, layout, pointer);
+    return CopyFromRegion(from, layout, pointer, stream);
   }
   if (from.region != nullptr && from.region->pinned() && IsWhole(layout)) {
     regions_.push_back(from.region);
     return CopyToDevice(
-        *stream_,
+        stream,
         {.bytes = from.pieces[0].data(), .pitch_bytes = from.pitch_bytes},
         layout, pointer);
   }
   ASSIGN_OR_RETURN(DeviceImage image, DeviceImage::Create(from, layout));
-  return ring_.Upload(image, pointer);
+  return ring_.Upload(image, pointer, stream);
 }
 
 absl::StatusOr<std::unique_ptr<device::HostBuffer>> CudaLane::Download(
@@ -143,25 +149,32 @@ absl::Status CudaLane::DownloadTo(const device::RegionPlace& to,
                                   const device::Matrix& from,
                                   device::LineRange lines,
                                   int64_t pitch_bytes) {
-  const bool on_device = device::IsOnDevice(to.region.get());
-  if (!on_device && !to.region->pinned()) {
-    return Lane::DownloadTo(to, from, lines, pitch_bytes);
-  }
   RETURN_IF_ERROR(stream_->context().MakeCurrent());
-  const jit::MatrixLayout layout = device::LayoutOf(from.layout(), lines);
-  const CUdeviceptr pointer = Use(&from) + OffsetOf(from, lines);
   const absl::Status enqueued =
-      on_device
-          ? CopyWithin(
-                *stream_,
-                {.at = pointer, .pitch_bytes = from.layout().pitch_bytes()},
-                {.at = AddressOf(to.bytes()), .pitch_bytes = pitch_bytes},
-                layout.width_bytes(), layout.lines())
-          : CopyToHost(*stream_, pointer, layout,
-                       {.bytes = to.bytes(), .pitch_bytes = pitch_bytes});
+      EnqueueDownload(to, from, lines, pitch_bytes, *stream_);
   // Before any return: nothing may be written after it.
   const absl::Status done = Synchronize();
   return enqueued.ok() ? done : enqueued;
+}
+
+absl::Status CudaLane::EnqueueDownload(const device::RegionPlace& to,
+                                       const device::Matrix& from,
+                                       device::LineRange lines,
+                                       int64_t pitch_bytes,
+                                       const Stream& stream) {
+  const jit::MatrixLayout layout = device::LayoutOf(from.layout(), lines);
+  const CUdeviceptr pointer = Use(&from) + OffsetOf(from, lines);
+  if (device::IsOnDevice(to.region.get())) {
+    return CopyWithin(
+        stream, {.at = pointer, .pitch_bytes = from.layout().pitch_bytes()},
+        {.at = AddressOf(to.bytes()), .pitch_bytes = pitch_bytes},
+        layout.width_bytes(), layout.lines());
+  }
+  if (to.region->pinned()) {
+    return CopyToHost(stream, pointer, layout,
+                      {.bytes = to.bytes(), .pitch_bytes = pitch_bytes});
+  }
+  return Lane::DownloadTo(to, from, lines, pitch_bytes);
 }
 
 absl::Status CudaLane::Prepare(jit::Form form, const device::Kernel& kernel,
@@ -176,30 +189,17 @@ absl::Status CudaLane::Prepare(jit::Form form, const device::Kernel& kernel,
       *stream_);
 }
 
-absl::Status CudaLane::Reserve(const jit::Plan& plan) {
-  if (plan.partials_bytes > partials_.bytes()) {
-    ASSIGN_OR_RETURN(partials_,
-                     memory_->Allocate(stream_, plan.partials_bytes));
-  }
-  if (plan.line_bits_bytes > line_bits_.bytes()) {
-    ASSIGN_OR_RETURN(line_bits_,
-                     memory_->Allocate(stream_, plan.line_bits_bytes));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<PreparedLaunch> CudaLane::Prepare(
     const jit::Problem& problem, const jit::Plan& plan,
     const device::Kernel& kernel, const device::Operands& operands) {
-  RETURN_IF_ERROR(Reserve(plan));
+  RETURN_IF_ERROR(workspace_.Reserve(plan, *memory_, stream_));
   LaunchMemory memory;
+  workspace_.AddTo(memory);
   memory.a = Use(operands.a);
   memory.b = Use(operands.b);
   memory.metadata = Use(operands.metadata);
   memory.c = Use(operands.c);
   memory.d = Use(operands.d);
-  memory.partials = partials_.get();
-  memory.line_bits = line_bits_.get();
   memory.bias = Use(operands.bias);
   memory.a_scale = Use(operands.a_scale);
   memory.b_scale = Use(operands.b_scale);
@@ -246,8 +246,61 @@ absl::Status CudaLane::MultiplyGroup(
   ASSIGN_OR_RETURN(
       DeviceImage image,
       DeviceImage::Create({.pieces = pieces, .pitch_bytes = bytes}, layout));
-  RETURN_IF_ERROR(ring_.Upload(image, products_.get()));
+  RETURN_IF_ERROR(ring_.Upload(image, products_.get(), *stream_));
   return EnqueueGroup(std::move(group), products_.get(), *stream_);
+}
+
+absl::Status CudaLane::EnqueueBand(const device::Band& band,
+                                   const device::Kernel& kernel,
+                                   BandPipeline& pipeline) {
+  const auto up = [&](const Stream& stream) -> absl::Status {
+    for (const auto& [from, to] : band.inputs) {
+      const device::LineRange all = {0, to->layout().lines()};
+      RETURN_IF_ERROR(EnqueueUpload(from, all, *to, stream));
+    }
+    return absl::OkStatus();
+  };
+  const auto multiply = [&](const Stream& stream) -> absl::Status {
+    for (const auto& [form, derive, from, to] : band.derivations) {
+      RETURN_IF_ERROR(Prepare(form, *derive, *from, *to));
+    }
+    const auto& [problem, plan, operands] = band.product;
+    ASSIGN_OR_RETURN(const PreparedLaunch launch,
+                     Prepare(*problem, *plan, kernel, operands));
+    return Enqueue(launch, stream);
+  };
+  const auto down = [&](const Stream& stream) -> absl::Status {
+    for (const auto& [from, to, pitch_bytes] : band.results) {
+      const device::LineRange all = {0, from->layout().lines()};
+      RETURN_IF_ERROR(EnqueueDownload(to, *from, all, pitch_bytes, stream));
+    }
+    return absl::OkStatus();
+  };
+  return pipeline.Enqueue(up, multiply, down);
+}
+
+absl::StatusOr<device::BandTimes> CudaLane::MultiplyInBands(
+    absl::Span<const device::Band> bands, const device::Kernel& kernel) {
+  RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  if (band_streams_ == nullptr) {
+    ASSIGN_OR_RETURN(band_streams_, BandStreams::Create(&stream_->context()));
+  }
+  // Matrices were allocated on the lane's stream, and what bands share may be
+  // on its way there.
+  absl::StatusOr<BandPipeline> pipeline =
+      BandPipeline::Begin(*stream_, *band_streams_);
+  absl::Status enqueued = pipeline.status();
+  for (const device::Band& band : bands) {
+    if (!enqueued.ok()) break;
+    enqueued = EnqueueBand(band, kernel, *pipeline);
+  }
+  // Before any return: nothing may be read or written after it.
+  const absl::Status moved = band_streams_->Synchronize();
+  const absl::Status done = Synchronize();
+  RETURN_IF_ERROR(enqueued);
+  RETURN_IF_ERROR(moved);
+  RETURN_IF_ERROR(done);
+  return pipeline->Times();
 }
 
 absl::Status CudaLane::Synchronize() {

@@ -9,12 +9,14 @@
 
 #include "absl/status/statusor.h"
 #include "service/device/device.h"
+#include "service/gpu/band_pipeline.h"
 #include "service/gpu/cuda_matrix.h"
 #include "service/gpu/device_memory.h"
 #include "service/gpu/launch.h"
 #include "service/gpu/module.h"
 #include "service/gpu/pinned_memory.h"
 #include "service/gpu/staging_ring.h"
+#include "service/gpu/workspace.h"
 
 namespace gemmd::gpu {
 
@@ -60,6 +62,9 @@ class CudaLane final : public device::Lane {
                         const device::Operands& operands) override;
   absl::Status MultiplyGroup(absl::Span<const device::GroupMember> members,
                              const device::Kernel& kernel) override;
+  absl::StatusOr<device::BandTimes> MultiplyInBands(
+      absl::Span<const device::Band> bands,
+      const device::Kernel& kernel) override;
   absl::Status Synchronize() override;
 
  private:
@@ -69,11 +74,22 @@ class CudaLane final : public device::Lane {
   const DriverTable& driver() const { return stream_->driver(); }
   // Where `matrix` lies; 0 when null. Notes that this lane uses it.
   CUdeviceptr Use(const device::Matrix* matrix) const;
+  // As Upload and DownloadTo, on a stream that is the lane's or waits for it.
+  // The latter waits for nothing, unless memory of the host is not pinned.
+  absl::Status EnqueueUpload(const device::HostMatrix& from,
+                             device::LineRange lines, device::Matrix& to,
+                             const Stream& stream);
+  absl::Status EnqueueDownload(const device::RegionPlace& to,
+                               const device::Matrix& from,
+                               device::LineRange lines, int64_t pitch_bytes,
+                               const Stream& stream);
+  absl::Status EnqueueBand(const device::Band& band,
+                           const device::Kernel& kernel,
+                           BandPipeline& pipeline);
   // Lines of a client's on this device, `pitch_bytes` apart, to `to`.
   absl::Status CopyFromRegion(const device::HostMatrix& from,
-                              const jit::MatrixLayout& layout, CUdeviceptr to);
-  // Makes the workspace large enough for `plan`.
-  absl::Status Reserve(const jit::Plan& plan);
+                              const jit::MatrixLayout& layout, CUdeviceptr to,
+                              const Stream& stream);
   absl::StatusOr<PreparedLaunch> Prepare(const jit::Problem& problem,
                                          const jit::Plan& plan,
                                          const device::Kernel& kernel,
@@ -83,10 +99,10 @@ class CudaLane final : public device::Lane {
   const MemoryPool* const memory_;
   const std::shared_ptr<PinnedPool> pinned_;
   StagingRing ring_;
+  std::unique_ptr<BandStreams> band_streams_;  // Null before the first bands.
   // That work under way may read or write.
   std::vector<std::shared_ptr<const device::Region>> regions_;
-  DeviceBuffer partials_;
-  DeviceBuffer line_bits_;
+  Workspace workspace_;
   DeviceBuffer products_;  // Arguments of a grouped launch.
 };
 

@@ -90,6 +90,23 @@ LineBits MakeLineBits(const jit::TensorMapSpec& operand, CUdeviceptr from,
           .lines = operand.lines * operand.matrices};
 }
 
+Balance MakeBalance(const jit::Plan& plan, const Arguments& arguments,
+                    const LaunchMemory& memory) {
+  Balance balance = {.first_unit = arguments.units};
+  if (plan.balanced_units == 0) return balance;
+  const int workers = plan.grid / jit::ClusterCtas(plan.config);
+  const int stages = plan.balanced_units * arguments.part_stages;
+  balance.first_unit -= plan.balanced_units;
+  balance.rounds = balance.first_unit / workers;
+  balance.stages = stages / workers;
+  balance.longer = stages % workers;
+  balance.least = jit::kLeastBalancedStages;
+  balance.unit_stages = DivisorOf(arguments.part_stages);
+  balance.sums = Typed<void>(memory.partials);
+  balance.flags = Typed<unsigned>(memory.pass_flags);
+  return balance;
+}
+
 CUlaunchAttribute ClustersOf(int ctas) {
   CUlaunchAttribute attribute = {};
   attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -165,8 +182,8 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   ASSIGN_OR_RETURN(arguments.x, EncodeTensorMap(driver, plan.x, x));
   ASSIGN_OR_RETURN(arguments.y, EncodeTensorMap(driver, plan.y, y));
   if (plan.family.instruction.sparse) {
-    ASSIGN_OR_RETURN(arguments.metadata, EncodeTensorMap(driver, plan.metadata,
-                                                         memory.metadata));
+    ASSIGN_OR_RETURN(arguments.metadata,
+                     EncodeTensorMap(driver, plan.metadata, memory.metadata));
   }
   arguments.weights = {.blocks = plan.weight_blocks,
                        .stage_shift = plan.group_stage_shift,
@@ -206,6 +223,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   arguments.splits = DivisorOf(plan.splits);
   arguments.part_stages = stages / plan.splits;
   arguments.longer_parts = stages % plan.splits;
+  arguments.balance = MakeBalance(plan, arguments, memory);
   if (plan.family.sum == jit::Summation::kBlockScaled) {
     arguments.scales = MakeScales(problem, memory);
   }

@@ -26,6 +26,9 @@ struct LaunchMemory {
   CUdeviceptr c = 0;
   CUdeviceptr d = 0;
   CUdeviceptr partials = 0;  // Plan::partials_bytes.
+  // Plan::balanced_units: kPassFlags words for each of its CTAs, zero at first,
+  // and again after each launch.
+  CUdeviceptr pass_flags = 0;
   // Values of the epilogue, in the layouts that the problem gives.
   CUdeviceptr bias = 0;
   CUdeviceptr a_scale = 0;
@@ -56,7 +59,7 @@ struct PreparedLaunch {
   ReduceArguments reduce_arguments;
   LineBitsArguments line_bits_arguments;
   KernelFunctions functions;
-  int grid = 0;  // 0 for an empty product: only the reduction runs.
+  int grid = 0;     // 0 for an empty product: only the reduction runs.
   int cluster = 1;  // CTAs of a cluster.
   int threads = 0;
   int shared_memory_bytes = 0;

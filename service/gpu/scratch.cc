@@ -42,8 +42,8 @@ std::vector<Region> Copied(const ScratchLayout& layout) {
 }
 
 std::vector<Region> Shared(const ScratchLayout& layout) {
-  return {layout.bias, layout.a_scale,  layout.b_scale,  layout.d_scale,
-          layout.amax, layout.partials, layout.line_bits};
+  return {layout.bias, layout.a_scale,  layout.b_scale,   layout.d_scale,
+          layout.amax, layout.partials, layout.line_bits, layout.pass_flags};
 }
 
 }  // namespace
@@ -52,10 +52,11 @@ ScratchLayout ScratchLayoutOf(const jit::Problem& problem,
                               absl::Span<const device::Contender> contenders) {
   CHECK(!contenders.empty());
   const jit::Plan& first = contenders.front().plan;
-  int64_t partials = 0, line_bits = 0;
+  int64_t partials = 0, line_bits = 0, pass_flags = 0;
   for (const device::Contender& contender : contenders) {
     partials = std::max(partials, contender.plan.partials_bytes);
     line_bits = std::max(line_bits, contender.plan.line_bits_bytes);
+    pass_flags = std::max(pass_flags, jit::PassFlagsBytes(contender.plan));
   }
   ScratchLayout all;
   int64_t& end = all.copy_bytes;
@@ -81,6 +82,7 @@ ScratchLayout ScratchLayoutOf(const jit::Problem& problem,
   all.amax = Add(problem.amax(), false, shared);
   all.partials = Add(partials, jit::DataType::kF32, false, shared);
   all.line_bits = Add(line_bits, jit::DataType::kS32, false, shared);
+  all.pass_flags = Add(pass_flags, jit::DataType::kS32, false, shared);
   return all;
 }
 
@@ -99,6 +101,7 @@ absl::StatusOr<Scratch> Scratch::Create(const ScratchLayout& layout,
                    pool.Allocate(stream, layout.Bytes(copies)));
   Scratch scratch(layout, copies, std::move(memory));
   RETURN_IF_ERROR(scratch.Fill(pinned));
+  RETURN_IF_ERROR(scratch.ClearFlags());
   RETURN_IF_ERROR(scratch.FillMetadata());
   return scratch;
 }
@@ -126,6 +129,7 @@ LaunchMemory Scratch::operator[](int64_t copy) const {
   memory.amax = at(behind, layout_.amax);
   memory.partials = at(behind, layout_.partials);
   memory.line_bits = at(behind, layout_.line_bits);
+  memory.pass_flags = at(behind, layout_.pass_flags);
   return memory;
 }
 
@@ -160,6 +164,17 @@ absl::Status Scratch::Fill(PinnedPool& pinned) {
   for (const jit::DataType type : types) {
     RETURN_IF_ERROR(FillType(type, staging.bytes()));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Scratch::ClearFlags() {
+  if (layout_.pass_flags.bytes == 0) return absl::OkStatus();
+  const Stream& stream = memory_.stream();
+  RETURN_IF_CUDA_ERROR(
+      stream.driver(),
+      cuMemsetD8Async((*this)[0].pass_flags, 0,
+                      static_cast<size_t>(layout_.pass_flags.bytes),
+                      stream.get()));
   return absl::OkStatus();
 }
 

@@ -31,7 +31,8 @@ struct ScratchLayout {
   int64_t copy_bytes = 0;
   int64_t input_bytes = 0;  // Of A and B in it.
   // Behind the copies, from their end.
-  Region bias, a_scale, b_scale, d_scale, amax, partials, line_bits;
+  Region bias, a_scale, b_scale, d_scale, amax, partials, line_bits,
+      pass_flags;  // Zero at first.
   int64_t shared_bytes = 0;
 
   int64_t Bytes(int64_t copies) const {
@@ -62,6 +63,7 @@ class Scratch {
       : layout_(layout), copies_(copies), memory_(std::move(memory)) {}
 
   absl::Status Fill(PinnedPool& pinned);
+  absl::Status ClearFlags();
   absl::Status FillMetadata();
   absl::Status FillType(jit::DataType type, absl::Span<char> staging);
   // Regions of `type` that are filled, by their address.

@@ -22,13 +22,13 @@ class StagingRing {
     int64_t chunk_bytes = int64_t{4} << 20;
   };
 
-  static absl::StatusOr<StagingRing> Create(
-      const std::shared_ptr<Stream>& stream, PinnedPool& pool, Options options);
+  static absl::StatusOr<StagingRing> Create(const Context* context,
+                                            PinnedPool& pool, Options options);
   StagingRing(StagingRing&&) = default;
 
   // Enqueues the copy of all that `image` has left to device memory at `to`.
   // Returns when the pieces behind `image` have been read.
-  absl::Status Upload(DeviceImage& image, CUdeviceptr to);
+  absl::Status Upload(DeviceImage& image, CUdeviceptr to, const Stream& stream);
 
  private:
   struct Chunk {
@@ -36,10 +36,8 @@ class StagingRing {
     Event sent;  // After it, the host may write `memory` again.
   };
 
-  explicit StagingRing(std::shared_ptr<Stream> stream)
-      : stream_(std::move(stream)) {}
+  StagingRing() = default;
 
-  std::shared_ptr<Stream> stream_;
   std::vector<Chunk> chunks_;
   size_t next_ = 0;
 };

@@ -5,8 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "jit/base/file.h"
 #include "jit/base/status.h"
+#include "jit/base/watched_file.h"
 
 namespace gemmd::identity {
 namespace {
@@ -62,9 +62,7 @@ absl::StatusOr<Gate::Content> Gate::Read() const {
   const auto read = [](absl::string_view option, const std::string& path,
                        std::string& to) -> absl::Status {
     if (path.empty()) return absl::OkStatus();
-    absl::StatusOr<std::string> text = jit::ReadFile(path, kMaxFileBytes);
-    if (!text.ok()) return Of(option, text.status());
-    to = *std::move(text);
+    ASSIGN_OR_RETURN(to, jit::ReadWatchedFile(option, path, kMaxFileBytes));
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(read("--policy-file", files_.policy, content.policy));

@@ -20,6 +20,11 @@ constexpr char kAnnouncement[] = "gemmd-message-bytes";
 // https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
 constexpr char kPushback[] = "grpc-retry-pushback-ms";
 
+// What gRPC tells clients, as HTTP/2 counts it, and holds them to once they
+// have acknowledged it.
+constexpr int64_t kMaxMetadataBytes = 8 << 10;
+constexpr int64_t kMetadataEntryBytes = 32;
+
 // Less than this in the time of a stall is no progress: pings move bytes too.
 constexpr int64_t kProgressBytes = 64 << 10;
 // However little stalls, bytes move at least as fast as this.
@@ -125,8 +130,8 @@ Async<absl::Status> Call::Take(Budget& budget, Budget::Account& account,
 }
 
 Async<absl::Status> Call::TakeRequest(int64_t bytes) {
-  return Take(connection_->requests(), request_account(), bytes,
-              request_bytes_, Rejection::kRequestBudget);
+  return Take(connection_->requests(), request_account(), bytes, request_bytes_,
+              Rejection::kRequestBudget);
 }
 
 bool Call::TryTakeRequest(int64_t bytes) {
@@ -172,6 +177,18 @@ int64_t Call::AnnouncedBytes() const {
     return 0;
   }
   return std::max<int64_t>(bytes, 0);
+}
+
+absl::Status Call::CheckMetadata() const {
+  int64_t bytes = 0;
+  for (const auto& [name, value] : context_.client_metadata()) {
+    bytes += kMetadataEntryBytes + static_cast<int64_t>(name.size()) +
+             static_cast<int64_t>(value.size());
+  }
+  if (bytes <= kMaxMetadataBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the call's metadata has ", bytes, " bytes, with ", kMetadataEntryBytes,
+      " for each entry; allowed: 0 to ", kMaxMetadataBytes));
 }
 
 Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
@@ -242,7 +259,11 @@ absl::Status Call::TrueStatus(const absl::Status& status) const {
   if (absl::Now() >= request_context().deadline) {
     return absl::DeadlineExceededError("the client's deadline passed");
   }
-  return absl::CancelledError("the client has gone");
+  // gRPC does not tell who ended it.
+  return absl::CancelledError(
+      runtime_.health.shutting_down()
+          ? "the client has gone, or --drain-timeout was over"
+          : "the client has gone");
 }
 
 void Call::WhenGivenUp(std::function<void()> wake) {
@@ -305,6 +326,18 @@ void Call::End(Rejection why, absl::Status status) {
 }
 
 void Call::Sweep() {
+  // gRPC ends no call, though it was taken back, whose bytes are on the way and
+  // are not taken.
+  if ((done_.over || !ended_.ok()) && state_ == State::kWriting) {
+    if (moved_bytes() != progress_bytes_ || !connection_->untaken()) {
+      progress_ = loop_.now();
+      progress_bytes_ = moved_bytes();
+    }
+    const absl::Duration patience = runtime_.health.shutting_down()
+                                        ? runtime_.limits.pressed_stall_timeout
+                                        : runtime_.limits.stall_timeout;
+    if (loop_.now() - progress_ > patience) connection_->Cut();
+  }
   if (done_.over) return;
   if (!ended_.ok()) {
     const bool told = finished_.over;

@@ -79,6 +79,9 @@ class Call final : public Sweepable {
   void HoldRequests(int64_t bytes);
   // What the client says of its messages: none has more bytes. 0: nothing.
   int64_t AnnouncedBytes() const;
+  // RESOURCE_EXHAUSTED for more metadata than gRPC takes from a client that has
+  // acknowledged its settings.
+  absl::Status CheckMetadata() const;
 
   // The next message, of at most `limit` bytes, for which `taken` are held
   // already. Afterwards HeldBytes(its size) are. Nothing at the end of the

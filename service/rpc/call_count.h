@@ -55,6 +55,12 @@ class CallCount {
   int64_t connections() const {
     return connections_.load(std::memory_order_relaxed);
   }
+  // A connection has its first call, or none any more.
+  void BecomesBusy() { ++busy_; }
+  void BecomesIdle() { --busy_; }
+  int64_t busy_connections() const {
+    return busy_.load(std::memory_order_relaxed);
+  }
 
   // gRPC has handed one out; it is over.
   void Open() {
@@ -77,6 +83,7 @@ class CallCount {
  private:
   const Limits limits_;
   std::atomic<int64_t> connections_ = 0;
+  std::atomic<int64_t> busy_ = 0;  // Of these, those that have calls.
   std::atomic<int64_t> open_ = 0;
   Tally waiting_;
   std::atomic<int64_t> emptied_ = 0;

@@ -81,6 +81,7 @@ int64_t Connection::OpenCall() {
   used_ = true;
   last_change_ns_ = NowNs();
   const int64_t calls = ++calls_;
+  if (calls == 1) all_calls_.BecomesBusy();
   waiting_calls_.Take(1);
   all_calls_.Open();
   return calls;
@@ -88,7 +89,7 @@ int64_t Connection::OpenCall() {
 
 void Connection::CloseCall() {
   last_change_ns_ = NowNs();
-  --calls_;
+  if (--calls_ == 0) all_calls_.BecomesIdle();
   all_calls_.Close();
 }
 

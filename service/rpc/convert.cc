@@ -56,6 +56,7 @@ v1::Paths ToWire(const engine::Paths& paths) {
   wire.set_b(path(paths.b));
   wire.set_c(path(paths.c));
   wire.set_d(path(paths.d));
+  wire.set_auxiliary(path(paths.auxiliary));
   wire.set_copies(paths.copies);
   return wire;
 }

@@ -1,7 +1,10 @@
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/handler.h"
+#include "service/rpc/line_range.h"
 #include "service/rpc/methods.h"
 #include "service/rpc/region_part.h"
 #include "service/rpc/send_matrix.h"
@@ -18,6 +21,8 @@ absl::StatusOr<OutgoingMatrix> ToOutgoing(
     const v1::DownloadTensorRequest& request) {
   OutgoingMatrix matrix;
   matrix.field = v1::DownloadTensorResponse::kDataFieldNumber;
+  matrix.version_field = v1::DownloadTensorResponse::kVersionFieldNumber;
+  if (request.has_version()) matrix.version = request.version();
   if (request.chunk_bytes() < 0 || request.chunk_bytes() > kMaxChunkBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("chunk_bytes is ", request.chunk_bytes(),
@@ -28,21 +33,31 @@ absl::StatusOr<OutgoingMatrix> ToOutgoing(
   ASSIGN_OR_RETURN(matrix.tensor,
                    runtime.engine.tensors().Find(
                        request.handle(), call.request_context().identity));
-  ASSIGN_OR_RETURN(
-      const WireLayout wire,
-      ToWireLayout(request.layout(), matrix.tensor->layout(), "layout"));
-  RETURN_IF_ERROR(CheckTight(wire, matrix.tensor->layout(), "layout"));
+  const jit::MatrixLayout& layout = matrix.tensor->layout();
+  ASSIGN_OR_RETURN(const WireLayout wire,
+                   ToWireLayout(request.layout(), layout, "layout"));
+  RETURN_IF_ERROR(CheckTight(wire, layout, "layout"));
+  matrix.lines = {0, layout.lines()};
+  if (request.has_lines()) {
+    ASSIGN_OR_RETURN(matrix.lines,
+                     ToLineRange(request.lines(), layout, "lines"));
+  }
   matrix.pitch_bytes = wire.pitch_bytes;
   return matrix;
 }
 
 absl::Status CheckAlone(const v1::DownloadTensorRequest& request) {
-  if (request.chunk_bytes() == 0 && !request.has_layout()) {
-    return absl::OkStatus();
+  for (const auto& [is_given, field] :
+       {std::pair(request.has_layout(), "layout"),
+        std::pair(request.chunk_bytes() != 0, "chunk_bytes"),
+        std::pair(request.has_lines(), "lines"),
+        std::pair(request.has_version(), "version")}) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        field,
+        " is given; allowed beside a region: the region's layout alone"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      request.has_layout() ? "layout" : "chunk_bytes",
-      " is given; allowed beside a region: the region's layout alone"));
+  return absl::OkStatus();
 }
 
 Async<absl::Status> Copy(Runtime& runtime, Call& call,

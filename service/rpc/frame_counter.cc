@@ -15,9 +15,14 @@ void FrameCounter::Count(const Frame& frame) {
     if (!continues) headers_bytes_ = headers_frames_ = 0;
     headers_bytes_ += frame.bytes;
     headers_frames_ += continues;
+    if (!acknowledged_) early_bytes_ += frame.bytes;
     endless_headers_ |= headers_bytes_ > kMaxHeadersBytes ||
-                        headers_frames_ > kMaxContinuations;
+                        headers_frames_ > kMaxContinuations ||
+                        early_bytes_ > kMaxEarlyHeadersBytes;
   }
+  // gRPC has put its settings on the way before it reads anything.
+  acknowledged_ |=
+      frame.type == Frame::kSettings && (frame.flags & Frame::kAck) != 0;
   if (frame.type == Frame::kHeaders && frame.stream > last_stream_) {
     last_stream_ = frame.stream;
     ++frames_.calls;

@@ -27,14 +27,21 @@ class FrameCounter {
 
   // Whether the headers of one call have become longer than any are, or come in
   // more frames. gRPC 1.51 holds them until they end and reads them from their
-  // start with every frame.
+  // start with every frame. Or whether those of all calls have, of a client who
+  // has not yet acknowledged the settings: it is then that gRPC begins to hold
+  // him to its limit, and a byte may stand for a header of hundreds.
   bool endless_headers() const { return endless_headers_; }
+
+  // Of headers, before settings are acknowledged.
+  static constexpr int64_t kMaxEarlyHeadersBytes = 16 << 10;
 
  private:
   Frames frames_;
   uint32_t last_stream_ = 0;
   int64_t headers_bytes_ = 0;   // Of the call whose headers came last,
   int64_t headers_frames_ = 0;  // and the frames after their first.
+  bool acknowledged_ = false;   // The settings.
+  int64_t early_bytes_ = 0;     // Of headers, before that.
   bool endless_headers_ = false;
 };
 

@@ -21,10 +21,11 @@ struct Frame {
     kData = 0,
     kHeaders = 1,
     kReset = 3,
+    kSettings = 4,
     kPing = 6,
     kContinuation = 9
   };
-  static constexpr uint8_t kAck = 1;        // Of pings.
+  static constexpr uint8_t kAck = 1;        // Of pings and settings.
   static constexpr uint8_t kEndStream = 1;  // Of data and headers.
 
   int64_t bytes = 0;  // Of payload.

@@ -14,12 +14,16 @@ constexpr int64_t kMoreOfAnAnswer = 1024;
 
 absl::StatusOr<std::vector<Pieces>> ReadGroups(absl::Span<const Piece> pieces) {
   std::vector<Pieces> groups;
-  WireReader reader(pieces, kMaxGroups);
+  WireReader reader(pieces, kMaxGroups + WireReader::kMaxFields);
   while (true) {
     ASSIGN_OR_RETURN(const bool more, reader.Next());
     if (!more) return groups;
     if (reader.length_delimited() &&
         reader.number() == v1::MatmulGroupedRequest::kGroupsFieldNumber) {
+      if (groups.size() == kMaxGroups) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "groups: more than ", kMaxGroups, "; allowed: 0 to ", kMaxGroups));
+      }
       groups.push_back(reader.value());
     }
   }

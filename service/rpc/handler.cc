@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -134,6 +135,14 @@ Async<absl::Status> ReadRequest(Call& call,
     co_return absl::InvalidArgumentError(
         "the request is not a message of the method's type");
   }
+  co_return absl::OkStatus();
+}
+
+Async<absl::Status> RespondWithin(Call& call, grpc::ByteBuffer message) {
+  absl::Status room = co_await call.TakeResponse(
+      HeldBytes(static_cast<int64_t>(message.Length())));
+  if (!room.ok()) co_return room;
+  call.Respond(std::move(message));
   co_return absl::OkStatus();
 }
 

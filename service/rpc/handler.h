@@ -43,6 +43,10 @@ Async<absl::StatusOr<std::optional<Message>>> ReadMessage(
 Async<absl::Status> ReadRequest(Call& call,
                                 google::protobuf::MessageLite& request);
 
+// Sends a message that is there already, once the budget of answers has room
+// for it.
+Async<absl::Status> RespondWithin(Call& call, grpc::ByteBuffer message);
+
 // A handler made of `Method`: one protobuf message in, one out.
 template <typename Request, typename Response,
           Async<absl::StatusOr<Response>> (*Method)(Runtime&, Call&,
@@ -53,8 +57,8 @@ Async<absl::Status> Unary(Runtime& runtime, Call& call) {
   if (!read.ok()) co_return read;
   absl::StatusOr<Response> response = co_await Method(runtime, call, request);
   if (!response.ok()) co_return response.status();
-  call.Respond(Serialize(*response));
-  co_return absl::OkStatus();
+  const absl::Status sent = co_await RespondWithin(call, Serialize(*response));
+  co_return sent;
 }
 
 // `handler`, which multiplies: its calls are counted.

@@ -181,6 +181,17 @@ std::shared_ptr<Connection> Listener::Find(absl::string_view peer) {
   return found == connections_.end() ? nullptr : found->second;
 }
 
+void Listener::CutUntaken() {
+  std::vector<std::shared_ptr<Connection>> all;  // Cut after the lock.
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [fd, connection] : connections_) all.push_back(connection);
+  }
+  for (const auto& connection : all) {
+    if (connection->untaken()) connection->Cut();
+  }
+}
+
 int64_t Listener::connection_count() {
   std::lock_guard lock(mutex_);
   return connections_.size();

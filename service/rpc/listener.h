@@ -60,6 +60,8 @@ class Listener {
   // The connection that gRPC calls `peer`; null when it has ended.
   std::shared_ptr<Connection> Find(absl::string_view peer);
   int64_t connection_count();
+  // Ends those whose clients do not take what was sent to them.
+  void CutUntaken();
 
  private:
   Listener(std::vector<ListeningSocket> sockets, Options options,

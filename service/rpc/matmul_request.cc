@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/rpc/convert.h"
+#include "service/rpc/matmul_results.h"
 #include "service/rpc/region_part.h"
 #include "service/rpc/sequence_names.h"
-#include "service/rpc/tensor_info.h"
 #include "service/rpc/wire_layout.h"
 #include "service/rpc/wire_reader.h"
 
@@ -62,33 +62,6 @@ constexpr OperandKind kOperands[] = {
      &engine::Product::d_scale},
 };
 
-absl::StatusOr<std::shared_ptr<engine::Tensor>> LookUp(
-    const Asker& asker, const std::string& handle) {
-  if (asker.bound != nullptr) {
-    const auto found = asker.bound->find(handle);
-    if (found != asker.bound->end()) return found->second;
-  }
-  return asker.runtime.engine.tensors().Find(handle, asker.identity);
-}
-
-// The tensor that `field` names, when it fits the problem.
-absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(
-    const Asker& asker, const std::string& handle,
-    const jit::MatrixLayout& wanted, absl::string_view field) {
-  auto tensor = LookUp(asker, handle);
-  if (!tensor.ok()) {
-    return absl::Status(
-        tensor.status().code(),
-        absl::StrCat(field, ".tensor: ", tensor.status().message()));
-  }
-  if ((*tensor)->layout() != wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ".tensor is ", LayoutText((*tensor)->layout()),
-                     "; allowed for this problem: ", LayoutText(wanted)));
-  }
-  return tensor;
-}
-
 // The layout whose bytes are those of `layout`'s transpose.
 jit::MatrixLayout Transposed(jit::MatrixLayout layout) {
   std::swap(layout.rows, layout.columns);
@@ -137,17 +110,6 @@ absl::Status SetRegion(const Asker& asker, const OperandKind& kind,
   input.matrix_bytes = found.wire.matrix_bytes;
   input.region = std::move(found.place.region);
   return absl::OkStatus();
-}
-
-absl::Status CheckUnary(Transport transport, const SequenceNames* names,
-                        absl::string_view field) {
-  if (transport == Transport::kOneMessage && names == nullptr) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(field,
-                   ".region is given; allowed in Matmul and "
-                   "MatmulGrouped alone"));
 }
 
 absl::Status SetInput(const Asker& asker, const OperandKind& kind,
@@ -201,138 +163,6 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
   return absl::OkStatus();
 }
 
-// A result: in a tensor, or in a region or returned, with its lines
-// `pitch_bytes` apart.
-struct Output {
-  std::shared_ptr<engine::Tensor> tensor;
-  device::RegionPlace place;
-  bool is_returned = false;
-  int64_t pitch_bytes = 0;
-  int64_t bytes = 0;        // Of what is returned.
-  int64_t place_bytes = 0;  // Of what is written to the region.
-};
-
-absl::Status CheckName(const v1::Destination& destination,
-                       const SequenceNames* names, absl::string_view field) {
-  if (destination.name().empty()) return absl::OkStatus();
-  if (names == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        field, ".name is given; allowed in steps of a Sequence alone"));
-  }
-  if (!destination.has_tensor()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, ".name is given and so is ", field,
-      ".tensor; allowed: one, because a tensor is read by its handle"));
-}
-
-absl::StatusOr<Output> ToOutput(const Asker& asker,
-                                const v1::Destination& destination,
-                                const engine::Product& product,
-                                Transport transport, const SequenceNames* names,
-                                absl::string_view field) {
-  const jit::MatrixLayout layout = product.problem.d();
-  Output output;
-  RETURN_IF_ERROR(CheckName(destination, names, field));
-  if (destination.has_region()) {
-    RETURN_IF_ERROR(CheckUnary(transport, names, field));
-    ASSIGN_OR_RETURN(
-        RegionBytes found,
-        FindRegion(asker.runtime.regions, asker.identity, destination.region(),
-                   layout, absl::StrCat(field, ".region")));
-    RETURN_IF_ERROR(
-        CheckTight(found.wire, layout, absl::StrCat(field, ".region.layout")));
-    output.place = std::move(found.place);
-    output.pitch_bytes = found.wire.pitch_bytes;
-    output.place_bytes = found.wire.least_bytes;
-    return output;
-  }
-  if (!destination.has_tensor()) {
-    // What has a name need not be returned.
-    if (!destination.has_inline_() && !destination.name().empty()) {
-      return output;
-    }
-    ASSIGN_OR_RETURN(const WireLayout wire,
-                     ToWireLayout(destination.inline_(), layout,
-                                  absl::StrCat(field, ".inline")));
-    RETURN_IF_ERROR(CheckTight(wire, layout, absl::StrCat(field, ".inline")));
-    output.pitch_bytes = wire.pitch_bytes;
-    output.bytes = wire.least_bytes;
-    output.is_returned = product.problem.writes();
-    return output;
-  }
-  ASSIGN_OR_RETURN(output.tensor,
-                   FindTensor(asker, destination.tensor(), layout, field));
-  for (const engine::Input* input :
-       {&product.a, &product.b, &product.bias, &product.a_scale,
-        &product.b_scale, &product.d_scale}) {
-    if (output.tensor != input->tensor) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        field,
-        ".tensor is also an input; allowed: a tensor of its own, or "
-        "c's for d"));
-  }
-  return output;
-}
-
-bool Overlap(const Output& one, const Output& other) {
-  return one.place.region != nullptr &&
-         one.place.region == other.place.region &&
-         one.place.offset < other.place.offset + other.place_bytes &&
-         other.place.offset < one.place.offset + one.place_bytes;
-}
-
-// Where D and the auxiliary result go.
-absl::Status SetOutputs(const Asker& asker, const v1::MatmulHeader& header,
-                        Transport transport, SequenceNames* names,
-                        MatmulRequest& request) {
-  engine::Product& product = request.product;
-  ASSIGN_OR_RETURN(Output d,
-                   ToOutput(asker, header.d(), product, transport, names, "d"));
-  Output auxiliary;
-  if (product.problem.epilogue.writes_auxiliary) {
-    ASSIGN_OR_RETURN(auxiliary, ToOutput(asker, header.auxiliary(), product,
-                                         transport, names, "auxiliary"));
-    if (auxiliary.tensor != nullptr) {
-      return absl::UnimplementedError("auxiliary is a tensor; served: inline");
-    }
-  }
-  if (Overlap(d, auxiliary)) {
-    return absl::InvalidArgumentError(
-        "auxiliary and d overlap in a region; allowed: bytes of their own");
-  }
-  if (transport == Transport::kOneMessage) {
-    const int64_t limit = asker.runtime.limits.max_message_bytes;
-    // The execution record takes a few hundred bytes beside them.
-    if (d.bytes > limit - kMaxHeaderBytes ||
-        auxiliary.bytes > limit - kMaxHeaderBytes - d.bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "d has ", d.bytes, " bytes",
-          auxiliary.bytes == 0 ? "" : absl::StrCat(", auxiliary as many"),
-          "; a response is limited to ", limit,
-          " bytes. Use MatmulStream, or let d be a tensor."));
-    }
-    request.result_bytes = d.bytes + auxiliary.bytes;
-  }
-  if (names != nullptr && d.tensor == nullptr) {
-    RETURN_IF_ERROR(names->Write(header.d().name(), product.problem.d(),
-                                 d.is_returned, "d", &engine::Product::d));
-  }
-  if (names != nullptr && product.problem.epilogue.writes_auxiliary) {
-    RETURN_IF_ERROR(names->Write(header.auxiliary().name(), product.problem.d(),
-                                 auxiliary.is_returned, "auxiliary",
-                                 &engine::Product::auxiliary));
-  }
-  request.returns_d = d.is_returned;
-  request.returns_auxiliary = auxiliary.is_returned;
-  product.d = std::move(d.tensor);
-  product.d_place = std::move(d.place);
-  product.d_pitch_bytes = d.pitch_bytes;
-  product.auxiliary = std::move(auxiliary.tensor);
-  product.auxiliary_place = std::move(auxiliary.place);
-  product.auxiliary_pitch_bytes = auxiliary.pitch_bytes;
-  return absl::OkStatus();
-}
-
 // Where the bytes of a field belong; null for fields that are not operands.
 Pieces* FieldOf(int number, MatmulFields& fields) {
   for (const OperandKind& kind : kOperands) {
@@ -354,7 +184,7 @@ bool IsBroadcast(const Asker& asker, const v1::Source& source, int64_t batch,
     return layout.has_batch_stride() && layout.batch_stride() == 0;
   }
   // A handle that is unknown is refused where its field is named.
-  const auto tensor = LookUp(asker, source.tensor());
+  const auto tensor = FindTensor(asker, source.tensor());
   return tensor.ok() && (*tensor)->layout().count == 1;
 }
 
@@ -422,16 +252,14 @@ absl::StatusOr<int> HomeOf(const Runtime& runtime,
     return device::IsOnDevice(region) ? join("a region", region->device())
                                       : absl::OkStatus();
   };
-  for (const engine::Input* input :
-       {&product.a, &product.b, &product.c, &product.bias, &product.a_scale,
-        &product.b_scale, &product.d_scale}) {
-    RETURN_IF_ERROR(join_tensor(input->tensor.get()));
-    RETURN_IF_ERROR(join_region(input->region.get()));
+  for (const auto input : engine::kInputs) {
+    RETURN_IF_ERROR(join_tensor((product.*input).tensor.get()));
+    RETURN_IF_ERROR(join_region((product.*input).region.get()));
   }
-  RETURN_IF_ERROR(join_tensor(product.d.get()));
-  RETURN_IF_ERROR(join_tensor(product.auxiliary.get()));
-  RETURN_IF_ERROR(join_region(product.d_place.region.get()));
-  RETURN_IF_ERROR(join_region(product.auxiliary_place.region.get()));
+  for (const auto result : engine::kResults) {
+    RETURN_IF_ERROR(join_tensor((product.*result).tensor.get()));
+    RETURN_IF_ERROR(join_region((product.*result).place.region.get()));
+  }
   return device;
 }
 
@@ -470,7 +298,7 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
     RETURN_IF_ERROR(SetInput(asker, kind, (header.*kind.source)(),
                              std::move(pieces), transport, names, request));
   }
-  RETURN_IF_ERROR(SetOutputs(asker, header, transport, names, request));
+  RETURN_IF_ERROR(SetResults(asker, header, transport, names, request));
   if (names != nullptr) {
     if (header.device().empty()) return request;
     return absl::InvalidArgumentError(

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "gemmd/v1/matmul.pb.h"
 #include "service/engine/product.h"
+#include "service/rpc/asker.h"
 #include "service/rpc/message.h"
 #include "service/rpc/runtime.h"
 #include "service/rpc/wire_layout.h"
@@ -47,11 +47,9 @@ struct AwaitedOperand {
 
 struct MatmulRequest {
   engine::Product product;
-  bool returns_d = false;  // In one message.
-  bool returns_auxiliary = false;
   int device = 0;
   int64_t operand_bytes = 0;
-  int64_t result_bytes = 0;  // Of D, when it is returned in one message.
+  int64_t result_bytes = 0;             // Of what is returned in one message.
   std::vector<AwaitedOperand> awaited;  // In the order in which they come.
   // Operands that the problem does not read.
   std::vector<v1::MatmulStreamRequest::Operand> unread;
@@ -62,18 +60,6 @@ struct MatmulRequest {
 enum class Transport {
   kOneMessage,
   kStream,  // The bytes follow, and `fields` has none.
-};
-
-// Tensors that no store has, by what a header of the daemon's own making calls
-// them.
-using BoundTensors =
-    absl::flat_hash_map<std::string, std::shared_ptr<engine::Tensor>>;
-
-// Whose request it is: he uses what is his.
-struct Asker {
-  Runtime& runtime;
-  std::string identity;
-  const BoundTensors* bound = nullptr;  // Null: there are none.
 };
 
 // Looks up tensors and the device. Nothing is allocated before every length

@@ -53,6 +53,17 @@ struct Stream {
   std::vector<OutgoingMatrix> outgoing;
 };
 
+// A result, and its field in the answer.
+struct ReturnedResult {
+  const char* name;
+  engine::Destination engine::Product::*to;
+  uint32_t field;
+};
+constexpr ReturnedResult kReturned[] = {
+    {"d", &engine::Product::d, v1::MatmulStreamResponse::kDataFieldNumber},
+    {"auxiliary", &engine::Product::auxiliary,
+     v1::MatmulStreamResponse::kAuxiliaryFieldNumber}};
+
 // What is to be on the device: the operands that are awaited, then the results
 // that are returned.
 absl::StatusOr<std::vector<jit::MatrixLayout>> Layouts(
@@ -62,14 +73,11 @@ absl::StatusOr<std::vector<jit::MatrixLayout>> Layouts(
     RETURN_IF_ERROR(CheckTensorBytes(runtime, operand.layout, operand.name));
     layouts.push_back(operand.layout);
   }
-  const engine::Product& product = request.product;
-  if (!product.problem.writes()) return layouts;
-  if (product.d == nullptr) {
-    RETURN_IF_ERROR(CheckTensorBytes(runtime, product.problem.d(), "d"));
-    layouts.push_back(product.problem.d());
-  }
-  if (product.problem.epilogue.writes_auxiliary) {
-    layouts.push_back(product.problem.d());
+  const jit::MatrixLayout d = request.product.problem.d();
+  for (const ReturnedResult& result : kReturned) {
+    if (!(request.product.*result.to).is_returned) continue;
+    RETURN_IF_ERROR(CheckTensorBytes(runtime, d, result.name));
+    layouts.push_back(d);
   }
   return layouts;
 }
@@ -94,22 +102,15 @@ absl::StatusOr<Stream> ToStream(Runtime& runtime, Call& call,
   }
   const int64_t chunk_bytes = std::min(
       kAnswerChunkBytes, runtime.limits.max_message_bytes - kChunkPrefixBytes);
-  const auto add = [&](std::shared_ptr<engine::Tensor>& to, int64_t pitch_bytes,
-                       uint32_t field) {
-    to = *next++;
-    stream.outgoing.push_back({.tensor = to,
-                               .pitch_bytes = pitch_bytes,
-                               .field = field,
+  for (const ReturnedResult& result : kReturned) {
+    engine::Destination& to = product.*result.to;
+    if (!to.is_returned) continue;
+    to.tensor = *next++;
+    stream.outgoing.push_back({.tensor = to.tensor,
+                               .lines = {0, to.tensor->layout().lines()},
+                               .pitch_bytes = to.pitch_bytes,
+                               .field = result.field,
                                .chunk_bytes = chunk_bytes});
-  };
-  if (product.problem.writes() && product.d == nullptr) {
-    add(product.d, product.d_pitch_bytes,
-        v1::MatmulStreamResponse::kDataFieldNumber);
-    product.d_is_streamed = true;
-  }
-  if (product.problem.writes() && product.problem.epilogue.writes_auxiliary) {
-    add(product.auxiliary, product.auxiliary_pitch_bytes,
-        v1::MatmulStreamResponse::kAuxiliaryFieldNumber);
   }
   stream.request = std::move(request);
   return stream;

@@ -25,12 +25,16 @@ Async<absl::Status> FinishUpload(Runtime& runtime, Call& call,
   co_return finished.status();
 }
 
-Async<absl::Status> MatrixReceiver::Run() {
+Async<absl::Status> MatrixReceiver::Receive() {
   absl::Status received = co_await ReceiveAll();
   // Whatever went wrong, the device reads what is on its way to it.
   absl::Status landed = co_await Land();
+  co_return received.ok() ? landed : received;
+}
+
+Async<absl::Status> MatrixReceiver::Run() {
+  absl::Status received = co_await Receive();
   if (!received.ok()) co_return received;
-  if (!landed.ok()) co_return landed;
   for (IncomingMatrix& matrix : matrices_) {
     absl::Status finished =
         co_await FinishUpload(runtime_, call_, matrix.upload);
@@ -111,10 +115,12 @@ void MatrixReceiver::Launch(IncomingMatrix& matrix,
   flight.bytes = part.bytes;
   flight.pieces = matrix.lines.Front(part.bytes);
   flight.since = absl::Now();
+  device::LineRange lines = part.lines;
+  lines.first += matrix.first_line;
   runtime_.engine.Upload(
       matrix.upload,
-      {absl::MakeConstSpan(flight.pieces), matrix.lines.pitch_bytes()},
-      part.lines, call_.request_context(), flight.answer.Done());
+      {absl::MakeConstSpan(flight.pieces), matrix.lines.pitch_bytes()}, lines,
+      call_.request_context(), flight.answer.Done());
 }
 
 // At once, and not when the next message has come: what has gone to the device

@@ -26,6 +26,7 @@ namespace gemmd::rpc {
 struct IncomingMatrix {
   IncomingLines lines;
   std::shared_ptr<engine::TensorUpload> upload;
+  int64_t first_line = 0;  // Of the tensor's, which is the first of `lines`.
 };
 
 // What one message of a stream brings, and to which matrix. Null: to none.
@@ -56,7 +57,9 @@ class MatrixReceiver {
         read_chunk_(read_chunk) {}
 
   // Reads to the end of the stream. OK when all bytes of all matrices have come
-  // and their tensors have them.
+  // and are on their device.
+  Async<absl::Status> Receive();
+  // That, and their tensors have them.
   Async<absl::Status> Run();
 
   // That parts were with the engine, one after the other.

@@ -25,6 +25,7 @@
 #include "service/rpc/recent_failures.h"
 #include "service/rpc/region/store.h"
 #include "service/rpc/room_line.h"
+#include "service/rpc/transfers.h"
 #include "service/tls/keeper.h"
 
 namespace gemmd::rpc {
@@ -114,8 +115,12 @@ struct Runtime {
     return tenant;
   }
 
-  // Whether calls are many enough for silent ones to be in the way.
-  bool crowded() const { return calls.begun() > limits.max_calls / 2; }
+  // Whether calls, or connections that have some and so cannot make room for
+  // others, are many enough for silent ones to be in the way.
+  bool crowded() const {
+    return calls.begun() > limits.max_calls / 2 ||
+           calls.busy_connections() > limits.max_connections / 2;
+  }
 
   engine::Engine& engine;
   const ServerFacts facts;
@@ -124,8 +129,9 @@ struct Runtime {
   Budget requests;
   Budget responses;
   CallCount calls;
-  std::vector<RoomLine> rooms;      // By device.
+  std::vector<RoomLine> rooms;  // By device.
   region::Store regions;
+  Transfers transfers;
   models::Store models;
   std::atomic<int64_t> places = 0;  // Of calls that were admitted.
   Counters counters;

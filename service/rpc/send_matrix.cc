@@ -1,9 +1,10 @@
 #include "service/rpc/send_matrix.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/wire_writer.h"
@@ -14,29 +15,51 @@ namespace {
 // Bytes fetched from the device at once; see receive_matrices.cc.
 constexpr int64_t kPartBytes = 32 << 20;
 
-// Sends slices as messages of at most `chunk_bytes`.
+// Padding: there may be any amount of it, for which nobody has made room.
+constexpr int64_t kZeroBytes = 64 << 10;
+constexpr char kZeros[kZeroBytes] = {};
+
+// Sends the joined slices as one message, with `version`, if any.
+Async<absl::Status> SendMessage(Call& call, const OutgoingMatrix& matrix,
+                                std::vector<grpc::Slice> slices,
+                                std::optional<int64_t> version = std::nullopt) {
+  WireWriter writer;
+  if (version) writer.AddNumber(matrix.version_field, *version);
+  writer.AddBytes(matrix.field, std::move(slices));
+  const grpc::ByteBuffer message = std::move(writer).Finish();
+  const bool written = co_await call.Write(message);
+  if (!written) co_return absl::CancelledError("the client has gone");
+  co_return absl::OkStatus();
+}
+
+// Sends a slice as messages of at most `chunk_bytes`, the first one with
+// `version`, if any.
 Async<absl::Status> Send(Call& call, const OutgoingMatrix& matrix,
-                         const grpc::Slice& bytes) {
+                         const grpc::Slice& bytes,
+                         std::optional<int64_t> version = std::nullopt) {
   for (size_t at = 0; at < bytes.size(); at += matrix.chunk_bytes) {
     const size_t end = std::min<size_t>(bytes.size(), at + matrix.chunk_bytes);
-    WireWriter writer;
-    writer.AddBytes(matrix.field, {bytes.sub(at, end)});
-    const grpc::ByteBuffer message = std::move(writer).Finish();
-    const bool written = co_await call.Write(message);
-    if (!written) co_return absl::CancelledError("the client has gone");
+    std::vector<grpc::Slice> part(1, bytes.sub(at, end));
+    absl::Status sent = co_await SendMessage(call, matrix, std::move(part),
+                                             std::exchange(version, {}));
+    if (!sent.ok()) co_return sent;
   }
   co_return absl::OkStatus();
 }
 
 Async<absl::Status> SendZeros(Call& call, const OutgoingMatrix& matrix,
                               int64_t count) {
-  const grpc::Slice zeros(
-      std::string(std::min(count, matrix.chunk_bytes), '\0'));
   while (count > 0) {
-    const int64_t part = std::min<int64_t>(count, zeros.size());
-    absl::Status sent = co_await Send(call, matrix, zeros.sub(0, part));
+    int64_t left = std::min(count, matrix.chunk_bytes);
+    count -= left;
+    std::vector<grpc::Slice> slices;
+    while (left > 0) {
+      slices.emplace_back(kZeros, std::min(left, kZeroBytes),
+                          grpc::Slice::STATIC_SLICE);
+      left -= static_cast<int64_t>(slices.back().size());
+    }
+    absl::Status sent = co_await SendMessage(call, matrix, std::move(slices));
     if (!sent.ok()) co_return sent;
-    count -= part;
   }
   co_return absl::OkStatus();
 }
@@ -49,7 +72,8 @@ device::LineRange NextPart(const OutgoingMatrix& matrix, int64_t part_bytes,
   const int64_t width = layout.width_bytes();
   if (width <= part_bytes) {
     const int64_t lines = std::max<int64_t>(1, part_bytes / matrix.pitch_bytes);
-    return {line, std::min(lines, layout.lines() - line)};
+    const int64_t end = matrix.lines.first + matrix.lines.count;
+    return {line, std::min(lines, end - line)};
   }
   return {line, 1, first_byte, std::min(part_bytes, width - first_byte)};
 }
@@ -66,10 +90,10 @@ Async<absl::Status> SendMatrix(Runtime& runtime, Call& call,
                      device::kLinePartBytes,
                  device::kLinePartBytes, kPartBytes);
   absl::Status status;
-  int64_t version = 0;
-  int64_t line = 0;
+  std::optional<int64_t> version;  // Of the first part, and so of all.
+  int64_t line = matrix.lines.first;
   int64_t first_byte = 0;
-  while (line < layout.lines()) {
+  while (line < matrix.lines.first + matrix.lines.count) {
     const device::LineRange lines =
         NextPart(matrix, part_bytes, line, first_byte);
     const int64_t bytes = lines.bytes > 0
@@ -86,9 +110,15 @@ Async<absl::Status> SendMatrix(Runtime& runtime, Call& call,
     absl::StatusOr<engine::TensorPart> part = co_await fetch;
     if (!part.ok()) co_return part.status();
     matrix.fetch_time += absl::Now() - start;
-    if (line == 0 && first_byte == 0) {
+    const bool first = !version;
+    if (first) {
       version = part->version;
-    } else if (part->version != version) {
+      if (matrix.version.value_or(*version) != *version) {
+        co_return absl::AbortedError(
+            absl::StrCat("the tensor has version ", *version, ", and ",
+                         *matrix.version, " is asked for: it was written"));
+      }
+    } else if (part->version != *version) {
       co_return absl::AbortedError(
           "the tensor was overwritten while it was downloaded");
     } else if (first_byte == 0) {
@@ -98,7 +128,9 @@ Async<absl::Status> SendMatrix(Runtime& runtime, Call& call,
     }
     {
       const grpc::Slice slice = Wrap(std::move(part->bytes));
-      status = co_await Send(call, matrix, slice);
+      const bool told = first && matrix.version_field != 0;
+      status =
+          co_await Send(call, matrix, slice, told ? version : std::nullopt);
       if (!status.ok()) co_return status;
     }
     call.ReturnResponse(bytes);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -16,14 +17,18 @@ namespace gemmd::rpc {
 
 struct OutgoingMatrix {
   std::shared_ptr<engine::Tensor> tensor;
-  int64_t pitch_bytes = 0;    // Between lines on the wire; padding is zero.
-  uint32_t field = 0;         // Of the messages, for the bytes.
-  int64_t chunk_bytes = 0;    // Most in a message.
-  absl::Duration fetch_time;  // That parts were with the engine.
+  device::LineRange lines;     // Whole ones.
+  int64_t pitch_bytes = 0;     // Between lines on the wire; padding is zero.
+  uint32_t field = 0;          // Of the messages, for the bytes.
+  uint32_t version_field = 0;  // Of the first message; 0: none.
+  int64_t chunk_bytes = 0;     // Most in a message.
+  std::optional<int64_t> version;  // That is asked for.
+  absl::Duration fetch_time;       // That parts were with the engine.
 };
 
-// All lines but the padding of the last one. ABORTED when the tensor is written
-// meanwhile; CANCELLED when the client is gone.
+// The lines but the padding of the last one. ABORTED when the tensor is written
+// meanwhile, or has not the version that is asked for; CANCELLED when the
+// client is gone.
 Async<absl::Status> SendMatrix(Runtime& runtime, Call& call,
                                OutgoingMatrix& matrix);
 

@@ -106,8 +106,7 @@ absl::Status SequenceNames::Read(const std::string& name,
 
 absl::Status SequenceNames::Write(
     const std::string& name, const jit::MatrixLayout& layout, bool is_returned,
-    absl::string_view field,
-    std::shared_ptr<engine::Tensor> engine::Product::*output) {
+    absl::string_view field, engine::Destination engine::Product::*output) {
   if (!name.empty()) {
     RETURN_IF_ERROR(CheckNew(name, absl::StrCat(field, ".name")));
     by_name_[name] = values_.size();
@@ -160,11 +159,11 @@ void SequenceNames::Bind(const Temporaries& rooms, engine::Sequence& sequence) {
   for (const Use& use : uses_) {
     const Value& value = values_[use.value];
     if (!value.has_room()) continue;
-    engine::Product& product = sequence.steps[use.step].product;
+    engine::Product& product = sequence.steps[use.step];
     if (use.input != nullptr) {
       (product.*use.input).tensor = rooms[value.room];
     } else {
-      product.*use.output = rooms[value.room];
+      (product.*use.output).tensor = rooms[value.room];
     }
   }
 }

@@ -38,7 +38,7 @@ class SequenceNames {
   // The step's `output` has `layout`, and a name unless that is empty.
   absl::Status Write(const std::string& name, const jit::MatrixLayout& layout,
                      bool is_returned, absl::string_view field,
-                     std::shared_ptr<engine::Tensor> engine::Product::*output);
+                     engine::Destination engine::Product::*output);
 
   // After the last step: what is to be on the device.
   std::vector<jit::MatrixLayout> Rooms();
@@ -65,7 +65,7 @@ class SequenceNames {
     size_t step;
     size_t value;
     engine::Input engine::Product::*input = nullptr;
-    std::shared_ptr<engine::Tensor> engine::Product::*output = nullptr;
+    engine::Destination engine::Product::*output = nullptr;
   };
 
   absl::Status CheckNew(const std::string& name, absl::string_view field) const;

@@ -117,10 +117,7 @@ absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
         "results until here have ", request.result_bytes,
         " bytes; a response is limited to ", limit, ". Let d be a tensor."));
   }
-  request.sequence.steps.push_back(
-      {.product = std::move(step.product),
-       .returns_d = step.returns_d,
-       .returns_auxiliary = step.returns_auxiliary});
+  request.sequence.steps.push_back(std::move(step.product));
   return absl::OkStatus();
 }
 

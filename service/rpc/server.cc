@@ -387,6 +387,7 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
     runtime_.metrics.Rejected(Rejection::kShutdown);
     co_return absl::UnavailableError("the daemon is shutting down");
   }
+  CO_RETURN_IF_ERROR(call.CheckMetadata());
   const Method* const method = FindMethod(call.method());
   // Strangers are not told what there is.
   CO_RETURN_IF_ERROR(Admit(call, method == nullptr
@@ -447,6 +448,8 @@ bool Server::Impl::Drain() {
   const absl::Time last =
       absl::Now() + (answered ? kGoodbyeTime : absl::ZeroDuration());
   listener_->StopAccepting();
+  // gRPC ends no call whose bytes are on the way and are not taken.
+  if (!answered) listener_->CutUntaken();
   server_->Shutdown(absl::ToChronoTime(last));
   live_.CloseAndWait();
   listener_.reset();

@@ -25,6 +25,7 @@ v1::TensorInfo ToWire(const engine::Tensor& tensor,
   info.set_device_bytes(layout.device_bytes());
   info.set_ttl_s(absl::ToInt64Seconds(identity.ttl));
   info.set_idle_s(absl::ToInt64Seconds(tensor.idle()));
+  info.set_version(tensor.version());
   return info;
 }
 

@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "service/rpc/convert.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/handler.h"
+#include "service/rpc/line_range.h"
 #include "service/rpc/methods.h"
 #include "service/rpc/receive_matrices.h"
 #include "service/rpc/region_part.h"
@@ -20,12 +24,19 @@ namespace {
 // Sent from a region at once.
 constexpr int64_t kPartBytes = 64 << 20;
 
+// Between two looks at whether the rest of a transfer is overdue.
+constexpr absl::Duration kOverdueInterval = absl::Seconds(1);
+// Of the name that clients give a transfer.
+constexpr size_t kLeastTransferBytes = 16;
+constexpr size_t kMostTransferBytes = 64;
+
 // Nothing here keeps the tensor: while the client is silent, it may be deleted
 // or expire.
 struct Upload {
   std::string handle;
-  jit::MatrixLayout layout;
+  jit::MatrixLayout layout;  // Of what this stream brings.
   std::shared_ptr<engine::TensorUpload> elements;
+  std::unique_ptr<Transfers::Part> part;  // Null: it brings all of them.
   WireLayout wire;
   device::RegionPlace from;  // In no region: they are sent.
 };
@@ -46,6 +57,35 @@ absl::StatusOr<Pieces> FindData(const Message& message) {
       data = reader.value();
     }
   }
+}
+
+// Takes the part that `asked` says in the place of all of `upload`.
+absl::Status TakePart(Runtime& runtime, const Call& call,
+                      const v1::UploadTensorRequest::Part& asked,
+                      const std::shared_ptr<engine::Tensor>& tensor,
+                      Upload& upload) {
+  if (asked.transfer().size() < kLeastTransferBytes ||
+      asked.transfer().size() > kMostTransferBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "header.part.transfer has ", asked.transfer().size(),
+        " bytes; allowed: ", kLeastTransferBytes, " to ", kMostTransferBytes));
+  }
+  ASSIGN_OR_RETURN(
+      const device::LineRange lines,
+      ToLineRange(asked.lines(), upload.layout, "header.part.lines"));
+  const Transfers::Name name = {
+      .principal = call.principal() == nullptr ? "" : call.principal()->name,
+      .handle = upload.handle,
+      .id = asked.transfer()};
+  ASSIGN_OR_RETURN(upload.part,
+                   runtime.transfers.Join(name, lines, absl::Now(), [&] {
+                     return runtime.engine.BeginUpload(
+                         tensor, call.request_context().identity);
+                   }));
+  upload.elements = upload.part->upload();
+  upload.layout = device::LayoutOf(upload.layout, {0, lines.count});
+  upload.wire = LinesOf(upload.wire, upload.layout);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Upload> ReadHeader(Runtime& runtime, Call& call,
@@ -71,6 +111,11 @@ absl::StatusOr<Upload> ReadHeader(Runtime& runtime, Call& call,
           "header.layout is given; allowed beside a region: that of the region "
           "alone");
     }
+    if (header.has_part()) {
+      return absl::InvalidArgumentError(
+          "header.part is given; allowed beside a region: none, because all "
+          "elements are there");
+    }
     ASSIGN_OR_RETURN(RegionBytes found,
                      FindRegion(runtime.regions, identity, header.region(),
                                 upload.layout, "header.region"));
@@ -83,23 +128,62 @@ absl::StatusOr<Upload> ReadHeader(Runtime& runtime, Call& call,
                                                "header.layout"));
   }
   RETURN_IF_ERROR(CheckTight(upload.wire, upload.layout, "layout"));
-  ASSIGN_OR_RETURN(upload.elements,
-                   runtime.engine.BeginUpload(tensor, identity));
+  if (header.has_part()) {
+    RETURN_IF_ERROR(TakePart(runtime, call, header.part(), tensor, upload));
+  } else {
+    ASSIGN_OR_RETURN(upload.elements,
+                     runtime.engine.BeginUpload(tensor, identity));
+  }
   call.NoteTensorRoom();
   return upload;
 }
 
+// How the transfer ends whose rest other streams bring.
+Async<absl::Status> AwaitOthers(Runtime& runtime, Call& call,
+                                Transfers::Part& part) {
+  const engine::RequestContext context = call.request_context();
+  while (true) {
+    Transfers::Wait wait(part, call.loop(), kOverdueInterval);
+    call.WhenGivenUp([&wait] { wait.GiveUp(); });
+    std::optional<absl::Status> end = co_await wait;
+    call.WhenGivenUp(nullptr);
+    if (end) co_return *end;
+    if (!call.ended().ok()) co_return call.ended();
+    CO_RETURN_IF_ERROR(context.Check("all of the transfer was there"));
+    const bool pressed =
+        runtime.crowded() || runtime.engine.tensors().contended();
+    part.EndIfOverdue(absl::Now(), pressed
+                                       ? runtime.limits.pressed_stall_timeout
+                                       : runtime.limits.stall_timeout);
+  }
+}
+
+// All elements, or the part's, are on the device.
+Async<absl::Status> Finish(Runtime& runtime, Call& call, Upload& upload) {
+  absl::Status finished;
+  if (upload.part != nullptr && !upload.part->Land(absl::Now())) {
+    finished = co_await AwaitOthers(runtime, call, *upload.part);
+    co_return finished;
+  }
+  finished = co_await FinishUpload(runtime, call, upload.elements);
+  if (upload.part != nullptr) upload.part->Finish(finished);
+  co_return finished;
+}
+
 Async<absl::Status> Receive(Runtime& runtime, Call& call, Upload& upload) {
   std::deque<IncomingMatrix> matrix;  // One.
-  matrix.push_back(
-      {IncomingLines("data", upload.layout, upload.wire), upload.elements});
+  matrix.push_back({IncomingLines("data", upload.layout, upload.wire),
+                    upload.elements,
+                    upload.part == nullptr ? 0 : upload.part->lines().first});
   const auto read_chunk = [&](const Message& message) -> absl::StatusOr<Chunk> {
+    if (upload.part != nullptr) RETURN_IF_ERROR(upload.part->Check());
     ASSIGN_OR_RETURN(Pieces data, FindData(message));
     return Chunk{&matrix[0], std::move(data)};
   };
   MatrixReceiver receiver(runtime, call, runtime.limits.max_message_bytes,
                           matrix, read_chunk);
-  absl::Status received = co_await receiver.Run();
+  absl::Status received = co_await receiver.Receive();
+  if (received.ok()) received = co_await Finish(runtime, call, upload);
   co_return received;
 }
 

@@ -38,6 +38,11 @@ void WireWriter::AddFields(const google::protobuf::MessageLite& message) {
   small_ += message.SerializeAsString();
 }
 
+void WireWriter::AddNumber(uint32_t number, uint64_t value) {
+  AppendVarint(number << 3, small_);  // 0: a varint.
+  AppendVarint(value, small_);
+}
+
 void WireWriter::AddBytes(uint32_t number, std::vector<grpc::Slice> slices) {
   uint64_t length = 0;
   for (const grpc::Slice& slice : slices) length += slice.size();

@@ -28,6 +28,8 @@ class WireWriter {
                   const google::protobuf::MessageLite& message);
   // Appends the fields of `message`, which has the type that is written.
   void AddFields(const google::protobuf::MessageLite& message);
+  // Appends a varint as field `number`.
+  void AddNumber(uint32_t number, uint64_t value);
   // Appends the joined slices as one bytes field; nothing when they are empty.
   void AddBytes(uint32_t number, std::vector<grpc::Slice> slices);
   // Appends what `message` has as field `number`; nothing when that is nothing.

@@ -1,8 +1,8 @@
 #include "service/tls/keeper.h"
 
 #include "absl/strings/str_cat.h"
-#include "jit/base/file.h"
 #include "jit/base/status.h"
+#include "jit/base/watched_file.h"
 
 namespace gemmd::tls {
 namespace {
@@ -11,12 +11,7 @@ constexpr int64_t kMaxFileBytes = 4 << 20;
 
 absl::Status Read(absl::string_view option, const std::string& path,
                   std::string& to) {
-  absl::StatusOr<std::string> text = jit::ReadFile(path, kMaxFileBytes);
-  if (!text.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, ": ", text.status().message()));
-  }
-  to = *std::move(text);
+  ASSIGN_OR_RETURN(to, jit::ReadWatchedFile(option, path, kMaxFileBytes));
   return absl::OkStatus();
 }
 

@@ -31,6 +31,29 @@ struct Weights {
   unsigned unknown_zero;
 };
 
+// The last units, shared out to the stage, so that CTAs end together: each has
+// as many stages of them, those of neighbours follow each other, and a tile
+// that two CTAs share is begun by one and continued by the other, which changes
+// no bit of it. Behind its rounds of whole units each CTA (or cluster) begins
+// with its part of the tile that another one continues, and ends with the one
+// that another one has begun: that is done by then, as each has at least a
+// whole unit's stages. It is the one before it, which the device starts no
+// later, so that nobody waits for one that waits. In this order those that do
+// not work on a whole unit in between are at the same k, or one distance behind
+// it, so that they read the same of operands at the same time.
+struct Balance {
+  int first_unit;  // As many as there are, where none are shared out.
+  int rounds;      // Whole units of each CTA before those.
+  int stages;      // Of each CTA; the first `longer` have one more.
+  int longer;
+  int least;  // A part of a unit that is shorter is left to the other.
+  Divisor unit_stages;
+  void* sums;  // That are passed on, kTileM x kTileN words of 32 bits a CTA.
+  // kPassFlags a CTA: whether a warp's sums are there. All are 0 before a
+  // launch and after it.
+  unsigned* flags;
+};
+
 // What the epilogue's steps need; only what the config's steps read is set.
 // Rows and columns are those of P.
 struct EpilogueArguments {
@@ -86,6 +109,7 @@ struct Arguments {
   Divisor splits;
   int part_stages;
   int longer_parts;
+  Balance balance;
   BlockScales scales;  // Only where the config is block-scaled.
   Weights weights;     // Only where X is widened.
   EpilogueArguments epilogue;

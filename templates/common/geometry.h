@@ -178,6 +178,9 @@ constexpr int BarrierBytes(int stages, int consumers) {
   return 16 * (stages + consumers + 2);
 }
 
+// Warps, at most, that hold a tile's sums.
+constexpr int kPassFlags = 16;
+
 // Division of 0 <= n < 2^31 by a number that is known before a launch: on the
 // device a multiplication takes a tenth of a division's time. With
 // s = ceil(log2 d) and multiplier = ceil(2^(31 + s) / d), the error of

@@ -48,7 +48,7 @@ struct TransposeShape {
   static constexpr int kLines = kBits == 1 ? 32 : kElements;
   static constexpr int kAcross = kBits == 32 ? 8 : kBits == 8 ? 4 : 2;
   static constexpr int kDown = 32 / kAcross;
-  static constexpr int kWarpsAcross = 2;
+  static constexpr int kWarpsAcross = kBits == 8 ? 4 : 2;
   static constexpr int kWarpsDown = kPrepareThreads / 32 / kWarpsAcross;
   static constexpr int kCtaWords = kWarpsAcross * kAcross;
   static constexpr int kCtaGroups = kWarpsDown * kDown;
@@ -67,8 +67,8 @@ struct TransposeShape {
 };
 
 // The metadata of a sparse matrix, in the order that wgmma.mma_async.sp takes
-// them in: `width` counts chunks, the four bits that describe some elements of a
-// line. For every 64 lines one is written: for each stage, one or two words
+// them in: `width` counts chunks, the four bits that describe some elements of
+// a line. For every 64 lines one is written: for each stage, one or two words
 // (kernels/prepare/metadata.cu) for each of the kPrepareThreads threads that
 // multiply it. Written lines are as many as the largest tile may read.
 constexpr long long MetadataLines(long long lines) {

@@ -29,7 +29,7 @@ concept IsConfig = requires {
   {
     C::kSparse&& C::kPromoted&& C::kBlockScaled&& C::kStagesC&& C::kAuxiliary&&
         C::kExclusiveOr&& C::kSplitK&& C::kManySteps&& C::kZeroPoints&&
-            C::kGrouped
+            C::kGrouped&& C::kBalanced
     } -> SameAs<bool>;
 };
 
@@ -87,6 +87,9 @@ struct Tiling {
                     !(kInterleaved || C::kGrouped || C::kCluster > 1),
                 "CTAs that load for each other do the same in step");
   static_assert(C::kTileN % C::kMulticast == 0);
+  static_assert(!C::kBalanced || !(C::kSplitK || C::kGrouped || kInterleaved ||
+                                   C::kCluster > 1 || kWidens<C>),
+                "sums that are passed on are those of all k so far");
   static_assert(!kPingPong || C::kConsumers == 2);
   static_assert(kLineBytes >= 16, "a box of the copy engine has 16 bytes");
   static_assert(kSlabBytes % (8 * kLineBytes) == 0 &&

@@ -112,7 +112,7 @@ class TileWriter {
   // all sixteen and runs out of registers on the largest tiles.
   void SyncWarpgroup() const {
     static_assert(C::kConsumers <= 4);
-    if (C::kConsumers == 4 && consumer_ >= 2) {
+    if (C::kConsumers > 2 && consumer_ >= 2) {
       if (consumer_ == 2) {
         ptx::SyncThreads<3, kWarpgroupThreads>();
       } else {

@@ -14,6 +14,9 @@
 // Multicast: CTAs of a cluster have tiles below each other, and the same Y, of
 // which each loads a part for all.
 //
+// The last tiles are shared out to the stage (Balance), so that all CTAs end
+// together: one continues the sums that another has begun.
+//
 // Grouped: one launch makes many products, whose arguments lie in device
 // memory; each unit of work knows its own.
 #include "common/arguments.h"
@@ -22,6 +25,7 @@
 #include "pipeline/cluster_sums.h"
 #include "pipeline/handed_sums.h"
 #include "pipeline/operand_tile.h"
+#include "pipeline/passed_sums.h"
 #include "pipeline/ring.h"
 #include "pipeline/sum.h"
 #include "pipeline/turn.h"
@@ -78,13 +82,15 @@ constexpr bool kMoveRegisters =
     (kSumRegisters + kXRegisters > 96 || Config::kManySteps ||
      (kPacksBytes && T::kBlocks * T::kGroups * 4 > 72)) &&
         Config::kConsumers == 2 ||
-    T::kInterleaved && Config::kConsumers == 4;
+    Config::kConsumers == 3 || T::kInterleaved && Config::kConsumers == 4;
 constexpr bool kMany = kSumRegisters + kXRegisters >= 176 ||
                        Config::kPromoted || Config::kManySteps;
-constexpr int kProducerRegisters = kMany || T::kInterleaved ? 24 : 40;
+constexpr int kProducerRegisters =
+    kMany || T::kInterleaved || Config::kConsumers == 3 ? 24 : 40;
 constexpr int kRegistersOfTwo = kMany ? 240 : 232;
-constexpr int kConsumerRegisters =
-    Config::kConsumers == 4 ? 112 : kRegistersOfTwo;
+constexpr int kConsumerRegisters = Config::kConsumers == 4   ? 112
+                                   : Config::kConsumers == 3 ? 160
+                                                             : kRegistersOfTwo;
 
 // Cooperative consumers that widen issue their instructions in turn, so that
 // one works while the tensor cores multiply for the other.
@@ -119,7 +125,7 @@ void Produce(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
     const Unit unit = work.unit();
     const int x_matrix = arguments.x_matrices == 1 ? 0 : unit.tile.matrix;
     const int y_matrix = arguments.y_matrices == 1 ? 0 : unit.tile.matrix;
-    StageWalk walk(arguments, unit.split);
+    StageWalk walk(arguments, unit.split + work.first_stage());
     for (int i = work.stages(); i > 0; --i, walk.Advance()) {
       ring.Acquire(X::kLoadBytes + YTile::kBytes);
       const uint32 x = shared + ring.stage() * kStageBytes;
@@ -158,20 +164,60 @@ void Issue(Sums& sums, const X& x, uint64 y, int stage, int part) {
   ptx::WgmmaCommit();
 }
 
-// sums = rows of X's tile, from `first_row`, times Y's tile. While a group of
-// wgmma stays in flight, the stage before it is released. A ping-pong consumer
-// passes its turn on when its last stage is there. There is at least one.
-void Multiply(Sums& sums, uint32 shared, StageRing& ring, Turn& turn,
-              int stages, int first_row, bool first_warp, uint32 unknown_zero) {
+// What a consumer multiplies: rows of X's tile, from `first_row`, by Y's tile,
+// in stages `first` to `last`, of which stage 0 begins anew. There is at least
+// one.
+struct Span {
+  int first;
+  int last;
+  int first_row;
+};
+
+// sums += X Y^T. A ping-pong consumer passes its turn on when its last stage is
+// there. While a group of wgmma stays in flight, the stage before it is
+// released. Where a thread may put something into the sums before, the first
+// group is none of the loop's, each of which the compiler would then wait for.
+void MultiplyInFlight(Sums& sums, uint32 shared, StageRing& ring, Turn& turn,
+                      const Span& span, bool first_warp) {
   if constexpr (T::kPingPong) turn.Wait();
-  sums.Begin();
-  uint32 previous = 0;
-#pragma unroll 1
-  for (int stage = 0; stage < stages; ++stage) {
+  const auto issue = [&](int stage) {
     const uint32 at = shared + ring.stage() * kStageBytes;
-    X x(at, first_row / kInstructionM);
+    const X x(at, span.first_row / kInstructionM);
+    ring.WaitFull();
+    Issue(sums, x, YTile::Descriptor(at + X::kBytes), stage, 0);
+  };
+  int stage = span.first;
+  uint32 previous = ring.stage();
+  if constexpr (Config::kBalanced) {
+    issue(stage++);
+    ring.Advance();
+  }
+#pragma unroll 1
+  for (; stage <= span.last; ++stage) {
+    issue(stage);
+    ptx::WgmmaWait<1>();
+    if (stage > span.first && first_warp && ptx::ElectOne()) {
+      ring.Release(previous);
+    }
+    previous = ring.stage();
+    ring.Advance();
+  }
+  if (T::kPingPong && first_warp && ptx::ElectOne()) turn.Pass();
+  ptx::WgmmaWait<0>();
+  if (first_warp && ptx::ElectOne()) ring.Release(previous);
+}
+
+// The same where sums, metadata or X in registers are used when the
+// instructions of a stage, or of a part of it, have ended.
+void MultiplyInTurn(Sums& sums, uint32 shared, StageRing& ring, Turn& turn,
+                    const Span& span, bool first_warp, uint32 unknown_zero) {
+  if constexpr (T::kPingPong) turn.Wait();
+#pragma unroll 1
+  for (int stage = span.first; stage <= span.last; ++stage) {
+    const uint32 at = shared + ring.stage() * kStageBytes;
+    X x(at, span.first_row / kInstructionM);
     const uint64 y = YTile::Descriptor(at + X::kBytes);
-    sums.BeginStage(stage, stages);
+    sums.BeginStage(stage, span.last);
     ring.WaitFull();
     x.Fetch(unknown_zero);
 #pragma unroll
@@ -181,23 +227,16 @@ void Multiply(Sums& sums, uint32 shared, StageRing& ring, Turn& turn,
       if constexpr (kAlternate) {
         if (ptx::ElectOne()) turn.Pass();
       }
-      ptx::WgmmaWait<Sums::kGroupsInFlight>();
+      ptx::WgmmaWait<0>();
       x.Hold(unknown_zero);
-      if constexpr (Sums::kGroupsInFlight == 0) previous = ring.stage();
-      if (part == Sums::kParts - 1 && first_warp &&
-          stage >= Sums::kGroupsInFlight && ptx::ElectOne()) {
-        ring.Release(previous);
+      if (part == Sums::kParts - 1 && first_warp && ptx::ElectOne()) {
+        ring.Release(ring.stage());
       }
       sums.EndPart(x, part);
     }
-    previous = ring.stage();
     ring.Advance();
   }
   if (T::kPingPong && first_warp && ptx::ElectOne()) turn.Pass();
-  if constexpr (Sums::kGroupsInFlight != 0) {
-    ptx::WgmmaWait<0>();
-    if (first_warp && ptx::ElectOne()) ring.Release(previous);
-  }
 }
 
 // The same of all rows, which are one block. The X of a stage is widened while
@@ -225,7 +264,6 @@ void MultiplyAhead(Sums& sums, uint32 shared, StageRing& ring, int stages,
       sums.EndPart(x, part);
     }
   };
-  sums.Begin();
   X even(shared, 0), odd(shared, 0);
   fetch(even);
 #pragma unroll 1
@@ -251,6 +289,7 @@ void Consume(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
   const OfCluster of_cluster(shared + kOfCluster, shared + kClusterBarrier,
                              rank, consumer, thread);
   Turn turn(shared + kTurnBarriers, consumer);
+  const PassedSums<Config> passed(all, consumer, warp, lane);
   Sums sums;
 
   int units = 0;  // That this CTA has begun.
@@ -263,15 +302,30 @@ void Consume(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
       continue;
     }
     if constexpr (Config::kStagesC) {
-      if (writes) writer.Prefetch(arguments, work.target(first_row));
+      if (writes && !work.passes_on()) {
+        writer.Prefetch(arguments, work.target(first_row));
+      }
     }
     sums.Locate(arguments, work.unit(), first_row + 16 * warp + lane / 4);
+    sums.Begin();
+    if constexpr (Config::kBalanced) {
+      if (work.continues()) passed.Take(sums);
+    }
     const uint32 unknown_zero = arguments.weights.unknown_zero;
+    const int first = work.first_stage();
+    const Span span = {first, first + stages - 1, first_row};
     if constexpr (kAhead) {
       MultiplyAhead(sums, at, ring, stages, warp == 0, unknown_zero);
+    } else if constexpr (Sums::kGroupsInFlight != 0) {
+      MultiplyInFlight(sums, at, ring, turn, span, warp == 0);
     } else {
-      Multiply(sums, at, ring, turn, stages, first_row, warp == 0,
-               unknown_zero);
+      MultiplyInTurn(sums, at, ring, turn, span, warp == 0, unknown_zero);
+    }
+    if constexpr (Config::kBalanced) {
+      if (work.passes_on()) {
+        passed.Give(sums);
+        continue;
+      }
     }
     if constexpr (T::kInterleaved) handed.AddUp(sums);
     if constexpr (kClusters) of_cluster.AddUp(sums);

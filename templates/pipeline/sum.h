@@ -185,9 +185,9 @@ class GroupScaledSum : public PromotedSum<C> {
   void Locate(const Arguments& arguments, const Unit&, int) {
     mask_ = arguments.weights.promoted_stages - 1;
   }
-  void BeginStage(int stage, int stages) {
+  void BeginStage(int stage, int last) {
     of_group_ = stage & mask_;
-    ends_ = of_group_ == mask_ || stage == stages - 1;
+    ends_ = of_group_ == mask_ || stage == last;
   }
   int Accumulates(int, int step) const {
     return (Tiling<C>::kInterleaved ? 0 : of_group_) + step;

@@ -1,8 +1,9 @@
-// What a CTA computes: units of work, round robin. A unit is one tile of one P
-// over one part of k. Units of the same P and part are neighbours, so that
-// they share operands in L2. A grouped launch has the units of many products,
-// each with arguments of its own. CTAs of a cluster have the same unit; where
-// they share no k, a unit is as many tiles, below each other.
+// What a CTA computes: units of work, round robin, but for the last ones, which
+// may be shared out to the stage (Balance). A unit is one tile of one P over
+// one part of k. Units of the same P and part are neighbours, so that they
+// share operands in L2. A grouped launch has the units of many products, each
+// with arguments of its own. CTAs of a cluster have the same unit; where they
+// share no k, a unit is as many tiles, below each other.
 #pragma once
 
 #include "common/arguments.h"
@@ -27,8 +28,8 @@ struct Unit {
 // Stages of a part of k, in order: where in k, and which planes of X and Y.
 class StageWalk {
  public:
-  StageWalk(const Arguments& arguments, int split)
-      : arguments_(arguments), stage_(split) {
+  StageWalk(const Arguments& arguments, int first)
+      : arguments_(arguments), stage_(first) {
     Wrap();
   }
 
@@ -66,13 +67,13 @@ class Work {
       : all_(all),
         part_(part),
         member_(member),
-        index_(ptx::CtaIndex() / kClusterCtas) {
+        worker_(ptx::CtaIndex() / kClusterCtas) {
     Locate();
   }
 
   bool done() const { return index_ >= all_.units; }
   void Advance() {
-    index_ += ptx::CtaCount() / kClusterCtas;
+    ++step_;
     Locate();
   }
 
@@ -108,24 +109,49 @@ class Work {
             C::kSplitK ? partial : at.tile.matrix};
   }
 
-  // Stages of the unit's part of k.
+  // The first of the unit's stages that this CTA multiplies, and how many.
+  int first_stage() const { return C::kBalanced ? first_ : 0; }
   int stages() const {
+    if constexpr (C::kBalanced) return stages_;
     if constexpr (Tiling<C>::kInterleaved || C::kCluster > 1) {
       return StagesOf(part_);
     }
     if constexpr (!C::kSplitK) return product().part_stages;
     return StagesOf(SplitOf(Divide(index(), product().raster.tiles)));
   }
+  // Whether another CTA has begun the unit, or will continue it.
+  bool continues() const { return first_stage() != 0; }
+  bool passes_on() const {
+    if constexpr (!C::kBalanced) return false;
+    return first_ + stages_ < product().part_stages;
+  }
 
  private:
   static constexpr int kClusterCtas = C::kCluster * C::kMulticast;
+
+  // A place among the stages of the units that are shared out.
+  struct Place {
+    int unit;
+    int stage;
+  };
 
   int StagesOf(int split) const {
     return product().part_stages + (split < product().longer_parts ? 1 : 0);
   }
 
-  // Finds the last product whose units begin at or before this one.
+  // Finds the unit of this step.
   void Locate() {
+    const int workers = ptx::CtaCount() / kClusterCtas;
+    if constexpr (C::kBalanced) {
+      first_ = 0;
+      stages_ = all_.part_stages;
+      if (all_.balance.stages != 0) {
+        LocateBalanced(workers);
+        return;
+      }
+    }
+    index_ = worker_ + step_ * workers;
+    // Of many products, the last whose units begin at or before this one.
     if constexpr (C::kGrouped) {
       group_ = 0;
 #pragma unroll
@@ -133,6 +159,42 @@ class Work {
         if (all_.first_unit[group_ + step] <= index_) group_ += step;
       }
     }
+  }
+
+  void LocateBalanced(int workers) {
+    const Balance& balance = all_.balance;
+    const Place from = PlaceOf(worker_);
+    const Place to = PlaceOf(worker_ + 1);
+    index_ = worker_ + step_ * workers;
+    int step = step_ - balance.rounds;
+    if (step < 0) return;
+    if (to.stage != 0 && --step < 0) {
+      index_ = to.unit;
+      stages_ = to.stage;
+      return;
+    }
+    const int whole = from.unit + (from.stage != 0 ? 1 : 0);
+    index_ = whole + step;
+    if (index_ < to.unit) return;
+    index_ = all_.units;
+    if (from.stage == 0 || whole + step != to.unit) return;
+    index_ = from.unit;
+    first_ = from.stage;
+    stages_ -= from.stage;
+  }
+
+  // Where the stages of a worker begin, and those of the one before it end.
+  Place PlaceOf(int worker) const {
+    const Balance& balance = all_.balance;
+    const int at = worker * balance.stages + Min(worker, balance.longer);
+    const int of_unit = static_cast<int>(balance.unit_stages.value);
+    const int unit = Divide(at, balance.unit_stages);
+    const int stage = at - unit * of_unit;
+    if (stage < balance.least) return {balance.first_unit + unit, 0};
+    if (stage > of_unit - balance.least) {
+      return {balance.first_unit + unit + 1, 0};
+    }
+    return {balance.first_unit + unit, stage};
   }
 
   // Of the unit, among those of its product.
@@ -152,7 +214,11 @@ class Work {
   const KernelArguments<C>& all_;
   const int part_;
   const int member_;
-  int index_;
+  const int worker_;  // This CTA, or its cluster.
+  int step_ = 0;
+  int index_ = 0;
+  int first_ = 0;
+  int stages_ = 0;
   int group_ = 0;
 };
 

@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/plan/tuned_plan.h"
 #include "jit/source/prepare_instances.h"
 
 namespace gemmd::bench {
@@ -20,7 +21,7 @@ constexpr double kMostExcess = 4;
 std::vector<jit::Plan> Plans(const jit::Problem& problem,
                              const jit::DeviceProperties& device, int count,
                              int explore) {
-  if (count <= 1 && explore == 0) return {jit::ChoosePlan(problem, device)};
+  if (count <= 1 && explore == 0) return {jit::UntunedPlan(problem, device)};
   std::vector<jit::Plan> plans = jit::RankPlans(problem, device, kAllPlans);
   const double most = kMostExcess * plans.front().predicted_us;
   std::erase_if(plans, [most](const jit::Plan& plan) {
@@ -101,10 +102,7 @@ absl::StatusOr<std::unique_ptr<OurProduct>> OurProduct::Create(
   product->overlap_ = options.overlap;
   ASSIGN_OR_RETURN(product->functions_,
                    gpu::FunctionsOf(product->module_, plan));
-  if (plan.partials_bytes > 0) {
-    ASSIGN_OR_RETURN(product->partials_,
-                     device.memory().Allocate(stream, plan.partials_bytes));
-  }
+  RETURN_IF_ERROR(product->workspace_.Reserve(plan, device.memory(), stream));
   product->first_ = &operands[0];
   for (int i = 0; i < operands.size(); ++i) {
     ASSIGN_OR_RETURN(gpu::PreparedLaunch launch,
@@ -116,17 +114,17 @@ absl::StatusOr<std::unique_ptr<OurProduct>> OurProduct::Create(
 
 absl::StatusOr<gpu::PreparedLaunch> OurProduct::Prepare(const OperandCopy& copy,
                                                         CUdeviceptr d) const {
-  ASSIGN_OR_RETURN(
-      gpu::PreparedLaunch launch,
-      gpu::PrepareLaunch(stream_->driver(), problem_, plan_, functions_,
-                         {.a = copy.a.ready(),
-                          .b = copy.b.ready(),
-                          .metadata = problem_.sparse == jit::Sparse::kB
-                                          ? copy.b.derived.get()
-                                          : copy.a.derived.get(),
-                          .c = copy.c.padded.get(),
-                          .d = d,
-                          .partials = partials_.get()}));
+  gpu::LaunchMemory memory = {.a = copy.a.ready(),
+                              .b = copy.b.ready(),
+                              .metadata = problem_.sparse == jit::Sparse::kB
+                                              ? copy.b.derived.get()
+                                              : copy.a.derived.get(),
+                              .c = copy.c.padded.get(),
+                              .d = d};
+  workspace_.AddTo(memory);
+  ASSIGN_OR_RETURN(gpu::PreparedLaunch launch,
+                   gpu::PrepareLaunch(stream_->driver(), problem_, plan_,
+                                      functions_, memory));
   launch.overlaps_predecessor |= overlap_;
   return launch;
 }

@@ -14,6 +14,7 @@
 #include "service/gpu/cuda_device.h"
 #include "service/gpu/launch.h"
 #include "service/gpu/module.h"
+#include "service/gpu/workspace.h"
 #include "tests/bench/operands.h"
 
 namespace gemmd::bench {
@@ -76,7 +77,7 @@ class OurProduct {
   const gpu::Module module_;
   gpu::KernelFunctions functions_;
   bool overlap_ = false;
-  gpu::DeviceBuffer partials_;
+  gpu::Workspace workspace_;
   const OperandCopy* first_ = nullptr;
   std::vector<gpu::PreparedLaunch> launches_;  // By operand copy.
 };

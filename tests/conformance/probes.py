@@ -80,7 +80,7 @@ class Probe:
         data = matrices.set_source(call.header, "c", c)
         _, d = self.client.execute(
             call.header, call.buffers["a"], call.buffers["b"], data)
-        return call.result(d)
+        return call.result("d", d)
 
     def exact(self, shape):
         """(A, B, C) of the exact fill; C in float32."""

@@ -100,6 +100,31 @@ def d_may_be_c(p):
 
 
 @probe
+def both_results_may_stay(p):
+    for output in fills.TYPES.values():
+        a, b, _ = _normal(p, SHAPE)
+        options = {"alpha": -0.5, "activation": "relu"}
+        apart = p.multiply(a, b, out_dtype=output, return_pre_activation=True,
+                           **options)
+        poison = p.c(np.full((SHAPE.m, SHAPE.n), np.nan), output)
+        with p.tensor(poison) as d, p.tensor(poison) as before:
+            p.multiply(a, b, out=d, pre_activation_out=before, **options)
+            yield p.same_bits(f"{output} D", d.numpy(), apart[0])
+            yield p.same_bits(f"{output} before", before.numpy(), apart[1])
+        with p.tensor(poison) as before:
+            d, _ = p.multiply(a, b, pre_activation_out=before, **options)
+            yield p.same_bits(f"{output} D returned", d, apart[0])
+            yield p.same_bits(f"{output} before alone", before.numpy(),
+                              apart[1])
+        if p.client.target.startswith("unix:"):
+            before = _shared(p, poison, 8)
+            d, _ = p.multiply(a, b, pre_activation_out=before, **options)
+            yield p.same_bits(f"{output} D of shared", d, apart[0])
+            yield p.same_bits(f"{output} before shared", np.array(before),
+                              apart[1])
+
+
+@probe
 def every_element_of_d_is_written(p):
     for shape in (Shape(1, 1, 8), Shape(129, 65, 24), Shape(65, 200, 1),
                   Shape(300, 258, 72), Shape(7, 520, 0)):

@@ -42,6 +42,8 @@ absl::Status ParseWord(absl::string_view word, Case& c) {
     c.config.grouped = true;
   } else if (word == "inplace") {
     c.in_place = true;
+  } else if (word == "balanced") {
+    c.config.balanced = true;
   } else if (is("co")) {
     c.config.consumers = number;
   } else if (is("in")) {
@@ -142,6 +144,7 @@ jit::Plan Case::PlanFor(const jit::Problem& problem) const {
       (plan.a_form == jit::Form::kSplit ? jit::kSplitPasses : 1);
   plan.splits = static_cast<int>(std::min<int64_t>(splits, stages));
   plan.partials_bytes = 0;
+  plan.balanced_units = jit::BalancedUnits(plan, device);
   plan.reduce_grid = 0;
   plan.x_planes = plan.y_planes = 0;
   plan.passes = 1;

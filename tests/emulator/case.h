@@ -6,7 +6,8 @@
 // CONFIG is the tile, then, with their defaults: co1, co2, in4 or pp (co2),
 // stages s3, groups in flight g1, split1 (k in so many parts), cl1 (the same,
 // of the CTAs of a cluster), mc1 (CTAs that load Y for each other), sms2 (CTAs
-// at once), swap (X is B), inplace (D is written where C is), grouped (all
+// at once), swap (X is B), inplace (D is written where C is), balanced (the
+// last units are shared out to the stage, where they can be), grouped (all
 // shapes by one launch). Plain data.
 #ifndef GEMMD_TESTS_EMULATOR_CASE_H_
 #define GEMMD_TESTS_EMULATOR_CASE_H_

@@ -54,6 +54,16 @@ constexpr char kMulticast[] = "bf16 TN 530 72 700 ; 128x64 co2 s3 mc2 sms2";
 constexpr char kMulticastAcross[] =
     "bf16 NT 300 136 400 ; 64x72 pp s3 mc2 sms4";
 
+constexpr char kBalanced[] = "bf16 TN 330 70 1050 ; 64x32 co1 s3 sms4 balanced";
+constexpr char kBalancedInPlace[] =
+    "bf16 TN 330 70 1050 beta=1 ; 64x32 co1 s3 sms4 balanced inplace";
+constexpr char kBalancedLonger[] =
+    "bf16 TN 330 70 1100 ; 64x32 co1 s3 sms8 balanced";
+constexpr char kBalancedPairs[] =
+    "bf16 TN 900 40 1100 ; 64x32 co1 s3 sms6 mc2 balanced";
+constexpr char kBalancedTurns[] =
+    "bf16 NN 330 70 1100 ; 64x32 pp s4 sms4 balanced";
+
 constexpr char kGrouped[] =
     "bf16 TN 130 40 200 beta=2 ; 128x32 pp s3 sms2 grouped ; 1 1 1, 300 33 70";
 
@@ -70,14 +80,14 @@ constexpr Mutation kMutations[] = {
      "InitBarrier(full(stage), 1)", "InitBarrier(full(stage), 2)", kPingPong,
      "of 2 arrivals missing"},
     {"every_warp_releases_a_stage", "kernels/gemm.cu",
-     "kParts - 1 && first_warp &&\n", "kParts - 1 &&\n", kPingPong,
+     "span.first && first_warp &&", "span.first &&", kPingPong,
      "overwritten while in flight"},
     {"all_threads_arrive", "kernels/gemm.cu",
-     "if (T::kPingPong && first_warp && ptx::ElectOne()) turn.Pass();",
-     "if (T::kPingPong && first_warp) turn.Pass();", kPingPong,
+     "ptx::ElectOne()) turn.Pass();\n  ptx::WgmmaWait<0>();",
+     "true) turn.Pass();\n  ptx::WgmmaWait<0>();", kPingPong,
      "phase overtaken"},
     {"the_turn_is_never_passed", "kernels/gemm.cu",
-     "if (T::kPingPong && first_warp && ptx::ElectOne()) turn.Pass();", "",
+     "turn.Pass();\n  ptx::WgmmaWait<0>();", ";\n  ptx::WgmmaWait<0>();",
      kPingPong, "deadlock"},
     // Phases.
     {"the_turn_has_the_other_phase", "pipeline/turn.h", "phase_(consumer ^ 1)",
@@ -94,14 +104,13 @@ constexpr Mutation kMutations[] = {
      "        phases_ ^= 1u << buffer_;\n", "", kCooperative, "parity 0"},
     // Waits.
     {"a_stage_is_released_before_it_is_multiplied", "kernels/gemm.cu",
-     "ptx::WgmmaWait<Sums::kGroupsInFlight>();",
-     "ptx::WgmmaWait<Sums::kGroupsInFlight + 1>();", kCooperative,
+     "ptx::WgmmaWait<1>();", "ptx::WgmmaWait<2>();", kCooperative,
      "overwritten while in flight"},
     {"the_last_group_is_not_waited_for", "kernels/gemm.cu",
-     "    ptx::WgmmaWait<0>();\n    if", "    if", kTransposed,
+     "  ptx::WgmmaWait<0>();\n  if", "  if", kTransposed,
      "sums touched in flight"},
     {"a_stage_is_not_waited_for", "kernels/gemm.cu",
-     "stages);\n    ring.WaitFull();\n", "stages);\n", kCooperative,
+     "    ring.WaitFull();\n    Issue(", "    Issue(", kCooperative,
      "read before it is there"},
     {"c_is_not_waited_for", "epilogue/tile_writer.h",
      "        ptx::Wait(barriers_ + 8 * buffer_, phases_ >> buffer_ & 1);\n",
@@ -226,7 +235,7 @@ constexpr Mutation kMutations[] = {
      "bf16-s4 TN 72 130 400 ; 128x64 co2 s3 g1 swap",
      "fragments touched in flight"},
     {"the_last_group_is_left_out", "pipeline/sum.h",
-     "ends_ = of_group_ == mask_ || stage == stages - 1;",
+     "ends_ = of_group_ == mask_ || stage == last;",
      "ends_ = of_group_ == mask_;", kLongGroups, "wrong D"},
     {"each_stage_begins_anew", "pipeline/sum.h",
      "return (Tiling<C>::kInterleaved ? 0 : of_group_) + step;", "return step;",
@@ -308,8 +317,38 @@ constexpr Mutation kMutations[] = {
      "              kClusters ? rank : number,", "              number,",
      kCluster, "wrong D"},
     {"ctas_of_a_cluster_have_other_tiles", "scheduler/work.h",
-     "index_(ptx::CtaIndex() / kClusterCtas)", "index_(ptx::CtaIndex())",
+     "worker_(ptx::CtaIndex() / kClusterCtas)", "worker_(ptx::CtaIndex())",
      kCluster, "deadlock"},
+    // Units that are shared out to the stage.
+    {"sums_are_not_passed_on", "kernels/gemm.cu",
+     "      if (work.passes_on()) {\n        passed.Give(sums);",
+     "      if (work.passes_on()) {", kBalanced, "flag that nobody raises"},
+    {"sums_are_not_taken", "kernels/gemm.cu",
+     "if (work.continues()) passed.Take(sums);", ";", kBalanced,
+     "flag left raised"},
+    {"a_begun_unit_begins_anew", "kernels/gemm.cu",
+     "const Span span = {first, first + stages - 1, first_row};",
+     "const Span span = {0, stages - 1, first_row};", kBalanced, "wrong D"},
+    {"a_begun_unit_is_loaded_from_its_start", "kernels/gemm.cu",
+     "unit.split + work.first_stage()", "unit.split", kBalanced, "wrong D"},
+    {"a_part_of_a_unit_is_written", "kernels/gemm.cu",
+     "        passed.Give(sums);\n        continue;",
+     "        passed.Give(sums);", kBalancedInPlace, "wrong D"},
+    {"the_flag_is_not_lowered", "pipeline/passed_sums.h",
+     "if (lane_ == 0) ptx::LowerFlag(FlagOf(giver));", ";", kBalanced,
+     "flag left raised"},
+    {"sums_of_the_cluster_are_taken", "pipeline/passed_sums.h",
+     "ptx::CtaIndex() - C::kMulticast", "ptx::CtaIndex() - 1", kBalancedPairs,
+     "wrong D"},
+    {"the_taker_looks_elsewhere", "pipeline/passed_sums.h",
+     "(T::kPingPong ? 0 : 4 * consumer)", "(4 * consumer)", kBalancedTurns,
+     "flag that nobody raises"},
+    {"lanes_have_the_same_place", "pipeline/passed_sums.h", "+ 2 * lane_", "",
+     kBalanced, "wrong D"},
+    {"a_round_is_left_out", "scheduler/work.h", "step_ - balance.rounds",
+     "step_ - balance.rounds + 1", kBalancedTurns, "wrong D"},
+    {"longer_shares_are_forgotten", "scheduler/work.h",
+     " + Min(worker, balance.longer)", "", kBalancedLonger, "wrong D"},
     // CTAs that load Y for each other.
     {"a_cta_ends_while_others_release_its_stages", "kernels/gemm.cu",
      "  if constexpr (kMulticast) ring.Drain();\n", "", kMulticast,
@@ -461,10 +500,26 @@ TEST_P(MutationsTest, IsCaughtByItsCause) {
 
 // The cases of the mutations themselves are sound.
 TEST(SoundTest, NothingIsSaidOfWhatIsRight) {
-  for (const char* line :
-       {kCooperative, kPingPong, kTransposed, kSplit, kWide, kC, kWeights,
-        kLongGroups, kInterleaved, kSparse, kSparseBytes, kGrouped, kCluster,
-        kMulticast, kMulticastAcross}) {
+  for (const char* line : {kCooperative,
+                           kPingPong,
+                           kTransposed,
+                           kSplit,
+                           kWide,
+                           kC,
+                           kWeights,
+                           kLongGroups,
+                           kInterleaved,
+                           kSparse,
+                           kSparseBytes,
+                           kGrouped,
+                           kCluster,
+                           kMulticast,
+                           kMulticastAcross,
+                           kBalanced,
+                           kBalancedInPlace,
+                           kBalancedLonger,
+                           kBalancedPairs,
+                           kBalancedTurns}) {
     const auto c = ParseCase(absl::StrCat("sound: ", line));
     ASSERT_TRUE(c.ok()) << c.status();
     const auto kernels = CompileCase(*c);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "jit/plan/form.h"
+#include "jit/plan/launch_arithmetic.h"
 #include "jit/source/instance.h"
 #include "service/gpu/launch.h"
 #include "templates/common/arguments.h"
@@ -99,13 +100,15 @@ class Stream {
 
   void Run(int ctas, int threads, int shared_bytes,
            const std::function<void()>& kernel,
-           std::span<const char> maps_in_memory = {}, int cluster = 1) {
+           std::span<const char> maps_in_memory = {}, int cluster = 1,
+           bool in_order = false) {
     for (GlobalBlock* block : blocks_) block->Lock();
     Launch launch = {.ctas = ctas,
                      .cluster = cluster,
                      .threads = threads,
                      .shared_bytes = shared_bytes,
-                     .seed = seed_};
+                     .seed = seed_,
+                     .in_order = in_order};
     launch.dependencies = [this] { Unlock(); };
     launch.maps_in_memory = maps_in_memory;
     RunGrid(launch, kernel, reports_);
@@ -214,14 +217,17 @@ struct Product {
         plan(plan),
         operands(problem, plan, seed),
         partials(static_cast<size_t>(plan.partials_bytes)),
+        pass_flags(static_cast<size_t>(jit::PassFlagsBytes(plan))),
         line_bits(static_cast<size_t>(plan.line_bits_bytes)) {
     std::memset(partials.data(), Operands::kUnwritten, partials.size());
+    std::memset(pass_flags.data(), 0, pass_flags.size());
     std::memset(line_bits.data(), Operands::kUnwritten, line_bits.size());
   }
 
   std::vector<GlobalBlock*> blocks() {
     std::vector<GlobalBlock*> blocks = operands.blocks();
     blocks.push_back(&partials);
+    blocks.push_back(&pass_flags);
     blocks.push_back(&line_bits);
     if (a) blocks.push_back(a.get());
     if (b) blocks.push_back(b.get());
@@ -232,7 +238,7 @@ struct Product {
   const jit::Plan plan;
   Operands operands;
   std::unique_ptr<GlobalBlock> a, b;  // Forms that were derived.
-  GlobalBlock partials, line_bits;
+  GlobalBlock partials, pass_flags, line_bits;
   gpu::PreparedLaunch launch;
 };
 
@@ -267,6 +273,7 @@ absl::StatusOr<std::unique_ptr<Product>> MakeProduct(
       .c = Address(c.in_place ? operands.d : operands.c),
       .d = Address(operands.d),
       .partials = Address(product->partials),
+      .pass_flags = Address(product->pass_flags),
       .bias = Address(operands.bias),
       .a_scale = Address(operands.a_scale),
       .b_scale = Address(operands.b_scale),
@@ -295,7 +302,14 @@ absl::Status RunAlone(const Kernels& kernels, Product& product, uint64_t seed,
     if (kernel == nullptr) return absl::InternalError("no kernel");
     stream.Run(
         launch.grid, launch.threads, launch.shared_memory_bytes,
-        [&] { kernel(launch.arguments); }, {}, launch.cluster);
+        [&] { kernel(launch.arguments); }, {}, launch.cluster,
+        product.plan.balanced_units != 0);
+    const char* const flags =
+        static_cast<const char*>(product.pass_flags.data());
+    if (std::any_of(flags, flags + product.pass_flags.size(),
+                    std::identity())) {
+      reports.Add("flag left raised", "behind the launch");
+    }
   }
   if (launch.reduce_grid != 0 && reports.empty()) {
     const auto kernel =

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "tests/integration/eventually.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/raw_http2.h"
 #include "tests/integration/silent_peer.h"
@@ -144,6 +145,17 @@ TEST(ConnectionLimits, ConnectionsBeyondTheLimitTakeThePlaceOfIdleOnes) {
   EXPECT_TRUE(Multiply(Connect(server.address())).ok());
 }
 
+// None of which can be closed for others.
+TEST(ConnectionLimits, ConnectionsThatAllHaveSilentCallsMakeRoomSoon) {
+  TestServer::Options options;
+  options.limits.max_connections = 8;
+  options.limits.stall_timeout = kPatience * 2;
+  options.limits.pressed_stall_timeout = absl::Milliseconds(200);
+  TestServer server(options);
+  const auto silent = HoldPlaces(server.address(), 8, 1);
+  EXPECT_TRUE(testing::Eventually(
+      [&] { return Multiply(Connect(server.address())).ok(); }));
+}
 
 constexpr uint8_t kPing = 6;
 constexpr uint8_t kGoAway = 7;

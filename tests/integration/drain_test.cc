@@ -16,6 +16,7 @@
 #include "jit/base/file.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/eventually.h"
+#include "tests/integration/raw_http2.h"
 #include "tests/integration/silent_peer.h"
 #include "tests/integration/stream_call.h"
 #include "tests/integration/test_server.h"
@@ -29,6 +30,7 @@ using testing::Eventually;
 using ::testing::HasSubstr;
 using testing::Lives;
 using testing::OnesTimesTwos;
+using testing::RawHttp2;
 
 constexpr char kNvrtc[] = "--nvrtc=" GEMMD_TEST_NVRTC;
 // More than a drain without a limit of its own would need on any machine, less
@@ -104,6 +106,43 @@ TEST(DrainTest, AProductThatDoesNotEndIsGivenUp) {
   EXPECT_EQ(daemon.Wait(kSoon), 3) << daemon.Log();
   EXPECT_THAT(daemon.Log(), HasSubstr("event=given_up"));
   EXPECT_FALSE(running.get().ok());
+}
+
+// Has a large tensor sent to it, and reads nothing: the windows are large.
+// Returns the stream.
+uint32_t Download(DaemonProcess& daemon, RawHttp2& client) {
+  Caller caller(daemon.Connect());
+  v1::DownloadTensorRequest request;
+  request.set_handle(caller.CreateTensor(v1::DATA_TYPE_F32, 4096, 4096));
+  const std::string message = request.SerializeAsString();
+  client.Write(RawHttp2::FrameOf(
+      4, 0, 0, std::string("\0\4\x40\0\0\0", 6)));  // Settings.
+  client.Write(RawHttp2::FrameOf(8, 0, 0, std::string("\x40\0\0\0", 4)));
+  const uint32_t stream = client.Open("/gemmd.v1.TensorService/DownloadTensor");
+  client.Write(RawHttp2::FrameOf(
+      0, 1, stream,
+      std::string(4, '\0') + static_cast<char>(message.size()) + message));
+  absl::SleepFor(absl::Seconds(1));
+  return stream;
+}
+
+TEST(DrainTest, AnAnswerThatNobodyTakesIsNotWaitedForBeyondTheTimeOut) {
+  DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=300ms"});
+  ASSERT_NE(daemon.Connect(), nullptr);
+  RawHttp2 client(daemon.address());
+  Download(daemon, client);
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
+}
+
+TEST(DrainTest, OneThatWasTakenBackIsNotWaitedForSoLong) {
+  DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=60s",
+                        "--pressed-stall-timeout=500ms"});
+  ASSERT_NE(daemon.Connect(), nullptr);
+  RawHttp2 client(daemon.address());
+  client.Reset(Download(daemon, client));
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
 }
 
 TEST(DrainTest, AStoppedCompileWorkerIsKilled) {

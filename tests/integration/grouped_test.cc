@@ -76,6 +76,13 @@ TEST_F(GroupedTest, WhatIsWrongNamesItsGroup) {
                 "groups[0]: header.problem is missing");
 }
 
+TEST_F(GroupedTest, MoreGroupsThanAreAllowedAreCounted) {
+  v1::MatmulGroupedRequest request;
+  for (int i = 0; i < 257; ++i) *request.add_groups() = OnesTimesTwos(1, 1, 1);
+  ExpectRefused(Send(request), grpc::INVALID_ARGUMENT,
+                "groups: more than 256; allowed: 0 to 256");
+}
+
 TEST_F(GroupedTest, MalformedMessagesAreRefused) {
   ExpectRefused(Send(std::string("\x0a\x05"
                                  "abc",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -170,6 +171,68 @@ TEST_F(LimitsOfADaemon, AnswersThatNobodyReadsAreBounded) {
     ExpectService(absl::Seconds(4));
   }
   EXPECT_LT(grown_bytes(), 300 * kMiB);
+}
+
+// 700 numbers, 8 GiB apart, as messages of 16 MiB.
+TEST_F(LimitsOfADaemon, PaddingTakesNoMemory) {
+  Start({"--max-message-bytes=16MiB", "--max-inflight-bytes=16MiB"});
+  const auto channel = Connect(daemon_->address());
+  const auto tensors = v1::TensorService::NewStub(channel);
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_F32);
+  create.set_rows(700);
+  create.set_columns(1);
+  v1::TensorInfo tensor;
+  grpc::ClientContext creating;
+  ASSERT_TRUE(tensors->CreateTensor(&creating, create, &tensor).ok());
+  v1::DownloadTensorRequest request;
+  request.set_handle(tensor.handle());
+  request.set_chunk_bytes(16 << 20);
+  request.mutable_layout()->set_leading_dimension((int64_t{1} << 31) - 256);
+  {
+    std::deque<grpc::ClientContext> contexts(64);
+    std::vector<std::unique_ptr<grpc::ClientReader<v1::DownloadTensorResponse>>>
+        unread;
+    for (grpc::ClientContext& context : contexts) {
+      unread.push_back(tensors->DownloadTensor(&context, request));
+    }
+    ExpectService(absl::Seconds(2));
+    v1::DownloadTensorResponse part;
+    ASSERT_TRUE(unread[0]->Read(&part));
+    ASSERT_TRUE(unread[0]->Read(&part));
+    EXPECT_TRUE(part.data() == std::string(16 << 20, '\0'));
+    for (grpc::ClientContext& context : contexts) context.TryCancel();
+    for (auto& reader : unread) reader->Finish();
+  }
+  EXPECT_LT(grown_bytes(), 150 * kMiB);
+}
+
+// A byte of headers each, by a name that was sent once.
+TEST_F(LimitsOfADaemon, HeadersOfOneByteAreBounded) {
+  Start({});
+  const auto literal = [](const std::string& name, const std::string& value) {
+    return std::string(1, '\0') + static_cast<char>(name.size()) + name +
+           static_cast<char>(value.size()) + value;
+  };
+  const std::string call =
+      literal(":method", "POST") + literal(":scheme", "http") +
+      literal(":path", "/gemmd.v1.MatmulService/Matmul") +
+      literal(":authority", "x") + literal("te", "trailers") +
+      literal("content-type", "application/grpc");
+  const std::string learnt("\x40\1a\0", 4);
+  {
+    RawHttp2 client(daemon_->address());
+    for (uint32_t stream = 1; client.alive() && stream < 500; stream += 2) {
+      client.Write(RawHttp2::FrameOf(1, 0, stream, call + learnt));
+      for (int i = 0; i < 3; ++i) {
+        client.Write(
+            RawHttp2::FrameOf(9, 0, stream, std::string(16384, '\xbe')));
+      }
+      client.Write(RawHttp2::FrameOf(9, 4, stream, ""));
+    }
+    ExpectService(absl::Seconds(2));
+  }
+  EXPECT_LT(grown_bytes(), 100 * kMiB);
 }
 
 TEST_F(LimitsOfADaemon, HalfSentMessagesAreBounded) {

@@ -98,6 +98,33 @@ TEST_F(MatmulStreamTest, TensorsStandForOperandsAndResults) {
   }
 }
 
+TEST_F(MatmulStreamTest, OneResultMayStayAndTheOtherReturn) {
+  const v1::TensorInfo kept = Create(v1::DATA_TYPE_F32, 3, 4);
+  const int64_t held = server_.engine().tensors().bytes();
+  const v1::MatmulRequest request = WithAllSteps(3, 4, 5);
+  v1::MatmulResponse unary;
+  ASSERT_TRUE(CallUnary(request, &unary).ok());
+  v1::MatmulRequest keeps = request;
+  keeps.mutable_header()->mutable_auxiliary()->set_tensor(kept.handle());
+  StreamAnswer answer = CallStream(server_.channel(), ToStream(keeps, 7));
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_EQ(answer.response.d(), unary.d());
+  EXPECT_EQ(answer.response.auxiliary(), "");
+  const v1::Paths& paths = answer.response.execution().paths();
+  EXPECT_EQ(paths.d(), v1::PATH_STREAM);
+  EXPECT_EQ(paths.auxiliary(), v1::PATH_TENSOR);
+  ExpectNothingHeld(held);
+
+  keeps.mutable_header()->mutable_d()->set_tensor(kept.handle());
+  keeps.mutable_header()->clear_auxiliary();
+  answer = CallStream(server_.channel(), ToStream(keeps, 7));
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_EQ(answer.response.d(), "");
+  EXPECT_EQ(answer.response.auxiliary(), unary.auxiliary());
+  EXPECT_EQ(answer.response.execution().paths().auxiliary(), v1::PATH_STREAM);
+  ExpectNothingHeld(held);
+}
+
 TEST_F(MatmulStreamTest, WhatComesOutOfOrderIsRefused) {
   const v1::MatmulRequest request = OnesTimesTwos(2, 3, 4);  // A: 16, B: 24.
   const Stream header = StreamHeader(request.header());

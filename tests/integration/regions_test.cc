@@ -18,10 +18,10 @@
 namespace gemmd {
 namespace {
 
-using ::testing::HasSubstr;
 using grpc::StatusCode;
 using testing::GivenMemory;
 using testing::Giver;
+using ::testing::HasSubstr;
 using testing::OnesTimesTwos;
 using testing::TestServer;
 
@@ -36,8 +36,9 @@ class Region {
     request.set_handle(handle_);
     grpc::ClientContext context;
     v1::RegionInfo info;
-    const grpc::Status status = v1::RegionService::NewStub(channel)->CreateRegion(
-        &context, request, &info);
+    const grpc::Status status =
+        v1::RegionService::NewStub(channel)->CreateRegion(&context, request,
+                                                          &info);
     EXPECT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(info.bytes(), static_cast<int64_t>(kRegionBytes));
     EXPECT_FALSE(info.pinned());
@@ -92,7 +93,8 @@ class RegionsTest : public ::testing::Test {
     region_.Put(std::clamp<int64_t>(offset, 0, kRegionBytes - 256),
                 request.a());
     request.clear_a();
-    region_.Name(offset, *request.mutable_header()->mutable_a()->mutable_region());
+    region_.Name(offset,
+                 *request.mutable_header()->mutable_a()->mutable_region());
     return request;
   }
 
@@ -115,9 +117,35 @@ TEST_F(RegionsTest, OperandsAndResultsStayWhereTheyAre) {
   const grpc::Status status = Multiply(request, &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_TRUE(response.d().empty());
-  EXPECT_EQ(region_.Take(kRegionBytes - expected.d().size(),
-                         expected.d().size()),
-            expected.d());
+  EXPECT_EQ(
+      region_.Take(kRegionBytes - expected.d().size(), expected.d().size()),
+      expected.d());
+}
+
+TEST_F(RegionsTest, BothResultsOrEitherGoThere) {
+  v1::MatmulRequest request = WithA(0);
+  v1::MatmulHeader& header = *request.mutable_header();
+  header.mutable_problem()->set_alpha(-1);
+  header.mutable_problem()->set_activation(v1::ACTIVATION_RELU);
+  header.mutable_problem()->mutable_epilogue()->set_auxiliary(true);
+  v1::MatmulResponse expected;
+  ASSERT_TRUE(Multiply(request, &expected).ok());
+  const size_t size = expected.d().size();
+  ASSERT_NE(expected.auxiliary(), expected.d());
+  // Over A, which is read by then.
+  region_.Name(0, *header.mutable_auxiliary()->mutable_region());
+  v1::MatmulResponse response;
+  ASSERT_TRUE(Multiply(request, &response).ok());
+  EXPECT_EQ(response.d(), expected.d());
+  EXPECT_EQ(response.auxiliary(), "");
+  EXPECT_EQ(response.execution().paths().auxiliary(), v1::PATH_SHARED);
+  EXPECT_TRUE(region_.Take(0, size) == expected.auxiliary());
+  // One behind the other.
+  request.mutable_header()->mutable_a()->mutable_region()->set_offset(8192);
+  region_.Put(8192, OnesTimesTwos(8, 8, 16).a());
+  region_.Name(size, *header.mutable_d()->mutable_region());
+  ASSERT_TRUE(Multiply(request, &response).ok());
+  EXPECT_TRUE(region_.Take(0, 2 * size) == expected.auxiliary() + expected.d());
 }
 
 TEST_F(RegionsTest, BytesBetweenLinesAreLeftAlone) {
@@ -161,16 +189,20 @@ TEST_F(RegionsTest, WhatIsBeyondARegionIsRefused) {
   EXPECT_TRUE(Multiply(WithA(kRegionBytes - 256)).ok());
   for (const int64_t offset :
        {int64_t{-1}, static_cast<int64_t>(kRegionBytes - 255),
-        static_cast<int64_t>(kRegionBytes), static_cast<int64_t>(kRegionBytes + 1),
-        std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
+        static_cast<int64_t>(kRegionBytes),
+        static_cast<int64_t>(kRegionBytes + 1),
+        std::numeric_limits<int64_t>::max(),
+        std::numeric_limits<int64_t>::min()}) {
     ExpectRefused(WithA(offset),
                   absl::StrCat("a.region.offset is ", offset,
                                " and the matrix has 256 bytes; allowed: within "
                                "the region's 1048576"));
   }
   v1::MatmulRequest request = WithA(0);
-  v1::Layout& layout =
-      *request.mutable_header()->mutable_a()->mutable_region()->mutable_layout();
+  v1::Layout& layout = *request.mutable_header()
+                            ->mutable_a()
+                            ->mutable_region()
+                            ->mutable_layout();
   layout.set_leading_dimension(1 << 30);
   ExpectRefused(request, "allowed: within the region's");
   layout.set_leading_dimension(15);
@@ -184,8 +216,9 @@ TEST_F(RegionsTest, WhatIsBeyondARegionIsRefused) {
 TEST_F(RegionsTest, WhatDoesNotGoWithARegionIsRefused) {
   v1::MatmulRequest request = WithA(0);
   request.set_a("bytes");
-  ExpectRefused(request, "a has 5 bytes; allowed: 0, because its source is a "
-                         "region");
+  ExpectRefused(request,
+                "a has 5 bytes; allowed: 0, because its source is a "
+                "region");
   request = WithA(0);
   request.mutable_header()->mutable_a()->set_transposed(true);
   ExpectRefused(request, "a.transposed is true");
@@ -193,13 +226,15 @@ TEST_F(RegionsTest, WhatDoesNotGoWithARegionIsRefused) {
   request.mutable_header()->mutable_problem()->set_sparsity(v1::SPARSITY_2_4);
   ExpectRefused(request, "a.region is given for sparse elements");
   request = WithA(0);
-  request.mutable_header()->mutable_problem()->mutable_epilogue()->set_auxiliary(
-      true);
+  request.mutable_header()
+      ->mutable_problem()
+      ->mutable_epilogue()
+      ->set_auxiliary(true);
   request.mutable_header()->mutable_problem()->set_activation(
       v1::ACTIVATION_RELU);
   region_.Name(4096, *request.mutable_header()->mutable_d()->mutable_region());
-  region_.Name(4100,
-               *request.mutable_header()->mutable_auxiliary()->mutable_region());
+  region_.Name(
+      4100, *request.mutable_header()->mutable_auxiliary()->mutable_region());
   ExpectRefused(request, "auxiliary and d overlap");
 }
 
@@ -233,9 +268,8 @@ TEST_F(RegionsTest, AGroupMayHaveThem) {
                           ->mutable_region());
   grpc::ClientContext context;
   v1::MatmulGroupedResponse response;
-  const grpc::Status status =
-      v1::MatmulService::NewStub(server_.unix_channel())
-          ->MatmulGrouped(&context, groups, &response);
+  const grpc::Status status = v1::MatmulService::NewStub(server_.unix_channel())
+                                  ->MatmulGrouped(&context, groups, &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_TRUE(response.groups(1).d().empty());
   EXPECT_EQ(region_.Take(8192, response.groups(0).d().size()),
@@ -246,10 +280,12 @@ TEST_F(RegionsTest, AGroupMayHaveThem) {
 class TensorRegionsTest : public RegionsTest {
  protected:
   // `count` matrices of 5 lines of 12 bytes.
-  std::string Create(v1::Sparsity sparsity = v1::SPARSITY_UNSPECIFIED, int64_t count = 2) {
+  std::string Create(v1::Sparsity sparsity = v1::SPARSITY_UNSPECIFIED,
+                     int64_t count = 2) {
     v1::CreateTensorRequest request;
-    request.set_dtype(sparsity == v1::SPARSITY_UNSPECIFIED ? v1::DATA_TYPE_S8
-                                            : v1::DATA_TYPE_BF16);
+    request.set_dtype(sparsity == v1::SPARSITY_UNSPECIFIED
+                          ? v1::DATA_TYPE_S8
+                          : v1::DATA_TYPE_BF16);
     request.set_rows(5);
     request.set_columns(12);
     request.set_count(count);
@@ -390,9 +426,8 @@ TEST_F(RegionsTest, ARegionThatIsGoneIsUnknown) {
   v1::MatmulRequest request = WithA(0);
   EXPECT_TRUE(Multiply(request).ok());
   region_.Close();
-  EXPECT_TRUE(testing::Eventually([&] {
-    return Multiply(request).error_code() == StatusCode::NOT_FOUND;
-  }));
+  EXPECT_TRUE(testing::Eventually(
+      [&] { return Multiply(request).error_code() == StatusCode::NOT_FOUND; }));
   ExpectRefused(request, "a.region: no such region", StatusCode::NOT_FOUND);
 }
 

@@ -112,6 +112,59 @@ TEST_F(SequenceTest, WhatHasANameIsReturnedWhereThatIsAsked) {
   EXPECT_EQ(Bf16(response_.steps(1).d()), 64);
 }
 
+TEST_F(SequenceTest, TheAuxiliaryResultIsOneToo) {
+  const auto relu = [](v1::MatmulHeader& step) {
+    step.mutable_problem()->set_alpha(-1);
+    step.mutable_problem()->set_activation(v1::ACTIVATION_RELU);
+    step.mutable_problem()->mutable_epilogue()->set_auxiliary(true);
+  };
+  // h = 0 and is not read: y = -8 times twos.
+  ASSERT_TRUE(Send(With([&](auto& request) {
+                relu(Step(request, 0));
+                Step(request, 0).mutable_auxiliary()->set_name("x");
+                Step(request, 1).mutable_a()->set_name("x");
+              })).ok());
+  EXPECT_EQ(response_.steps(0).auxiliary(), "");
+  EXPECT_EQ(Bf16(response_.steps(1).d()), -64);
+  EXPECT_EQ(server_.engine().tensors().bytes(), 0);
+
+  v1::CreateTensorRequest create;
+  create.set_dtype(v1::DATA_TYPE_BF16);
+  create.set_rows(4);
+  create.set_columns(4);
+  v1::TensorInfo info;
+  grpc::ClientContext context;
+  auto tensors = v1::TensorService::NewStub(server_.channel());
+  ASSERT_TRUE(tensors->CreateTensor(&context, create, &info).ok());
+  const int64_t held = server_.engine().tensors().bytes();
+  // To a tensor, which the next step reads and the one after it writes.
+  const grpc::Status status = Send(With([&](auto& request) {
+    relu(Step(request, 0));
+    Step(request, 0).mutable_auxiliary()->set_tensor(info.handle());
+    Step(request, 1).mutable_a()->set_tensor(info.handle());
+    *request.add_steps() = Step(request, 0);
+    Step(request, 2).mutable_d()->set_name("g");
+    Step(request, 2).mutable_a()->set_name("h");
+    Step(request, 2).mutable_auxiliary()->mutable_inline_();
+  }));
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(Bf16(response_.steps(1).d()), -64);
+  EXPECT_EQ(response_.steps(2).auxiliary().size(), 32u);
+  EXPECT_EQ(Bf16(response_.steps(2).auxiliary()), 0);
+  EXPECT_EQ(server_.engine().tensors().bytes(), held);
+
+  const grpc::Status both = Send(With([&](auto& request) {
+    relu(Step(request, 0));
+    v1::Destination& auxiliary = *Step(request, 0).mutable_auxiliary();
+    auxiliary.set_tensor(info.handle());
+    auxiliary.set_name("x");
+  }));
+  EXPECT_NE(both.error_message().find(
+                "steps[0]: auxiliary.name is given and so is auxiliary.tensor"),
+            std::string::npos)
+      << both.error_message();
+}
+
 TEST_F(SequenceTest, NothingIsAnAnswer) {
   EXPECT_TRUE(Send(v1::SequenceRequest()).ok());
   EXPECT_EQ(response_.steps_size(), 0);

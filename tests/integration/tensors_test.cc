@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -308,6 +309,35 @@ TEST_F(TensorsTest, ListedUntilDeleted) {
   EXPECT_EQ(Download(first), "");
   EXPECT_EQ(status_.error_code(), grpc::NOT_FOUND);
   EXPECT_EQ(UploadAll(first, "1234", 4).error_code(), grpc::NOT_FOUND);
+}
+
+TEST_F(TensorsTest, AreListedAPageAtATime) {
+  std::set<std::string> created;
+  for (int i = 0; i < 1002; ++i) created.insert(CreateF32(1, 1));
+  v1::ListTensorsRequest request;
+  const auto next = [&] {
+    grpc::ClientContext context;
+    v1::ListTensorsResponse page;
+    EXPECT_TRUE(tensors_->ListTensors(&context, request, &page).ok());
+    for (const v1::TensorInfo& tensor : page.tensors()) {
+      EXPECT_EQ(created.erase(tensor.handle()), 1) << "once each";
+    }
+    request.set_page_token(page.next_page_token());
+    return page.tensors_size();
+  };
+  EXPECT_EQ(next(), 1000) << "whatever there is";
+  request.set_page_size(1);
+  EXPECT_EQ(next(), 1);
+  EXPECT_EQ(next(), 1);
+  EXPECT_EQ(request.page_token(), "");
+  EXPECT_TRUE(created.empty());
+  for (const int size : {-1, 1001}) {
+    request.set_page_size(size);
+    grpc::ClientContext context;
+    v1::ListTensorsResponse page;
+    EXPECT_THAT(tensors_->ListTensors(&context, request, &page).error_message(),
+                HasSubstr("allowed: 0 to 1000"));
+  }
 }
 
 TEST_F(TensorsTest, AreListedToTheirCreatorAlone) {

@@ -49,6 +49,7 @@ class TestServer {
   const std::shared_ptr<grpc::Channel>& channel() const { return tcp_; }
   const std::shared_ptr<grpc::Channel>& unix_channel() const { return unix_; }
   const std::string& address() const { return server_->addresses()[0]; }
+  std::string unix_target() const { return "unix:" + folder_ + "/socket"; }
 
   FakeCache& cache() { return cache_; }
   rpc::Server& server() { return *server_; }

@@ -58,14 +58,14 @@ class TestEngine {
     product.problem.alpha = 0;
     product.problem.beta = 1;
     product.c.tensor = std::move(from);
-    product.d = std::move(to);
+    product.d.tensor = std::move(to);
     return product;
   }
   // Zeros, inline; reads nothing.
   static engine::Product Zeros(int64_t m = 2) {
     engine::Product product = {.problem = Problem(m)};
     product.problem.alpha = 0;
-    product.d_pitch_bytes = product.problem.d().width_bytes();
+    product.d.pitch_bytes = product.problem.d().width_bytes();
     return product;
   }
 

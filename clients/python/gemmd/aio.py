@@ -22,8 +22,8 @@ from .retry import Attempts
 from .sequence import AsyncSequence
 from .shared import Regions
 from .sparse import SparseMatrix, is_sparse
-from .tensor import (Resident, Stored, check_filled, dense, filled, home_of,
-                     lie, matrix_of)
+from .stripes import check_filled, filled
+from .tensor import Resident, Stored, dense, home_of, lie, matrix_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -251,8 +251,13 @@ class AsyncClient:
     async def tensors(self, *,
                       timeout: Optional[float] = None) -> list[AsyncTensor]:
         """All tensors of the daemon."""
-        response = await self._run(rpcs.list_tensors(), timeout)
-        return [AsyncTensor(self, info) for info in response.tensors]
+        tensors: list[AsyncTensor] = []
+        page: Any = None
+        while page is None or page.next_page_token:
+            page = await self._run(rpcs.list_tensors(
+                "" if page is None else page.next_page_token), timeout)
+            tensors += (AsyncTensor(self, info) for info in page.tensors)
+        return tensors
 
     async def info(self, *, timeout: Optional[float] = None) -> Any:
         """ServerInfo: version, devices, compiler, limits, missing."""

@@ -67,6 +67,7 @@ Phases = message("Phases")
 
 CreateTensorRequest = message("CreateTensorRequest")
 TensorInfo = message("TensorInfo")
+LineRange = message("LineRange")
 UploadTensorRequest = message("UploadTensorRequest")
 DownloadTensorRequest = message("DownloadTensorRequest")
 DescribeTensorRequest = message("DescribeTensorRequest")
@@ -98,3 +99,8 @@ ROW_MAJOR: int = enum("Order")["ORDER_ROW_MAJOR"]
 COLUMN_MAJOR: int = enum("Order")["ORDER_COLUMN_MAJOR"]
 DENSE: int = enum("Sparsity")["SPARSITY_UNSPECIFIED"]
 SPARSE: int = enum("Sparsity")["SPARSITY_2_4"]
+# Of one element, by DataType.
+BITS: dict[int, int] = {
+    number: {"F32": 32, "S32": 32, "F16": 16, "BF16": 16, "S4": 4, "U4": 4,
+             "B1": 1}.get(name.removeprefix("DATA_TYPE_"), 8)
+    for name, number in enum("DataType").items()}

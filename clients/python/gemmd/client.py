@@ -4,13 +4,13 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import grpc
 import numpy as np
 
-from . import arrays, errors, product, rpcs, security
+from . import arrays, errors, product, rpcs, security, striped
 from .grouped import Groups
 from .product import Product
 from .quantized import Quantization, quantization_of
@@ -18,6 +18,7 @@ from .retry import Attempts
 from .sequence import Sequence
 from .shared import Regions
 from .sparse import is_sparse
+from .stripes import Connections, check_connections
 from .tensor import Tensor, home_of, lie, matrix_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Client:
                  key_file: Optional[str] = None,
                  token_file: Optional[str] = None,
                  timeout: Optional[float] = None,
-                 stream_bytes: int = STREAM_BYTES) -> None:
+                 stream_bytes: int = STREAM_BYTES,
+                 stripes: int = 1) -> None:
         self.target = target or default_target()
         self._timeout = check_timeout(timeout)
         self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
@@ -79,6 +81,10 @@ class Client:
             token_file=token_file)
         self._authorization = how.authorization
         self._channel = how.channel(grpc, self.target, CHANNEL_OPTIONS)
+        self._stripes = Connections(
+            lambda options: how.channel(grpc, self.target,
+                                        CHANNEL_OPTIONS + options),
+            check_connections(stripes))
         self._regions = Regions(self.target,
                                 lambda rpc: self._run(rpc, None))
 
@@ -96,6 +102,7 @@ class Client:
         """Closes the connection; running calls are cancelled."""
         self._closed = True
         self._regions.close()
+        self._stripes.close()
         self._channel.close()
 
     def wait_for_ready(self, timeout: float = 30.0) -> "Client":
@@ -153,6 +160,8 @@ class Client:
         bias       Added after beta * c: one value a column, (n,), or a row,
                    (m, 1); broadcast as numpy does.
         return_pre_activation  Returns what the activation is applied to, too.
+        pre_activation_out  Receives it, as `out` the result, in the same order
+                   and type; it is returned then.
         activation "relu", "gelu" (erf), "gelu_tanh" or "silu".
         return_amax  Returns the greatest magnitude so far, too.
         out_scale  Factor before the result is rounded to out_dtype.
@@ -172,9 +181,9 @@ class Client:
         """matmul(a[i], b[i]) for every i, in one call: matrices of any sizes,
         also empty ones, such as the experts of a mixture and their tokens.
 
-        c, out, bias, a_scale, b_scale and out_scale are sequences, too, of one
-        value a group; the other options are those of all groups. At most 256
-        of them. Returns a list of what matmul returns.
+        c, out, pre_activation_out, bias, a_scale, b_scale and out_scale are
+        sequences, too, of one value a group; the other options are those of all
+        groups. At most 256 of them. Returns a list of what matmul returns.
         """
         groups = Groups(a, b, **options)
         with contextlib.ExitStack() as sharing:
@@ -202,6 +211,11 @@ class Client:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
         call.share(self._regions, self._stream_bytes)
+        if (self._stripes.count_for(call.travelling_bytes()) > 1
+                and call.streams(0)):
+            found = striped.multiply(self, call, timeout)
+            if found is not None:
+                return found
         if call.streams(self._stream_bytes):
             chunks = call.chunks()
             for chunk in self._stream(
@@ -288,8 +302,13 @@ class Client:
 
     def tensors(self, *, timeout: Optional[float] = None) -> list[Tensor]:
         """All tensors of the daemon."""
-        response = self._run(rpcs.list_tensors(), timeout)
-        return [Tensor(self, info) for info in response.tensors]
+        tensors: list[Tensor] = []
+        page: Any = None
+        while page is None or page.next_page_token:
+            page = self._run(rpcs.list_tensors(
+                "" if page is None else page.next_page_token), timeout)
+            tensors += (Tensor(self, info) for info in page.tensors)
+        return tensors
 
     def info(self, *, timeout: Optional[float] = None) -> Any:
         """ServerInfo: version, devices, compiler, limits, missing."""
@@ -354,6 +373,14 @@ class Client:
                 if pause is None:
                     raise
                 time.sleep(pause)
+
+    def _run_together(self, calls: list[rpcs.Rpc[Any]],
+                      timeout: Optional[float],
+                      take: Callable[[int, Any], None]) -> None:
+        """By a connection each; see Connections.run."""
+        with errors.translated(lambda: self._closed):
+            self._stripes.run(calls, self._seconds(timeout),
+                              self._authorization.metadata(), take)
 
     def _stream(self, rpc: rpcs.Rpc[R],
                 timeout: Optional[float]) -> Iterator[R]:

@@ -74,7 +74,6 @@ class Epilogue:
                  return_pre_activation: bool = False,
                  return_amax: bool = False, invariant: bool = False) -> None:
         self.buffers: dict[str, memoryview] = {}
-        self.returns_auxiliary = return_pre_activation
         self._header = header
         self._problem = problem = header.problem
         problem.accumulator = api.enum("Accumulator")[
@@ -103,7 +102,6 @@ class Epilogue:
             self._out_scale(_values(out_scale, "out_scale"))
         if return_pre_activation:
             problem.epilogue.auxiliary = True
-            header.auxiliary.inline.order = problem.d_order
         if return_amax:
             problem.epilogue.amax = True
 

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 # Options with one value a group; the others are those of all groups.
-_OF_GROUPS = ("c", "out", "bias", "a_scale", "b_scale", "out_scale")
+_OF_GROUPS = ("c", "out", "pre_activation_out", "bias", "a_scale", "b_scale",
+              "out_scale")
 
 
 def _sequence(values: Any, name: str, count: int) -> Sequence[Any]:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, Optional, TypedDict, Union
 
 import numpy as np
 
-from . import api, arrays, support, wire
+from . import api, arrays, results, support, wire
 from .bits import Bits
 from .composite import Composite
 from .device_arrays import DeviceArray, as_device_array, is_on_device
 from .epilogue import Epilogue, Result
-from .errors import Internal, InvalidArgument
+from .errors import InvalidArgument
 from .quantized import quantization_of
 from .shared import Block, Regions
 from .sparse import is_sparse
@@ -39,6 +39,7 @@ class Options(TypedDict, total=False):
     activation: Optional[str]
     out_scale: Any
     return_pre_activation: bool
+    pre_activation_out: Any
     return_amax: bool
 
 
@@ -108,99 +109,14 @@ def _flat(array: Any, batch: tuple[int, ...]) -> Any:
         math.prod(batch), *shape)
 
 
-def _order_of(out: Optional[Matrix], c: Optional[Matrix],
-              out_order: Optional[arrays.Order]) -> arrays.Order:
-    """Order of D: that of `out`, else out_order, else a tensor c's, else C."""
-    if isinstance(out, Resident):
-        order, owner = out.order, "out"
-    elif out is not None:
-        order, owner = lie(out).order, "out"
-    elif out_order is None and isinstance(c, Resident):
-        order, owner = c.order, "c"
-    else:
-        return out_order or "C"
-    if out_order not in (None, order):
-        raise InvalidArgument(
-            f"out_order: {out_order!r} is not {owner}'s order {order!r}")
-    return order
-
-
-def _type_of(out: Optional[Matrix], c: Optional[Matrix], out_dtype: Any,
-             kind: "np.dtype[Any]") -> "np.dtype[Any]":
-    if out_dtype is not None:
-        out_dtype = arrays.check_dtype(out_dtype, "out_dtype")
-    for name, given in (("out", out), ("c", c)):
-        if given is not None:
-            if (name == "c" and given.dtype == np.float32
-                    and out_dtype is not None):
-                continue  # It is added to results of any type.
-            if out_dtype not in (None, given.dtype):
-                raise InvalidArgument(f"out_dtype: {out_dtype} is not "
-                                      f"{name}'s dtype {given.dtype}")
-            return given.dtype
-    if out_dtype is None:
-        return support.default_output(kind)
-    return np.dtype(out_dtype)
-
-
-class _Buffer:
-    """A result that comes in chunks."""
-
-    def __init__(self, name: str, size: int) -> None:
-        self._name = name
-        self._size = size
-        self._position = 0
-        self.data = memoryview(b"")
-
-    def add(self, chunk: memoryview) -> None:
-        if not self._position:  # Not before the daemon has taken the product.
-            self.data = np.empty(self._size, np.uint8).data
-        end = self._position + len(chunk)
-        if end <= self._size:
-            self.data[self._position:end] = chunk
-        self._position = end
-
-    def check(self) -> memoryview:
-        if self._position != self._size:
-            raise Internal(f"the daemon sent {self._position} bytes of "
-                           f"{self._name}, which has {self._size}")
-        return self.data
-
-
-class Chunks:
-    """The response of a stream, put together from its messages."""
-
-    def __init__(self, d: Optional[int], auxiliary: Optional[int]) -> None:
-        """Bytes of what is returned."""
-        self._buffers = {
-            name: None if size is None else _Buffer(name, size)
-            for name, size in (("D", d), ("the pre-activation", auxiliary))}
-        self._last: Optional[wire.Response] = None
-
-    def add(self, message: wire.Response) -> None:
-        for buffer, chunk in zip(self._buffers.values(),
-                                 (message.d, message.auxiliary)):
-            if buffer is not None and chunk is not None:
-                buffer.add(chunk)
-        if message.execution is not None:
-            self._last = message
-
-    def response(self) -> wire.Response:
-        d, auxiliary = (None if buffer is None else buffer.check()
-                        for buffer in self._buffers.values())
-        if self._last is None:
-            raise Internal("the daemon ended the call without an execution")
-        return wire.Response(self._last.execution, d, auxiliary,
-                             self._last.amax)
-
-
 class Call:
     """One product, checked: `header` and the operand buffers to send."""
 
     def __init__(self, a: Any, b: Any, *, c: Any = None, alpha: float = 1.0,
                  beta: float = 0.0, out_dtype: Any = None,
                  out_order: Optional[arrays.Order] = None, out: Any = None,
-                 device: str = "", **epilogue: Any) -> None:
+                 pre_activation_out: Any = None, device: str = "",
+                 **epilogue: Any) -> None:
         a, self._drops_rows = _operand(a, "a", 0)
         b, self._drops_columns = _operand(b, "b", 1)
         support.check_quantized(a, b)
@@ -230,14 +146,21 @@ class Call:
                 else _array(c, "c"), "c")
         if beta != 0 and c is None:
             raise InvalidArgument(f"c: required because beta is {beta}")
-        self._out = out
-        out = None if out is None else self._checked_out(out)
+        if pre_activation_out is not None:
+            epilogue["return_pre_activation"] = True
+        self._results = {"d": results.Result("out", out)}
+        if epilogue.get("return_pre_activation"):
+            self._results["auxiliary"] = results.Result("pre_activation_out",
+                                                 pre_activation_out)
+        for result in self._results.values():
+            if result.out is not None:
+                result.target = self._checked_out(result.out, result.option)
+        self._check_apart()
         if out_order is not None:
             arrays.wire_order(out_order, "out_order")
-        self.order = _order_of(out, c, out_order)
-        self.dtype = _type_of(out, c, out_dtype, kind)
+        self.order = results.order_of(self._results, c, out_order)
+        self.dtype = results.type_of(self._results, c, out_dtype, kind)
         support.check_output(kind, self.dtype)
-        self._target = out
         if c is not None:
             support.check_c(c.dtype, self.dtype)
         self.buffers: dict[str, Optional[memoryview]] = {}
@@ -272,32 +195,45 @@ class Call:
         # A view with the dimensions that a product with a vector drops.
         return value.reshape(self.shape) if is_array else value
 
-    def _checked_out(self, out: Any) -> Matrix:
+    def _checked_out(self, out: Any, name: str) -> Matrix:
         if isinstance(out, Resident):
             if out.sparse or out.quantization:
                 kind = "sparse" if out.sparse else "quantized"
-                raise InvalidArgument(f"out: a {kind} tensor receives no "
+                raise InvalidArgument(f"{name}: a {kind} tensor receives no "
                                       "result; allowed: a dense one")
             if not out.handle:
-                raise InvalidArgument("out: a result of the sequence receives "
-                                      "no other; allowed: an array or a Tensor")
+                raise InvalidArgument(f"{name}: a result of the sequence "
+                                      "receives no other; allowed: an array or "
+                                      "a Tensor")
             if out._transposed:
                 raise InvalidArgument(
-                    "out: a transposed tensor receives no result; compute "
+                    f"{name}: a transposed tensor receives no result; compute "
                     "b.T @ a.T into the tensor itself")
         elif is_on_device(out):
-            out = as_device_array(out, "out")
+            out = as_device_array(out, name)
         elif not isinstance(out, np.ndarray):
-            raise InvalidArgument(f"out: {type(out).__name__} is neither a "
+            raise InvalidArgument(f"{name}: {type(out).__name__} is neither a "
                                   "numpy array, nor one in device memory, nor "
                                   "a Tensor")
         elif not out.flags.writeable:
-            raise InvalidArgument("out: the array is read-only")
+            raise InvalidArgument(f"{name}: the array is read-only")
         else:
-            arrays.as_array(out, "out")
-            arrays.wire_type(out.dtype, "out")
-        matrix: Matrix = self._like_result(out, "out")
+            arrays.as_array(out, name)
+            arrays.wire_type(out.dtype, name)
+        matrix: Matrix = self._like_result(out, name)
         return matrix
+
+    def _check_apart(self) -> None:
+        """Of tensors and what is shared, the daemon sees it."""
+        outs = [result.out for result in self._results.values()
+                if isinstance(result.out, np.ndarray)]
+        if len(outs) == 2 and np.shares_memory(outs[0], outs[1]):
+            raise InvalidArgument("pre_activation_out: shares memory with out; "
+                                  "allowed: an array of its own")
+
+    def outs(self) -> Iterator[tuple[str, Any]]:
+        """The results by their fields, D first, and what each is to go to."""
+        return ((name, result.out) for name, result in self._results.items())
 
     def result_shape(self) -> tuple[int, ...]:
         """As numpy has it: what vectors added is dropped."""
@@ -330,10 +266,12 @@ class Call:
         self.buffers["b"] = self._source("b", b, "F" if bits else None)
         if c is not None and beta != 0:
             self.buffers["c"] = self._source("c", c, self.order)
-        if isinstance(self._target, Resident):
-            header.d.tensor = self._target.handle
-        else:
-            header.d.inline.order = problem.d_order
+        for name, result in self._results.items():
+            destination = getattr(header, name)
+            if isinstance(result.target, Resident):
+                destination.tensor = result.target.handle
+            else:
+                destination.inline.order = problem.d_order
 
     def _source(self, name: str, value: Matrix,
                 order: Optional[arrays.Order]) -> Optional[memoryview]:
@@ -361,12 +299,14 @@ class Call:
         return data
 
     def _result_bytes(self) -> int:
-        """Of D and the pre-activation, where they are returned."""
-        one = math.prod(self.shape) * self.dtype.itemsize
-        d = not isinstance(self._target, Resident) and "d" not in self._shared
-        auxiliary = (self._epilogue.returns_auxiliary
-                     and "auxiliary" not in self._shared)
-        return one * (d + auxiliary)
+        """Of the results that are returned."""
+        return self._size() * sum(
+            not isinstance(result.target, Resident) and name not in self._shared
+            for name, result in self._results.items())
+
+    def _size(self) -> int:
+        """Bytes of a result."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def _overlaps(self, name: str, data: memoryview) -> bool:
         """Whether matrices of a batch overlap, which streams do not serve."""
@@ -380,16 +320,22 @@ class Call:
     @property
     def is_on_device(self) -> bool:
         """Whether anything of it is in device memory."""
-        return bool(self._on_device) or isinstance(self._target, DeviceArray)
+        return bool(self._on_device) or any(
+            isinstance(result.target, DeviceArray)
+            for result in self._results.values())
 
     def streams(self, limit: float) -> bool:
         """Whether it travels in chunks: it has more than `limit` bytes."""
         if self.is_on_device:
             return False
-        sent = {name: data for name, data in self.buffers.items() if data}
-        size = sum(map(len, sent.values())) + self._result_bytes()
-        return size > limit and not any(
-            self._overlaps(name, data) for name, data in sent.items())
+        return self.travelling_bytes() > limit and not any(
+            self._overlaps(name, data)
+            for name, data in self.buffers.items() if data)
+
+    def travelling_bytes(self) -> int:
+        """Of arrays that are sent, and of results that come back."""
+        return self._result_bytes() + sum(
+            len(data) for data in self.buffers.values() if data)
 
     def share(self, regions: Regions, limit: float) -> None:
         """Names what lies in a region instead of sending it, and has results
@@ -401,14 +347,14 @@ class Call:
         places = {name: place for name, data in self.buffers.items()
                   if data and not self._is_sparse(name)
                   and (place := regions.place(data)) is not None}
-        out = self._out_place(regions)
-        if not places and out is None:
+        outs = {name: place for name, result in self._results.items()
+                if (place := self._out_place(regions, result.target))
+                is not None}
+        if not places and not outs:
             return
-        size = math.prod(self.shape) * self.dtype.itemsize
-        stays = isinstance(self._target, (Resident, DeviceArray))
-        returned = [] if out or stays else ["d"]
-        if self._epilogue.returns_auxiliary:
-            returned.append("auxiliary")
+        size = self._size()
+        returned = [name for name, result in self._results.items()
+                    if name not in outs and not result.stays]
         blocks = {name: block for name in returned
                   if (block := regions.block_or_none(size)) is not None}
         if size * (len(returned) - len(blocks)) + sum(
@@ -426,34 +372,34 @@ class Call:
             wire.set_place(getattr(self.header, name).region, block.place,
                            api.Layout(order=self.header.problem.d_order))
         self._shared.update(blocks)
-        if out is not None:
-            wire.set_place(self.header.d.region, *out)
-            self._shared["d"] = None
+        for name, out in outs.items():
+            wire.set_place(getattr(self.header, name).region, *out)
+            self._shared[name] = None
 
     def _share_device(self, regions: Regions) -> None:
-        target = self._target
-        shared = list(self._on_device.values())
-        if isinstance(target, DeviceArray):
-            self._shared["d"] = None
-            if target.size:
-                shared.append(target)
-        places = [place for place, _ in regions.device.places(shared)]
-        for name, place in zip(self._on_device, places):
-            source = getattr(self.header, name)
-            wire.set_place(source.region, place, source.inline)
-            self.buffers[name] = None
-        if isinstance(target, DeviceArray) and target.size:
-            wire.set_place(self.header.d.region, places[-1],
-                           target.operand(self.order).layout())
+        shared = dict(self._on_device)
+        for name, result in self._results.items():
+            if isinstance(result.target, DeviceArray):
+                self._shared[name] = None
+                if result.target.size:
+                    shared[name] = result.target
+        places = regions.device.places(list(shared.values()))
+        for (name, array), (place, _) in zip(shared.items(), places):
+            end = getattr(self.header, name)
+            if name in self._results:
+                wire.set_place(end.region, place,
+                               array.operand(self.order).layout())
+            else:
+                wire.set_place(end.region, place, end.inline)
+                self.buffers[name] = None
 
     def _is_sparse(self, name: str) -> bool:
         problem = self.header.problem
         sparsity = {"a": problem.sparsity, "b": problem.b_sparsity}
         return bool(sparsity.get(name, api.DENSE) != api.DENSE)
 
-    def _out_place(self, regions: Regions) -> Any:
-        """Where `out` lies and how, when the daemon can write there."""
-        target = self._target
+    def _out_place(self, regions: Regions, target: Optional[Matrix]) -> Any:
+        """Where it lies and how, when the daemon can write there."""
         if (not isinstance(target, np.ndarray) or target.size == 0
                 or target.dtype == np.bool_):
             return None
@@ -472,42 +418,40 @@ class Call:
                     lent.enter_context(block.lent())
             yield
 
-    def chunks(self) -> "Chunks":
+    def chunks(self) -> results.Chunks:
         """For what comes back in chunks."""
-        one = math.prod(self.shape) * self.dtype.itemsize
-        return Chunks(None if isinstance(self._target, Resident) else one,
-                      one if self._epilogue.returns_auxiliary else None)
+        def size(name: str) -> Optional[int]:
+            result = self._results.get(name)
+            returns = result is not None and not isinstance(result.target,
+                                                            Resident)
+            return self._size() if returns else None
+        return results.Chunks(size("d"), size("auxiliary"))
 
     def product(self, response: wire.Response) -> Product:
-        auxiliary = None
-        if self._epilogue.returns_auxiliary:
-            auxiliary = self.array(
-                self._returned("auxiliary", response.auxiliary))
-        if self._shared.get("d", self) is None:
-            d = self._out
-        else:
-            d = self.result(self._returned("d", response.d))
-        return Product(d, response.execution, auxiliary, response.amax)
+        values = {name: self.result(name, getattr(response, name))
+                  for name in self._results}
+        return Product(values["d"], response.execution,
+                       values.get("auxiliary"), response.amax)
 
-    def _returned(self, name: str,
-                  data: Optional[memoryview]) -> Optional[memoryview]:
+    def result(self, name: str, data: Optional[memoryview]) -> Any:
+        """A result, or what it was to go to, from the response's bytes."""
+        result = self._results[name]
         block = self._shared.get(name)
-        return data if block is None else block.bytes.data
-
-    def result(self, data: Optional[memoryview]) -> Any:
-        """D, or what it was to go to, from the response's bytes of D."""
-        if isinstance(self._target, Resident):
-            return self._out
-        if self._target is not None:
-            self._target[...] = self._received(data)
-            return self._out
-        return self.array(data)
+        is_there = name in self._shared and block is None
+        if is_there or isinstance(result.target, Resident):
+            return result.out
+        if block is not None:
+            data = block.bytes.data
+        if result.target is not None:
+            result.target[...] = self._received(data)
+            return result.out
+        return self._array(data)
 
     def _received(self, data: Optional[memoryview]) -> arrays.Array:
         return arrays.matrix(data if data is not None else b"", self.shape,
                              self.dtype, self.order)
 
-    def array(self, data: Optional[memoryview]) -> Any:
+    def _array(self, data: Optional[memoryview]) -> Any:
         """A result from its bytes: one copy makes it aligned and writable; what
         came in chunks is."""
         result = self._received(data)

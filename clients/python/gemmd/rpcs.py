@@ -71,6 +71,11 @@ def sequence(steps: Iterable[Any],
                wire.parse_sequence_response, message_bytes=len(request))
 
 
+def create(request: Any) -> Rpc[Any]:
+    """Of a CreateTensorRequest."""
+    return _unary("TensorService/CreateTensor", request, api.TensorInfo)
+
+
 def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
                   device: str, ttl_s: float, label: str,
                   sparse: bool = False,
@@ -86,7 +91,7 @@ def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
         label=label, sparsity=arrays.wire_sparsity(sparse))
     if quantization is not None:
         quantization.fill(request)
-    return _unary("TensorService/CreateTensor", request, api.TensorInfo)
+    return create(request)
 
 
 def describe_tensor(handle: str) -> Rpc[Any]:
@@ -94,8 +99,9 @@ def describe_tensor(handle: str) -> Rpc[Any]:
                   api.DescribeTensorRequest(handle=handle), api.TensorInfo)
 
 
-def list_tensors() -> Rpc[Any]:
-    return _unary("TensorService/ListTensors", api.ListTensorsRequest(),
+def list_tensors(page_token: str) -> Rpc[Any]:
+    return _unary("TensorService/ListTensors",
+                  api.ListTensorsRequest(page_token=page_token),
                   api.ListTensorsResponse)
 
 
@@ -103,6 +109,24 @@ def delete_tensor(handle: str) -> Rpc[Any]:
     return _unary("TensorService/DeleteTensor",
                   api.DeleteTensorRequest(handle=handle),
                   api.DeleteTensorResponse)
+
+
+def upload_lines(handle: str, layout: Any, data: wire.Buffer,
+                 part: Any = None) -> Rpc[Any]:
+    return Rpc("/gemmd.v1.TensorService/UploadTensor",
+               wire.upload_requests(handle, layout, data, part=part),
+               api.TensorInfo.FromString, "stream_unary",
+               min(len(data) + 16, wire.MAX_UPLOAD_BYTES))
+
+
+def download_lines(handle: str, layout: Any, lines: Any = None,
+                   version: Optional[int] = None) -> Rpc[memoryview]:
+    request = api.DownloadTensorRequest(
+        handle=handle, layout=layout, chunk_bytes=4 << 20, lines=lines,
+        version=version)
+    return Rpc("/gemmd.v1.TensorService/DownloadTensor",
+               request.SerializeToString(), wire.parse_download_response,
+               "unary_stream")
 
 
 def upload_tensor(handle: str, operand: arrays.Operand,
@@ -115,22 +139,17 @@ def upload_tensor(handle: str, operand: arrays.Operand,
         return Rpc("/gemmd.v1.TensorService/UploadTensor",
                    iter([request.SerializeToString()]),
                    api.TensorInfo.FromString, "stream_unary", 0)
-    return Rpc("/gemmd.v1.TensorService/UploadTensor",
-               wire.upload_requests(handle, operand.layout(), operand.data),
-               api.TensorInfo.FromString, "stream_unary",
-               min(operand.data.nbytes + 16, wire.MAX_UPLOAD_BYTES))
+    return upload_lines(handle, operand.layout(), operand.data)
 
 
 def download_tensor(handle: str, order: str,
                     place: Optional[Place] = None) -> Rpc[memoryview]:
     """To a region where it has a place in one: in no chunk then."""
     layout = api.Layout(order=arrays.wire_order(order))
+    if place is None:
+        return download_lines(handle, layout)
     request = api.DownloadTensorRequest(handle=handle)
-    if place is not None:
-        wire.set_place(request.region, place, layout)
-    else:
-        request.layout.CopyFrom(layout)
-        request.chunk_bytes = 4 << 20
+    wire.set_place(request.region, place, layout)
     return Rpc("/gemmd.v1.TensorService/DownloadTensor",
                request.SerializeToString(), wire.parse_download_response,
                "unary_stream")

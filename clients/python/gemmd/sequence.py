@@ -21,13 +21,14 @@ class Pending(Resident):
     sequence, and, once its block has ended, an array, where it is returned."""
 
     def __init__(self, recording: "Recording", name: str,
-                 call: product.Call) -> None:
+                 call: product.Call, fills: bool) -> None:
         problem = call.header.problem
         super().__init__(None, api.TensorInfo(
             rows=problem.m, columns=problem.n, order=problem.d_order,
             dtype=problem.d_type))
         self._recording = recording
         self._name = name
+        self._fills = fills  # An array of the caller's.
         self._result_shape = call.result_shape()
         # Of all views of it.
         self._state: dict[str, Any] = {"read": False, "value": None}
@@ -95,10 +96,8 @@ class PendingNumber:
 
 class _Step(NamedTuple):
     call: product.Call
-    d: Optional[Pending]  # None: a tensor has it.
-    auxiliary: Optional[Pending]
+    pending: dict[str, Pending]  # By their fields; not of those in tensors.
     amax: Optional[PendingNumber]
-    fills: bool           # `out` is an array.
 
 
 class _Operands:
@@ -161,20 +160,16 @@ class Recording:
             if data is not None:
                 source = getattr(call.header, field)
                 source.name = self._operands.name(call.header, field, data)
-        number = len(self._steps)
-        out = options.get("out")
         step = _Step(
             call,
-            None if isinstance(out, Resident) else
-            Pending(self, f"d {number}", call),
-            Pending(self, f"pre-activation {number}", call)
-            if options.get("return_pre_activation") else None,
-            PendingNumber() if options.get("return_amax") else None,
-            out is not None and not isinstance(out, Resident))
+            {name: Pending(self, f"{name} {len(self._steps)}", call,
+                           out is not None)
+             for name, out in call.outs() if not isinstance(out, Resident)},
+            PendingNumber() if options.get("return_amax") else None)
         self._steps.append(step)
-        d = out if step.d is None else step.d
-        more = tuple(part for part in (step.auxiliary, step.amax)
-                     if part is not None)
+        d, *more = (step.pending.get(name, out) for name, out in call.outs())
+        if step.amax is not None:
+            more.append(step.amax)
         return (d, *more) if more else d
 
     def returns(self, *results: Pending) -> None:
@@ -201,13 +196,10 @@ class Recording:
 
     def _rpc(self) -> rpcs.Rpc[wire.SequenceResponse]:
         for step in self._steps:
-            for pending, to in ((step.d, step.call.header.d),
-                                (step.auxiliary, step.call.header.auxiliary)):
-                if pending is None:
-                    continue
+            for name, pending in step.pending.items():
+                to = getattr(step.call.header, name)
                 to.name = pending._name
-                if not (self._is_returned(pending) or (
-                        step.fills and pending is step.d)):
+                if not (self._is_returned(pending) or pending._fills):
                     to.ClearField("inline")
         return rpcs.sequence([step.call.header for step in self._steps],
                              self._operands.sent, self._device)
@@ -216,12 +208,10 @@ class Recording:
         self.phases = response.phases
         for step, of_step in zip(self._steps, response.steps):
             self.executions.append(of_step.execution)
-            if step.d is not None and step.call.header.d.HasField("inline"):
-                step.d._state["value"] = step.call.result(of_step.d)
-            if (step.auxiliary is not None
-                    and step.call.header.auxiliary.HasField("inline")):
-                step.auxiliary._state["value"] = step.call.array(
-                    of_step.auxiliary)
+            for name, pending in step.pending.items():
+                if getattr(step.call.header, name).HasField("inline"):
+                    pending._state["value"] = step.call.result(
+                        name, getattr(of_step, name))
             if step.amax is not None:
                 step.amax.value = of_step.amax
 

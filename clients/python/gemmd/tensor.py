@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 import numpy as np
 import numpy.typing as npt
 
-from . import api, arrays, nibbles, rpcs
+from . import api, arrays, nibbles, rpcs, striped
 from .composite import Composite
 from .device_arrays import DeviceArray, as_device_array, is_on_device
 from .errors import Error, InvalidArgument, NotFound
@@ -220,22 +220,6 @@ class Resident:
         return lie(array, self._stored_order)
 
 
-def filled(target: memoryview, position: int, chunk: memoryview) -> int:
-    """Puts a chunk where it belongs; the position behind it."""
-    end = position + len(chunk)
-    if end > len(target):
-        raise InvalidArgument(f"the daemon sent more than the {len(target)} "
-                              "bytes of the tensor")
-    target[position:end] = chunk
-    return end
-
-
-def check_filled(target: memoryview, position: int) -> None:
-    if position != len(target):
-        raise InvalidArgument(f"the daemon sent {position} bytes of a tensor "
-                              f"of {len(target)}")
-
-
 class Tensor(Resident):
     """A matrix on a device; an operand or the result of many products.
 
@@ -299,13 +283,10 @@ class Tensor(Resident):
                                              block.place), timeout):
                     pass
             return self._as_seen(lines)
-        target = lines.reshape(-1).data
-        position = 0
-        for chunk in self._client._stream(
-                rpcs.download_tensor(self.handle, self._stored_order),
-                timeout):
-            position = filled(target, position, chunk)
-        check_filled(target, position)
+        striped.download(self._client, self.handle,
+                         api.Layout(order=arrays.wire_order(
+                             self._stored_order)),
+                         lines.reshape(-1).data, timeout)
         return self._as_seen(lines)
 
     def upload(self, array: Any, *,
@@ -313,8 +294,12 @@ class Tensor(Resident):
         """Replaces the elements by those of an array of the same shape."""
         operand = self._to_upload(array)
         place = self._place(self._client._regions, operand)
-        self._client._run(rpcs.upload_tensor(self.handle, operand, place),
-                          timeout)
+        if place is None:
+            striped.upload(self._client, self.handle, operand.layout(),
+                           operand.data, timeout)
+        else:
+            self._client._run(rpcs.upload_tensor(self.handle, operand, place),
+                              timeout)
         return self
 
     def info(self, *, timeout: Optional[float] = None) -> Any:

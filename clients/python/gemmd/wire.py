@@ -185,11 +185,15 @@ def parse_sequence_response(data: bytes) -> SequenceResponse:
 
 
 def upload_requests(handle: str, layout: Any, data: Buffer,
-                    chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
-    """Yields the serialised messages of one UploadTensor stream."""
+                    chunk_bytes: int = _CHUNK_BYTES,
+                    part: Any = None) -> Iterator[bytes]:
+    """Yields the serialised messages of one UploadTensor stream: of all
+    elements, or of a part."""
     first = api.UploadTensorRequest()
     first.header.handle = handle
     first.header.layout.CopyFrom(layout)
+    if part is not None:
+        first.header.part.CopyFrom(part)
     yield first.SerializeToString()
     for start in range(0, len(data), chunk_bytes):
         chunk = data[start:start + chunk_bytes]

@@ -12,6 +12,7 @@
 #include "service/gpu/launch.h"
 #include "service/gpu/random_elements.h"
 #include "service/gpu/status.h"
+#include "service/gpu/workspace.h"
 #include "tests/bench/grouped/cublas_peer.h"
 
 namespace gemmd::bench {
@@ -76,7 +77,7 @@ struct Launches {
   gpu::PreparedGroup group;
   gpu::DeviceBuffer table;
   std::vector<gpu::PreparedLaunch> single;
-  std::vector<gpu::DeviceBuffer> partials;
+  std::vector<gpu::Workspace> workspaces;
 };
 
 absl::StatusOr<gpu::PreparedLaunch> LaunchOf(const GroupTrack& track,
@@ -87,16 +88,12 @@ absl::StatusOr<gpu::PreparedLaunch> LaunchOf(const GroupTrack& track,
                                              Launches& launches) {
   ASSIGN_OR_RETURN(const gpu::KernelFunctions functions,
                    gpu::FunctionsOf(module, plan));
-  CUdeviceptr partials = 0;
-  if (plan.partials_bytes > 0) {
-    ASSIGN_OR_RETURN(
-        launches.partials.emplace_back(),
-        track.device.memory().Allocate(track.stream, plan.partials_bytes));
-    partials = launches.partials.back().get();
-  }
-  return gpu::PrepareLaunch(
-      track.stream->driver(), problem, plan, functions,
-      {.a = m.a.get(), .b = m.b.get(), .d = d, .partials = partials});
+  gpu::LaunchMemory memory = {.a = m.a.get(), .b = m.b.get(), .d = d};
+  gpu::Workspace& workspace = launches.workspaces.emplace_back();
+  RETURN_IF_ERROR(workspace.Reserve(plan, track.device.memory(), track.stream));
+  workspace.AddTo(memory);
+  return gpu::PrepareLaunch(track.stream->driver(), problem, plan, functions,
+                            memory);
 }
 
 absl::StatusOr<Launches> Together(const GroupTrack& track,

@@ -345,6 +345,13 @@ TEST_F(ClientTest, SecondResultsComeBack) {
   }
   matmul_.Answer("result", "before");
   EXPECT_THAT(client_->Matmul(product).status().message(), HasSubstr("amax"));
+  product.auxiliary = Destination::Tensor("kept");
+  matmul_.Answer("result", "", 2.5f);
+  result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->auxiliary, "");
+  EXPECT_EQ(matmul_.last().header().auxiliary().tensor(), "kept");
+  matmul_.Answer("result", "before");
   product.problem.clear_epilogue();  // Nothing more is expected then.
   result = client_->Matmul(product);
   ASSERT_TRUE(result.ok()) << result.status();

@@ -168,6 +168,23 @@ class GemmctlEpilogueTest(GemmctlCase):
         self.assertRegex(text, r"activation +relu, gelu, gelu_tanh, silu")
         self.assertRegex(text, r"bias +row, column .* all; f32, f16, bf16")
 
+    def test_both_results_may_be_tensors(self):
+        a, b = integers(5, 4), integers(4, 3)
+        d, before = (self.run_gemmctl("tensor", "create", "5", "3", "--dtype",
+                                      "f32").strip() for _ in range(2))
+        self.run_gemmctl("matmul", self.save("a.npy", a),
+                         self.save("b.npy", b), "--act=relu", "-o",
+                         f"tensor:{d}", "--aux", f"tensor:{before}")
+        for handle, expected in ((d, np.maximum(a @ b, 0)), (before, a @ b)):
+            self.run_gemmctl("tensor", "download", handle, "-o",
+                             self.path("back.npy"))
+            np.testing.assert_array_equal(np.load(self.path("back.npy")),
+                                          expected)
+        error = self.run_gemmctl("matmul", self.path("a.npy"),
+                                 self.path("b.npy"), "-o", f"tensor:{d}",
+                                 "--aux", f"tensor:{d}", code=USAGE)
+        self.assertIn("several results go to tensor:", error)
+
 
 if __name__ == "__main__":
     unittest.main()

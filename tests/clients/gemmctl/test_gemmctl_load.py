@@ -24,17 +24,17 @@ class GemmctlLoadTest(GemmctlCase):
     def test_a_closed_loop_of_every_way_and_shape(self):
         words = ("bf16 TN 64 48 32", "s8 TN 16 16 64 bias=row d=f32 aux amax",
                  "f16 NN 8 8 8 batch=3 broadcast=b beta=1", "--ways",
-                 "inline,stream,resident,shared", "--connections", "2",
+                 "inline,stream,resident,shared,striped", "--connections", "2",
                  "--concurrency", "3")
         self.load(*words)  # With the compiles.
         before = int(self.statistics()["requests"])
         found = self.load(*words)
         self.assertEqual(found["loop"], "closed")
         self.assertEqual(found["failed"], 0, found["errors"])
-        self.assertEqual(len(found["works"]), 12)
+        self.assertEqual(len(found["works"]), 15)
         names = [work["name"] for work in found["works"]]
         self.assertEqual(names[0], "bf16 TN 64 48 32 inline")
-        self.assertEqual(len(set(names)), 12)
+        self.assertEqual(len(set(names)), 15)
         counts = [work["latency"]["count"] for work in found["works"]]
         self.assertEqual(sum(counts), found["requests"])
         self.assertLessEqual(max(counts) - min(counts), 4)  # They take turns.
@@ -120,7 +120,8 @@ class GemmctlLoadTest(GemmctlCase):
                 ((), "PROBLEM"),
                 (("bf16 TN 8 8",), "LAYOUT M N K"),
                 (("bf16 TN 8 8 8", "--ways", "pigeon"),
-                 "--ways: pigeon; allowed: inline, stream, resident or shared"),
+                 "--ways: pigeon; allowed: inline, stream, resident, shared or "
+                 "striped"),
                 (("bf16-sparse TN 16 16 64", "--ways", "shared"), "is sparse"),
                 (("bf16 TN 8 8 8", "--concurrency", "0"), "--concurrency"),
                 (("bf16 TN 8 8 8", "--duration", "2h"), "--duration")):

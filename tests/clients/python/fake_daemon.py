@@ -132,8 +132,7 @@ class FakeDaemon:
                 lambda request: self._find(request.handle)[0],
                 api.DescribeTensorRequest),
             "TensorService/ListTensors": unary(
-                lambda _: api.ListTensorsResponse(
-                    tensors=[info for info, _ in self.tensors.values()]),
+                self._list_tensors,
                 api.ListTensorsRequest),
             "TensorService/DeleteTensor": unary(
                 self._delete, api.DeleteTensorRequest),
@@ -187,6 +186,14 @@ class FakeDaemon:
         if handle not in self.tensors:
             raise Refused(grpc.StatusCode.NOT_FOUND, f"no tensor {handle}")
         return self.tensors[handle]
+
+    def _list_tensors(self, request):
+        """Two at a time, so that clients ask for more."""
+        handles = [handle for handle in sorted(self.tensors)
+                   if handle > request.page_token]
+        return api.ListTensorsResponse(
+            tensors=[self.tensors[handle][0] for handle in handles[:2]],
+            next_page_token=handles[1] if handles[2:] else "")
 
     def _create(self, request):
         for name in ("rows", "columns"):

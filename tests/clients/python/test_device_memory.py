@@ -240,6 +240,13 @@ class DeviceMemoryTest(unittest.TestCase):
         response = types.SimpleNamespace(d=None, auxiliary=None, amax=None,
                                          execution=None)
         self.assertIs(call.product(response).value(), z)
+        # As well the pre-activation; there is room for it where x was.
+        call = self.call(y, y, out=z, pre_activation_out=x)
+        self.assertEqual(call.header.auxiliary.region.offset, 256)
+        self.assertEqual(call.header.d.region.offset, 256 + 32768)
+        self.assertEqual(call.header.auxiliary.region.layout.order,
+                         call.header.problem.d_order)
+        self.assertEqual(call.product(response).value(), (z, x))
         # Nor what returns a large result.
         self.assertFalse(self.call(x, y).streams(0))
 

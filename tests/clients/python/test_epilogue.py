@@ -119,6 +119,55 @@ class EpilogueTest(HostCase):
             self.equal(product.pre_activation, sums(self.a, self.b))
             self.equal(product.d, np.maximum(sums(self.a, self.b), 0))
 
+    def test_the_pre_activation_goes_where_out_may(self):
+        options = {"activation": "relu", "out_dtype": F32}
+        x = sums(self.a, self.b)
+        array = np.empty((M, 2 * N), F32)[:, ::2]
+        with self.client.zeros((M, N), F32, order="F") as tensor:
+            for out in (None, np.empty((M, N), F32, order="F")):
+                for kept in (array, tensor):
+                    if kept is array:
+                        kept[...] = 0
+                    d, before = self.client.matmul(
+                        self.a, self.b, out=out, pre_activation_out=kept,
+                        **options)
+                    self.assertIs(before, kept)
+                    self.equal(np.asarray(before), x)
+                    self.equal(d, np.maximum(x, 0))
+                    self.assertTrue(out is None or d is out)
+            # Its order is that of both.
+            self.assertTrue(d.flags.f_contiguous)
+            with self.client.zeros((M, N), F32, order="F") as other:
+                product = self.client.product(
+                    self.a, self.b, out=other, pre_activation_out=tensor,
+                    return_amax=True, **options)
+                self.assertIs(product.d, other)
+                self.equal(other.numpy(), np.maximum(x, 0))
+                self.assertEqual(product.amax, np.maximum(x, 0).max())
+
+    def test_the_pre_activation_has_a_place_of_its_own(self):
+        whole = np.zeros((2 * M, N), F32)
+        with self.client.zeros((M, N), F32) as tensor, \
+                self.client.zeros((M, N), F32, order="F") as columns:
+            for says, out, kept in (
+                    ("pre_activation_out: shares memory with out",
+                     whole[:M], whole[1:M + 1]),
+                    ("pre_activation_out: shape", None, whole),
+                    ("pre_activation_out: dtype float16 is not out's float32",
+                     whole[:M], np.zeros((M, N), np.float16)),
+                    ("pre_activation_out: list", None, []),
+                    ("pre_activation_out: order 'F' is not out's 'C'",
+                     whole[:M], columns),
+                    ("auxiliary.tensor is also d's", tensor, tensor)):
+                with self.assertRaisesRegex(gemmd.InvalidArgument, says):
+                    self.client.matmul(self.a, self.b, out=out,
+                                       pre_activation_out=kept)
+            with self.assertRaisesRegex(
+                    gemmd.InvalidArgument,
+                    "auxiliary.tensor is also an input"):
+                self.client.matmul(self.a, self.b, c=tensor, beta=1,
+                                   out_dtype=F32, pre_activation_out=tensor)
+
     def test_a_batch_shares_values_and_broadcasts(self):
         a = integers(2, 1, M, K)
         b = integers(3, K, N)

@@ -78,6 +78,16 @@ class GroupedTest(unittest.TestCase):
             np.testing.assert_array_equal(d, y)
             self.assertEqual(amax, greatest)
 
+    def test_every_group_has_its_own_pre_activation(self):
+        a = [np.ones((m, 8), F32) for m in (3, 5)]
+        b = [np.ones((8, 4), F32)] * 2
+        kept = [np.zeros((m, 4), F32) for m in (3, 5)]
+        found = self.client.matmul_grouped(a, b, alpha=-1.0, activation="relu",
+                                           pre_activation_out=kept)
+        for (d, before), array in zip(found, kept):
+            self.assertIs(before, array)
+            self.assertTrue((before == -8).all() and (d == 0).all())
+
     def test_no_groups_and_many(self):
         self.assertEqual(self.client.matmul_grouped([], []), [])
         one = np.ones((1, 2), np.float16)

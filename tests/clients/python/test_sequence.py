@@ -159,6 +159,25 @@ class SequenceTest(unittest.TestCase):
             into, self.client.matmul(hh, w, out_dtype=F32))
         self.assertIs(filled.numpy(), into)
 
+    def test_the_pre_activation_goes_to_a_tensor_or_an_array(self):
+        x, w = self.normal(8, 8), self.normal(8, 8, seed=1)
+        into = np.empty((8, 8), BF16)
+        with self.client.zeros((8, 8), BF16) as tensor:
+            with self.client.sequence() as s:
+                h, kept = s.matmul(x, w, activation="relu",
+                                   pre_activation_out=tensor)
+                y = s.matmul(kept, w, c=h, beta=2.0)
+                _, filled = s.matmul(h, w, activation="relu",
+                                     pre_activation_out=into)
+            self.assertIs(kept, tensor)
+            hh, bb = self.client.matmul(x, w, activation="relu",
+                                        return_pre_activation=True)
+            np.testing.assert_array_equal(tensor.numpy(), bb)
+        np.testing.assert_array_equal(
+            y.numpy(), self.client.matmul(bb, w, c=hh, beta=2.0))
+        np.testing.assert_array_equal(into, self.client.matmul(hh, w))
+        self.assertIs(filled.numpy(), into)
+
     def test_batches_and_results_as_bias(self):
         x, w = self.normal(3, 4, 8), self.normal(8, 6, seed=1)
         row = self.normal(1, 8, seed=2)

@@ -97,6 +97,34 @@ class SharedTest(HostCase):
         self.assertIs(self.client.matmul(self.shared(a), b, out=own), own)
         self.assert_same(own, expected)
 
+    def test_large_products_are_those_of_the_whole(self):
+        # The daemon makes lines of the result while others are on their way.
+        for order in ("C", "F"):
+            a = random((9000, 16), ml_dtypes.bfloat16)
+            b = random((16, 500), ml_dtypes.bfloat16)
+            if order == "F":
+                a, b = b.T, a.T
+            options = {"bias": random((b.shape[1],), np.float32),
+                       "activation": "relu"}
+            expected = self.client.matmul(a, b, **options)
+            out = self.client.empty(expected.shape, expected.dtype, order=order)
+            self.client.matmul(self.shared(a), self.shared(b, order), out=out,
+                               **options)
+            self.assert_same(np.array(out), expected)
+
+    def test_a_large_result_may_lie_over_its_operands(self):
+        a = random((9000, 200), ml_dtypes.bfloat16)
+        b = np.eye(200)[::-1].astype(ml_dtypes.bfloat16)
+        whole = self.client.empty((9001, 200), a.dtype)
+        for lines, out in ((np.s_[:-1], np.s_[:-1]), (np.s_[:-1], np.s_[1:]),
+                           (np.s_[1:], np.s_[:-1])):
+            whole[lines] = a
+            self.client.matmul(whole[lines], self.shared(b), out=whole[out])
+            self.assert_same(np.array(whole[out]), a[:, ::-1])
+        c = self.shared(a)
+        self.client.matmul(a, b, c=c, beta=1.0, out=c)
+        self.assert_same(np.array(c), self.client.matmul(a, b, c=a, beta=1.0))
+
     def test_out_may_be_c(self):
         a, b = random((8, 8), np.float32), random((8, 8), np.float32)
         c = self.shared(np.ones((8, 8), np.float32))
@@ -113,6 +141,23 @@ class SharedTest(HostCase):
         self.assert_same(got[1], before)
         self.assertEqual(got[2], amax)
         self.assertTrue(self.is_shared(got[1]))
+
+    def test_the_pre_activation_is_written_where_it_lies(self):
+        a, b = random((16, 64), np.float16), random((64, 24), np.float16)
+        d, before = self.client.matmul(a, b, activation="relu",
+                                       return_pre_activation=True)
+        for out in (None, self.client.empty((16, 24), np.float16)):
+            kept = self.client.empty((16, 24), np.float16)
+            product = self.client.product(a, b, activation="relu", out=out,
+                                          pre_activation_out=kept)
+            self.assertIs(product.pre_activation, kept)
+            self.assert_same(np.array(kept), before)
+            self.assert_same(np.array(product.d), d)
+            self.assertEqual(product.execution.paths.auxiliary, 4)  # SHARED
+        whole = self.client.empty((32, 24), np.float16)
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "shares memory"):
+            self.client.matmul(a, b, out=whole[:16],
+                               pre_activation_out=whole[15:31])
 
     def test_batches_and_vectors(self):
         a, b = random((3, 8, 16), np.float32), random((16, 5), np.float32)

@@ -33,6 +33,23 @@ class StreamTest(unittest.TestCase):
         cls.client = gemmd.Client(cls.target, timeout=60, stream_bytes=0)
         cls.addClassCleanup(cls.client.close)
 
+    def test_one_result_stays_and_the_other_returns(self):
+        g = Generator(9)
+        a, b = g.matrix(BF16, 4, 300, 200), g.matrix(BF16, 4, 200, 100)
+        d, before = self.unary.matmul(a, b, activation="relu",
+                                      return_pre_activation=True)
+        with self.client.zeros(d.shape, BF16) as tensor:
+            found, kept = self.client.matmul(a, b, activation="relu",
+                                             pre_activation_out=tensor)
+            self.assertIs(kept, tensor)
+            np.testing.assert_array_equal(found, d)
+            np.testing.assert_array_equal(tensor.numpy(), before)
+            kept, found = self.client.matmul(
+                a, b, activation="relu", return_pre_activation=True,
+                out=tensor)
+            np.testing.assert_array_equal(found, before)
+            np.testing.assert_array_equal(tensor.numpy(), d)
+
     def check(self, a, b, **options):
         expected = self.unary.product(a, b, **options)
         found = self.client.product(a, b, **options)
@@ -168,7 +185,7 @@ class ChunksTest(unittest.TestCase):
     def test_answers_are_put_together(self):
         response = api.message("MatmulStreamResponse")
         last = response(execution=api.Execution(kernel="k"), amax=2.5)
-        chunks = gemmd.product.Chunks(5, 3)
+        chunks = gemmd.results.Chunks(5, 3)
         for part in (response(data=b"ab"), response(data=b"cde"),
                      response(auxiliary=b"xyz"), last):
             chunks.add(wire.parse_stream_response(part.SerializeToString()))
@@ -178,7 +195,7 @@ class ChunksTest(unittest.TestCase):
 
     def test_what_is_too_much_too_little_or_cut_off_is_told(self):
         def add(*parts):
-            chunks = gemmd.product.Chunks(3, None)
+            chunks = gemmd.results.Chunks(3, None)
             for part in parts:
                 chunks.add(part)
             chunks.response()

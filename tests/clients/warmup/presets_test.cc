@@ -16,13 +16,14 @@
 
 #include "clients/warmup/group_plans.h"
 #include "jit/plan/group_plan.h"
+#include "jit/plan/tuned_plan.h"
 
 namespace gemmd::warmup {
 namespace {
 
 std::string KernelOf(const jit::Problem& problem,
                      const jit::DeviceProperties& device) {
-  const jit::Plan plan = jit::ChoosePlan(problem, device);
+  const jit::Plan plan = jit::UntunedPlan(problem, device);
   return jit::KernelName(plan.family, plan.config);
 }
 

@@ -28,6 +28,7 @@ struct Launch {
   int threads = 128;
   int shared_bytes = 0;
   uint64_t seed = 0;
+  bool in_order = false;  // CTAs may wait for those before them.
   // Called when the first thread waits for the grids before this one: only then
   // is global memory there. May be null.
   std::function<void()> dependencies;

@@ -18,7 +18,7 @@ inline void RunGrid(const Launch& launch, const std::function<void()>& kernel,
                     Reports& reports) {
   std::vector<int> order(static_cast<size_t>(launch.ctas / launch.cluster));
   std::iota(order.begin(), order.end(), 0);
-  if (launch.seed != 0) {
+  if (launch.seed != 0 && !launch.in_order) {
     std::shuffle(order.begin(), order.end(), std::minstd_rand(launch.seed));
   }
   for (const int index : order) {

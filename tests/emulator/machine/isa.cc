@@ -306,6 +306,10 @@ void LaunchDependents() { Here(); }
 
 void WaitForDependencies() { Here().WaitForDependencies(); }
 
+void WaitForFlag(bool raised) {
+  if (!raised) Here().reports.Add("flag that nobody raises", "in a wait");
+}
+
 void TouchGlobal(const void*) {
   Cta::Current().TouchGlobal("a load from global memory");
 }

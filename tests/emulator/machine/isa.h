@@ -73,6 +73,8 @@ void GiveRegisters(int registers);
 void TakeRegisters(int registers);
 void LaunchDependents();
 void WaitForDependencies();
+// Flags of other CTAs, all of which those before this one have raised by now.
+void WaitForFlag(bool raised);
 // Of a word of global memory.
 void TouchGlobal(const void* at);
 

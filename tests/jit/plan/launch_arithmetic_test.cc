@@ -54,6 +54,34 @@ TEST(LaunchArithmetic, ExchangedMapsChangePlacesAndTiles) {
   EXPECT_EQ(plan.d.box_lines, SlabColumns(plan.family, config));
 }
 
+// 8 x 8 units of 80 stages on 60 SMs.
+TEST(LaunchArithmetic, TheLastRoundAndTheOneBeforeItAreSharedOut) {
+  const DeviceProperties device = {.multiprocessors = 60};
+  Plan plan = Complete({.m = 1000, .n = 1500, .k = 5120}, false,
+                       {.tile_m = 128, .tile_n = 192, .balanced = true});
+  EXPECT_EQ(BalancedUnits(plan, device), 64);
+  EXPECT_EQ(BalancedUnits(plan, {.multiprocessors = 30}), 34);
+  EXPECT_EQ(BalancedUnits(plan, {.multiprocessors = 65}), 0)
+      << "a share would be less than a unit";
+  EXPECT_EQ(BalancedUnits(plan, {.multiprocessors = 64}), 0) << "whole rounds";
+  plan.config.balanced = false;
+  EXPECT_EQ(BalancedUnits(plan, device), 0);
+  plan.config.balanced = true;
+  plan.depth = 7 * 64;
+  EXPECT_EQ(BalancedUnits(plan, device), 0) << "too few stages to share";
+}
+
+TEST(LaunchArithmetic, EveryCtaHasRoomForTheSumsThatItPassesOn) {
+  const Problem problem = {.m = 1000, .n = 1500, .k = 5120};
+  const DeviceProperties device = {.multiprocessors = 60};
+  const Config config = {.tile_m = 128, .tile_n = 192, .balanced = true};
+  Plan plan = Complete(problem, false, config);
+  plan.balanced_units = BalancedUnits(plan, device);
+  CompletePlan(problem, device, plan);
+  EXPECT_EQ(plan.partials_bytes, 60 * 128 * 192 * 4);
+  EXPECT_EQ(PassFlagsBytes(plan), 60 * 16 * 4);
+}
+
 TEST(LaunchArithmetic, OneCtaPerMultiprocessorOrPerUnit) {
   Plan plan = Complete(Asymmetric(), false, {.tile_m = 128, .tile_n = 192});
   EXPECT_EQ(plan.grid, 8 * 4);

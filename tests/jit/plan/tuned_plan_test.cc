@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "jit/problem/problem_line.h"
@@ -23,6 +24,26 @@ void ExpectSamePlan(const Plan& plan, const Plan& other) {
   EXPECT_EQ(plan.grid, other.grid);
   EXPECT_EQ(plan.partials_bytes, other.partials_bytes);
   EXPECT_EQ(plan.predicted_us, other.predicted_us);
+}
+
+TEST(UntunedPlan, IsTheFirstThatIsNotBalanced) {
+  // Of which the planner's first choice is balanced.
+  const Problem problem = {.m = 2672,
+                           .n = 2048,
+                           .k = 8192,
+                           .a_order = Order::kColumnMajor,
+                           .b_order = Order::kColumnMajor};
+  const std::vector<Plan> plans = RankPlans(problem, {}, 64);
+  const auto best = std::ranges::find(
+      plans, false, [](const Plan& plan) { return plan.config.balanced; });
+  ASSERT_NE(best, plans.end());
+  const Plan plan = UntunedPlan(problem, {});
+  EXPECT_FALSE(plan.config.balanced);
+  EXPECT_EQ(KernelName(plan.family, plan.config),
+            KernelName(best->family, best->config));
+  // A tuner may still find one.
+  EXPECT_TRUE(std::ranges::any_of(
+      plans, [](const Plan& plan) { return plan.config.balanced; }));
 }
 
 TEST(TunedPlanTest, ARecordGivesThePlanThatItWasMadeOf) {

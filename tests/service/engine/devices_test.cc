@@ -259,7 +259,7 @@ TEST_F(DevicesTest, BytesThatAHungLaneReadsAreNotGivenBack) {
   jit::Problem problem = TestEngine::Problem();
   const std::string bytes(1000, '\0');
   const auto inline_product = [&](std::shared_ptr<const void> owner) {
-    Product product = {.problem = problem, .d_pitch_bytes = 12};
+    Product product = {.problem = problem, .d = {.pitch_bytes = 12}};
     product.a = {.pieces = {absl::string_view(bytes).substr(0, 16)},
                  .pitch_bytes = 8};
     product.b = {.pieces = {absl::string_view(bytes).substr(0, 24)},
@@ -284,7 +284,8 @@ TEST_F(DevicesTest, OwnedBytesDoNotKeepAHungRequest) {
   };
   Start({.executor = {.lanes = 1, .hang_limit = absl::Milliseconds(20)}});
   auto owner = std::make_shared<std::string>(1000, '\0');
-  Product product = {.problem = TestEngine::Problem(), .d_pitch_bytes = 12};
+  Product product = {.problem = TestEngine::Problem(),
+                     .d = {.pitch_bytes = 12}};
   product.a = {.pieces = {absl::string_view(*owner).substr(0, 16)},
                .pitch_bytes = 8};
   product.b = {.pieces = {absl::string_view(*owner).substr(0, 24)},

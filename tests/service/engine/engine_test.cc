@@ -56,7 +56,7 @@ class EngineTest : public ::testing::Test {
     return {.problem = problem,
             .a = Bytes(problem.a(), 1),
             .b = Bytes(problem.b(), 2),
-            .d_pitch_bytes = problem.d().width_bytes()};
+            .d = {.pitch_bytes = problem.d().width_bytes()}};
   }
 
   absl::StatusOr<ProductResult> Multiply(Product product,
@@ -185,7 +185,7 @@ TEST_F(EngineTest, OperandsThatAreNotReadAreNotAllocated) {
   problem.m = 4;
   problem.k = 1 << 20;
   problem.alpha = 0;
-  auto result = Multiply({.problem = problem, .d_pitch_bytes = 12});
+  auto result = Multiply({.problem = problem, .d = {.pitch_bytes = 12}});
   ASSERT_TRUE(result.ok()) << result.status();
   for (const char byte : result->d->bytes()) EXPECT_EQ(byte, 0);
 }
@@ -194,7 +194,7 @@ TEST_F(EngineTest, MemoryThatIsUsedUpIsAnErrorOfTheRequestAlone) {
   jit::Problem problem = Problem();
   problem.m = 1 << 20;
   problem.alpha = 0;
-  const auto refused = Multiply({.problem = problem, .d_pitch_bytes = 12});
+  const auto refused = Multiply({.problem = problem, .d = {.pitch_bytes = 12}});
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(Multiply(OnesTimesTwos()).ok());
 }
@@ -202,7 +202,7 @@ TEST_F(EngineTest, MemoryThatIsUsedUpIsAnErrorOfTheRequestAlone) {
 TEST_F(EngineTest, TensorsAreZeroThenWrittenThenRead) {
   const auto d = Create(Problem().d());
   Product product = OnesTimesTwos();
-  product.d = d;
+  product.d.tensor = d;
   ASSERT_TRUE(Multiply(product).ok());
   product.problem.beta = 1;  // D += A B, in place.
   product.c.tensor = d;

@@ -58,7 +58,7 @@ class GroupTest : public ::testing::Test {
       input->pitch_bytes = layout.width_bytes();
       input->matrix_bytes = layout.lines() * layout.width_bytes();
     }
-    product.d_pitch_bytes = product.problem.d().width_bytes();
+    product.d.pitch_bytes = product.problem.d().width_bytes();
     return product;
   }
 
@@ -152,6 +152,17 @@ TEST_F(GroupTest, TensorsOfOthersAreIndependentUnlessWritten) {
   EXPECT_FALSE(AreIndependent(read));
   const std::vector<Product> written = {copy(x, z), copy(y, z)};
   EXPECT_FALSE(AreIndependent(written));
+  // Second results count as the first ones.
+  const auto w = engine_.Tensor();
+  std::vector<Product> two = {copy(x, y), copy(x, z)};
+  two[0].auxiliary.tensor = w;
+  EXPECT_TRUE(AreIndependent(two));
+  two[1].auxiliary.tensor = w;
+  EXPECT_FALSE(AreIndependent(two));
+  two[1].auxiliary.tensor = y;
+  EXPECT_FALSE(AreIndependent(two));
+  two[1] = copy(w, z);
+  EXPECT_FALSE(AreIndependent(two));
 }
 
 TEST_F(GroupTest, LongWorkIsNoGroup) {

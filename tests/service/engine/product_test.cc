@@ -55,7 +55,7 @@ class ProductFormsTest : public ::testing::Test {
     return {.problem = problem_,
             .a = {.tensor = a_},
             .b = {.tensor = b_},
-            .d_pitch_bytes = problem_.d().width_bytes()};
+            .d = {.pitch_bytes = problem_.d().width_bytes()}};
   }
 
   absl::Status Run(const Product& product) {
@@ -132,6 +132,15 @@ TEST_F(ProductFormsTest, FormsMakeRoomForTensors) {
   EXPECT_EQ(device_.derivations(), 2);
 }
 
+TEST_F(ProductFormsTest, FormsMakeNoRoomForWhoHasTooMuchHimself) {
+  ASSERT_TRUE(Run(TensorsProduct()).ok());
+  const int64_t kept = store_.bytes();
+  EXPECT_FALSE(store_.Reserve(0, 6001, "me").ok()) << "of three quarters";
+  EXPECT_EQ(store_.bytes(), kept);
+  ASSERT_TRUE(Run(TensorsProduct()).ok());
+  EXPECT_EQ(device_.derivations(), 1);
+}
+
 TEST_F(ProductFormsTest, WithoutQuotaTheFormServesOneProduct) {
   const auto rest = store_.Reserve(0, 8000 - store_.bytes());
   ASSERT_TRUE(rest.ok());
@@ -191,8 +200,8 @@ TEST(MayBeAbandonedTest, UnlessBytesOfTheOneWhoAsksAreUsed) {
   const auto owner = std::make_shared<int>();
   EXPECT_TRUE(MayBeAbandoned({.b = inline_bytes, .bytes = owner}));
   EXPECT_FALSE(
-      MayBeAbandoned({.d_place = {in_region.region, 0}, .bytes = owner}));
-  EXPECT_FALSE(MayBeAbandoned({.auxiliary_place = {in_region.region, 0}}));
+      MayBeAbandoned({.d = {.place = {in_region.region, 0}}, .bytes = owner}));
+  EXPECT_FALSE(MayBeAbandoned({.auxiliary = {.place = {in_region.region, 0}}}));
 }
 
 }  // namespace

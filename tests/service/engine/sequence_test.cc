@@ -71,11 +71,11 @@ class SequenceTest : public ::testing::Test {
     return tensor;
   }
   // to = factor * from.
-  static Sequence::Step Scale(std::shared_ptr<Tensor> from, float factor,
-                              std::shared_ptr<Tensor> to) {
-    Sequence::Step step = {TestEngine::Copy(std::move(from), std::move(to))};
-    step.product.problem.beta = factor;
-    step.product.d_pitch_bytes = step.product.problem.d().width_bytes();
+  static Product Scale(std::shared_ptr<Tensor> from, float factor,
+                       std::shared_ptr<Tensor> to) {
+    Product step = TestEngine::Copy(std::move(from), std::move(to));
+    step.problem.beta = factor;
+    step.d.pitch_bytes = step.problem.d().width_bytes();
     return step;
   }
 
@@ -109,7 +109,7 @@ TEST_F(SequenceTest, ResultsGoFromStepToStepInOrder) {
   const auto h = Room(), g = Room();
   Sequence sequence = {.rooms = {h, g}};
   sequence.steps = {Scale(x, 2, h), Scale(h, 3, y), Scale(y, 5, g)};
-  sequence.steps[2].returns_d = true;
+  sequence.steps[2].d.is_returned = true;
   auto result = Run(std::move(sequence));
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_EQ(result->steps.size(), 3u);
@@ -126,7 +126,7 @@ TEST_F(SequenceTest, ALaneAllocatesFirstAndWaitsOnce) {
   const auto h = Room(), g = Room();
   Sequence sequence = {.rooms = {h, g}};
   sequence.steps = {Scale(x, 2, h), Scale(h, 3, g), Scale(g, 1, h)};
-  sequence.steps[2].returns_d = true;
+  sequence.steps[2].d.is_returned = true;
   Log();
   ASSERT_TRUE(Run(std::move(sequence)).ok());
   EXPECT_EQ(Log(), "aammmsd");
@@ -142,7 +142,7 @@ TEST_F(SequenceTest, OperandsAreSentOnce) {
                                .bytes = {.pieces = {piece}, .pitch_bytes = 12},
                                .room = x});
   sequence.steps = {Scale(x, 1, h), Scale(x, 2, h)};
-  sequence.steps[1].returns_d = true;
+  sequence.steps[1].d.is_returned = true;
   Log();
   auto result = Run(std::move(sequence));
   ASSERT_TRUE(result.ok()) << result.status();
@@ -183,6 +183,39 @@ TEST_F(SequenceTest, ItsTensorsAreItsOwnUntilItsEnd) {
   EXPECT_TRUE(reads.Wait().ok());
   EXPECT_TRUE(free.Wait().ok());
   EXPECT_EQ(engine_.Elements(other)[0], 4) << "x as the sequence left it";
+}
+
+TEST_F(SequenceTest, ASecondResultIsLockedAsTheFirst) {
+  const auto x = Filled(1), y = Filled(2), z = Filled(3), other = Filled(4);
+  const auto writes_two = [&] {
+    Product product = Scale(x, 2, z);
+    product.problem.epilogue.writes_auxiliary = true;
+    product.auxiliary.tensor = y;
+    return product;
+  };
+  for (const bool alone : {false, true}) {
+    const int before = gate_.arrived();
+    gate_.Close();
+    Answer<SequenceResult> running;
+    TestEngine::MultiplyAnswer product;
+    if (alone) {
+      product = engine_.Multiply(writes_two());
+    } else {
+      running = Start({.steps = {writes_two()}});
+    }
+    ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
+    auto reads = engine_.Multiply(TestEngine::Copy(y, other));
+    auto free = engine_.Multiply(TestEngine::Zeros());
+    ASSERT_TRUE(gate_.WaitForArrivals(before + 2)) << "of the free one";
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_EQ(gate_.arrived(), before + 2) << alone;
+    gate_.Open();
+    EXPECT_TRUE(alone ? product.Wait().ok() : running.Wait().ok());
+    EXPECT_TRUE(reads.Wait().ok());
+    EXPECT_TRUE(free.Wait().ok());
+    EXPECT_EQ(engine_.Elements(other)[0], 2) << alone;
+    EXPECT_EQ(engine_.Elements(z)[0], 2) << alone;
+  }
 }
 
 TEST_F(SequenceTest, ATensorOfAnotherRequestIsWaitedForOffTheLanes) {
@@ -246,12 +279,11 @@ TEST_F(SequenceTest, KernelsAreThereBeforeALaneIsTaken) {
   const auto x = Filled(1);
   ASSERT_TRUE(Run({.steps = {Scale(x, 2, x)}}).ok());
   engine_.cache().Hold(true);
-  Sequence::Step cold = {TestEngine::Zeros()};
-  cold.product.problem.c_type = cold.product.problem.d_type =
-      jit::DataType::kBf16;
-  cold.product.d =
-      engine_->MakeTemporaries({cold.product.problem.d()}, 0, "").value()[0];
-  Sequence sequence = {.rooms = {cold.product.d}};
+  Product cold = TestEngine::Zeros();
+  cold.problem.c_type = cold.problem.d_type = jit::DataType::kBf16;
+  cold.d.tensor =
+      engine_->MakeTemporaries({cold.problem.d()}, 0, "").value()[0];
+  Sequence sequence = {.rooms = {cold.d.tensor}};
   sequence.steps = {Scale(x, 3, x), cold};
   const int gets = engine_.cache().gets();
   Log();
@@ -275,12 +307,11 @@ class ColdSequenceTest : public SequenceTest {
     for (const jit::DataType type :
          {jit::DataType::kBf16, jit::DataType::kF16, jit::DataType::kF32,
           jit::DataType::kBf16, jit::DataType::kF16, jit::DataType::kF32}) {
-      Sequence::Step step = {TestEngine::Zeros()};
-      jit::Problem& problem = step.product.problem;
+      Product step = TestEngine::Zeros();
+      jit::Problem& problem = step.problem;
       problem.c_type = problem.d_type = type;
-      step.product.d =
-          engine_->MakeTemporaries({problem.d()}, 0, "").value()[0];
-      sequence.rooms.push_back(step.product.d);
+      step.d.tensor = engine_->MakeTemporaries({problem.d()}, 0, "").value()[0];
+      sequence.rooms.push_back(step.d.tensor);
       sequence.steps.push_back(std::move(step));
     }
     return sequence;
@@ -308,12 +339,11 @@ TEST_F(ColdSequenceTest, AllKernelsAreUnderWayAtOnceEachOnce) {
 TEST_F(ColdSequenceTest, AManyFoldSequenceGetsAllItsKernels) {
   Sequence sequence;
   for (int i = 0; i < 40; ++i) {
-    for (Sequence::Step& step : Cold().steps) {
-      step.product.problem.m = 64 + 8 * i;
-      step.product.d =
-          engine_->MakeTemporaries({step.product.problem.d()}, 0, "")
-              .value()[0];
-      sequence.rooms.push_back(step.product.d);
+    for (Product& step : Cold().steps) {
+      step.problem.m = 64 + 8 * i;
+      step.d.tensor =
+          engine_->MakeTemporaries({step.problem.d()}, 0, "").value()[0];
+      sequence.rooms.push_back(step.d.tensor);
       sequence.steps.push_back(std::move(step));
     }
   }
@@ -334,11 +364,11 @@ TEST_F(ColdSequenceTest, WhoHasGoneCompilesNoMore) {
   for (int i = 0; i < 4; ++i) {  // As many as threads that compile.
     Sequence other = Cold();
     other.steps.resize(1);
-    other.steps[0].product.problem.m += 64 * (i + 1);
-    other.steps[0].product.d =
-        engine_->MakeTemporaries({other.steps[0].product.problem.d()}, 0, "")
+    other.steps[0].problem.m += 64 * (i + 1);
+    other.steps[0].d.tensor =
+        engine_->MakeTemporaries({other.steps[0].problem.d()}, 0, "")
             .value()[0];
-    other.rooms = {other.steps[0].product.d};
+    other.rooms = {other.steps[0].d.tensor};
     others.push_back(Start(std::move(other)));
   }
   auto answer = Start(Cold(), {.cancelled = cancelled_});
@@ -353,9 +383,8 @@ TEST_F(SequenceTest, AKernelThatCannotBeHadNamesItsStepAndNothingRuns) {
   const auto x = Filled(1);
   ASSERT_TRUE(Run({.steps = {Scale(x, 2, x)}}).ok());
   engine_.cache().Fail(absl::FailedPreconditionError("no NVRTC"));
-  Sequence::Step cold = {TestEngine::Zeros()};
-  cold.product.problem.c_type = cold.product.problem.d_type =
-      jit::DataType::kBf16;
+  Product cold = TestEngine::Zeros();
+  cold.problem.c_type = cold.problem.d_type = jit::DataType::kBf16;
   const auto failed = Run({.steps = {Scale(x, 3, x), cold}});
   EXPECT_EQ(failed.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(absl::StartsWith(failed.status().message(), "steps[1]: no NVRTC"))
@@ -425,7 +454,7 @@ TEST(SequenceFormsTest, WrittenTensorsAreDerivedAnew) {
   };
   const auto a = tensor(problem.a()), b = tensor(problem.b()),
              d = tensor(problem.d());
-  const auto run = [&](std::vector<Sequence::Step> steps) {
+  const auto run = [&](std::vector<Product> steps) {
     Sequence sequence = {.steps = std::move(steps)};
     MarkChanges(sequence);
     const std::vector<std::shared_ptr<const Prepared>> all(
@@ -437,10 +466,10 @@ TEST(SequenceFormsTest, WrittenTensorsAreDerivedAnew) {
   };
   const auto step = [&](std::shared_ptr<Tensor> from,
                         std::shared_ptr<Tensor> to) {
-    return Sequence::Step{{.problem = problem,
-                           .a = {.tensor = std::move(from)},
-                           .b = {.tensor = b},
-                           .d = std::move(to)}};
+    return Product{.problem = problem,
+                   .a = {.tensor = std::move(from)},
+                   .b = {.tensor = b},
+                   .d = {.tensor = std::move(to)}};
   };
   EXPECT_EQ(run({step(a, d), step(a, d)}), 1) << "of what nobody writes, once";
   EXPECT_EQ(run({step(a, d)}), 0);

@@ -54,7 +54,7 @@ class SharingTest : public ::testing::Test {
     problem.c_type = problem.d_type = types[i / 2 % 2];
     problem.a_order = static_cast<jit::Order>(i / 4 % 2);
     problem.b_order = static_cast<jit::Order>(i / 8 % 2);
-    product.d_pitch_bytes = problem.d().width_bytes();
+    product.d.pitch_bytes = problem.d().width_bytes();
     return product;
   }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -252,6 +253,50 @@ TEST_F(TensorStoreTest, ListsToACreatorWhatIsHis) {
   EXPECT_EQ(store_.ListOf("me"), std::vector{mine});
   EXPECT_TRUE(store_.ListOf("nobody").empty());
   EXPECT_EQ(store_.List().size(), 2);
+}
+
+TEST_F(TensorStoreTest, ListsAPageAtATimeInOrder) {
+  TensorStore store({.max_bytes = 200, .max_tensors = 100}, {1000});
+  for (int i = 0; i < 20; ++i) {
+    const jit::MatrixLayout layout = {jit::DataType::kF32,
+                                      jit::Order::kRowMajor, 1, 1};
+    ASSERT_TRUE(
+        store
+            .Insert(std::make_shared<Tensor>(
+                Tensor::Identity{.handle = TensorStore::NewHandle(),
+                                 .owner = i % 2 ? "me" : "you"},
+                Tensor::Contents{QuotaHold(), lane_->Allocate(layout).value()}))
+            .ok());
+  }
+  const auto pages =
+      [&](const std::function<TensorStore::Tensors(const std::string&)>&
+              page_after) {
+        TensorStore::Tensors all;
+        std::string after;
+        for (TensorStore::Tensors page; !(page = page_after(after)).empty();) {
+          EXPECT_LE(page.size(), 3);
+          for (const auto& tensor : page) {
+            EXPECT_GT(tensor->identity().handle, after);
+            after = tensor->identity().handle;
+            all.push_back(tensor);
+          }
+        }
+        return all;
+      };
+  const auto all =
+      pages([&](const auto& after) { return store.List(after, 3); });
+  EXPECT_EQ(all, store.List());
+  EXPECT_EQ(all.size(), 20);
+  const auto mine =
+      pages([&](const auto& after) { return store.ListOf("me", after, 3); });
+  EXPECT_EQ(mine.size(), 10);
+  for (const auto& tensor : mine) EXPECT_EQ(tensor->identity().owner, "me");
+  // A page begins behind what is gone, too.
+  ASSERT_TRUE(store.Delete(mine[4]->identity().handle).ok());
+  EXPECT_EQ(store.ListOf("me", mine[4]->identity().handle, 1)[0], mine[5]);
+  store.Clear();
+  EXPECT_TRUE(store.ListOf("me").empty());
+  EXPECT_EQ(store.UseOf("me").tensors, 0);
 }
 
 TEST_F(TensorStoreTest, WhatIsBoundToAConnectionEndsWithIt) {

@@ -84,6 +84,42 @@ TEST_F(UploadsTest, CountTwiceWhileOldAndNewElementsExist) {
   EXPECT_EQ(engine_->tensors().bytes(), 32);
 }
 
+// As several streams of one transfer bring them.
+TEST_F(UploadsTest, LinesThatComeAtTheSameTimeShareOneMatrix) {
+  std::atomic<int> allocated = 0;
+  std::atomic<int> synchronized = 0;
+  std::atomic<int> synchronized_before_use = 0;
+  const auto tensor = engine_.Tensor();
+  hooks_->allocate = [&] {
+    ++allocated;
+    gate_.Pass();
+    return absl::OkStatus();
+  };
+  hooks_->synchronize = [&] {
+    ++synchronized;
+    return absl::OkStatus();
+  };
+  hooks_->upload = [&] {
+    if (synchronized > 0) ++synchronized_before_use;
+    return absl::OkStatus();
+  };
+  auto upload = engine_->BeginUpload(tensor).value();
+  gate_.Close();
+  const std::vector<float> row = {4, 4, 4};
+  const absl::Span<const char> bytes(reinterpret_cast<const char*>(row.data()),
+                                     12);
+  std::vector<testing::Answer<std::monostate>> sent(2);
+  for (int i = 0; i < 2; ++i) {
+    engine_->Upload(upload, {{&bytes, 1}, 12}, {i, 1}, {}, sent[i].done());
+  }
+  gate_.Open();
+  for (auto& answer : sent) EXPECT_TRUE(answer.Wait().ok());
+  EXPECT_EQ(allocated, 1);
+  EXPECT_EQ(synchronized_before_use, 2) << "other lanes may use it then";
+  ASSERT_TRUE(engine_.Finish(upload).Wait().ok());
+  EXPECT_EQ(engine_.Elements(tensor), All(4));
+}
+
 class SparseUploadsTest : public UploadsTest {
  protected:
   // Two rows of 4 values of f32 and 1 byte of metadata.
@@ -256,7 +292,8 @@ TEST_F(UploadsTest, AProductThatIsCancelledWhileItsOperandsGoIsNotLaunched) {
     return absl::OkStatus();
   };
   const std::string bytes(1000, '\0');
-  Product product = {.problem = TestEngine::Problem(), .d_pitch_bytes = 12};
+  Product product = {.problem = TestEngine::Problem(),
+                     .d = {.pitch_bytes = 12}};
   product.a = {.pieces = {absl::string_view(bytes).substr(0, 16)},
                .pitch_bytes = 8};
   product.b = {.pieces = {absl::string_view(bytes).substr(0, 24)},

@@ -111,7 +111,7 @@ TEST_F(CudaLaneTest, DerivesAFormOnItsStreamBeforeTheProductReadsIt) {
             reinterpret_cast<CUstream>(fake_.calls().back().stream));
   EXPECT_NE(launch.config.hStream, nullptr);
   EXPECT_EQ(launch.config.blockDimX, unsigned{kPrepareThreads});
-  EXPECT_EQ(launch.config.gridDimX, 2u);  // 256 lines of 128 bytes each.
+  EXPECT_EQ(launch.config.gridDimX, 3u);  // Of 128 lines each.
   EXPECT_TRUE(launch.overlaps);           // It waits by griddepcontrol.
   const auto arguments = launch.argument<PrepareArguments>();
   EXPECT_EQ(reinterpret_cast<uint64_t>(arguments.from), AddressOf(*from));

@@ -92,8 +92,7 @@ class DeviceRegionTest : public testing::Test {
     return {.problem = problem_,
             .a = A(0),
             .b = At(region_, 4096, 32, 32),
-            .d_place = {region_, 8192},
-            .d_pitch_bytes = 64};
+            .d = {.place = {region_, 8192}, .pitch_bytes = 64}};
   }
 
   // How many were copied.
@@ -147,7 +146,7 @@ TEST_F(DeviceRegionTest, WhatLiesOtherwiseIsCopiedWithinTheDevice) {
         Case{kBytes - 15 * 48 - 32, 48}, Case{kBytes - 15 * 33 - 32, 33}}) {
     engine::Product product = InPlace();
     product.b = At(region_, 65536, 32, 32);
-    product.d_place.offset = 131072;
+    product.d.place.offset = 131072;
     product.a = A(c.offset, c.pitch);
     std::string expected;
     for (int64_t line = 0; line < 16; ++line) {
@@ -191,8 +190,8 @@ TEST_F(DeviceRegionTest, AResultThatLiesOtherwiseIsCopiedThere) {
   for (const int64_t pitch : {64, 72, 128}) {
     for (const int64_t offset : {int64_t{8196}, kBytes - 15 * pitch - 64}) {
       engine::Product product = InPlace();
-      product.d_place.offset = offset;
-      product.d_pitch_bytes = pitch;
+      product.d.place.offset = offset;
+      product.d.pitch_bytes = pitch;
       std::memset(region_->bytes().data() + 8192, '.', kBytes - 8192);
       const int copies = Run(product);
       EXPECT_EQ(copies, offset % 16 == 0 && pitch == 64 ? 0 : 1);
@@ -212,25 +211,26 @@ TEST_F(DeviceRegionTest, AResultOverAnOperandIsWrittenWhenAllIsRead) {
   for (const int64_t offset :
        {int64_t{0}, int64_t{496}, int64_t{4096 - 1008}}) {
     engine::Product product = InPlace();
-    product.d_place.offset = offset;
+    product.d.place.offset = offset;
     EXPECT_EQ(Run(product), 1) << offset;
     EXPECT_EQ(a_, Address(0));
     EXPECT_NE(d_, Address(offset));
     EXPECT_EQ(Bytes(offset, 1024), std::string(1024, 'D'));
   }
   engine::Product product = InPlace();
-  product.d_place.offset = 512;  // Just behind A.
+  product.d.place.offset = 512;  // Just behind A.
   EXPECT_EQ(Run(product), 0);
 }
 
 TEST_F(DeviceRegionTest, AResultOfAGroupSparesWhatOthersRead) {
   std::vector<engine::Product> group = {InPlace(), InPlace()};
   group[1].a = A(16384);
-  group[0].d_place.offset = 16384;
-  group[1].d_place.offset = 32768;
-  EXPECT_TRUE(engine::WritesWhatIsRead(group[0], true, group));
-  EXPECT_FALSE(engine::WritesWhatIsRead(group[0], true, {&group[0], 1}));
-  EXPECT_FALSE(engine::WritesWhatIsRead(group[1], true, group));
+  group[0].d.place.offset = 16384;
+  group[1].d.place.offset = 32768;
+  EXPECT_TRUE(engine::WritesWhatIsRead(group[0], &engine::Product::d, group));
+  EXPECT_FALSE(
+      engine::WritesWhatIsRead(group[0], &engine::Product::d, {&group[0], 1}));
+  EXPECT_FALSE(engine::WritesWhatIsRead(group[1], &engine::Product::d, group));
 
   std::vector<engine::GroupLaunch> launches(2);
   for (size_t i = 0; i < 2; ++i) {
@@ -293,7 +293,7 @@ TEST_F(DeviceRegionTest, MemoryStaysMappedUntilTheKernelHasRun) {
   engine::Product product = InPlace();
   region_.reset();
   {
-    auto a = lane_->Borrow({product.d_place.region, 0}, problem_.a(), 32);
+    auto a = lane_->Borrow({product.d.place.region, 0}, problem_.a(), 32);
     ASSERT_NE(a, nullptr);
     product = {};
     EXPECT_FALSE(watched.expired());

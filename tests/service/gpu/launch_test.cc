@@ -15,6 +15,7 @@ constexpr LaunchMemory kMemory = {.a = 0x1000,
                                   .c = 0x3000,
                                   .d = 0x4000,
                                   .partials = 0x5000,
+                                  .pass_flags = 0x5800,
                                   .bias = 0x6000,
                                   .a_scale = 0x7000,
                                   .b_scale = 0x8000,
@@ -302,6 +303,30 @@ TEST_F(LaunchTest, CtasOfAClusterShareTheStagesOfATile) {
   EXPECT_EQ(arguments.units, 1);
   EXPECT_EQ(arguments.part_stages, 2);
   EXPECT_EQ(arguments.longer_parts, 1);
+}
+
+TEST_F(LaunchTest, NoUnitIsSharedOutUnlessThePlanSaysSo) {
+  const auto balance = Launch(MakePlan()).back().argument<Arguments>().balance;
+  EXPECT_EQ(balance.first_unit, 1);
+  EXPECT_EQ(balance.stages, 0);
+}
+
+// 19 units of 9 stages for 4 CTAs: three rounds, then 7 units, which are 63
+// stages.
+TEST_F(LaunchTest, TheLastUnitsAreSharedOutToTheStage) {
+  jit::Plan plan = MakePlan();
+  plan.config.balanced = true;
+  plan.batch = 19;
+  plan.grid = 4;
+  plan.balanced_units = 7;
+  const auto balance = Launch(plan).back().argument<Arguments>().balance;
+  EXPECT_EQ(balance.first_unit, 12);
+  EXPECT_EQ(balance.rounds, 3);
+  EXPECT_EQ(balance.stages, 15);
+  EXPECT_EQ(balance.longer, 3);
+  EXPECT_EQ(balance.unit_stages.value, 9u);
+  EXPECT_EQ(balance.sums, reinterpret_cast<void*>(kMemory.partials));
+  EXPECT_EQ(balance.flags, reinterpret_cast<unsigned*>(kMemory.pass_flags));
 }
 
 class SplitLaunchTest : public LaunchTest {

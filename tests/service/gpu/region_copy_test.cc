@@ -7,30 +7,13 @@
 
 #include "service/gpu/cuda_device.h"
 #include "tests/service/gpu/fake_driver.h"
+#include "tests/service/gpu/host_region.h"
 
 namespace gemmd::gpu {
 namespace {
 
 using ::testing::Contains;
 using ::testing::Not;
-
-class FakeRegion final : public device::Region {
- public:
-  // Pinned by `device` unless that is null.
-  FakeRegion(std::string bytes, device::Device* device)
-      : bytes_(std::move(bytes)) {
-    if (device != nullptr) pin_ = *device->PinMemory(this->bytes());
-  }
-
-  absl::Span<char> bytes() const override {
-    return {const_cast<char*>(bytes_.data()), bytes_.size()};
-  }
-  bool pinned() const override { return pin_ != nullptr; }
-
- private:
-  std::string bytes_;
-  std::unique_ptr<device::Pin> pin_;
-};
 
 std::string Letters(size_t count) {
   std::string letters(count, '\0');
@@ -47,8 +30,8 @@ class RegionCopyTest : public testing::Test {
   static constexpr jit::MatrixLayout kPadded = {
       .type = jit::DataType::kBf16, .rows = 5, .columns = 7};
 
-  std::shared_ptr<FakeRegion> Region(std::string bytes, bool pinned = true) {
-    return std::make_shared<FakeRegion>(std::move(bytes),
+  std::shared_ptr<HostRegion> Region(std::string bytes, bool pinned = true) {
+    return std::make_shared<HostRegion>(std::move(bytes),
                                         pinned ? device_.get() : nullptr);
   }
 
@@ -60,12 +43,11 @@ class RegionCopyTest : public testing::Test {
     auto matrix = *lane_->Allocate(layout);
     const absl::Span<const char> pieces[] = {region->bytes().subspan(
         offset, (layout.lines() - 1) * pitch_bytes + layout.width_bytes())};
-    const absl::Status uploaded =
-        lane_->Upload({pieces, pitch_bytes, std::move(region)},
-                      {0, layout.lines()}, *matrix);
+    const absl::Status uploaded = lane_->Upload(
+        {pieces, pitch_bytes, std::move(region)}, {0, layout.lines()}, *matrix);
     EXPECT_TRUE(uploaded.ok()) << uploaded;
-    auto back = lane_->Download(*matrix, {0, layout.lines()},
-                                layout.width_bytes());
+    auto back =
+        lane_->Download(*matrix, {0, layout.lines()}, layout.width_bytes());
     EXPECT_TRUE(back.ok()) << back.status();
     return std::string((*back)->bytes().data(), (*back)->bytes().size());
   }

@@ -59,7 +59,7 @@ TEST(ScratchLayoutTest, RegionsDoNotOverlapAndAreAligned) {
     check({layout.a, layout.b, layout.c, layout.d, layout.auxiliary},
           layout.copy_bytes);
     check({layout.bias, layout.a_scale, layout.b_scale, layout.d_scale,
-           layout.amax, layout.partials, layout.line_bits},
+           layout.amax, layout.partials, layout.line_bits, layout.pass_flags},
           layout.shared_bytes);
   }
 }

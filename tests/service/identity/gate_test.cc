@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -150,6 +151,20 @@ TEST_F(GateTest, WhatIsWrongIsToldOnceAndWhatWasBeforeGoesOn) {
   Write(files_.policy, "{}");
   EXPECT_TRUE(*gate_->Reload());
   EXPECT_FALSE(Identify({}, {}, 1000).ok());
+}
+
+TEST_F(GateTest, WaitsForNoPipe) {
+  for (const std::string& path : {files_.policy, files_.token_digests}) {
+    std::filesystem::rename(path, path + ".old");
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_THAT(gate_->Reload().status().message(),
+                HasSubstr("-file: it is no regular file"));
+    EXPECT_EQ(*Identify({}, {}, 1000), "alice by unix_user");
+    // Links are followed.
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink(path + ".old", path);
+    EXPECT_TRUE(gate_->Reload().ok());
+  }
 }
 
 TEST_F(GateTest, DoesNotBeginWithWhatIsWrong) {

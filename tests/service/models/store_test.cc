@@ -85,7 +85,7 @@ TEST_F(StoreTest, ARestartBringsModelsBackWarm) {
   product.a.tensor =
       second.engine.Create({.layout = product.problem.a()}).Wait().value();
   product.b.tensor = model->weights().b;
-  product.d_pitch_bytes = product.problem.d().width_bytes();
+  product.d.pitch_bytes = product.problem.d().width_bytes();
   const auto result = second.engine.Multiply(std::move(product)).Wait();
   second.engine.cache().Hold(false);
   ASSERT_TRUE(result.ok()) << result.status();

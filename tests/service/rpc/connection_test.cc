@@ -27,6 +27,10 @@ class ConnectionTest : public ::testing::Test {
   }
 
   void Arrive(const std::string& bytes) { connection_->Received(bytes); }
+  // The settings, so that headers of calls do not add up.
+  void Acknowledge() {
+    Arrive(http2::Frame(Frame::kSettings, 0, "", Frame::kAck));
+  }
   // A message of 4 MiB on stream 1.
   void ArriveHalf(int64_t bytes) { Arrive(http2::Message(1, bytes, 4 * kMiB)); }
 
@@ -202,6 +206,7 @@ TEST_F(ConnectionTest, OneThatPingsAndPingsIsNotListenedTo) {
 
 // To begin a call and take it back costs the client nothing.
 TEST_F(ConnectionTest, OneThatTakesCallsBackAndBackIsNotListenedTo) {
+  Acknowledge();
   uint32_t stream = 5;
   const auto reset = [&] {
     connection_->OpenCall();
@@ -225,6 +230,7 @@ TEST_F(ConnectionTest, OneThatTakesCallsBackAndBackIsNotListenedTo) {
 }
 
 TEST_F(ConnectionTest, CallsAndBytesBringFramesWithThem) {
+  Acknowledge();
   const std::string window = http2::Frame(8, 0, http2::Number(1, 4));
   const std::string answer = http2::More(1, 1024);
   for (int i = 0; i < 200'000; ++i) {
@@ -247,6 +253,18 @@ TEST_F(ConnectionTest, OneWhoseHeadersDoNotEndIsNotListenedTo) {
   EXPECT_FALSE(connection_->deaf());
   Arrive(more);
   EXPECT_TRUE(connection_->deaf());
+}
+
+TEST_F(ConnectionTest, IsBusyFromItsFirstCallToItsLast) {
+  EXPECT_EQ(calls_.busy_connections(), 0);
+  for (int i = 0; i < 2; ++i) {
+    connection_->OpenCall();
+    connection_->OpenCall();
+    connection_->CloseCall();
+    EXPECT_EQ(calls_.busy_connections(), 1);
+    connection_->CloseCall();
+    EXPECT_EQ(calls_.busy_connections(), 0);
+  }
 }
 
 TEST_F(ConnectionTest, OneThatIsCutIsNotListenedTo) {

@@ -24,6 +24,9 @@ class FrameCounterTest : public ::testing::Test {
     return counter_.Take();
   }
 
+  // Of a client that takes note of what gRPC permits.
+  void Acknowledge() { Count(Frame(4, 0, "", rpc::Frame::kAck)); }
+
   FrameReader frames_{0};
   FrameCounter counter_;
 };
@@ -57,6 +60,7 @@ TEST_F(FrameCounterTest, HeadersEnd) {
     const std::string more = Frame(kContinuation, 1, std::string(bytes, 'y'));
     int frames = 0;
     counter_ = FrameCounter();
+    Acknowledge();
     Count(Frame(kHeaders, 1, "name"));
     while (frames < 100 && !counter_.endless_headers()) {
       Count(more);
@@ -66,10 +70,28 @@ TEST_F(FrameCounterTest, HeadersEnd) {
   }
   // Those of many calls do not add up.
   counter_ = FrameCounter();
+  Acknowledge();
   for (uint32_t i = 0; i < 100; ++i) {
     Count(Frame(kHeaders, 2 * i + 1, std::string(8192, 'y')) +
           Frame(kContinuation, 2 * i + 1, "y"));
   }
+  EXPECT_FALSE(counter_.endless_headers());
+}
+
+TEST_F(FrameCounterTest, HeadersAddUpUntilSettingsAreAcknowledged) {
+  const auto call = [](uint32_t i) {
+    return Frame(kHeaders, 2 * i + 1, std::string(1000, 'y')) +
+           Frame(kContinuation, 2 * i + 1, std::string(24, 'y')) +
+           Frame(kData, 2 * i + 1, std::string(1000, 'y'));
+  };
+  Count(Frame(4, 0, "own"));
+  uint32_t calls = 0;
+  while (calls < 100 && !counter_.endless_headers()) Count(call(calls++));
+  EXPECT_EQ(calls, 17);
+  counter_ = FrameCounter();
+  for (uint32_t i = 0; i < 16; ++i) Count(call(i));
+  Acknowledge();
+  for (uint32_t i = 16; i < 100; ++i) Count(call(i));
   EXPECT_FALSE(counter_.endless_headers());
 }
 

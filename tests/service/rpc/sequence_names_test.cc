@@ -60,8 +60,8 @@ class SequenceNamesTest : public ::testing::Test {
     };
     Bound bound;
     for (const auto& step : sequence.steps) {
-      bound.read.push_back(number(step.product.a.tensor));
-      bound.written.push_back(number(step.product.d));
+      bound.read.push_back(number(step.a.tensor));
+      bound.written.push_back(number(step.d.tensor));
     }
     for (const auto& operand : sequence.operands) {
       bound.operands.push_back(number(operand.room));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -70,6 +71,9 @@ TEST_F(KeeperTest, SaysWhatIsWrong) {
   EXPECT_THAT(Error(), HasSubstr("the file of the key holds none"));
   std::filesystem::remove(files_.key);
   EXPECT_THAT(Error(), HasSubstr("--tls-key-file"));
+  ASSERT_EQ(mkfifo(files_.key.c_str(), 0600), 0);
+  EXPECT_EQ(Error(), "--tls-key-file: it is no regular file");
+  std::filesystem::remove(files_.key);
   Write(files_.key, one_.KeyPem());
   Write(files_.client_ca = folder_ + "/ca", "secret");
   EXPECT_THAT(Error(), HasSubstr("authorities holds no certificate"));

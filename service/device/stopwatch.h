@@ -1,13 +1,13 @@
 // Time that the phases of a request take. Thread-compatible.
-#ifndef GEMMD_SERVICE_ENGINE_STOPWATCH_H_
-#define GEMMD_SERVICE_ENGINE_STOPWATCH_H_
+#ifndef GEMMD_SERVICE_DEVICE_STOPWATCH_H_
+#define GEMMD_SERVICE_DEVICE_STOPWATCH_H_
 
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
-namespace gemmd::engine {
+namespace gemmd::device {
 
 class Stopwatch {
  public:
@@ -21,6 +21,6 @@ class Stopwatch {
   absl::Time last_ = absl::Now();
 };
 
-}  // namespace gemmd::engine
+}  // namespace gemmd::device
 
-#endif  // GEMMD_SERVICE_ENGINE_STOPWATCH_H_
+#endif  // GEMMD_SERVICE_DEVICE_STOPWATCH_H_

@@ -1,0 +1,80 @@
+// What a client moves by several connections at a time.
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "clients/cpp/client.h"
+#include "clients/cpp/loan.h"
+
+namespace gemmd::client {
+namespace {
+
+// How several calls that stand or fall together ended. Thread-safe.
+class Outcome {
+ public:
+  // True for the first failure.
+  bool Note(const absl::Status& status) {
+    std::lock_guard lock(mutex_);
+    const bool is_first = status_.ok() && !status.ok();
+    // The daemon ends one part for another's failure, and the client does: the
+    // cause says more.
+    if (status_.ok() || (IsConsequence(status_) && !IsConsequence(status))) {
+      if (!status.ok()) status_ = status;
+    }
+    return is_first;
+  }
+  absl::Status status() {
+    std::lock_guard lock(mutex_);
+    return status_;
+  }
+
+ private:
+  static bool IsConsequence(const absl::Status& status) {
+    return absl::IsAborted(status) || absl::IsCancelled(status);
+  }
+
+  std::mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+struct Attempt {
+  Loan loan;  // Outlives the context, whose end lets the transport go.
+  grpc::ClientContext context;
+};
+
+}  // namespace
+
+absl::Status Client::MoveStripes(size_t stripes, absl::Time end, Move move) {
+  const std::vector<Client*> clients = Connections(stripes);
+  std::deque<Attempt> attempts(stripes);
+  for (Attempt& attempt : attempts) Prepare(attempt.context, end);
+  Outcome outcome;
+  const auto run = [&](size_t i) {
+    const absl::Status moved = move(i, *clients[i % clients.size()],
+                                    attempts[i].loan, attempts[i].context);
+    if (!outcome.Note(moved)) return;
+    for (Attempt& attempt : attempts) attempt.context.TryCancel();
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < stripes; ++i) threads.emplace_back(run, i);
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+  return outcome.status();
+}
+
+std::vector<Client*> Client::Connections(size_t count) {
+  std::lock_guard lock(others_mutex_);
+  while (others_.size() + 1 < count && !is_full_) {
+    absl::StatusOr<std::unique_ptr<Client>> another = Another();
+    is_full_ = !another.ok();
+    if (!is_full_) others_.push_back(*std::move(another));
+  }
+  std::vector<Client*> clients = {this};
+  for (const auto& other : others_) {
+    if (clients.size() < count) clients.push_back(other.get());
+  }
+  return clients;
+}
+
+}  // namespace gemmd::client

@@ -1,0 +1,134 @@
+"""Where the results of a product go, their order and type, and what comes in
+chunks."""
+
+from typing import Any, Optional
+
+import numpy as np
+
+from . import arrays, support, wire
+from .device_arrays import DeviceArray
+from .errors import Internal, InvalidArgument
+from .tensor import Resident, lie
+
+
+class Result:
+    """D or the pre-activation: where it goes."""
+
+    def __init__(self, option: str, out: Any) -> None:
+        self.option = option
+        self.out = out  # As it was given; None: a new array.
+        # The same as a matrix of the product's shape.
+        self.target: Any = None
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is no array of the host's."""
+        return isinstance(self.target, (Resident, DeviceArray))
+
+    def order(self) -> arrays.Order:
+        if isinstance(self.target, Resident):
+            return self.target.order
+        return lie(self.target).order
+
+
+# By their fields.
+Results = dict[str, Result]
+
+
+def order_of(results: Results, c: Any,
+             out_order: Optional[arrays.Order]) -> arrays.Order:
+    """Order of the results: that of `out`, else of another one, else
+    out_order, else a tensor c's, else C."""
+    given = [(result.order(), result.option) for result in results.values()
+             if result.target is not None]
+    if not given and out_order is None and isinstance(c, Resident):
+        given = [(c.order, "c")]
+    if not given:
+        return out_order or "C"
+    order, owner = given[0]
+    if out_order not in (None, order):
+        raise InvalidArgument(
+            f"out_order: {out_order!r} is not {owner}'s order {order!r}")
+    for result in results.values():
+        # Into an array of the host's it is copied.
+        if result.stays and result.order() != order:
+            raise InvalidArgument(f"{result.option}: order {result.order()!r} "
+                                  f"is not {owner}'s {order!r}")
+    return order
+
+
+def type_of(results: Results, c: Any, out_dtype: Any,
+            kind: "np.dtype[Any]") -> "np.dtype[Any]":
+    if out_dtype is not None:
+        out_dtype = arrays.check_dtype(out_dtype, "out_dtype")
+    dtype = None if out_dtype is None else np.dtype(out_dtype)
+    owner = "out_dtype"
+    for result in results.values():
+        if result.target is None:
+            continue
+        found = result.target.dtype
+        if dtype not in (None, found):
+            raise InvalidArgument(
+                f"out_dtype: {dtype} is not {result.option}'s dtype {found}"
+                if owner == "out_dtype" else
+                f"{result.option}: dtype {found} is not {owner}'s {dtype}")
+        dtype, owner = found, result.option
+    if owner != "out_dtype" or c is None:
+        return support.default_output(kind) if dtype is None else dtype
+    if c.dtype == np.float32 and dtype is not None:
+        return dtype  # It is added to results of any type.
+    if dtype not in (None, c.dtype):
+        raise InvalidArgument(f"out_dtype: {dtype} is not c's dtype {c.dtype}")
+    c_type: "np.dtype[Any]" = c.dtype
+    return c_type
+
+
+class _Buffer:
+    """A result that comes in chunks."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name = name
+        self._size = size
+        self._position = 0
+        self.data = memoryview(b"")
+
+    def add(self, chunk: memoryview) -> None:
+        if not self._position:  # Not before the daemon has taken the product.
+            self.data = np.empty(self._size, np.uint8).data
+        end = self._position + len(chunk)
+        if end <= self._size:
+            self.data[self._position:end] = chunk
+        self._position = end
+
+    def check(self) -> memoryview:
+        if self._position != self._size:
+            raise Internal(f"the daemon sent {self._position} bytes of "
+                           f"{self._name}, which has {self._size}")
+        return self.data
+
+
+class Chunks:
+    """The response of a stream, put together from its messages."""
+
+    def __init__(self, d: Optional[int], auxiliary: Optional[int]) -> None:
+        """Bytes of what is returned."""
+        self._buffers = {
+            name: None if size is None else _Buffer(name, size)
+            for name, size in (("D", d), ("the pre-activation", auxiliary))}
+        self._last: Optional[wire.Response] = None
+
+    def add(self, message: wire.Response) -> None:
+        for buffer, chunk in zip(self._buffers.values(),
+                                 (message.d, message.auxiliary)):
+            if buffer is not None and chunk is not None:
+                buffer.add(chunk)
+        if message.execution is not None:
+            self._last = message
+
+    def response(self) -> wire.Response:
+        d, auxiliary = (None if buffer is None else buffer.check()
+                        for buffer in self._buffers.values())
+        if self._last is None:
+            raise Internal("the daemon ended the call without an execution")
+        return wire.Response(self._last.execution, d, auxiliary,
+                             self._last.amax)

@@ -1,0 +1,24 @@
+// Where the results of a MatmulRequest go. Thread-compatible.
+#ifndef GEMMD_SERVICE_RPC_MATMUL_RESULTS_H_
+#define GEMMD_SERVICE_RPC_MATMUL_RESULTS_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "gemmd/v1/matmul.pb.h"
+#include "service/rpc/asker.h"
+#include "service/rpc/matmul_request.h"
+
+namespace gemmd::rpc {
+
+// INVALID_ARGUMENT where a region, which `field` names, is not served.
+absl::Status CheckUnary(Transport transport, const SequenceNames* names,
+                        absl::string_view field);
+
+// Of each result that the problem has, whose inputs are set.
+absl::Status SetResults(const Asker& asker, const v1::MatmulHeader& header,
+                        Transport transport, SequenceNames* names,
+                        MatmulRequest& request);
+
+}  // namespace gemmd::rpc
+
+#endif  // GEMMD_SERVICE_RPC_MATMUL_RESULTS_H_
