@@ -19,6 +19,9 @@ FAULTS = {
     "swap_blocks": "coordinates",
 }
 
+# Probes of an epilogue, which the fake daemon has none of.
+UNSERVED = {"both_results_may_stay"}
+
 
 def run(fault, only="", subset="ci"):
     with FakeDaemon(fault) as daemon:
@@ -30,11 +33,17 @@ def failed(result):
     return bool(result.detail) and not results.is_unserved(result)
 
 
+def probe(result):
+    return result.case.split()[0]
+
+
 class SuiteTest(unittest.TestCase):
     def test_a_right_daemon_passes(self):
         found = run("")
         self.assertGreater(len(found), 500)
-        self.assertEqual([r for r in found if failed(r)], [])
+        wrong = [r for r in found if failed(r)]
+        self.assertEqual([r for r in wrong if probe(r) not in UNSERVED], [])
+        self.assertEqual({probe(r) for r in wrong}, UNSERVED)
 
     def test_every_fault_is_found(self):
         for fault, only in FAULTS.items():
