@@ -14,11 +14,9 @@ namespace gemmd::client {
 
 class Stream {
  public:
-  // `context` outlives the stream. Finish() must be called. With `checksums`
-  // all messages end with one.
+  // `context` outlives the stream. Finish() must be called.
   Stream(const std::shared_ptr<grpc::Channel>& channel,
-         const std::string& method, grpc::ClientContext& context,
-         bool checksums = false);
+         const std::string& method, grpc::ClientContext& context);
 
   // False when the call has ended; Finish() then says why.
   bool Write(const grpc::ByteBuffer& message);
@@ -30,9 +28,6 @@ class Stream {
  private:
   bool Wait();
 
-  grpc::ClientContext& context_;
-  const bool checksums_;
-  absl::Status damaged_;
   grpc::CompletionQueue queue_;
   grpc::GenericStub stub_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
