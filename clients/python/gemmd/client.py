@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar
 import grpc
 import numpy as np
 
-from . import arrays, errors, product, rpcs, security, striped
+from . import arrays, errors, product, rpcs, security, striped_product
+from .caller import Blocking, completed
+from .connections import Connections
 from .grouped import Groups
 from .product import Product
 from .quantized import Quantization, quantization_of
@@ -18,7 +20,6 @@ from .retry import Attempts
 from .sequence import Sequence
 from .shared import Regions
 from .sparse import is_sparse
-from .stripes import Connections, check_connections
 from .tensor import Tensor, home_of, lie, matrix_of
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class Client:
     takes the place of the first three. `timeout` in seconds is the default of
     every method; None waits without a limit. Products whose arrays and
     results have more than `stream_bytes` in all travel in chunks, and so may
-    be of any size; others are one message. Thread-safe. Every method raises
+    be of any size; others are one message. What has 32 MiB or more goes by
+    `stripes` connections at a time, 1 to 8. Thread-safe. Every method raises
     gemmd.Error.
     """
 
@@ -80,11 +82,10 @@ class Client:
             certificate_file=certificate_file, key_file=key_file,
             token_file=token_file)
         self._authorization = how.authorization
-        self._channel = how.channel(grpc, self.target, CHANNEL_OPTIONS)
         self._stripes = Connections(
             lambda options: how.channel(grpc, self.target,
-                                        CHANNEL_OPTIONS + options),
-            check_connections(stripes))
+                                        CHANNEL_OPTIONS + options), stripes)
+        self._channel = how.channel(grpc, self.target, CHANNEL_OPTIONS)
         self._regions = Regions(self.target,
                                 lambda rpc: self._run(rpc, None))
 
@@ -102,8 +103,8 @@ class Client:
         """Closes the connection; running calls are cancelled."""
         self._closed = True
         self._regions.close()
-        self._stripes.close()
-        self._channel.close()
+        for channel in (*self._stripes.end(), self._channel):
+            channel.close()
 
     def wait_for_ready(self, timeout: float = 30.0) -> "Client":
         """Returns once the daemon serves. DeadlineExceeded after `timeout`
@@ -211,9 +212,9 @@ class Client:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
         call.share(self._regions, self._stream_bytes)
-        if (self._stripes.count_for(call.travelling_bytes()) > 1
-                and call.streams(0)):
-            found = striped.multiply(self, call, timeout)
+        if striped_product.serves(self._stripes, call):
+            found = completed(striped_product.multiply(Blocking(self), call,
+                                                       timeout))
             if found is not None:
                 return found
         if call.streams(self._stream_bytes):
@@ -373,14 +374,6 @@ class Client:
                 if pause is None:
                     raise
                 time.sleep(pause)
-
-    def _run_together(self, calls: list[rpcs.Rpc[Any]],
-                      timeout: Optional[float],
-                      take: Callable[[int, Any], None]) -> None:
-        """By a connection each; see Connections.run."""
-        with errors.translated(lambda: self._closed):
-            self._stripes.run(calls, self._seconds(timeout),
-                              self._authorization.metadata(), take)
 
     def _stream(self, rpc: rpcs.Rpc[R],
                 timeout: Optional[float]) -> Iterator[R]:
