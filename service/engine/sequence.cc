@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "jit/base/status.h"
 #include "service/device/stopwatch.h"
@@ -51,19 +52,26 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
   return absl::OkStatus();
 }
 
+// What is returned of a result: nothing of one that stays, or goes to a region.
+absl::StatusOr<std::unique_ptr<device::HostBuffer>> Deliver(
+    device::Lane& lane, const Destination& result) {
+  const bool is_shared = result.place.region != nullptr;
+  if (result.tensor == nullptr || !(is_shared || result.is_returned)) {
+    return nullptr;
+  }
+  const device::Matrix& matrix = TensorLocks::matrix(*result.tensor);
+  const device::LineRange lines = {0, matrix.layout().lines()};
+  if (!is_shared) return lane.Download(matrix, lines, result.pitch_bytes);
+  RETURN_IF_ERROR(
+      lane.DownloadTo(result.place, matrix, lines, result.pitch_bytes));
+  return nullptr;
+}
+
 absl::StatusOr<Results> DownloadStep(device::Lane& lane, const Product& product,
                                      const Placed& placed) {
-  const auto download = [&](const Destination& from) {
-    return lane.Download(TensorLocks::matrix(*from.tensor),
-                         {0, product.problem.d().lines()}, from.pitch_bytes);
-  };
   Results results;
-  if (product.d.is_returned) {
-    ASSIGN_OR_RETURN(results.d, download(product.d));
-  }
-  if (product.auxiliary.is_returned) {
-    ASSIGN_OR_RETURN(results.auxiliary, download(product.auxiliary));
-  }
+  ASSIGN_OR_RETURN(results.d, Deliver(lane, product.d));
+  ASSIGN_OR_RETURN(results.auxiliary, Deliver(lane, product.auxiliary));
   if (placed.amax.matrix != nullptr) {
     ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *placed.amax.matrix));
   }
@@ -90,6 +98,16 @@ void MarkChanges(Sequence& sequence) {
           IsRoom(*input->tensor) || written.contains(input->tensor.get());
     }
   }
+}
+
+bool MayBeAbandoned(const Sequence& sequence) {
+  return absl::c_all_of(sequence.operands,
+                        [](const Sequence::Operand& operand) {
+                          return operand.bytes.region != nullptr;
+                        }) &&
+         absl::c_all_of(sequence.steps, [](const Product& step) {
+           return MayBeAbandoned(step);
+         });
 }
 
 absl::StatusOr<std::vector<Results>> RunSequence(device::Lane& lane,

@@ -45,7 +45,7 @@ SequenceTask::SequenceTask(ServedDevice& served, Preparer& preparer,
       served_(served),
       preparer_(preparer),
       admitted_(absl::Now()),
-      may_abandon_(sequence.operands.empty()),
+      may_abandon_(MayBeAbandoned(sequence)),
       sequence_(std::move(sequence)),
       done_(std::move(done)),
       preparations_(sequence_.steps.size()),
@@ -130,8 +130,13 @@ int64_t SequenceTask::Cost() const {
     uploaded += SizeOf(operand.bytes);
   }
   for (const Product& step : sequence_.steps) {
-    returned += (step.d.is_returned + step.auxiliary.is_returned) *
-                step.problem.d().device_bytes();
+    for (const auto result : kResults) {
+      const Destination& to = step.*result;
+      const device::Region* region = to.place.region.get();
+      const bool leaves = region != nullptr && !device::IsOnDevice(region);
+      if (!leaves && !to.is_returned) continue;
+      returned += step.problem.d().device_bytes();
+    }
   }
   return SequenceCost(ProductCycles(), uploaded, returned);
 }

@@ -122,16 +122,17 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
       return absl::InvalidArgumentError(absl::StrCat(
           kind.name, ".name is given; allowed in steps of a Sequence alone"));
     }
-    return names->Read(source.name(),
+    return names->Read(asker, source.name(),
                        source.transposed() ? Transposed(layout) : layout,
                        kind.name, kind.input);
   }
-  if (source.has_region()) {
-    RETURN_IF_ERROR(CheckUnary(transport, names, kind.name));
-  }
   if (names != nullptr && !source.has_tensor()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        kind.name, " is inline; allowed in a step: a tensor, or a name"));
+        kind.name,
+        source.has_region()
+            ? ".region is given; allowed in a step: a tensor, or a name, which "
+              "an operand of the call in a region may have"
+            : " is inline; allowed in a step: a tensor, or a name"));
   }
   if (!source.has_tensor()) {
     if (source.transposed()) {
@@ -188,6 +189,18 @@ bool IsBroadcast(const Asker& asker, const v1::Source& source, int64_t batch,
   return tensor.ok() && (*tensor)->layout().count == 1;
 }
 
+// The device of what lives on `home`, which is `device` unless that is -1.
+absl::StatusOr<int> JoinHome(const Runtime& runtime, const char* what, int home,
+                             int device) {
+  if (device == -1 || device == home) return home;
+  const auto name = [&](int i) {
+    return runtime.engine.device(i).description().name;
+  };
+  return absl::InvalidArgumentError(absl::StrCat(
+      "device: ", what, " lives on ", name(home), " and not on ", name(device),
+      "; allowed: tensors and device memory of one device"));
+}
+
 absl::StatusOr<int> ChooseDevice(Runtime& runtime, const std::string& name,
                                  const engine::Product& product) {
   int device = -1;
@@ -229,36 +242,30 @@ absl::StatusOr<MatmulFields> ReadMatmulFields(absl::Span<const Piece> pieces) {
   }
 }
 
+absl::StatusOr<int> HomeOf(const Runtime& runtime, const device::Region* region,
+                           int device) {
+  if (!device::IsOnDevice(region)) return device;
+  return JoinHome(runtime, "a region", region->device(), device);
+}
+
 absl::StatusOr<int> HomeOf(const Runtime& runtime,
                            const engine::Product& product, int device) {
-  const auto join = [&](const char* what, int home) -> absl::Status {
-    if (device != -1 && device != home) {
-      const auto device_name = [&](int i) {
-        return runtime.engine.device(i).description().name;
-      };
-      return absl::InvalidArgumentError(
-          absl::StrCat("device: ", what, " lives on ", device_name(home),
-                       " and not on ", device_name(device),
-                       "; allowed: tensors and device memory of one device"));
+  const auto join = [&](const engine::Tensor* tensor,
+                        const device::Region* region) -> absl::Status {
+    if (tensor != nullptr) {
+      ASSIGN_OR_RETURN(device, JoinHome(runtime, "a tensor",
+                                        tensor->identity().device, device));
     }
-    device = home;
+    ASSIGN_OR_RETURN(device, HomeOf(runtime, region, device));
     return absl::OkStatus();
   };
-  const auto join_tensor = [&](const engine::Tensor* tensor) {
-    return tensor == nullptr ? absl::OkStatus()
-                             : join("a tensor", tensor->identity().device);
-  };
-  const auto join_region = [&](const device::Region* region) {
-    return device::IsOnDevice(region) ? join("a region", region->device())
-                                      : absl::OkStatus();
-  };
   for (const auto input : engine::kInputs) {
-    RETURN_IF_ERROR(join_tensor((product.*input).tensor.get()));
-    RETURN_IF_ERROR(join_region((product.*input).region.get()));
+    const engine::Input& from = product.*input;
+    RETURN_IF_ERROR(join(from.tensor.get(), from.region.get()));
   }
   for (const auto result : engine::kResults) {
-    RETURN_IF_ERROR(join_tensor((product.*result).tensor.get()));
-    RETURN_IF_ERROR(join_region((product.*result).place.region.get()));
+    const engine::Destination& to = product.*result;
+    RETURN_IF_ERROR(join(to.tensor.get(), to.place.region.get()));
   }
   return device;
 }

@@ -75,6 +75,9 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(
 // there are none.
 absl::StatusOr<int> HomeOf(const Runtime& runtime,
                            const engine::Product& product, int device);
+// The same of a region alone; null: there is none.
+absl::StatusOr<int> HomeOf(const Runtime& runtime, const device::Region* region,
+                           int device);
 
 // The operand that a number of the wire stands for, as errors call it.
 // INVALID_ARGUMENT with those that there are.

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional, TypedDict, Union
 
 import numpy as np
@@ -345,18 +345,15 @@ class Call:
         if not regions:
             return
         places = {name: place for name, data in self.buffers.items()
-                  if data and not self._is_sparse(name)
+                  if data and not self.is_sparse(name)
                   and (place := regions.place(data)) is not None}
-        outs = {name: place for name, result in self._results.items()
-                if (place := self._out_place(regions, result.target))
-                is not None}
+        outs = self.out_places(regions)
         if not places and not outs:
             return
         size = self._size()
         returned = [name for name, result in self._results.items()
                     if name not in outs and not result.stays]
-        blocks = {name: block for name in returned
-                  if (block := regions.block_or_none(size)) is not None}
+        blocks = self._blocks(regions, returned)
         if size * (len(returned) - len(blocks)) + sum(
                 len(data) for name, data in self.buffers.items()
                 if data and name not in places) > limit:
@@ -368,12 +365,35 @@ class Call:
             self.buffers[name] = None
             source = getattr(self.header, name)
             wire.set_place(source.region, place, source.inline)
+        self._share_results(blocks, outs)
+
+    def out_places(self, regions: Regions) -> dict[str, Any]:
+        """Where results of the caller's arrays lie and how, and bytes, by
+        their fields, when the daemon can write there."""
+        return {name: out for name, result in self._results.items()
+                if (out := self._out_place(regions, result.target)) is not None}
+
+    def share_results(self, regions: Regions, returned: Iterable[str],
+                      outs: Mapping[str, Any]) -> None:
+        """Has these come to shared memory: to `outs`, of out_places, and what
+        else is `returned` to new blocks, where there is room."""
+        self._share_results(self._blocks(
+            regions, [name for name in returned if name not in outs]), outs)
+
+    def _blocks(self, regions: Regions,
+                names: Iterable[str]) -> dict[str, Block]:
+        size = self._size()
+        return {name: block for name in names
+                if (block := regions.block_or_none(size)) is not None}
+
+    def _share_results(self, blocks: Mapping[str, Block],
+                       outs: Mapping[str, Any]) -> None:
         for name, block in blocks.items():
             wire.set_place(getattr(self.header, name).region, block.place,
                            api.Layout(order=self.header.problem.d_order))
         self._shared.update(blocks)
-        for name, out in outs.items():
-            wire.set_place(getattr(self.header, name).region, *out)
+        for name, (place, layout, _) in outs.items():
+            wire.set_place(getattr(self.header, name).region, place, layout)
             self._shared[name] = None
 
     def _share_device(self, regions: Regions) -> None:
@@ -393,13 +413,14 @@ class Call:
                 wire.set_place(end.region, place, end.inline)
                 self.buffers[name] = None
 
-    def _is_sparse(self, name: str) -> bool:
+    def is_sparse(self, name: str) -> bool:
+        """Whether an operand is."""
         problem = self.header.problem
         sparsity = {"a": problem.sparsity, "b": problem.b_sparsity}
         return bool(sparsity.get(name, api.DENSE) != api.DENSE)
 
     def _out_place(self, regions: Regions, target: Optional[Matrix]) -> Any:
-        """Where it lies and how, when the daemon can write there."""
+        """Of out_places."""
         if (not isinstance(target, np.ndarray) or target.size == 0
                 or target.dtype == np.bool_):
             return None
@@ -407,7 +428,7 @@ class Call:
         place = regions.place(operand.data)
         if place is None or operand.batch_stride is not None:
             return None
-        return place, operand.layout()
+        return place, operand.layout(), len(operand.data)
 
     @contextlib.contextmanager
     def sharing(self) -> Iterator[None]:

@@ -1,5 +1,7 @@
 """Recorded calls of matmul -> one request, and what becomes of its answer."""
 
+import contextlib
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
@@ -7,6 +9,7 @@ import numpy as np
 
 from . import api, arrays, product, rpcs, wire
 from .errors import FailedPrecondition, InvalidArgument
+from .shared import Regions
 from .tensor import Resident
 
 if TYPE_CHECKING:
@@ -101,14 +104,15 @@ class _Step(NamedTuple):
 
 
 class _Operands:
-    """Arrays to be sent, each once."""
+    """Arrays to be sent, or shared, each once."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[str, Any, memoryview]] = []
+        self.all: list[wire.Named] = []
         self._names: dict[Any, str] = {}
+        self._sparse: set[str] = set()  # Of the names.
 
-    def name(self, header: Any, field: str, data: memoryview) -> str:
-        p = header.problem
+    def name(self, call: product.Call, field: str, data: memoryview) -> str:
+        p = call.header.problem
         # What one array can stand for in two calls.
         scales = (p.HasField("quantization"),
                   p.quantization.SerializeToString())
@@ -116,15 +120,46 @@ class _Operands:
                   "b": (p.b_type, p.b_sparsity, scales, p.k, p.n),
                   "c": (p.c_type, 0, None, p.m, p.n)}.get(
                       field, (field, p.m, p.n, p.k))
-        layout = getattr(header, field).inline
+        layout = getattr(call.header, field).inline
         address = np.frombuffer(data, np.uint8).ctypes.data if data else 0
         key = (address, len(data), matrix, layout.SerializeToString())
         if key not in self._names:
-            self._names[key] = f"operand {len(self.sent)}"
+            name = self._names[key] = f"operand {len(self.all)}"
             copy = type(layout)()
             copy.CopyFrom(layout)
-            self.sent.append((self._names[key], copy, data))
+            self.all.append(wire.Named(name, copy, data))
+            if call.is_sparse(field):
+                self._sparse.add(name)
         return self._names[key]
+
+    def share(self, regions: Regions) -> bool:
+        """Names what lies in a region instead of sending it. Whether there is
+        any."""
+        self.all = [each._replace(place=regions.place(each.data))
+                    if each.data and each.name not in self._sparse else each
+                    for each in self.all]
+        return any(each.place is not None for each in self.all)
+
+
+def _apart(outs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What Call.out_places tells of each step, but for what overlaps another
+    one: those are filled one after the other, when all are there."""
+    ranges = sorted(
+        (place.region, place.offset, place.offset + size, i, name)
+        for i, of_step in enumerate(outs)
+        for name, (place, _, size) in of_step.items())
+    overlapping = set()
+    last: Any = None  # That ends last of those that are in its region.
+    for one in ranges:
+        region, start, end, i, name = one
+        if last is not None and last[0] == region and start < last[2]:
+            overlapping |= {(i, name), last[3:]}
+            if end <= last[2]:
+                continue
+        last = one
+    return [{name: out for name, out in of_step.items()
+             if (i, name) not in overlapping}
+            for i, of_step in enumerate(outs)]
 
 
 class Recording:
@@ -159,7 +194,7 @@ class Recording:
         for field, data in call.buffers.items():
             if data is not None:
                 source = getattr(call.header, field)
-                source.name = self._operands.name(call.header, field, data)
+                source.name = self._operands.name(call, field, data)
         step = _Step(
             call,
             {name: Pending(self, f"{name} {len(self._steps)}", call,
@@ -194,22 +229,45 @@ class Recording:
             return not pending._state["read"]
         return pending._name in self._returned
 
+    def _leaves(self, pending: Pending) -> bool:
+        return self._is_returned(pending) or pending._fills
+
+    def _share(self, regions: Regions) -> None:
+        """As Call.share, of all together; nothing streams."""
+        if not regions:
+            return
+        outs = _apart([step.call.out_places(regions) for step in self._steps])
+        if not self._operands.share(regions) and not any(outs):
+            return
+        for step, of_step in zip(self._steps, outs):
+            step.call.share_results(
+                regions, [name for name, pending in step.pending.items()
+                          if self._leaves(pending)], of_step)
+
+    @contextlib.contextmanager
+    def _sharing(self) -> Iterator[None]:
+        """Around the call."""
+        with contextlib.ExitStack() as lent:
+            for step in self._steps:
+                lent.enter_context(step.call.sharing())
+            yield
+
     def _rpc(self) -> rpcs.Rpc[wire.SequenceResponse]:
         for step in self._steps:
             for name, pending in step.pending.items():
                 to = getattr(step.call.header, name)
                 to.name = pending._name
-                if not (self._is_returned(pending) or pending._fills):
+                if not self._leaves(pending):
                     to.ClearField("inline")
         return rpcs.sequence([step.call.header for step in self._steps],
-                             self._operands.sent, self._device)
+                             self._operands.all, self._device)
 
     def _take(self, response: wire.SequenceResponse) -> None:
         self.phases = response.phases
         for step, of_step in zip(self._steps, response.steps):
             self.executions.append(of_step.execution)
             for name, pending in step.pending.items():
-                if getattr(step.call.header, name).HasField("inline"):
+                if self._leaves(pending):
                     pending._state["value"] = step.call.result(
                         name, getattr(of_step, name))
             if step.amax is not None:
@@ -232,7 +290,10 @@ class Sequence(Recording):
                  trace: Optional[TracebackType]) -> None:
         self.done = True
         if error is None and self._steps:
-            self._take(self._client._run(self._rpc(), self._timeout))
+            self._share(self._client._regions)
+            with self._sharing():
+                response = self._client._run(self._rpc(), self._timeout)
+            self._take(response)
 
 
 class AsyncSequence(Recording):
@@ -251,4 +312,7 @@ class AsyncSequence(Recording):
                         trace: Optional[TracebackType]) -> None:
         self.done = True
         if error is None and self._steps:
-            self._take(await self._client._run(self._rpc(), self._timeout))
+            await self._client._aside(self._share)
+            with self._sharing():
+                response = await self._client._run(self._rpc(), self._timeout)
+            self._take(response)
