@@ -73,6 +73,7 @@ inline constexpr Destination Product::*kResults[] = {&Product::d,
 // that is written to the last. Nothing where it goes to none.
 absl::Span<const char> WrittenBytes(const Destination& to,
                                     const jit::MatrixLayout& layout);
+// Whether they have bytes in common.
 inline bool Overlap(absl::Span<const char> one, absl::Span<const char> other) {
   return one.data() < other.data() + other.size() &&
          other.data() < one.data() + one.size();

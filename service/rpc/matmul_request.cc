@@ -122,7 +122,7 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
       return absl::InvalidArgumentError(absl::StrCat(
           kind.name, ".name is given; allowed in steps of a Sequence alone"));
     }
-    return names->Read(asker, source.name(),
+    return names->Read(asker.runtime.regions, asker.identity, source.name(),
                        source.transposed() ? Transposed(layout) : layout,
                        kind.name, kind.input);
   }

@@ -74,7 +74,8 @@ std::string SequenceNames::Known() const {
   return known;
 }
 
-absl::Status SequenceNames::Look(const Asker& asker,
+absl::Status SequenceNames::Look(const region::Store& regions,
+                                 const std::string& identity,
                                  const jit::MatrixLayout& layout,
                                  absl::string_view text, Value& value) {
   SequenceOperand& operand = value.operand;
@@ -86,9 +87,9 @@ absl::Status SequenceNames::Look(const Asker& asker,
   }
   const std::string field = absl::StrCat(text, "region");
   RETURN_IF_ERROR(CheckReadsRegion(layout, field));
-  ASSIGN_OR_RETURN(RegionBytes found,
-                   FindRegion(asker.runtime.regions, asker.identity,
-                              *operand.region, layout, field));
+  ASSIGN_OR_RETURN(
+      RegionBytes found,
+      FindRegion(regions, identity, *operand.region, layout, field));
   value.wire = found.wire;
   operand.data = {
       {found.place.bytes(), static_cast<size_t>(found.wire.least_bytes)}};
@@ -96,7 +97,9 @@ absl::Status SequenceNames::Look(const Asker& asker,
   return absl::OkStatus();
 }
 
-absl::Status SequenceNames::Read(const Asker& asker, const std::string& name,
+absl::Status SequenceNames::Read(const region::Store& regions,
+                                 const std::string& identity,
+                                 const std::string& name,
                                  const jit::MatrixLayout& layout,
                                  absl::string_view field,
                                  engine::Input engine::Product::*input) {
@@ -112,7 +115,7 @@ absl::Status SequenceNames::Read(const Asker& asker, const std::string& name,
   if (!value.layout) {
     const std::string text =
         absl::StrCat(field, ".name ", Quoted(name), ": operand's ");
-    RETURN_IF_ERROR(Look(asker, layout, text, value));
+    RETURN_IF_ERROR(Look(regions, identity, layout, text, value));
     value.layout = layout;
   } else if (*value.layout != layout) {
     return absl::InvalidArgumentError(absl::StrCat(

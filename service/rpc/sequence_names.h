@@ -15,8 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "service/engine/sequence.h"
-#include "service/rpc/asker.h"
 #include "service/rpc/message.h"
+#include "service/rpc/region/store.h"
+#include "service/rpc/runtime.h"
 #include "service/rpc/take_temporaries.h"
 #include "service/rpc/wire_layout.h"
 
@@ -40,9 +41,10 @@ class SequenceNames {
   // Whether `name` stands for one matrix, whatever the batch.
   bool IsSingle(const std::string& name) const;
   // The step's `input` is what is called `name`, which has `layout`. `field` is
-  // how the step calls it. Regions are the asker's.
-  absl::Status Read(const Asker& asker, const std::string& name,
-                    const jit::MatrixLayout& layout, absl::string_view field,
+  // how the step calls it. Regions are those of `identity`.
+  absl::Status Read(const region::Store& regions, const std::string& identity,
+                    const std::string& name, const jit::MatrixLayout& layout,
+                    absl::string_view field,
                     engine::Input engine::Product::*input);
   // The step's `output` has `layout`, and a name unless that is empty. One that
   // `leaves` is returned, or goes to a region, when all steps are done.
@@ -82,7 +84,9 @@ class SequenceNames {
   };
 
   // Finds the bytes of an operand, which `text` names.
-  static absl::Status Look(const Asker& asker, const jit::MatrixLayout& layout,
+  static absl::Status Look(const region::Store& regions,
+                           const std::string& identity,
+                           const jit::MatrixLayout& layout,
                            absl::string_view text, Value& value);
   absl::Status CheckNew(const std::string& name, absl::string_view field) const;
   std::string Known() const;

@@ -273,6 +273,9 @@ TEST_F(SharedSequenceTest, WhatDoesNotGoWithARegionIsRefused) {
   refused(
       [](R& r) {
         v1::Problem& problem = *r.mutable_steps(0)->mutable_problem();
+        problem.set_k(32);
+        problem.set_b_order(v1::ORDER_COLUMN_MAJOR);
+        r.mutable_operands(0)->set_data(std::string(256, 0));
         problem.set_b_sparsity(v1::SPARSITY_2_4);
       },
       "steps[0]: b.name \"twos\": operand's region is given for sparse "
