@@ -11,7 +11,7 @@ packages=(
   libabsl-dev libgtest-dev libgmock-dev libopenblas-pthread-dev libssl-dev
   libseccomp-dev libspdlog-dev libcli11-dev libzstd-dev python3 python3-venv
   redis-tools libboost-context-dev prometheus-cpp-dev libmicrohttpd-dev
-  nlohmann-json3-dev
+  nlohmann-json3-dev libisal-dev
 )
 
 missing=()

@@ -77,6 +77,10 @@ struct Options {
   // two of each operand while it is sent. Where the daemon has no room for
   // that, and with an auxiliary result, products travel in chunks.
   Striping striping;
+  // What carries matrices is guarded by a CRC-32C from memory to memory, in
+  // both directions: DATA_LOSS when it was damaged on its way, and nothing of
+  // it has counted.
+  bool checksums = false;
   // How long a daemon may give no sign of life while calls run: then it is
   // asked for one, and after as long again they end with UNAVAILABLE. At least
   // 10 s: a daemon cuts off who asks more often. A call that is sending over
@@ -164,7 +168,13 @@ struct Product {
   // Of what the activation is applied to, when problem.epilogue.auxiliary: of
   // D's type, shape and order.
   Destination auxiliary;
-  std::string device;                    // "": the daemon's choice.
+  std::string device;  // "": the daemon's choice.
+  // Of this request alone, 16 to 64 printable characters drawn at random: who
+  // does not know whether it was carried out, because the connection was lost,
+  // asks again with the same one, and it is carried out once. For results that
+  // stay where they are: ALREADY_EXISTS where more than 64 KiB would be
+  // returned again. With one a product goes by one connection. "": none.
+  std::string idempotency_key;
   absl::Duration timeout;                // Zero: Options::timeout.
   std::optional<uint64_t> stream_bytes;  // None: Options::stream_bytes.
   std::optional<Striping> striping;      // None: Options::striping.

@@ -111,7 +111,8 @@ absl::StatusOr<std::vector<Result>> DecodeGroups(
 absl::StatusOr<Result> Client::Matmul(const Product& product) {
   const Striping striping = product.striping.value_or(options_.striping);
   const int connections = ConnectionsFor(striping, striping.least_bytes);
-  if (connections > 1 && Streams(product, striping.least_bytes)) {
+  if (connections > 1 && Streams(product, striping.least_bytes) &&
+      product.idempotency_key.empty()) {
     ASSIGN_OR_RETURN(std::optional<Result> result,
                      MatmulStriped(product, connections));
     if (result) return *std::move(result);
@@ -122,11 +123,13 @@ absl::StatusOr<Result> Client::Matmul(const Product& product) {
   Loan loan;  // Outlives the context, whose end lets the transport go.
   grpc::ClientContext context;
   Prepare(context, product.timeout);
+  SetKey(context, product.idempotency_key);
   const std::vector<grpc::Slice> slices = Encode(product, loan);
   grpc::ByteBuffer request(slices.data(), slices.size());
   Announce(context, request.Length());
-  ASSIGN_OR_RETURN(const grpc::ByteBuffer response,
-                   CallRaw(channel_, kMethod, context, request));
+  ASSIGN_OR_RETURN(
+      const grpc::ByteBuffer response,
+      CallRaw(channel_, kMethod, context, request, options_.checksums));
   ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(response));
   return Decode(reader, 0, product);
 }
@@ -148,8 +151,9 @@ absl::StatusOr<std::vector<Result>> Client::MatmulGrouped(
   grpc::ByteBuffer request(slices.data(), slices.size());
   slices.clear();  // The call alone keeps what was lent.
   Announce(context, request.Length());
-  ASSIGN_OR_RETURN(const grpc::ByteBuffer response,
-                   CallRaw(channel_, kGroupedMethod, context, request));
+  ASSIGN_OR_RETURN(
+      const grpc::ByteBuffer response,
+      CallRaw(channel_, kGroupedMethod, context, request, options_.checksums));
   ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(response));
   return DecodeGroups(reader, products);
 }

@@ -65,8 +65,8 @@ bool SendAll(const OutgoingProduct& outgoing, Stream& stream, Loan& loan) {
 struct Output {
   absl::Status Take(uint64_t length, SliceReader& reader) {
     if (length > size - come) {
-      return absl::InternalError(absl::StrCat(
-          "the daemon sent more than the ", size, " bytes of ", name));
+      return absl::InternalError(absl::StrCat("the daemon sent more than the ",
+                                              size, " bytes of ", name));
     }
     // Not before the daemon has taken the product: any size can be asked for.
     if (place.data() == nullptr) {
@@ -122,12 +122,13 @@ absl::StatusOr<Result> Client::MatmulStream(const Product& product) {
   Loan loan;  // Outlives the context, whose end lets the transport go.
   grpc::ClientContext context;
   Prepare(context, product.timeout);
+  SetKey(context, product.idempotency_key);
   size_t longest = 0;
   for (const InlineOperand& operand : outgoing.operands) {
     longest = std::max(longest, std::min(kChunkBytes, operand.bytes.size()));
   }
   Announce(context, longest + kPrefixBytes);
-  Stream stream(channel_, kMethod, context);
+  Stream stream(channel_, kMethod, context, options_.checksums);
   Result result;
   absl::Status taken;
   if (SendAll(outgoing, stream, loan)) {

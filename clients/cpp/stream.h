@@ -14,9 +14,11 @@ namespace gemmd::client {
 
 class Stream {
  public:
-  // `context` outlives the stream. Finish() must be called.
+  // `context` outlives the stream. Finish() must be called. With `checksums`
+  // all messages end with one.
   Stream(const std::shared_ptr<grpc::Channel>& channel,
-         const std::string& method, grpc::ClientContext& context);
+         const std::string& method, grpc::ClientContext& context,
+         bool checksums = false);
 
   // False when the call has ended; Finish() then says why.
   bool Write(const grpc::ByteBuffer& message);
@@ -28,6 +30,9 @@ class Stream {
  private:
   bool Wait();
 
+  grpc::ClientContext& context_;
+  const bool checksums_;
+  absl::Status damaged_;
   grpc::CompletionQueue queue_;
   grpc::GenericStub stub_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;

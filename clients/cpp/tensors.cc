@@ -129,7 +129,8 @@ absl::Status Client::UploadLines(const v1::UploadTensorRequest& first,
                                  grpc::ClientContext& context) {
   // With the prefix of a chunk.
   Announce(context, std::min(bytes.size(), kChunkBytes) + 16);
-  Stream stream(channel_, "/gemmd.v1.TensorService/UploadTensor", context);
+  Stream stream(channel_, "/gemmd.v1.TensorService/UploadTensor", context,
+                options_.checksums);
   bool open = stream.Write(Encode(first));
   while (open && !bytes.empty()) {
     const auto chunk =
@@ -192,7 +193,8 @@ absl::Status Client::Download(const std::string& handle,
 absl::Status Client::DownloadLines(const v1::DownloadTensorRequest& request,
                                    absl::Span<char> bytes,
                                    grpc::ClientContext& context) {
-  Stream stream(channel_, "/gemmd.v1.TensorService/DownloadTensor", context);
+  Stream stream(channel_, "/gemmd.v1.TensorService/DownloadTensor", context,
+                options_.checksums);
   absl::Status taken;
   if (stream.Write(Encode(request)) && stream.WritesDone()) {
     for (grpc::ByteBuffer message; taken.ok() && stream.Read(message);) {

@@ -2,16 +2,22 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include "clients/cpp/checksums.h"
 #include "clients/cpp/status.h"
+#include "jit/base/status.h"
+#include "proto/checksum/checksum.h"
 
 namespace gemmd::client {
 
 absl::StatusOr<grpc::ByteBuffer> CallRaw(
     const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-    grpc::ClientContext& context, const grpc::ByteBuffer& request) {
+    grpc::ClientContext& context, const grpc::ByteBuffer& request,
+    bool checksums) {
   grpc::GenericStub stub(channel);
   grpc::CompletionQueue queue;
-  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+  if (checksums) AnnounceChecksums(context);
+  const auto call = stub.PrepareUnaryCall(
+      &context, method, checksums ? AddChecksum(request) : request, &queue);
   call->StartCall();
   grpc::ByteBuffer response;
   grpc::Status status;
@@ -20,6 +26,7 @@ absl::StatusOr<grpc::ByteBuffer> CallRaw(
   bool ok = false;
   queue.Next(&tag, &ok);
   if (!status.ok()) return ToStatus(status);
+  if (checksums) RETURN_IF_ERROR(CheckChecksum(response));
   return response;
 }
 
@@ -27,7 +34,12 @@ void Announce(grpc::ClientContext& context, size_t bytes) {
   // Smaller ones are read in any case.
   constexpr size_t kWorthwhileBytes = 64 << 10;
   if (bytes <= kWorthwhileBytes) return;
-  context.AddMetadata("gemmd-message-bytes", std::to_string(bytes));
+  context.AddMetadata("gemmd-message-bytes",
+                      std::to_string(bytes + checksum::kBytes));
+}
+
+void SetKey(grpc::ClientContext& context, const std::string& key) {
+  if (!key.empty()) context.AddMetadata("gemmd-idempotency-key", key);
 }
 
 }  // namespace gemmd::client

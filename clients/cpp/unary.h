@@ -12,14 +12,19 @@
 
 namespace gemmd::client {
 
-// Calls `method` ("/gemmd.v1.MatmulService/Matmul") and waits.
+// Calls `method` ("/gemmd.v1.MatmulService/Matmul") and waits. With `checksums`
+// request and response end with one.
 absl::StatusOr<grpc::ByteBuffer> CallRaw(
     const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-    grpc::ClientContext& context, const grpc::ByteBuffer& request);
+    grpc::ClientContext& context, const grpc::ByteBuffer& request,
+    bool checksums = false);
 
 // Tells the daemon how large the call's largest message is, so that it waits
 // for room before it reads one: see the Limits of deploy/README.md.
 void Announce(grpc::ClientContext& context, size_t bytes);
+
+// Of Product::idempotency_key; "" sets none.
+void SetKey(grpc::ClientContext& context, const std::string& key);
 
 }  // namespace gemmd::client
 

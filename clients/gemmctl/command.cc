@@ -19,6 +19,7 @@ struct Connection {
   client::Security security;  // What flags say.
   absl::Duration timeout = absl::ZeroDuration();
   absl::Duration wait = absl::Seconds(10);
+  bool checksums = false;
 };
 
 absl::StatusOr<int> Connect(const Connection& connection,
@@ -31,6 +32,7 @@ absl::StatusOr<int> Connect(const Connection& connection,
     if (!given.empty()) options.security.*option.file = given;
   }
   RETURN_IF_ERROR(client::CheckSecurity(options.security, connection.server));
+  options.checksums = connection.checksums;
   options.connect_timeout = connection.wait;
   if (connection.timeout > absl::ZeroDuration()) {
     options.timeout = connection.timeout;
@@ -58,6 +60,8 @@ void RunWithClient(cli::Command& command,
   command.Duration("--timeout TIME", connection->timeout, absl::Seconds(1),
                    {absl::ZeroDuration(), kDay},
                    "Time limit of every call; 0: none.");
+  command.Switch("--checksums", connection->checksums,
+                 "Guard matrices by a CRC-32C from memory to memory.");
   command.Duration("--wait TIME", connection->wait, absl::Seconds(1),
                    {absl::ZeroDuration(), kDay},
                    "Wait so long for the daemon to answer.");

@@ -133,7 +133,7 @@ absl::StatusOr<std::vector<Results>> RunGroup(
     }
     phases.upload = stopwatch.Lap();
     for (size_t j = 0; j < launches.size(); ++j) {
-      RETURN_IF_ERROR(context.Check("launch"));
+      RETURN_IF_ERROR((j == 0 ? context : context.OfTheRest()).Check("launch"));
       RETURN_IF_ERROR(Enqueue(lane, launches[j], products, placed[j]));
     }
     return absl::OkStatus();

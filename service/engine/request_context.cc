@@ -5,6 +5,15 @@
 
 namespace gemmd::engine {
 
+RequestContext RequestContext::OfTheRest() const {
+  RequestContext rest = *this;
+  if (is_repeatable) {
+    rest.deadline = absl::InfiniteFuture();
+    rest.cancelled = nullptr;
+  }
+  return rest;
+}
+
 absl::Status RequestContext::Check(absl::string_view step) const {
   if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
     return absl::CancelledError(absl::StrCat("cancelled before ", step));

@@ -26,6 +26,12 @@ struct RequestContext {
   absl::Time deadline = absl::InfiniteFuture();
   // Set when the client has gone; null when that cannot happen.
   std::shared_ptr<const std::atomic<bool>> cancelled;
+  // Who asks may ask again, and gets the answer of the first time: what has
+  // begun is completed, whoever has gone.
+  bool is_repeatable = false;
+
+  // Of what follows on something that has begun.
+  RequestContext OfTheRest() const;
 
   // CANCELLED or DEADLINE_EXCEEDED when nobody waits for the answer any more;
   // `step` is what has not been begun ("compile").

@@ -34,14 +34,17 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
                          const Sequence& sequence,
                          const RequestContext& context,
                          std::vector<Placed>& placed) {
+  const RequestContext rest = context.OfTheRest();
+  const RequestContext* now = &context;
   for (size_t i = 0; i < sequence.steps.size(); ++i) {
     const Product& product = sequence.steps[i];
     if (prepared[i] == nullptr) continue;
-    if (absl::Status why = context.Check("launch"); !why.ok()) {
+    if (absl::Status why = now->Check("launch"); !why.ok()) {
       return OfStep(i, why);
     }
-    auto matrices = PlaceProduct(lane, *prepared[i], product, {&product, 1},
-                                 context.deadline);
+    auto matrices =
+        PlaceProduct(lane, *prepared[i], product, {&product, 1}, now->deadline);
+    now = &rest;
     if (!matrices.ok()) return OfStep(i, matrices.status());
     const absl::Status launched =
         Launch(lane, *prepared[i], product.problem, *matrices);

@@ -5,16 +5,26 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "proto/checksum/checksum.h"
 #include "service/engine/try_again.h"
+#include "service/rpc/checksums.h"
 #include "service/rpc/status.h"
 
 namespace gemmd::rpc {
 namespace {
 
 constexpr char kAnnouncement[] = "gemmd-message-bytes";
+constexpr char kKey[] = "gemmd-idempotency-key";
+constexpr size_t kLeastKeyBytes = 16;
+constexpr size_t kMostKeyBytes = 64;
+// Of a request, to tell others from it.
+constexpr size_t kComparedBytes = 64 << 10;
 // After how many milliseconds a call may be tried again, or never, as
 // gRPC's own retries understand it:
 // https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
@@ -167,16 +177,40 @@ void Call::ReturnResponse(int64_t bytes) {
   connection_->responses().Return(response_account(), bytes);
 }
 
+std::optional<absl::string_view> Call::Metadata(absl::string_view name) const {
+  const auto [first, last] =
+      context_.client_metadata().equal_range({name.data(), name.size()});
+  // More than one would be as good as none.
+  if (first == last || std::next(first) != last) return std::nullopt;
+  return absl::string_view(first->second.data(), first->second.size());
+}
+
 int64_t Call::AnnouncedBytes() const {
-  const auto found = context_.client_metadata().find(kAnnouncement);
   int64_t bytes = 0;
-  if (found == context_.client_metadata().end() ||
-      !absl::SimpleAtoi(
-          absl::string_view(found->second.data(), found->second.size()),
-          &bytes)) {
-    return 0;
-  }
+  if (!absl::SimpleAtoi(Metadata(kAnnouncement).value_or(""), &bytes)) return 0;
   return std::max<int64_t>(bytes, 0);
+}
+
+absl::Status Call::ReadMetadata() {
+  RETURN_IF_ERROR(CheckMetadata());
+  const auto checksums = Metadata(checksum::kMetadata);
+  checksums_ = checksums.has_value();
+  if (checksums_ && *checksums != checksum::kCrc32c) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the metadata ", checksum::kMetadata, " is \"",
+        absl::CEscape(*checksums), "\"; allowed: ", checksum::kCrc32c));
+  }
+  const auto key = Metadata(kKey);
+  if (!key) return absl::OkStatus();
+  if (key->size() < kLeastKeyBytes || key->size() > kMostKeyBytes ||
+      !absl::c_all_of(*key, absl::ascii_isgraph)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the metadata ", kKey, " has ", key->size(),
+                     " characters; allowed: ", kLeastKeyBytes, " to ",
+                     kMostKeyBytes, " printable ones, drawn at random"));
+  }
+  key_ = std::string(*key);
+  return absl::OkStatus();
 }
 
 absl::Status Call::CheckMetadata() const {
@@ -216,7 +250,79 @@ Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
     co_return absl::ResourceExhaustedError(
         absl::StrCat("the message has ", size, " bytes; allowed: ", limit));
   }
-  co_return Message(buffer);
+  Message message(buffer);
+  if (checksums_) {
+    absl::Status whole = co_await TakeChecksum(loop_, message);
+    if (!ended_.ok()) co_return ended_;
+    if (!whole.ok()) co_return whole;
+  }
+  if (!key_.empty() && claim_ == nullptr) {
+    CO_RETURN_IF_ERROR(ClaimKey(message));
+  }
+  co_return std::move(message);
+}
+
+absl::Status Call::ClaimKey(const Message& message) {
+  KeptAnswers::Request request = {
+      .principal = principal_ == nullptr ? "" : principal_->name,
+      .key = key_,
+      .method = context_.method(),
+      .bytes = message.size()};
+  size_t left = kComparedBytes;
+  for (const Piece& piece : message.pieces()) {
+    const Piece part = piece.first(std::min(left, piece.size()));
+    request.crc32c =
+        checksum::Extend(request.crc32c, {part.data(), part.size()});
+    left -= part.size();
+  }
+  ASSIGN_OR_RETURN(KeptAnswers::Found found,
+                   runtime_.kept_answers.Find(std::move(request),
+                                              KeptAnswers::Clock::now()));
+  if (auto* claim = std::get_if<std::unique_ptr<KeptAnswers::Claim>>(&found)) {
+    claim_ = std::move(*claim);
+    return absl::OkStatus();
+  }
+  const grpc::Slice slice(std::get<std::string>(found));
+  Respond(grpc::ByteBuffer(&slice, 1));
+  answered_before_ = true;
+  return absl::AbortedError("answered as before");
+}
+
+Async<bool> Call::Write(const grpc::ByteBuffer& message) {
+  has_written_ = true;
+  const grpc::ByteBuffer* sent = &message;
+  std::optional<grpc::ByteBuffer> guarded;
+  if (checksums_) {
+    guarded = co_await AddChecksum(loop_, message);
+    sent = &*guarded;
+  }
+  Step step(*this, State::kWriting,
+            [this, sent](void* tag) { stream_.Write(*sent, tag); });
+  const bool written = co_await step;
+  co_return written;
+}
+
+Async<absl::Status> Call::Conclude(absl::Status status) {
+  if (answered_before_) status = absl::OkStatus();
+  if (claim_ != nullptr && (status.ok() || has_written_)) {
+    // Answers of several messages are not kept.
+    std::optional<std::string> answer;
+    if (status.ok() && !has_written_ && response_ &&
+        response_->Length() <= KeptAnswers::kMostAnswerBytes) {
+      answer = Join(*response_);
+    }
+    claim_->Keep(std::move(answer), KeptAnswers::Clock::now());
+  }
+  if (status.ok() && checksums_ && response_) {
+    response_ = co_await AddChecksum(loop_, *response_);
+  }
+  co_return status;
+}
+
+void Call::Undo() {
+  if (!undo_) return;
+  undo_();
+  if (claim_ != nullptr) claim_->Undo();
 }
 
 void Call::Respond(grpc::ByteBuffer message) {
@@ -230,11 +336,8 @@ void Call::Respond(grpc::ByteBuffer message) {
 }
 
 std::optional<TraceContext> Call::trace() const {
-  const auto [first, last] =
-      context_.client_metadata().equal_range(kTraceparent);
-  // More than one would be as good as none.
-  if (first == last || std::next(first) != last) return std::nullopt;
-  return ParseTraceparent({first->second.data(), first->second.size()});
+  const auto parent = Metadata(kTraceparent);
+  return parent ? ParseTraceparent(*parent) : std::nullopt;
 }
 
 engine::RequestContext Call::request_context() const {
@@ -250,6 +353,7 @@ engine::RequestContext Call::request_context() const {
   }
   context.deadline = DeadlineOf(context_);
   context.cancelled = cancelled_;
+  context.is_repeatable = claim_ != nullptr;
   return context;
 }
 

@@ -25,6 +25,7 @@
 #include "service/rpc/budget.h"
 #include "service/rpc/connection.h"
 #include "service/rpc/event_loop.h"
+#include "service/rpc/kept_answers.h"
 #include "service/rpc/message.h"
 #include "service/rpc/runtime.h"
 #include "service/rpc/trace_context.h"
@@ -79,13 +80,16 @@ class Call final : public Sweepable {
   void HoldRequests(int64_t bytes);
   // What the client says of its messages: none has more bytes. 0: nothing.
   int64_t AnnouncedBytes() const;
-  // RESOURCE_EXHAUSTED for more metadata than gRPC takes from a client that has
-  // acknowledged its settings.
-  absl::Status CheckMetadata() const;
+  // Reads what the client says of the whole call. RESOURCE_EXHAUSTED for more
+  // metadata than gRPC takes from a client that has acknowledged its settings;
+  // INVALID_ARGUMENT for checksums of an unknown kind and for a bad key.
+  absl::Status ReadMetadata();
 
   // The next message, of at most `limit` bytes, for which `taken` are held
   // already. Afterwards HeldBytes(its size) are. Nothing at the end of the
-  // stream, RESOURCE_EXHAUSTED for what is longer.
+  // stream, RESOURCE_EXHAUSTED for what is longer, DATA_LOSS for what was
+  // damaged on its way. Fails when the call has its answer: that of an earlier
+  // one with its idempotency key.
   Async<absl::StatusOr<std::optional<Message>>> Read(int64_t limit,
                                                      int64_t taken);
 
@@ -100,14 +104,16 @@ class Call final : public Sweepable {
   // All that are held.
   void ReturnResponses() { ReturnResponse(response_bytes_); }
 
-  // co_await: false when the client is gone.
-  auto Write(const grpc::ByteBuffer& message) {
-    return Step(*this, State::kWriting,
-                [this, &message](void* tag) { stream_.Write(message, tag); });
-  }
+  // False when the client is gone.
+  Async<bool> Write(const grpc::ByteBuffer& message);
 
   // The last message of a successful call, sent together with its status.
   void Respond(grpc::ByteBuffer message);
+
+  // Whether it has the answer of an earlier one with its idempotency key.
+  bool answered_before() const { return answered_before_; }
+  // What the call ends with, when its handler has returned `status`.
+  Async<absl::Status> Conclude(absl::Status status);
 
   // From now on the call holds room for a tensor's elements: it is not to stall
   // while others are refused such room.
@@ -115,9 +121,7 @@ class Call final : public Sweepable {
 
   // What is to be undone when the answer does not reach the client.
   void IfUndelivered(std::function<void()> undo) { undo_ = std::move(undo); }
-  void Undo() {
-    if (undo_) undo_();
-  }
+  void Undo();
 
   // Ends the call. co_await: whether the status reached the transport.
   auto Finish(const absl::Status& status) {
@@ -245,6 +249,13 @@ class Call final : public Sweepable {
     return tenant_ == nullptr ? connection_->response_account()
                               : tenant_->responses;
   }
+  // Counts all of the client's metadata.
+  absl::Status CheckMetadata() const;
+  // Nothing unless the client sent it once.
+  std::optional<absl::string_view> Metadata(absl::string_view name) const;
+  // Claims the call's key for the request that begins with `message`. Fails
+  // when that has been answered: the call has the answer then.
+  absl::Status ClaimKey(const Message& message);
   // Bytes moved on the connection in the direction that the call waits for.
   int64_t moved_bytes() const;
   void Enter(State state);
@@ -272,6 +283,12 @@ class Call final : public Sweepable {
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
   std::optional<grpc::ByteBuffer> response_;
+
+  bool checksums_ = false;  // Messages end with one.
+  std::string key_;         // Of idempotency; "" has none.
+  std::unique_ptr<KeptAnswers::Claim> claim_;
+  bool answered_before_ = false;
+  bool has_written_ = false;
 
   std::shared_ptr<Connection> connection_;
   identity::PrincipalPointer principal_;  // May be null,

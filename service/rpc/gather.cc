@@ -32,9 +32,10 @@ class Gather : public std::enable_shared_from_this<Gather> {
            running_ < kGroupsAtOnce) {
       const size_t i = next_++;
       ++running_;
+      const bool first = !some_done_;
       lock.unlock();
       engine_.Multiply(std::move(requests_[i].product), requests_[i].device,
-                       context_,
+                       first ? context_ : context_.OfTheRest(),
                        [self = shared_from_this(),
                         i](absl::StatusOr<engine::ProductResult> result) {
                          self->Land(i, std::move(result));
@@ -55,6 +56,7 @@ class Gather : public std::enable_shared_from_this<Gather> {
       std::lock_guard lock(mutex_);
       --running_;
       if (result.ok()) {
+        some_done_ = true;
         results_[i] = *std::move(result);
       } else if (status_.ok()) {
         status_ = engine::OfGroup(i, result.status());
@@ -72,6 +74,7 @@ class Gather : public std::enable_shared_from_this<Gather> {
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;  // The first that has not begun.
   int running_ ABSL_GUARDED_BY(mutex_) = 0;  // Begun and not ended.
   bool begins_ ABSL_GUARDED_BY(mutex_) = false;  // Somebody is in Run's loop.
+  bool some_done_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   ProductResults results_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // The first error.

@@ -66,7 +66,7 @@ template <Handler handler>
 Async<absl::Status> Counted(Runtime& runtime, Call& call) {
   const absl::Status status = co_await handler(runtime, call);
   ++call.counters().requests;
-  if (!status.ok()) ++call.counters().failed;
+  if (!status.ok() && !call.answered_before()) ++call.counters().failed;
   co_return status;
 }
 

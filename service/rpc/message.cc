@@ -20,6 +20,12 @@ std::string Join(absl::Span<const Piece> pieces) {
   return joined;
 }
 
+std::string Join(const grpc::ByteBuffer& message) {
+  grpc::Slice whole;
+  CHECK(message.DumpToSingleSlice(&whole).ok());
+  return {reinterpret_cast<const char*>(whole.begin()), whole.size()};
+}
+
 Message::Message(grpc::ByteBuffer& buffer)
     : buffer_(std::make_unique<grpc::ByteBuffer>()) {
   buffer_->Swap(&buffer);
@@ -31,6 +37,19 @@ Message::Message(grpc::ByteBuffer& buffer)
         {reinterpret_cast<const char*>(slice.begin()), slice.size()});
     size_ += slice.size();
   }
+}
+
+std::string Message::TakeLast(int64_t count) {
+  std::string last;
+  while (!pieces_.empty() && static_cast<int64_t>(last.size()) < count) {
+    Piece& piece = pieces_.back();
+    const size_t part = std::min(piece.size(), count - last.size());
+    last.insert(0, piece.data() + piece.size() - part, part);
+    piece.remove_suffix(part);
+    if (piece.empty()) pieces_.pop_back();
+  }
+  size_ -= static_cast<int64_t>(last.size());
+  return last;
 }
 
 void PieceQueue::Append(Message message, Pieces pieces) {

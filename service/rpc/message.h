@@ -21,6 +21,7 @@ using Pieces = std::vector<Piece>;
 
 int64_t SizeOf(absl::Span<const Piece> pieces);
 std::string Join(absl::Span<const Piece> pieces);
+std::string Join(const grpc::ByteBuffer& message);
 
 // Owns the slices of one message.
 class Message {
@@ -33,6 +34,8 @@ class Message {
 
   const Pieces& pieces() const { return pieces_; }
   int64_t size() const { return size_; }
+  // Removes the last `count` bytes, or as many as there are, and returns them.
+  std::string TakeLast(int64_t count);
 
  private:
   // First, and so destroyed last: it lets the slices go in a context of gRPC,

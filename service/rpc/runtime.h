@@ -21,6 +21,7 @@
 #include "service/rpc/call_count.h"
 #include "service/rpc/call_metrics.h"
 #include "service/rpc/health_state.h"
+#include "service/rpc/kept_answers.h"
 #include "service/rpc/limits.h"
 #include "service/rpc/recent_failures.h"
 #include "service/rpc/region/store.h"
@@ -132,6 +133,7 @@ struct Runtime {
   std::vector<RoomLine> rooms;  // By device.
   region::Store regions;
   Transfers transfers;
+  KeptAnswers kept_answers;
   models::Store models;
   std::atomic<int64_t> places = 0;  // Of calls that were admitted.
   Counters counters;

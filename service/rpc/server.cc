@@ -387,7 +387,7 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
     runtime_.metrics.Rejected(Rejection::kShutdown);
     co_return absl::UnavailableError("the daemon is shutting down");
   }
-  CO_RETURN_IF_ERROR(call.CheckMetadata());
+  CO_RETURN_IF_ERROR(call.ReadMetadata());
   const Method* const method = FindMethod(call.method());
   // Strangers are not told what there is.
   CO_RETURN_IF_ERROR(Admit(call, method == nullptr
@@ -398,7 +398,8 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
         "unknown method; reflection lists those that there are");
   }
   absl::Status status = co_await method->handler(runtime_, call);
-  co_return status;
+  absl::Status concluded = co_await call.Conclude(std::move(status));
+  co_return concluded;
 }
 
 absl::Status Server::Impl::TakePlace(int64_t calls) {
