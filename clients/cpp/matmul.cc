@@ -126,7 +126,7 @@ absl::StatusOr<Result> Client::Matmul(const Product& product) {
   SetKey(context, product.idempotency_key);
   const std::vector<grpc::Slice> slices = Encode(product, loan);
   grpc::ByteBuffer request(slices.data(), slices.size());
-  Announce(context, request.Length());
+  Announce(context, request.Length(), options_.checksums);
   ASSIGN_OR_RETURN(
       const grpc::ByteBuffer response,
       CallRaw(channel_, kMethod, context, request, options_.checksums));
@@ -150,7 +150,7 @@ absl::StatusOr<std::vector<Result>> Client::MatmulGrouped(
   }
   grpc::ByteBuffer request(slices.data(), slices.size());
   slices.clear();  // The call alone keeps what was lent.
-  Announce(context, request.Length());
+  Announce(context, request.Length(), options_.checksums);
   ASSIGN_OR_RETURN(
       const grpc::ByteBuffer response,
       CallRaw(channel_, kGroupedMethod, context, request, options_.checksums));

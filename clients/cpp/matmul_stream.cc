@@ -127,7 +127,7 @@ absl::StatusOr<Result> Client::MatmulStream(const Product& product) {
   for (const InlineOperand& operand : outgoing.operands) {
     longest = std::max(longest, std::min(kChunkBytes, operand.bytes.size()));
   }
-  Announce(context, longest + kPrefixBytes);
+  Announce(context, longest + kPrefixBytes, options_.checksums);
   Stream stream(channel_, kMethod, context, options_.checksums);
   Result result;
   absl::Status taken;

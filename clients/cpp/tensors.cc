@@ -128,7 +128,8 @@ absl::Status Client::UploadLines(const v1::UploadTensorRequest& first,
                                  absl::Span<const char> bytes, Loan& loan,
                                  grpc::ClientContext& context) {
   // With the prefix of a chunk.
-  Announce(context, std::min(bytes.size(), kChunkBytes) + 16);
+  Announce(context, std::min(bytes.size(), kChunkBytes) + 16,
+           options_.checksums);
   Stream stream(channel_, "/gemmd.v1.TensorService/UploadTensor", context,
                 options_.checksums);
   bool open = stream.Write(Encode(first));

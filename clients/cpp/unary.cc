@@ -30,12 +30,12 @@ absl::StatusOr<grpc::ByteBuffer> CallRaw(
   return response;
 }
 
-void Announce(grpc::ClientContext& context, size_t bytes) {
+void Announce(grpc::ClientContext& context, size_t bytes, bool checksums) {
   // Smaller ones are read in any case.
   constexpr size_t kWorthwhileBytes = 64 << 10;
   if (bytes <= kWorthwhileBytes) return;
-  context.AddMetadata("gemmd-message-bytes",
-                      std::to_string(bytes + checksum::kBytes));
+  if (checksums) bytes += checksum::kBytes;
+  context.AddMetadata("gemmd-message-bytes", std::to_string(bytes));
 }
 
 void SetKey(grpc::ClientContext& context, const std::string& key) {

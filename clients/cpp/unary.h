@@ -20,8 +20,9 @@ absl::StatusOr<grpc::ByteBuffer> CallRaw(
     bool checksums = false);
 
 // Tells the daemon how large the call's largest message is, so that it waits
-// for room before it reads one: see the Limits of deploy/README.md.
-void Announce(grpc::ClientContext& context, size_t bytes);
+// for room before it reads one: see the Limits of deploy/README.md. With
+// `checksums` it is that much larger.
+void Announce(grpc::ClientContext& context, size_t bytes, bool checksums);
 
 // Of Product::idempotency_key; "" sets none.
 void SetKey(grpc::ClientContext& context, const std::string& key);

@@ -81,7 +81,7 @@ TEST_F(ClientTest, WhatTheDaemonHadNoRoomForIsTriedAgainWhenItSaysSo) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->d, "result");
   EXPECT_EQ(matmul_.calls(), 3);
-  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(40));
+  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(39)) << "two clocks";
   EXPECT_EQ(matmul_.last().a(), a_);
   EXPECT_EQ(matmul_.last().b(), b_);
 }
