@@ -18,6 +18,7 @@ struct Options {
   std::vector<std::string> problems;
   std::vector<std::string> ways = {"inline"};
   int stripes = 4;
+  std::string device;
   bool json = false;
 };
 
@@ -31,6 +32,7 @@ int Run(client::Client& client, const Options& options) {
       });
       GEMMCTL_ASSIGN(Asked asked, ParseWork(line, way), FailUsage);
       asked.stripes = options.stripes;
+      asked.device = options.device;
       GEMMCTL_ASSIGN(works.emplace_back(),
                      Work::Create(client, asked, options.load.concurrency),
                      Fail);
@@ -70,6 +72,9 @@ void AddLoad(cli::Command& program) {
                "matrices of less than 1 MiB in its message).");
   command.Int("--stripes N", o->stripes, {2, 8},
               "Connections of a striped request, of a client's own.");
+  command.Text(
+      "--device NAME", o->device,
+      "Of tensors and products; default: the daemon's choice, of each.");
   command.Number("--rate X", o->load.rate,
                  "Requests a second, at random times; 0: a closed loop, the "
                  "next when one has ended.");

@@ -74,7 +74,8 @@ int64_t Aligned(int64_t bytes) {
 }
 
 absl::StatusOr<std::string> MakeTensor(client::Client& client,
-                                       const jit::MatrixLayout& layout) {
+                                       const jit::MatrixLayout& layout,
+                                       const std::string& device) {
   v1::CreateTensorRequest request;
   request.set_dtype(convert::ToWire(layout.type));
   request.set_rows(layout.rows);
@@ -82,6 +83,7 @@ absl::StatusOr<std::string> MakeTensor(client::Client& client,
   request.set_count(layout.count);
   request.set_order(convert::ToWire(layout.order));
   request.set_sparsity(convert::SparsityOf(layout.sparse));
+  request.set_device(device);
   request.set_label("gemmctl load");
   request.set_lifetime(v1::CreateTensorRequest::LIFETIME_CONNECTION);
   ASSIGN_OR_RETURN(const v1::TensorInfo info, client.CreateTensor(request));
@@ -126,6 +128,7 @@ Work::Work(const Asked& asked)
     : grouped_(asked.grouped),
       way_(asked.way),
       stripes_(asked.stripes),
+      device_(asked.device),
       name_(absl::StrCat(asked.grouped ? jit::GroupLine(asked.problems)
                                        : jit::ProblemLine(asked.problems[0]),
                          " ", kWays[static_cast<int>(asked.way)])) {
@@ -161,7 +164,8 @@ absl::StatusOr<std::unique_ptr<Work>> Work::Create(client::Client& client,
     for (Input& input : member.inputs) {
       input.bytes = RandomElements(input.layout, seed++);
       if (asked.way != Way::kResident) continue;
-      ASSIGN_OR_RETURN(input.tensor, MakeTensor(client, input.layout));
+      ASSIGN_OR_RETURN(input.tensor,
+                       MakeTensor(client, input.layout, asked.device));
       RETURN_IF_ERROR(
           client.UploadTensor(input.tensor, Tight(input.layout), input.bytes));
       input.bytes.clear();
@@ -218,6 +222,7 @@ absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
   const jit::Problem& problem = member.problem;
   client::Product product;
   product.problem = convert::ToWire(problem);
+  product.device = device_;
   product.stream_bytes =
       way_ == Way::kStream ? 0 : std::numeric_limits<uint64_t>::max();
   product.striping = {.connections = 1};
@@ -241,7 +246,7 @@ absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
   const auto make_destination = [&]() -> absl::StatusOr<client::Destination> {
     if (way_ != Way::kResident) return place(SizeOf(layout));
     // Of the worker's own: products that write one tensor wait for each other.
-    ASSIGN_OR_RETURN(std::string tensor, MakeTensor(client, layout));
+    ASSIGN_OR_RETURN(std::string tensor, MakeTensor(client, layout, device_));
     return client::Destination::Tensor(std::move(tensor));
   };
   ASSIGN_OR_RETURN(product.d, make_destination());

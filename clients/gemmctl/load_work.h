@@ -34,7 +34,8 @@ struct Asked {
   jit::ProblemGroup problems;  // One, unless it is grouped.
   bool grouped = false;
   Way way = Way::kInline;
-  int stripes = 1;  // Connections of one request of kStriped.
+  int stripes = 1;     // Connections of one request of kStriped.
+  std::string device;  // "": the daemon's choice, of each tensor and product.
 };
 // `line` is that of a problem or of a group. INVALID_ARGUMENT or UNIMPLEMENTED
 // says what is wrong with it, or that it does not go that way.
@@ -97,6 +98,7 @@ class Work {
   const bool grouped_;
   const Way way_;
   const int stripes_;
+  const std::string device_;
   const std::string name_;
   std::vector<Member> members_;
   std::unique_ptr<client::SharedMemory> memory_;  // Of Way::kShared.

@@ -183,6 +183,11 @@ class Lane {
   absl::Status Clear(Matrix& matrix) {
     return ClearLines(matrix, {0, matrix.layout().lines()});
   }
+  // Enqueues the copy of `from`, of the same layout, on another device of this
+  // kind; the caller keeps it until the lane is synchronized. UNIMPLEMENTED
+  // where devices cannot. An error does not say that this device is lost: the
+  // other one may be.
+  virtual absl::Status CopyFromPeer(const Matrix& from, Matrix& to);
   // `from` holds exactly the lines `lines` of `to`, at least one. Returns when
   // `from` may be released; of a region the bytes may be read until the lane is
   // synchronized, and the lane holds it until then. Of lines of bits the slack
@@ -225,6 +230,10 @@ inline absl::Status Lane::Prepare(jit::Form, const Kernel&, const Matrix&,
                                   Matrix&) {
   return absl::UnimplementedError(
       "this device reads operands as they are stored");
+}
+
+inline absl::Status Lane::CopyFromPeer(const Matrix&, Matrix&) {
+  return absl::UnimplementedError("this device copies from no other");
 }
 
 inline absl::Status Lane::DownloadTo(const RegionPlace& to, const Matrix& from,

@@ -15,6 +15,9 @@ inline constexpr double kCyclesPerNs = 1.7;
 // One core re-pitches an upload at 10 GB/s, a download runs at 55 GB/s.
 inline int64_t UploadCost(int64_t bytes) { return bytes / 6; }
 inline int64_t DownloadCost(int64_t bytes) { return bytes / 32; }
+// From one GPU to another through the host: 37 GB/s. NVLink is ten times as
+// fast.
+inline int64_t PeerCopyCost(int64_t bytes) { return bytes / 22; }
 // As a download: little on a GPU, more on the host.
 inline int64_t ClearCost(int64_t bytes) { return bytes / 32; }
 

@@ -52,6 +52,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
   options.kernels.tuning = options.tuning;
   for (auto& device : devices) {
     const int index = engine->device_count();
+    options.kernels.device = index;
     options.kernels.reserve_form =
         [&tensors = *engine->tensors_,
          index](int64_t bytes) -> std::shared_ptr<const void> {
@@ -59,9 +60,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
       if (!hold.ok()) return nullptr;
       return std::make_shared<const QuotaHold>(*std::move(hold));
     };
-    ASSIGN_OR_RETURN(auto served,
-                     ServedDevice::Create(std::move(device), cache, templates,
-                                          options.kernels, options.executor));
+    ASSIGN_OR_RETURN(
+        auto served,
+        ServedDevice::Create(std::move(device), engine->locks_, cache,
+                             templates, options.kernels, options.executor));
     engine->devices_.push_back(std::move(served));
   }
   engine->tuner_ = std::make_unique<Tuner>(options.tuner, engine->devices_,
@@ -106,6 +108,20 @@ absl::StatusOr<int> Engine::ChooseDevice(absl::string_view name) const {
   return name.empty() ? LeastLoaded(devices_) : DeviceNamed(devices_, name);
 }
 
+absl::StatusOr<int> Engine::ChooseDevice(
+    absl::Span<const std::shared_ptr<Tensor>> tensors) const {
+  return tensors.empty() ? LeastLoaded(devices_)
+                         : NearestTo(devices_, *tensors_, tensors);
+}
+
+void Engine::NeedHomes(Waiter& task, int device, const Product& product) const {
+  for (const auto input : kInputs) {
+    const Tensor* const tensor = (product.*input).tensor.get();
+    if (tensor == nullptr || tensor->identity().device == device) continue;
+    task.AlsoNeeds(devices_[tensor->identity().device]->health);
+  }
+}
+
 int64_t Engine::waiting() const {
   int64_t sum = preparer_->waiting();
   for (const auto& served : devices_) {
@@ -134,20 +150,21 @@ void Engine::Multiply(Product product, int device, RequestContext context,
   }
   auto task = std::make_shared<ProductTask>(
       served, std::move(product), std::move(context), std::move(done));
+  NeedHomes(*task, device, task->product());
   if (absl::Status why = task->Check("admission"); !why.ok()) {
     return task->GiveUp(why);
   }
   Preparation known;
-  known.prepared = served.kernels->Find(task->problem());
+  known.prepared = served.kernels->Find(task->product().problem);
   if (known.prepared != nullptr) {
     known.source = KernelSource::kLoaded;
     return task->Queue(std::move(known), Places::Entry::kIfFree);
   }
-  preparer_->Prepare(*served.kernels, task->problem(), /*substitute=*/true,
-                     task, [task](Preparation preparation) {
-                       task->Queue(std::move(preparation),
-                                   Places::Entry::kAlways);
-                     });
+  preparer_->Prepare(
+      *served.kernels, task->product().problem,
+      /*substitute=*/true, task, [task](Preparation preparation) {
+        task->Queue(std::move(preparation), Places::Entry::kAlways);
+      });
 }
 
 void Engine::MultiplyTogether(std::vector<Product> products, int device,
@@ -155,6 +172,9 @@ void Engine::MultiplyTogether(std::vector<Product> products, int device,
   auto task = std::make_shared<GroupTask>(*devices_[device], *preparer_,
                                           std::move(products),
                                           std::move(context), std::move(done));
+  for (const Product& product : task->products()) {
+    NeedHomes(*task, device, product);
+  }
   if (absl::Status why = task->Check("admission"); !why.ok()) {
     return task->GiveUp(why);
   }
@@ -166,6 +186,7 @@ void Engine::RunInOrder(Sequence sequence, int device, RequestContext context,
   auto task = std::make_shared<SequenceTask>(
       *devices_[device], *preparer_, std::move(sequence), std::move(context),
       std::move(done));
+  for (const Product& step : task->steps()) NeedHomes(*task, device, step);
   if (absl::Status why = task->Check("admission"); !why.ok()) {
     return task->GiveUp(why);
   }

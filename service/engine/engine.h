@@ -93,13 +93,18 @@ class Engine {
   // INVALID_ARGUMENT with the names that there are; UNAVAILABLE when it, or all
   // of them, have failed.
   absl::StatusOr<int> ChooseDevice(absl::string_view name) const;
+  // For work that reads `tensors` and is bound to none: NearestTo, or
+  // LeastLoaded when there are none.
+  absl::StatusOr<int> ChooseDevice(
+      absl::Span<const std::shared_ptr<Tensor>> tensors) const;
 
   // Requests that wait: for a kernel, for tensors, or for their turn.
   int64_t waiting() const;
   int64_t waiting_of(const std::string& identity) const;
 
-  // `product` is valid; unless it owns the bytes of its inputs, they live until
-  // `done`.
+  // `product` is valid, and writes no tensor of another device; those that it
+  // reads are copied. Unless it owns the bytes of its inputs, they live
+  // until `done`.
   void Multiply(Product product, int device, RequestContext context,
                 Done<ProductResult> done);
   // The same for products that AreIndependent, in their order.
@@ -168,8 +173,11 @@ class Engine {
   Engine(Options options, jit::KernelCache& cache);
 
   void Sweep();
+  // `task`, on `device`, reads what `product` does.
+  void NeedHomes(Waiter& task, int device, const Product& product) const;
 
   jit::KernelCache& cache_;
+  LockTable locks_;
   std::vector<std::unique_ptr<ServedDevice>> devices_;
   std::unique_ptr<TensorStore> tensors_;
   ThreadPool background_;

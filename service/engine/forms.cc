@@ -63,16 +63,30 @@ absl::StatusOr<std::unique_ptr<device::Matrix>> Forms::Derive(
   return std::move(room.matrix);
 }
 
+absl::StatusOr<KeptForms::Shared> Forms::CopyOf(device::Lane& lane,
+                                                KeptForms& kept,
+                                                const device::Matrix& stored,
+                                                int64_t version, int& copies) {
+  const auto copy = [&]() -> absl::StatusOr<KeptForms::Derived> {
+    KeptForms::Derived derived;
+    derived.quota = QuotaFor(stored.layout().device_bytes());
+    ASSIGN_OR_RETURN(derived.matrix, lane.Allocate(stored.layout()));
+    RETURN_IF_ERROR(lane.CopyFromPeer(stored, *derived.matrix));
+    RETURN_IF_ERROR(lane.Synchronize());
+    ++copies;
+    return derived;
+  };
+  return kept.Get(jit::Form::kStored, version, copy);
+}
+
 absl::StatusOr<KeptForms::Shared> Forms::Of(device::Lane& lane, KeptForms& kept,
                                             const device::Matrix& stored,
                                             int64_t version, jit::Form form,
                                             absl::Time deadline) {
   return kept.Get(form, version, [&]() -> absl::StatusOr<KeptForms::Derived> {
     KeptForms::Derived derived;
-    if (reserve_) {
-      derived.quota =
-          reserve_(jit::FormLayout(stored.layout(), form).device_bytes());
-    }
+    derived.quota =
+        QuotaFor(jit::FormLayout(stored.layout(), form).device_bytes());
     ASSIGN_OR_RETURN(derived.matrix, Derive(lane, stored, form, deadline));
     // Other lanes may read it as soon as they find it.
     RETURN_IF_ERROR(lane.Synchronize());

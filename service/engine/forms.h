@@ -1,5 +1,6 @@
 // Derives the forms of operands (jit::Form) that the plans of one device ask
-// for. Thread-safe; the lanes are not shared.
+// for, and copies tensors of other devices to it. Thread-safe; the lanes are
+// not shared.
 #ifndef GEMMD_SERVICE_ENGINE_FORMS_H_
 #define GEMMD_SERVICE_ENGINE_FORMS_H_
 
@@ -28,10 +29,11 @@ class Forms {
   // Without this function, no forms are kept.
   using Reserve = std::function<std::shared_ptr<const void>(int64_t bytes)>;
 
-  // All outlive this object.
-  Forms(device::Device& device, jit::KernelCache& cache,
+  // All outlive this object. `number` is the device's index in the engine.
+  Forms(device::Device& device, int number, jit::KernelCache& cache,
         const jit::TemplateLibrary& templates, Reserve reserve)
       : device_(device),
+        number_(number),
         cache_(cache),
         templates_(templates),
         reserve_(std::move(reserve)) {}
@@ -61,6 +63,15 @@ class Forms {
       device::Lane& lane, const device::Matrix& stored, jit::Form form,
       absl::Time deadline);
 
+  // Of the device, in the engine.
+  int number() const { return number_; }
+
+  // `version` of a tensor whose matrix is `stored`, on another device, and
+  // whose forms for this one are `kept`, copied here. Counts in `copies` what
+  // was not there already. Ready for every lane.
+  absl::StatusOr<KeptForms::Shared> CopyOf(device::Lane& lane, KeptForms& kept,
+                                           const device::Matrix& stored,
+                                           int64_t version, int& copies);
   // The form of `version` of the tensor whose matrix is `stored` and whose
   // forms are `kept`. Ready for every lane.
   absl::StatusOr<KeptForms::Shared> Of(device::Lane& lane, KeptForms& kept,
@@ -71,10 +82,14 @@ class Forms {
  private:
   using Kernel = std::shared_ptr<const device::Kernel>;
 
+  std::shared_ptr<const void> QuotaFor(int64_t bytes) const {
+    return reserve_ ? reserve_(bytes) : nullptr;
+  }
   absl::StatusOr<Kernel> KernelOf(jit::Form form, jit::DataType type,
                                   absl::Time deadline);
 
   device::Device& device_;
+  const int number_;
   jit::KernelCache& cache_;
   const jit::TemplateLibrary& templates_;
   const Reserve reserve_;

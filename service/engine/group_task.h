@@ -31,6 +31,7 @@ class GroupTask final : public LaneTask {
 
   // Gets the kernels, one after the other, then takes a place in the device's
   // queue, waits for the tensors, and runs in its turn; or is given up. Once.
+  const std::vector<Product>& products() const { return products_; }
   void Start() { PrepareFrom(0, Places::Entry::kIfFree); }
 
   bool Run(device::Lane& lane) override;

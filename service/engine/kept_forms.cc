@@ -22,6 +22,13 @@ absl::StatusOr<KeptForms::Shared> KeptForms::Get(
   return derived;
 }
 
+bool KeptForms::MayHave(jit::Form form, int64_t version) {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return true;
+  const auto found = kept_.find(form);
+  return found != kept_.end() && found->second.version == version;
+}
+
 void KeptForms::Clear() {
   std::map<jit::Form, Kept> dropped;  // Freed after the lock.
   std::lock_guard lock(mutex_);

@@ -1,5 +1,6 @@
-// Forms of one tensor (jit::Form), kept so that each is derived once for each
-// version of the tensor. Thread-safe.
+// Forms of one tensor (jit::Form) for the products of one device, kept so that
+// each is derived once for each version of the tensor. That in the form kStored
+// is a copy, of a tensor of another device. Thread-safe.
 #ifndef GEMMD_SERVICE_ENGINE_KEPT_FORMS_H_
 #define GEMMD_SERVICE_ENGINE_KEPT_FORMS_H_
 
@@ -32,6 +33,9 @@ class KeptForms {
   absl::StatusOr<Shared> Get(
       jit::Form form, int64_t version,
       absl::FunctionRef<absl::StatusOr<Derived>()> derive);
+
+  // Whether `form` of `version` is there; also while anything is on its way.
+  bool MayHave(jit::Form form, int64_t version);
 
   // Forgets all. Products that use a form keep it until they end.
   void Clear();

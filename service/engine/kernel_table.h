@@ -69,7 +69,7 @@ struct ShapeUse {
 struct Prepared {
   jit::Plan plan;
   std::shared_ptr<const LoadedKernel> kernel;
-  Forms* forms = nullptr;  // Of the table.
+  Forms* forms = nullptr;                   // Of the table.
   std::shared_ptr<ShapeUse> use = nullptr;  // Null of one not remembered.
 };
 
@@ -99,6 +99,7 @@ class KernelTable {
     Refused refused;
     // What tuners found out, looked up for each new shape; may be null.
     const jit::TuningTable* tuning = nullptr;
+    int device = 0;  // Its index in the engine.
     // Where forms that are kept take their bytes from; without it, none are.
     Forms::Reserve reserve_form;
   };
@@ -139,7 +140,8 @@ class KernelTable {
         cache_(cache),
         templates_(templates),
         options_(std::move(options)),
-        forms_(device, cache, templates, options_.reserve_form) {}
+        forms_(device, options_.device, cache, templates,
+               options_.reserve_form) {}
 
   // How `problem` runs, when that has been chosen before and nothing better
   // may have come since; else null. `problem` is valid and writes().

@@ -28,7 +28,8 @@ struct Paths {
   Path c = Path::kNone;
   Path d = Path::kNone;
   Path auxiliary = Path::kNone;
-  // Of what is in device memory of a client's: not used where it is.
+  // Of what is in device memory of a client's and not used where it is, and of
+  // tensors of other devices that had no copy on this one.
   int copies = 0;
 };
 

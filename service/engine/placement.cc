@@ -1,8 +1,11 @@
 #include "service/engine/placement.h"
 
+#include <tuple>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "jit/base/status.h"
+#include "service/engine/cost.h"
 
 namespace gemmd::engine {
 namespace {
@@ -38,6 +41,27 @@ absl::StatusOr<int> DeviceNamed(const ServedDevices& devices,
 
 absl::StatusOr<int> LeastLoaded(const ServedDevices& devices) {
   return Best(devices, [&](int i) { return -devices[i]->products->load(); });
+}
+
+absl::StatusOr<int> NearestTo(
+    const ServedDevices& devices, const TensorStore& store,
+    absl::Span<const std::shared_ptr<Tensor>> tensors) {
+  // First whether there is room for copies, then minus the load, then whether
+  // it is the home of the first.
+  using Worth = std::tuple<bool, int64_t, bool>;
+  return Best(devices, [&](int i) -> Worth {
+    int64_t missing = 0;
+    for (const auto& tensor : tensors) {
+      if (tensor->identity().device == i) continue;
+      if (tensor->forms(i).MayHave(jit::Form::kStored, tensor->version())) {
+        continue;
+      }
+      missing += tensor->layout().device_bytes();
+    }
+    const bool has_room = missing == 0 || missing <= store.free_bytes(i);
+    return {has_room, -devices[i]->products->load() - PeerCopyCost(missing),
+            tensors[0]->identity().device == i};
+  });
 }
 
 absl::StatusOr<Reservation> ReserveTensor(const ServedDevices& devices,

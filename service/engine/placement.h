@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "service/engine/served_device.h"
 #include "service/engine/tensor_store.h"
 
@@ -23,6 +24,15 @@ absl::StatusOr<int> DeviceNamed(const ServedDevices& devices,
 // The device whose products, waiting and running, are predicted to end first.
 // UNAVAILABLE when all have failed.
 absl::StatusOr<int> LeastLoaded(const ServedDevices& devices);
+
+// Where work runs that reads `tensors`, at least one, and is bound to no
+// device: where what there is to do, and the copies of them that are not there,
+// are predicted to end first. Of equals the one where the first is at home;
+// without room for the copies none but such a one, if there is. UNAVAILABLE
+// when all have failed.
+absl::StatusOr<int> NearestTo(
+    const ServedDevices& devices, const TensorStore& store,
+    absl::Span<const std::shared_ptr<Tensor>> tensors);
 
 struct Reservation {
   int device;

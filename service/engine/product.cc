@@ -64,14 +64,31 @@ std::unique_ptr<device::Matrix> Borrow(device::Lane& lane, const Input& input,
   return lane.Borrow({input.region, offset}, layout, input.pitch_bytes);
 }
 
+// A tensor where it is, or its copy on the device of the lane. Without `forms`
+// it is there.
+absl::StatusOr<Resident> BringTensor(device::Lane& lane, Forms* forms,
+                                     Tensor& tensor, int& copies) {
+  Resident resident;
+  const device::Matrix& stored = TensorLocks::matrix(tensor);
+  resident.matrix = &stored;
+  if (forms == nullptr || forms->number() == tensor.identity().device) {
+    return resident;
+  }
+  ASSIGN_OR_RETURN(resident.kept,
+                   forms->CopyOf(lane, tensor.forms(forms->number()), stored,
+                                 TensorLocks::version(tensor), copies));
+  resident.matrix = resident.kept->matrix.get();
+  return resident;
+}
+
 // Nothing for an empty matrix. Counts copies.
-absl::StatusOr<Resident> Bring(device::Lane& lane, const Input& input,
+absl::StatusOr<Resident> Bring(device::Lane& lane, Forms* forms,
+                               const Input& input,
                                const jit::MatrixLayout& layout, int& copies) {
   Resident resident;
   if (layout.empty()) return resident;
   if (input.tensor != nullptr) {
-    resident.matrix = &TensorLocks::matrix(*input.tensor);
-    return resident;
+    return BringTensor(lane, forms, *input.tensor, copies);
   }
   if (device::IsOnDevice(input.region.get())) {
     resident.owned = Borrow(lane, input, layout);
@@ -93,9 +110,10 @@ absl::StatusOr<Resident> DeriveForm(device::Lane& lane, Forms& forms,
   Resident resident;
   if (input.tensor != nullptr && !input.changes) {
     Tensor& tensor = *input.tensor;
-    ASSIGN_OR_RETURN(resident.kept,
-                     forms.Of(lane, tensor.forms(), *stored.matrix,
-                              TensorLocks::version(tensor), form, deadline));
+    ASSIGN_OR_RETURN(
+        resident.kept,
+        forms.Of(lane, tensor.forms(forms.number()), *stored.matrix,
+                 TensorLocks::version(tensor), form, deadline));
     resident.matrix = resident.kept->matrix.get();
     return resident;
   }
@@ -113,7 +131,7 @@ absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
                                      jit::Form form, absl::Time deadline,
                                      int& copies) {
   Operand operand;
-  ASSIGN_OR_RETURN(Resident stored, Bring(lane, input, layout, copies));
+  ASSIGN_OR_RETURN(Resident stored, Bring(lane, forms, input, layout, copies));
   const bool derives =
       forms != nullptr && forms->Derives(form) && !layout.empty();
   if (!derives) {
@@ -167,19 +185,18 @@ absl::StatusOr<Output> PlaceResult(device::Lane& lane, const Product& product,
 }
 
 // What the epilogue of a product takes and gives beside C and D.
-absl::Status PlaceEpilogue(device::Lane& lane, const Product& product,
-                           Placed& all) {
+absl::Status PlaceEpilogue(device::Lane& lane, Forms* forms,
+                           const Product& product, Placed& all) {
   const jit::Problem& problem = product.problem;
-  ASSIGN_OR_RETURN(all.bias,
-                   Bring(lane, product.bias, problem.bias(), all.copies));
+  const auto bring = [&](const Input& input, const jit::MatrixLayout& layout) {
+    return Bring(lane, forms, input, layout, all.copies);
+  };
+  ASSIGN_OR_RETURN(all.bias, bring(product.bias, problem.bias()));
   if (problem.reads_ab()) {
-    ASSIGN_OR_RETURN(all.a_scale, Bring(lane, product.a_scale,
-                                        problem.a_scale(), all.copies));
-    ASSIGN_OR_RETURN(all.b_scale, Bring(lane, product.b_scale,
-                                        problem.b_scale(), all.copies));
+    ASSIGN_OR_RETURN(all.a_scale, bring(product.a_scale, problem.a_scale()));
+    ASSIGN_OR_RETURN(all.b_scale, bring(product.b_scale, problem.b_scale()));
   }
-  ASSIGN_OR_RETURN(all.d_scale,
-                   Bring(lane, product.d_scale, problem.d_scale(), all.copies));
+  ASSIGN_OR_RETURN(all.d_scale, bring(product.d_scale, problem.d_scale()));
   if (problem.epilogue.measures_amax) {
     ASSIGN_OR_RETURN(all.amax, Place(lane, nullptr, problem.amax()));
   }
@@ -222,9 +239,10 @@ absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
                                   plan.b_form, deadline, copies));
   }
   if (problem.reads_c()) {
-    ASSIGN_OR_RETURN(placed.c, Bring(lane, product.c, problem.c(), copies));
+    ASSIGN_OR_RETURN(
+        placed.c, Bring(lane, prepared.forms, product.c, problem.c(), copies));
   }
-  RETURN_IF_ERROR(PlaceEpilogue(lane, product, placed));
+  RETURN_IF_ERROR(PlaceEpilogue(lane, prepared.forms, product, placed));
   if (problem.epilogue.writes_auxiliary) {
     ASSIGN_OR_RETURN(
         placed.auxiliary,

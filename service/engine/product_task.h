@@ -40,7 +40,7 @@ class ProductTask final : public LaneTask {
   ProductTask(ServedDevice& served, Product product, RequestContext context,
               Done<ProductResult> done);
 
-  const jit::Problem& problem() const { return product_.problem; }
+  const Product& product() const { return product_; }
 
   // Takes a place in the device's queue, waits for the tensors, and runs in
   // its turn; or is given up. Called once, when the kernel is there.

@@ -37,6 +37,7 @@ class SequenceTask final : public LaneTask {
   // Gets the kernels, waiting for one after the other while the next ones are
   // under way, then takes a place in the device's queue, waits for the tensors,
   // and runs in its turn; or is given up. Once.
+  const std::vector<Product>& steps() const { return sequence_.steps; }
   void Start();
 
   bool Run(device::Lane& lane) override;

@@ -17,16 +17,19 @@ std::string TitleOf(const device::Description& description) {
 
 }  // namespace
 
-ServedDevice::ServedDevice(std::unique_ptr<device::Device> owned)
+ServedDevice::ServedDevice(std::unique_ptr<device::Device> owned,
+                           LockTable& locks)
     : device(std::move(owned)),
       title(TitleOf(device->description())),
-      health(device->description().name) {}
+      health(device->description().name),
+      locks(locks) {}
 
 absl::StatusOr<std::unique_ptr<ServedDevice>> ServedDevice::Create(
-    std::unique_ptr<device::Device> device, jit::KernelCache& cache,
-    const jit::TemplateLibrary& templates, KernelTable::Options kernels,
-    Executor::Options executor) {
-  std::unique_ptr<ServedDevice> served(new ServedDevice(std::move(device)));
+    std::unique_ptr<device::Device> device, LockTable& locks,
+    jit::KernelCache& cache, const jit::TemplateLibrary& templates,
+    KernelTable::Options kernels, Executor::Options executor) {
+  std::unique_ptr<ServedDevice> served(
+      new ServedDevice(std::move(device), locks));
   kernels.health = &served->health;
   served->kernels =
       std::make_unique<KernelTable>(*served->device, cache, templates, kernels);

@@ -1,5 +1,5 @@
-// A device with what belongs to it: kernels, queues, the order in which its
-// tensors are used. Thread-safe.
+// A device with what belongs to it: kernels and queues; and the order in which
+// tensors are used, which is one for all devices. Thread-safe.
 #ifndef GEMMD_SERVICE_ENGINE_SERVED_DEVICE_H_
 #define GEMMD_SERVICE_ENGINE_SERVED_DEVICE_H_
 
@@ -21,10 +21,11 @@ namespace gemmd::engine {
 
 // Destroyed in reverse: executors use what is above them.
 struct ServedDevice {
+  // All references outlive it.
   static absl::StatusOr<std::unique_ptr<ServedDevice>> Create(
-      std::unique_ptr<device::Device> device, jit::KernelCache& cache,
-      const jit::TemplateLibrary& templates, KernelTable::Options kernels,
-      Executor::Options executor);
+      std::unique_ptr<device::Device> device, LockTable& locks,
+      jit::KernelCache& cache, const jit::TemplateLibrary& templates,
+      KernelTable::Options kernels, Executor::Options executor);
   ~ServedDevice();
 
   // Finishes what runs; what waits gets UNAVAILABLE, as does what comes later.
@@ -40,14 +41,14 @@ struct ServedDevice {
   const std::string title;  // "cuda:0 NVIDIA H100 80GB HBM3" or "host".
   DeviceHealth health;
   DeviceCounts counts;
-  LockTable locks;
+  LockTable& locks;
   std::unique_ptr<KernelTable> kernels;
   // Products have lanes of their own: large transfers do not hold them up.
   std::unique_ptr<Executor> products;
   std::unique_ptr<Executor> transfers;
 
  private:
-  explicit ServedDevice(std::unique_ptr<device::Device> device);
+  ServedDevice(std::unique_ptr<device::Device> device, LockTable& locks);
 };
 
 }  // namespace gemmd::engine

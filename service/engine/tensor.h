@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -134,8 +135,22 @@ class Tensor {
     std::erase(incoming_, gone);
   }
 
-  // Those that products derived from it; forgotten when it is written.
-  KeptForms& forms() { return forms_; }
+  // What products on `device` derived from it; forgotten when it is written.
+  KeptForms& forms(int device) {
+    std::lock_guard lock(forms_mutex_);
+    return forms_[device];
+  }
+  // Of one device, or of all.
+  void ForgetForms(std::optional<int> device = std::nullopt) {
+    std::vector<KeptForms*> some;  // They stay where they are.
+    {
+      std::lock_guard lock(forms_mutex_);
+      for (auto& [of, forms] : forms_) {
+        if (!device || of == *device) some.push_back(&forms);
+      }
+    }
+    for (KeptForms* forms : some) forms->Clear();
+  }
 
   // Marks a use: the time to live starts anew.
   void Touch() { last_use_ = Clock::now(); }
@@ -158,7 +173,8 @@ class Tensor {
   Users users_;
   std::atomic<int64_t> uploads_ = 0;
   std::atomic<Clock::time_point> last_use_;
-  KeptForms forms_;
+  std::mutex forms_mutex_;
+  std::map<int, KeptForms> forms_ ABSL_GUARDED_BY(forms_mutex_);
   std::mutex incoming_mutex_;
   std::vector<std::shared_ptr<Contents>> incoming_
       ABSL_GUARDED_BY(incoming_mutex_);

@@ -103,7 +103,7 @@ void TensorLocks::Release() {
   }
   // Of the old elements; their version tells them from new ones.
   for (size_t i = 0; i < held; ++i) {
-    if (uses[i].writes) uses[i].tensor->forms().Clear();
+    if (uses[i].writes) uses[i].tensor->ForgetForms();
   }
   for (Granted& call : granted) call();
 }

@@ -19,7 +19,7 @@
 
 namespace gemmd::engine {
 
-// Guards who uses the tensors of one device. Outlives every TensorLocks.
+// Guards who uses the tensors of an engine. Outlives every TensorLocks.
 class LockTable {
  private:
   friend class TensorLocks;

@@ -82,11 +82,9 @@ void TensorStore::DropForms(int device) {
   std::vector<std::shared_ptr<Tensor>> tensors;  // Cleared after the lock.
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [handle, tensor] : tensors_) {
-      if (tensor->identity().device == device) tensors.push_back(tensor);
-    }
+    for (const auto& [handle, tensor] : tensors_) tensors.push_back(tensor);
   }
-  for (const auto& tensor : tensors) tensor->forms().Clear();
+  for (const auto& tensor : tensors) tensor->ForgetForms(device);
 }
 
 absl::StatusOr<QuotaHold> TensorStore::Take(int device, int64_t bytes,

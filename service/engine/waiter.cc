@@ -6,7 +6,9 @@ namespace gemmd::engine {
 
 absl::Status Waiter::Check(absl::string_view step) const {
   RETURN_IF_ERROR(context_.Check(step));
-  return health_.Check();
+  RETURN_IF_ERROR(health_.Check());
+  for (const DeviceHealth* other : others_) RETURN_IF_ERROR(other->Check());
+  return absl::OkStatus();
 }
 
 absl::Status Waiter::WaitIn(Places& places, Places::Entry entry) {

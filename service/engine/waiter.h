@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -31,12 +32,15 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
   // Predicted cycles of the device: what the request is charged with. Set
   // before the waiter takes a place.
   int64_t cost() const { return cost_; }
+  // It cannot do without that device either, which outlives it. Called before
+  // it waits for anything.
+  void AlsoNeeds(const DeviceHealth& health) { others_.push_back(&health); }
   // What its identity is charged with: less, the more weight that has.
   int64_t charge() const { return cost_ / context_.weight; }
   void set_cost(int64_t cost) { cost_ = cost; }
 
-  // Why there is no use in going on: nobody waits for the answer any more, or
-  // the device has failed. OK otherwise; `step` is what has not been begun.
+  // Why there is no use in going on: nobody waits for the answer any more, or a
+  // device has failed. OK otherwise; `step` is what has not been begun.
   absl::Status Check(absl::string_view step) const;
 
   // Waits in `places` from now on, and no longer where it waited before. The
@@ -63,6 +67,7 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
 
   const RequestContext context_;
   const DeviceHealth& health_;
+  std::vector<const DeviceHealth*> others_;
   int64_t cost_ = 0;
   // Taken before the mutex of any Places.
   std::mutex mutex_;

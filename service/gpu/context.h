@@ -25,6 +25,7 @@ class Context {
 
   const DriverTable& driver() const { return *driver_; }
   CUdevice device() const { return device_; }
+  CUcontext get() const { return context_; }
   // Value of a device attribute.
   absl::StatusOr<int> Attribute(CUdevice_attribute attribute) const;
 

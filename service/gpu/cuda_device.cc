@@ -1,6 +1,7 @@
 #include "service/gpu/cuda_device.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -75,7 +76,7 @@ absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
                    LoadDriver(options.driver_library));
   int count = 0;
   RETURN_IF_CUDA_ERROR(*driver, cuDeviceGetCount(&count));
-  std::vector<std::unique_ptr<device::Device>> devices;
+  std::vector<std::unique_ptr<CudaDevice>> devices;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     ASSIGN_OR_RETURN(const ComputeCapability capability,
                      CapabilityOf(*driver, ordinal));
@@ -89,7 +90,15 @@ absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
         absl::StrCat("None of this machine's ", count,
                      " CUDA devices has compute capability 9.0 (Hopper)"));
   }
-  return devices;
+  for (const auto& device : devices) {
+    for (const auto& peer : devices) {
+      if (peer == device) continue;
+      RETURN_IF_ERROR(device->memory().Admit(peer->context().device()));
+    }
+  }
+  return std::vector<std::unique_ptr<device::Device>>(
+      std::make_move_iterator(devices.begin()),
+      std::make_move_iterator(devices.end()));
 }
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(

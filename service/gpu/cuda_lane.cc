@@ -97,6 +97,21 @@ std::unique_ptr<device::Matrix> CudaLane::Borrow(
   return std::make_unique<CudaMatrix>(layout, AddressOf(place.bytes()));
 }
 
+absl::Status CudaLane::CopyFromPeer(const device::Matrix& from,
+                                    device::Matrix& to) {
+  RETURN_IF_ERROR(stream_->context().MakeCurrent());
+  const auto& source = static_cast<const CudaMatrix&>(from);
+  const CUdeviceptr pointer = Use(&to);
+  const CUresult result = driver().cuMemcpyPeerAsync(
+      pointer, stream_->context().get(), source.pointer(),
+      source.context().get(), static_cast<size_t>(from.layout().device_bytes()),
+      stream_->get());
+  if (result == CUDA_SUCCESS) return absl::OkStatus();
+  // What is sticky here is so for every other call, which says it.
+  const absl::Status status = ToStatus(driver(), result, "cuMemcpyPeerAsync");
+  return absl::UnavailableError(status.message());
+}
+
 absl::Status CudaLane::CopyFromRegion(const device::HostMatrix& from,
                                       const jit::MatrixLayout& layout,
                                       CUdeviceptr to, const Stream& stream) {

@@ -47,6 +47,8 @@ class CudaLane final : public device::Lane {
   std::unique_ptr<device::Matrix> Borrow(const device::RegionPlace& place,
                                          const jit::MatrixLayout& layout,
                                          int64_t pitch_bytes) override;
+  absl::Status CopyFromPeer(const device::Matrix& from,
+                            device::Matrix& to) override;
   absl::Status Upload(const device::HostMatrix& from, device::LineRange lines,
                       device::Matrix& to) override;
   absl::StatusOr<std::unique_ptr<device::HostBuffer>> Download(

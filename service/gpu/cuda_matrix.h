@@ -33,6 +33,8 @@ class CudaMatrix final : public device::Matrix {
   ~CudaMatrix() override;
 
   CUdeviceptr pointer() const { return pointer_; }
+  // Of the device that it is on. Not for one that is borrowed.
+  const Context& context() const { return buffer_.stream().context(); }
 
   // Work on `stream` reads or writes this matrix. Thread-safe.
   void UsedOn(const std::shared_ptr<Stream>& stream) const

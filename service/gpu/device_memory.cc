@@ -67,6 +67,20 @@ absl::StatusOr<DeviceBuffer> MemoryPool::Allocate(
   return DeviceBuffer(stream, pointer, bytes);
 }
 
+absl::Status MemoryPool::Admit(CUdevice peer) const {
+  const DriverTable& driver = context_->driver();
+  int able = 0;
+  RETURN_IF_CUDA_ERROR(driver,
+                       cuDeviceCanAccessPeer(&able, peer, context_->device()));
+  if (able == 0) return absl::OkStatus();
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = peer;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  RETURN_IF_CUDA_ERROR(driver, cuMemPoolSetAccess(pool_.get(), &access, 1));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> MemoryPool::FreeBytes() const {
   RETURN_IF_ERROR(context_->MakeCurrent());
   const DriverTable& driver = context_->driver();

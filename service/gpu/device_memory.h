@@ -51,6 +51,10 @@ class MemoryPool {
   absl::StatusOr<DeviceBuffer> Allocate(const std::shared_ptr<Stream>& stream,
                                         int64_t bytes) const;
 
+  // `peer` copies from here over the link between the two, where there is one,
+  // and not through the host.
+  absl::Status Admit(CUdevice peer) const;
+
   // What the device has free plus what the pool holds idle.
   absl::StatusOr<int64_t> FreeBytes() const;
 

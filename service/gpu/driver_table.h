@@ -30,6 +30,7 @@
   X(cuDeviceGetPCIBusId)                    \
   X(cuDeviceGetUuid)                        \
   X(cuDeviceTotalMem)                       \
+  X(cuDeviceCanAccessPeer)                  \
   X(cuDevicePrimaryCtxRetain)               \
   X(cuDevicePrimaryCtxRelease)              \
   X(cuCtxSetCurrent)                        \
@@ -56,6 +57,7 @@
   X(cuMemPoolCreate)                        \
   X(cuMemPoolDestroy)                       \
   X(cuMemPoolSetAttribute)                  \
+  X(cuMemPoolSetAccess)                     \
   X(cuMemPoolGetAttribute)                  \
   X(cuMemPoolTrimTo)                        \
   X(cuMemAllocFromPoolAsync)                \
@@ -82,6 +84,7 @@
   X(cuMemcpyDtoHAsync)                      \
   X(cuMemcpyDtoDAsync)                      \
   X(cuMemcpy2DAsync)                        \
+  X(cuMemcpyPeerAsync)                      \
   X(cuGraphInstantiate)                     \
   X(cuGraphLaunch)                          \
   X(cuGraphUpload)                          \

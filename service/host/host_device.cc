@@ -119,6 +119,12 @@ class HostLane : public device::Lane {
     return absl::OkStatus();
   }
 
+  absl::Status CopyFromPeer(const device::Matrix& from,
+                            device::Matrix& to) override {
+    std::memcpy(Data(&to), Data(&from), from.layout().device_bytes());
+    return absl::OkStatus();
+  }
+
   absl::Status Upload(const device::HostMatrix& from, device::LineRange lines,
                       device::Matrix& to) override {
     auto& matrix = static_cast<ResidentMatrix&>(to);

@@ -188,15 +188,15 @@ bool IsBroadcast(const Asker& asker, const v1::Source& source, int64_t batch,
   return tensor.ok() && (*tensor)->layout().count == 1;
 }
 
-absl::StatusOr<int> ChooseDevice(Runtime& runtime, const std::string& name,
-                                 const engine::Product& product) {
+absl::StatusOr<int> DeviceOf(const Runtime& runtime, const std::string& name,
+                             const engine::Product& product) {
   int device = -1;
   if (!name.empty()) {
     ASSIGN_OR_RETURN(device, runtime.engine.ChooseDevice(name));
   }
-  ASSIGN_OR_RETURN(device, HomeOf(runtime, product, device));
+  ASSIGN_OR_RETURN(device, BoundTo(runtime, product, device));
   if (device != -1) return device;
-  return runtime.engine.ChooseDevice("");
+  return ChooseDevice(runtime, {&product, 1});
 }
 
 }  // namespace
@@ -229,8 +229,8 @@ absl::StatusOr<MatmulFields> ReadMatmulFields(absl::Span<const Piece> pieces) {
   }
 }
 
-absl::StatusOr<int> HomeOf(const Runtime& runtime,
-                           const engine::Product& product, int device) {
+absl::StatusOr<int> BoundTo(const Runtime& runtime,
+                            const engine::Product& product, int device) {
   const auto join = [&](const char* what, int home) -> absl::Status {
     if (device != -1 && device != home) {
       const auto device_name = [&](int i) {
@@ -239,28 +239,36 @@ absl::StatusOr<int> HomeOf(const Runtime& runtime,
       return absl::InvalidArgumentError(
           absl::StrCat("device: ", what, " lives on ", device_name(home),
                        " and not on ", device_name(device),
-                       "; allowed: tensors and device memory of one device"));
+                       "; allowed: results and device memory on one device"));
     }
     device = home;
     return absl::OkStatus();
-  };
-  const auto join_tensor = [&](const engine::Tensor* tensor) {
-    return tensor == nullptr ? absl::OkStatus()
-                             : join("a tensor", tensor->identity().device);
   };
   const auto join_region = [&](const device::Region* region) {
     return device::IsOnDevice(region) ? join("a region", region->device())
                                       : absl::OkStatus();
   };
   for (const auto input : engine::kInputs) {
-    RETURN_IF_ERROR(join_tensor((product.*input).tensor.get()));
     RETURN_IF_ERROR(join_region((product.*input).region.get()));
   }
   for (const auto result : engine::kResults) {
-    RETURN_IF_ERROR(join_tensor((product.*result).tensor.get()));
+    if (const auto& tensor = (product.*result).tensor) {
+      RETURN_IF_ERROR(join("a tensor", tensor->identity().device));
+    }
     RETURN_IF_ERROR(join_region((product.*result).place.region.get()));
   }
   return device;
+}
+
+absl::StatusOr<int> ChooseDevice(const Runtime& runtime,
+                                 absl::Span<const engine::Product> products) {
+  std::vector<std::shared_ptr<engine::Tensor>> read;
+  for (const engine::Product& product : products) {
+    for (const auto input : engine::kInputs) {
+      if ((product.*input).tensor) read.push_back((product.*input).tensor);
+    }
+  }
+  return runtime.engine.ChooseDevice(read);
 }
 
 absl::StatusOr<std::string> OperandName(uint64_t operand) {
@@ -305,7 +313,7 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
         "device is given; allowed for the whole sequence alone");
   }
   ASSIGN_OR_RETURN(request.device,
-                   ChooseDevice(asker.runtime, header.device(), product));
+                   DeviceOf(asker.runtime, header.device(), product));
   return request;
 }
 

@@ -70,11 +70,14 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(
     Transport transport = Transport::kOneMessage,
     SequenceNames* names = nullptr);
 
-// The device of the product's tensors and of the device memory of its regions,
-// all of which are there and on `device` unless that is -1; `device` where
-// there are none.
-absl::StatusOr<int> HomeOf(const Runtime& runtime,
-                           const engine::Product& product, int device);
+// The device of the tensors that the product writes and of the device memory of
+// its regions, all of which are on `device` unless that is -1; `device` where
+// there are none. What it only reads it is not bound to.
+absl::StatusOr<int> BoundTo(const Runtime& runtime,
+                            const engine::Product& product, int device);
+// Where `products`, which are bound to none, are to run together.
+absl::StatusOr<int> ChooseDevice(const Runtime& runtime,
+                                 absl::Span<const engine::Product> products);
 
 // The operand that a number of the wire stands for, as errors call it.
 // INVALID_ARGUMENT with those that there are.

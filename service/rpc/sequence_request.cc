@@ -109,7 +109,7 @@ absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
                    ToMatmulRequest(std::move(fields), asker,
                                    Transport::kOneMessage, &request.names));
   ASSIGN_OR_RETURN(request.device,
-                   HomeOf(asker.runtime, step.product, request.device));
+                   BoundTo(asker.runtime, step.product, request.device));
   request.result_bytes += step.result_bytes + kMoreOfAStep;
   const int64_t limit = asker.runtime.limits.max_message_bytes;
   if (request.result_bytes > limit) {
@@ -154,7 +154,8 @@ absl::StatusOr<SequenceRequest> ToSequenceRequest(
     if (!read.ok()) return engine::OfStep(i, read);
   }
   if (request.device == -1) {
-    ASSIGN_OR_RETURN(request.device, asker.runtime.engine.ChooseDevice(""));
+    ASSIGN_OR_RETURN(request.device,
+                     ChooseDevice(asker.runtime, request.sequence.steps));
   }
   request.rooms = request.names.Rooms();
   RETURN_IF_ERROR(CheckRooms(asker.runtime, request.rooms));

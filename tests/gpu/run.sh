@@ -13,8 +13,9 @@
 # summary.json and logs.
 #
 #   GEMMD_STEPS    which of "conformance random delays bench grouped latency
-#                  memory" to run; default: all but delays and memory, which are
-#                  products in a client's own GPU memory. random: products at random, bit for
+#                  memory devices" to run; default: all but delays, memory and
+#                  devices. memory: products in a client's own GPU memory;
+#                  devices: of a daemon with two GPUs; random: products at random, bit for
 #                  bit against the host device, which stands for this GPU, and
 #                  the specification; delays: some of them on kernels that are
 #                  delayed at random (templates/ptx/delay.h)
@@ -104,7 +105,7 @@ start_daemon() {
 }
 
 export PYTHONPATH=$bundle/python:$bundle/tests PYTHONDONTWRITEBYTECODE=1
-if [[ $steps =~ \ (conformance|random|latency|memory)\  ]]; then
+if [[ $steps =~ \ (conformance|random|latency|memory|devices)\  ]]; then
   note "starting the daemon"
   start_daemon || exit 1
   "${ours[@]}" "$work/bin/gemmctl" info --target "$target"
@@ -122,6 +123,12 @@ if [[ $steps == *" memory "* ]]; then
   python3 "$bundle/device_memory.py" --target "unix:$work/gemmd.socket" \
     2>&1 | tee "$output/device_memory.log"
   ((PIPESTATUS[0] == 0)) || failed "device memory"
+fi
+if [[ $steps == *" devices "* ]]; then
+  note "two GPUs"
+  python3 "$bundle/two_devices.py" --target "$target" \
+    --gemmctl "${ours[*]} $work/bin/gemmctl" --json "$output/devices.json" ||
+    failed "two GPUs"
 fi
 if [[ $steps == *" conformance "* ]]; then
   note "conformance"  # By the socket over which memory is shared, too.

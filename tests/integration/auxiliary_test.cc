@@ -180,7 +180,7 @@ TEST_F(AuxiliaryTest, HasDsTypeShapeOrderAndDevice) {
         header.mutable_d()->set_tensor(Create());
         header.mutable_auxiliary()->set_tensor(there);
       },
-      "allowed: tensors and device memory of one device");
+      "allowed: results and device memory on one device");
   ExpectRefused(
       [](v1::MatmulHeader& header) {
         header.mutable_auxiliary()->set_name("x");

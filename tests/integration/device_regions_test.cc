@@ -180,7 +180,7 @@ TEST_F(DeviceRegionsTest, MemoryOfTwoDevicesDoesNot) {
   first_.Name(0, *request.mutable_header()->mutable_b()->mutable_region());
   ExpectRefused(Multiply(request),
                 "device: a region lives on host and not on host:1; allowed: "
-                "tensors and device memory of one device");
+                "results and device memory on one device");
   request = WithA(0);
   first_.Name(0, *request.mutable_header()->mutable_d()->mutable_region());
   ExpectRefused(Multiply(request), "device: a region lives on host");

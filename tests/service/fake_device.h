@@ -21,6 +21,7 @@ struct Hooks {
   std::function<absl::Status(int64_t bytes)> clear;
   std::function<absl::Status()> upload;
   std::function<absl::Status()> download;
+  std::function<absl::Status()> copy_from_peer;
   std::function<absl::Status(const jit::Problem&, const jit::Plan&)> multiply;
   std::function<absl::Status(size_t members)> multiply_group;
   std::function<absl::Status()> synchronize;
@@ -113,6 +114,11 @@ class FakeDevice final : public device::Device {
         return status;
       }
       return host_->Download(from, lines, pitch_bytes);
+    }
+    absl::Status CopyFromPeer(const device::Matrix& from,
+                              device::Matrix& to) override {
+      RETURN_IF_ERROR(Call(hooks_->copy_from_peer));
+      return host_->CopyFromPeer(from, to);
     }
     absl::Status Multiply(const jit::Problem& problem, const jit::Plan& plan,
                           const device::Kernel& kernel,

@@ -311,7 +311,7 @@ TEST_F(BandsTest, FormsAreDerivedOfEachBandAndOnceOfWhatAllRead) {
   testing::DerivingDevice deriving(int64_t{256} << 20);
   testing::FakeCache cache;
   const auto templates = jit::TemplateLibrary::Embedded();
-  Forms forms(deriving, cache, templates, nullptr);
+  Forms forms(deriving, 0, cache, templates, nullptr);
   const auto lane = deriving.CreateLane().value();
   const auto derivations = [&](const jit::Problem& problem) {
     const Product product = SharedProduct(problem);

@@ -67,7 +67,7 @@ class ProductFormsTest : public ::testing::Test {
   testing::FakeCache cache_;
   jit::TemplateLibrary templates_ = jit::TemplateLibrary::Embedded();
   TensorStore store_{{.max_bytes = 8000}, {1 << 20}};
-  Forms forms_{device_, cache_, templates_,
+  Forms forms_{device_, 0, cache_, templates_,
                [this](int64_t bytes) -> std::shared_ptr<const void> {
                  auto hold = store_.ReserveSpare(0, bytes);
                  if (!hold.ok()) return nullptr;
@@ -169,7 +169,7 @@ TEST_F(ProductFormsTest, AKernelOfAFormIsLoadedOnce) {
 
 TEST_F(ProductFormsTest, ADeviceThatReadsWhatIsStoredDerivesNothing) {
   auto host = host::CreateHostDevice({.memory_bytes = 1 << 20});
-  Forms none(*host, cache_, templates_, nullptr);
+  Forms none(*host, 0, cache_, templates_, nullptr);
   prepared_.forms = &none;
   ASSERT_TRUE(Run(TensorsProduct()).ok());
   EXPECT_EQ(device_.derivations(), 0);

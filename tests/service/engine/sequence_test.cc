@@ -431,7 +431,7 @@ TEST(SequenceFormsTest, WrittenTensorsAreDerivedAnew) {
   testing::DerivingDevice device(1 << 20);
   testing::FakeCache cache;
   const jit::TemplateLibrary templates = jit::TemplateLibrary::Embedded();
-  Forms forms(device, cache, templates,
+  Forms forms(device, 0, cache, templates,
               [](int64_t) { return std::make_shared<const int>(0); });
   const auto lane = device.CreateLane().value();
   auto prepared = std::make_shared<Prepared>();

@@ -74,6 +74,12 @@ TEST_F(CudaDeviceTest, IdleMemoryOfThePoolIsFree) {
   EXPECT_EQ(device_->FreeBytes(), 1300);
 }
 
+TEST_F(CudaDeviceTest, OtherDevicesReadItsMemoryWhereThereIsALink) {
+  EXPECT_TRUE(device_->memory().Admit(4).ok());
+  EXPECT_TRUE(device_->memory().Admit(FakeDriver::kFarDevice).ok());
+  EXPECT_EQ(fake_.admitted, std::vector<CUdevice>{4});
+}
+
 TEST_F(CudaDeviceTest, BytesComeBackInAnyPitchWithZerosBetweenLines) {
   auto matrix = *lane_->Allocate(kLayout);
   const std::string bytes = Letters(8 * 13 + kWidth);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "jit/plan/form.h"
+#include "service/device/lost.h"
 #include "service/gpu/cuda_device.h"
 #include "tests/service/gpu/fake_driver.h"
 
@@ -95,6 +96,33 @@ TEST_F(CudaLaneTest, MultipliesTheMatricesThatItWasGiven) {
   EXPECT_EQ(MapOf(arguments.d).pointer, AddressOf(*d_));
   EXPECT_EQ(arguments.epilogue.alpha, 3.0f);
   EXPECT_EQ(arguments.epilogue.beta, 0.25f);
+}
+
+TEST_F(CudaLaneTest, CopiesFromAnotherDeviceByBothContexts) {
+  const auto other = *CudaDevice::Open(fake_.table(), 1, {});
+  const auto there = *other->CreateLane();
+  const auto from = *there->Allocate(problem_.a());
+  const std::string bytes(9 * 10, 'x');
+  const absl::Span<const char> piece = bytes;
+  ASSERT_TRUE(there->Upload({{&piece, 1}, 10}, {0, 9}, *from).ok());
+  ASSERT_TRUE(there->Synchronize().ok());
+  ASSERT_TRUE(lane_->CopyFromPeer(*from, *a_).ok());
+  ASSERT_EQ(fake_.peer_copies.size(), 1u);
+  EXPECT_NE(fake_.peer_copies[0].from, fake_.peer_copies[0].to);
+  EXPECT_EQ(fake_.peer_copies[0].from,
+            static_cast<const CudaMatrix&>(*from).context().get());
+  const auto copy = *lane_->Download(*a_, {0, 9}, 10);
+  EXPECT_EQ(std::string(copy->bytes().data(), bytes.size()), bytes);
+}
+
+// The other one may be the one that is lost.
+TEST_F(CudaLaneTest, ACopyFromAnotherDeviceThatFailsDoesNotMeanThatThisIsLost) {
+  const auto other = *CudaDevice::Open(fake_.table(), 1, {});
+  const auto from = *(*other->CreateLane())->Allocate(problem_.a());
+  fake_.Fail("cuMemcpyPeerAsync", CUDA_ERROR_ILLEGAL_ADDRESS);
+  const absl::Status status = lane_->CopyFromPeer(*from, *a_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(device::IsLost(status));
 }
 
 TEST_F(CudaLaneTest, DerivesAFormOnItsStreamBeforeTheProductReadsIt) {

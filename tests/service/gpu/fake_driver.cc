@@ -169,6 +169,18 @@ CUresult WithinDevice(CUdeviceptr to, CUdeviceptr from, size_t bytes,
   return CUDA_SUCCESS;
 }
 
+CUresult FromPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                  CUcontext from_context, size_t bytes, CUstream stream) {
+  ENTER("cuMemcpyPeerAsync", stream, to);
+  const std::string user = On("cuMemcpyPeerAsync", stream);
+  Fake().peer_copies.push_back({to_context, from_context});
+  Enqueue(stream, [=] {
+    if (!Usable(user, to, bytes) || !Usable(user, from, bytes)) return;
+    std::memcpy(Host(to), Host(from), bytes);
+  });
+  return CUDA_SUCCESS;
+}
+
 CUresult ToHost(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   ENTER("cuMemcpyDtoHAsync", stream, from);
   const std::string user = On("cuMemcpyDtoHAsync", stream);
@@ -385,6 +397,11 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
     *bytes = size_t{80} << 30;
     return CUDA_SUCCESS;
   };
+  t.cuDeviceCanAccessPeer = [](int* able, CUdevice peer, CUdevice device) {
+    EXPECT_NE(peer, device);
+    *able = peer != FakeDriver::kFarDevice && device != FakeDriver::kFarDevice;
+    return CUDA_SUCCESS;
+  };
   t.cuDevicePrimaryCtxRetain = [](CUcontext* context, CUdevice) {
     return Make("cuDevicePrimaryCtxRetain", context);
   };
@@ -478,6 +495,14 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
     ENTER("cuMemPoolSetAttribute");
     return CUDA_SUCCESS;
   };
+  t.cuMemPoolSetAccess = [](CUmemoryPool, const CUmemAccessDesc* accesses,
+                            size_t count) {
+    ENTER("cuMemPoolSetAccess");
+    EXPECT_EQ(count, 1u);
+    EXPECT_EQ(accesses->location.type, CU_MEM_LOCATION_TYPE_DEVICE);
+    Fake().admitted.push_back(accesses->location.id);
+    return CUDA_SUCCESS;
+  };
   t.cuMemPoolGetAttribute = PoolAttribute;
   t.cuMemPoolTrimTo = [](CUmemoryPool, size_t) {
     ENTER("cuMemPoolTrimTo");
@@ -494,6 +519,7 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   t.cuMemcpyDtoDAsync = WithinDevice;
   t.cuMemcpyDtoHAsync = ToHost;
   t.cuMemcpy2DAsync = Copy2D;
+  t.cuMemcpyPeerAsync = FromPeer;
   InstallImports(t);
 }
 

@@ -99,6 +99,13 @@ class FakeDriver {
   uint64_t pool_reserved = 0;
   uint64_t pool_used = 0;
 
+  static constexpr CUdevice kFarDevice = 7;  // It has no link to others.
+  std::vector<CUdevice> admitted;            // To memory of pools.
+  struct PeerCopy {
+    CUcontext to, from;
+  };
+  std::vector<PeerCopy> peer_copies;  // Their contexts, in their order.
+
   // Microseconds on the device, which kernels let pass. Events note them.
   double clock_us = 0;
   std::map<CUevent, double> event_us;
