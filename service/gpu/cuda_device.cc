@@ -163,7 +163,8 @@ absl::StatusOr<std::unique_ptr<device::Imported>> CudaDevice::ImportMemory(
 }
 
 absl::StatusOr<std::unique_ptr<device::Lane>> CudaDevice::CreateLane() {
-  return CudaLane::Create(context_.get(), memory_.get(), pinned_, staging_);
+  return CudaLane::Create(context_.get(), memory_.get(), &launch_order_,
+                          pinned_, staging_);
 }
 
 absl::StatusOr<std::unique_ptr<device::Kernel>> CudaDevice::Load(

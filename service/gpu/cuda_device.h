@@ -13,6 +13,7 @@
 #include "service/gpu/context.h"
 #include "service/gpu/cuda_timing.h"
 #include "service/gpu/device_memory.h"
+#include "service/gpu/launch_order.h"
 #include "service/gpu/pinned_memory.h"
 #include "service/gpu/staging_ring.h"
 
@@ -42,9 +43,7 @@ class CudaDevice final : public device::Device {
   }
   // 0 when the device is lost.
   int64_t FreeBytes() const override;
-  device::PinnedMemory pinned_memory() const override {
-    return pinned_->use();
-  }
+  device::PinnedMemory pinned_memory() const override { return pinned_->use(); }
   absl::StatusOr<std::unique_ptr<device::Pin>> PinMemory(
       absl::Span<char> memory) override {
     return gpu::PinMemory(context_.get(), memory);
@@ -94,6 +93,7 @@ class CudaDevice final : public device::Device {
   const StagingRing::Options staging_;
   const device::Description description_;
   const int64_t cache_bytes_;  // Of the L2 cache.
+  LaunchOrder launch_order_;
 
   absl::Mutex probe_mutex_;
   ProbeMemory probe_ ABSL_GUARDED_BY(probe_mutex_);

@@ -13,6 +13,7 @@
 #include "service/gpu/cuda_matrix.h"
 #include "service/gpu/device_memory.h"
 #include "service/gpu/launch.h"
+#include "service/gpu/launch_order.h"
 #include "service/gpu/module.h"
 #include "service/gpu/pinned_memory.h"
 #include "service/gpu/staging_ring.h"
@@ -34,9 +35,9 @@ class CudaKernel final : public device::Kernel {
 
 class CudaLane final : public device::Lane {
  public:
-  // `context` and `memory` outlive the lane.
+  // `context`, `memory` and `order` outlive the lane.
   static absl::StatusOr<std::unique_ptr<CudaLane>> Create(
-      const Context* context, const MemoryPool* memory,
+      const Context* context, const MemoryPool* memory, LaunchOrder* order,
       std::shared_ptr<PinnedPool> pinned, StagingRing::Options staging);
   ~CudaLane() override;
 
@@ -70,8 +71,9 @@ class CudaLane final : public device::Lane {
   absl::Status Synchronize() override;
 
  private:
-  CudaLane(std::shared_ptr<Stream> stream, const MemoryPool* memory,
-           std::shared_ptr<PinnedPool> pinned, StagingRing ring);
+  CudaLane(std::shared_ptr<Stream> stream, Event end, const MemoryPool* memory,
+           LaunchOrder* order, std::shared_ptr<PinnedPool> pinned,
+           StagingRing ring);
 
   const DriverTable& driver() const { return stream_->driver(); }
   // Where `matrix` lies; 0 when null. Notes that this lane uses it.
@@ -92,13 +94,17 @@ class CudaLane final : public device::Lane {
   absl::Status CopyFromRegion(const device::HostMatrix& from,
                               const jit::MatrixLayout& layout, CUdeviceptr to,
                               const Stream& stream);
+  // Enqueues a kernel that is predicted to take so long.
+  absl::Status Enqueue(double cycles, absl::FunctionRef<absl::Status()> launch);
   absl::StatusOr<PreparedLaunch> Prepare(const jit::Problem& problem,
                                          const jit::Plan& plan,
                                          const device::Kernel& kernel,
                                          const device::Operands& operands);
 
   const std::shared_ptr<Stream> stream_;
+  const std::shared_ptr<Event> end_;  // Of the last launch in order.
   const MemoryPool* const memory_;
+  LaunchOrder* const order_;
   const std::shared_ptr<PinnedPool> pinned_;
   StagingRing ring_;
   std::unique_ptr<BandStreams> band_streams_;  // Null before the first bands.

@@ -61,12 +61,15 @@ class CudaLaneTest : public testing::Test {
   }
 
   absl::Status Multiply(const jit::Plan& plan) {
+    return MultiplyOn(*lane_, plan);
+  }
+  absl::Status MultiplyOn(device::Lane& lane, const jit::Plan& plan) {
     jit::CompiledKernel compiled;
     compiled.cubin = "cubin";
     auto kernel = device_->Load(compiled, plan);
     if (!kernel.ok()) return kernel.status();
     kernels_.push_back(*std::move(kernel));
-    return lane_->Multiply(
+    return lane.Multiply(
         problem_, plan, *kernels_.back(),
         {.a = a_.get(), .b = b_.get(), .c = c_.get(), .d = d_.get()});
   }
@@ -96,6 +99,36 @@ TEST_F(CudaLaneTest, MultipliesTheMatricesThatItWasGiven) {
   EXPECT_EQ(MapOf(arguments.d).pointer, AddressOf(*d_));
   EXPECT_EQ(arguments.epilogue.alpha, 3.0f);
   EXPECT_EQ(arguments.epilogue.beta, 0.25f);
+}
+
+TEST_F(CudaLaneTest, LongKernelsOfAllLanesRunOneAfterTheOther) {
+  const auto other = *device_->CreateLane();
+  ASSERT_TRUE(lane_->Synchronize().ok()) << "matrices are there";
+  std::vector<CUstream> ran;
+  fake_.run_kernel = [&](const FakeDriver::Launch& launch) {
+    ran.push_back(launch.config.hStream);
+  };
+  jit::Plan plan = MakePlan();
+  ASSERT_TRUE(MultiplyOn(*lane_, plan).ok());
+  ASSERT_TRUE(MultiplyOn(*other, plan).ok());
+  ASSERT_TRUE(other->Synchronize().ok());
+  EXPECT_EQ(ran.size(), 1u) << "short ones do not wait for each other";
+  fake_.Finish();
+  ran.clear();
+  plan.predicted_cycles = 1e6;
+  fake_.Forget();
+  ASSERT_TRUE(MultiplyOn(*lane_, plan).ok());
+  ASSERT_TRUE(MultiplyOn(*lane_, plan).ok());
+  EXPECT_EQ(fake_.CountOf("cuStreamWaitEvent"), 0) << "a stream is in order";
+  ASSERT_TRUE(MultiplyOn(*other, plan).ok());
+  EXPECT_EQ(fake_.CountOf("cuStreamWaitEvent"), 1);
+  ASSERT_TRUE(other->Synchronize().ok());
+  ASSERT_EQ(ran.size(), 3u) << "all before it";
+  EXPECT_EQ(ran[0], ran[1]);
+  EXPECT_NE(ran[1], ran[2]);
+  ASSERT_TRUE(MultiplyOn(*lane_, plan).ok());
+  ASSERT_TRUE(lane_->Synchronize().ok());
+  EXPECT_EQ(ran.size(), 4u);
 }
 
 TEST_F(CudaLaneTest, CopiesFromAnotherDeviceByBothContexts) {
