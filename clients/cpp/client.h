@@ -67,9 +67,10 @@ struct Options {
   // it had none for. What is larger than 256 KiB, and what travels in chunks,
   // is not kept for another try.
   absl::Duration timeout = absl::InfiniteDuration();
-  // Products whose operands and results that are no tensors have more bytes in
-  // all travel in chunks: of any size, and held by the daemon's memory a part
-  // at a time. Smaller ones are one message, which is quicker for them.
+  // Products whose operands and results that are neither tensors nor in shared
+  // memory have more bytes in all travel in chunks: of any size, and held by
+  // the daemon's memory a part at a time. Smaller ones are one message, which
+  // is quicker for them.
   uint64_t stream_bytes = 64 << 20;
   // Of uploads and downloads of tensors, and of products that have so many
   // bytes of operands and results that are no tensors: where they go by several
@@ -106,8 +107,8 @@ struct Operand {
     return {{}, 0, std::move(handle), {}};
   }
   // Bytes from `offset` of `memory` on, as above, which the daemon reads where
-  // they are. Not of sparse operands. They do not go in chunks, and with them
-  // nothing of the product does.
+  // they are. Not of sparse operands. They do not go in chunks, whatever else
+  // of the product does.
   static Operand Shared(const SharedMemory& memory, int64_t offset,
                         int64_t leading_dimension = 0) {
     return {{}, leading_dimension, {}, {}, memory.handle(), offset};

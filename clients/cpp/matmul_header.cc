@@ -55,7 +55,7 @@ bool Overlaps(const Input& input, const Operand& operand, int64_t batch) {
 }
 
 uint64_t BytesTo(const Destination& destination, const v1::Problem& problem) {
-  if (!destination.tensor.empty()) return 0;
+  if (!destination.tensor.empty() || !destination.region.empty()) return 0;
   return destination.bytes.empty() ? ResultBytes(problem)
                                    : destination.bytes.size();
 }
@@ -167,12 +167,6 @@ bool Streams(const Product& product, uint64_t limit) {
     bytes += BytesTo(product.auxiliary, problem);
   }
   const std::vector<Input> inputs = Inputs(problem);
-  const bool shares = !product.d.region.empty() ||
-                      !product.auxiliary.region.empty() ||
-                      absl::c_any_of(inputs, [&](const Input& input) {
-                        return !(product.*input.operand).region.empty();
-                      });
-  if (shares) return false;
   for (const Input& input : inputs) {
     const Operand& operand = product.*input.operand;
     if (IsInline(operand)) bytes += operand.bytes.size();

@@ -51,9 +51,9 @@ inline bool IsInline(const Operand& operand) {
 // Bytes of D, or of the auxiliary result, when it returns tight.
 uint64_t ResultBytes(const v1::Problem& problem);
 
-// Whether the product travels in chunks: its operands and results that are no
-// tensors have more than `limit` bytes, and no matrices of a batch overlap and
-// none is in shared memory, which streams do not serve.
+// Whether the product travels in chunks: its operands and results that are
+// neither tensors nor in shared memory have more than `limit` bytes, and no
+// matrices of a batch overlap, which streams do not serve.
 bool Streams(const Product& product, uint64_t limit);
 
 }  // namespace gemmd::client

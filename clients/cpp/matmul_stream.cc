@@ -88,7 +88,9 @@ struct Output {
 
 Output ToOutput(int field, absl::string_view name, const Destination& to,
                 const v1::Problem& problem, std::string& otherwise) {
-  if (!to.tensor.empty()) return {field, name, {}, otherwise, 0};
+  if (!to.tensor.empty() || !to.region.empty()) {
+    return {field, name, {}, otherwise, 0};
+  }
   return {field, name, to.bytes, otherwise,
           to.bytes.data() == nullptr ? ResultBytes(problem) : to.bytes.size()};
 }

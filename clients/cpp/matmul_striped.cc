@@ -123,8 +123,8 @@ absl::StatusOr<std::optional<Result>> Client::MatmulStriped(
     resident.*input.operand = Operand::Tensor(handles.back());
   }
 
-  const bool returns_d =
-      product.d.tensor.empty() && ResultBytes(problem) >= kLeastBytes;
+  const bool returns_d = product.d.tensor.empty() && product.d.region.empty() &&
+                         ResultBytes(problem) >= kLeastBytes;
   if (returns_d) {
     if (!create(Matrix(ResultType(problem), problem.d_order(), problem.m(),
                        problem.n(), BatchOf(problem)))) {

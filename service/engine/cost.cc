@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "service/engine/sequence.h"
+
 namespace gemmd::engine {
 namespace {
 
@@ -27,6 +29,20 @@ int64_t ReturnedBytes(const Product& product) {
       continue;
     }
     bytes += product.problem.d().device_bytes();
+  }
+  return bytes;
+}
+
+int64_t ReturnedBytes(const Sequence& sequence) {
+  int64_t bytes = 0;
+  for (const Product& step : sequence.steps) {
+    for (const auto result : ResultsOf(step.problem)) {
+      const Destination& to = step.*result;
+      const device::Region* region = to.place.region.get();
+      const bool leaves =
+          region == nullptr ? to.is_returned : !device::IsOnDevice(region);
+      if (leaves) bytes += step.problem.d().device_bytes();
+    }
   }
   return bytes;
 }

@@ -10,6 +10,8 @@
 
 namespace gemmd::engine {
 
+struct Sequence;
+
 inline constexpr double kCyclesPerNs = 1.7;
 
 // One core re-pitches an upload at 10 GB/s, a download runs at 55 GB/s.
@@ -32,6 +34,7 @@ int64_t SequenceCost(double product_cycles, int64_t uploaded_bytes,
 // it.
 int64_t SizeOf(const Input& input);
 int64_t ReturnedBytes(const Product& product);
+int64_t ReturnedBytes(const Sequence& sequence);
 
 }  // namespace gemmd::engine
 

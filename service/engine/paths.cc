@@ -42,17 +42,16 @@ bool WritesWhatIsRead(const Product& product, Destination Product::*result,
                       absl::Span<const Product> all) {
   const jit::MatrixLayout d = product.problem.d();
   const int64_t pitch = (product.*result).pitch_bytes;
-  const char* const begin = (product.*result).place.bytes();
-  const char* const end = begin + (d.lines() - 1) * pitch + d.width_bytes();
+  const absl::Span<const char> written = WrittenBytes(product.*result, d);
   for (const Product& reader : all) {
     for (const auto of : kInputs) {
       const Input& input = reader.*of;
       if (input.region == nullptr) continue;
       const absl::Span<const char> read = input.pieces[0];
-      if (read.data() >= end || read.data() + read.size() <= begin) continue;
+      if (!Overlap(read, written)) continue;
       const bool same = result == &Product::d && &input == &product.c &&
-                        read.data() == begin && input.pitch_bytes == pitch &&
-                        product.problem.c() == d;
+                        read.data() == written.data() &&
+                        input.pitch_bytes == pitch && product.problem.c() == d;
       if (!same) return true;
     }
   }

@@ -171,7 +171,7 @@ absl::StatusOr<Output> PlaceResult(device::Lane& lane, const Product& product,
                                    absl::Span<const Product> all, int& copies) {
   const jit::MatrixLayout layout = product.problem.d();
   const Destination& to = product.*result;
-  if (device::IsOnDevice(to.place.region.get())) {
+  if (to.tensor == nullptr && device::IsOnDevice(to.place.region.get())) {
     Output output;
     if (!WritesWhatIsRead(product, result, all)) {
       output.owned = lane.Borrow(to.place, layout, to.pitch_bytes);
@@ -204,6 +204,14 @@ absl::Status PlaceEpilogue(device::Lane& lane, Forms* forms,
 }
 
 }  // namespace
+
+absl::Span<const char> WrittenBytes(const Destination& to,
+                                    const jit::MatrixLayout& layout) {
+  if (to.place.region == nullptr || layout.empty()) return {};
+  const int64_t bytes =
+      (layout.lines() - 1) * to.pitch_bytes + layout.width_bytes();
+  return {to.place.bytes(), static_cast<size_t>(bytes)};
+}
 
 ResultSpan ResultsOf(const jit::Problem& problem) {
   const size_t count =

@@ -36,7 +36,8 @@ struct Input {
   bool is_streamed = false;  // To the tensor, for this product alone.
 };
 
-// Where a result goes: to a tensor or a region, or it is returned.
+// Where a result goes: to a tensor or a region, or it is returned. In a
+// sequence what goes to a region is in a tensor first, one of its rooms.
 struct Destination {
   std::shared_ptr<Tensor> tensor;
   device::RegionPlace place;
@@ -68,6 +69,15 @@ inline constexpr Input Product::*kInputs[] = {
     &Product::a_scale, &Product::b_scale, &Product::d_scale};
 inline constexpr Destination Product::*kResults[] = {&Product::d,
                                                      &Product::auxiliary};
+// The bytes of the region that a result of `layout` goes to, from the first
+// that is written to the last. Nothing where it goes to none.
+absl::Span<const char> WrittenBytes(const Destination& to,
+                                    const jit::MatrixLayout& layout);
+// Whether they have bytes in common.
+inline bool Overlap(absl::Span<const char> one, absl::Span<const char> other) {
+  return one.data() < other.data() + other.size() &&
+         other.data() < one.data() + one.size();
+}
 using ResultSpan = absl::Span<Destination Product::*const>;
 // Those of kResults that `problem` writes. All have the layout of its D.
 ResultSpan ResultsOf(const jit::Problem& problem);
@@ -92,7 +102,7 @@ struct Results {
   std::unique_ptr<device::HostBuffer> d;
   std::unique_ptr<device::HostBuffer> auxiliary;
   std::optional<float> amax;
-  int copies = 0;  // As Paths::copies.
+  int copies = 0;  // As Paths::copies; not of a sequence.
 };
 
 // `count` of the bytes in `pieces`, from `first` on.

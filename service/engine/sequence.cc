@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "jit/base/status.h"
 #include "service/device/stopwatch.h"
@@ -54,19 +56,26 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
   return absl::OkStatus();
 }
 
+// What is returned of a result: nothing of one that stays, or goes to a region.
+absl::StatusOr<std::unique_ptr<device::HostBuffer>> Deliver(
+    device::Lane& lane, const Destination& result) {
+  const bool is_shared = result.place.region != nullptr;
+  if (result.tensor == nullptr || !(is_shared || result.is_returned)) {
+    return nullptr;
+  }
+  const device::Matrix& matrix = TensorLocks::matrix(*result.tensor);
+  const device::LineRange lines = {0, matrix.layout().lines()};
+  if (!is_shared) return lane.Download(matrix, lines, result.pitch_bytes);
+  RETURN_IF_ERROR(
+      lane.DownloadTo(result.place, matrix, lines, result.pitch_bytes));
+  return nullptr;
+}
+
 absl::StatusOr<Results> DownloadStep(device::Lane& lane, const Product& product,
                                      const Placed& placed) {
-  const auto download = [&](const Destination& from) {
-    return lane.Download(TensorLocks::matrix(*from.tensor),
-                         {0, product.problem.d().lines()}, from.pitch_bytes);
-  };
   Results results;
-  if (product.d.is_returned) {
-    ASSIGN_OR_RETURN(results.d, download(product.d));
-  }
-  if (product.auxiliary.is_returned) {
-    ASSIGN_OR_RETURN(results.auxiliary, download(product.auxiliary));
-  }
+  ASSIGN_OR_RETURN(results.d, Deliver(lane, product.d));
+  ASSIGN_OR_RETURN(results.auxiliary, Deliver(lane, product.auxiliary));
   if (placed.amax.matrix != nullptr) {
     ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *placed.amax.matrix));
   }
@@ -93,6 +102,47 @@ void MarkChanges(Sequence& sequence) {
           IsRoom(*input->tensor) || written.contains(input->tensor.get());
     }
   }
+}
+
+bool MayBeAbandoned(const Sequence& sequence) {
+  return absl::c_all_of(sequence.operands,
+                        [](const Sequence::Operand& operand) {
+                          return operand.bytes.region != nullptr;
+                        }) &&
+         absl::c_all_of(sequence.steps, [](const Product& step) {
+           return MayBeAbandoned(step);
+         });
+}
+
+// Each step's are those of a product that brings the operands itself.
+std::vector<Paths> PathsOf(const Sequence& sequence) {
+  // What rooms hold until a step writes there.
+  absl::flat_hash_map<const Tensor*, const Input*> brought;
+  for (const Sequence::Operand& operand : sequence.operands) {
+    brought[operand.room.get()] = &operand.bytes;
+  }
+  absl::flat_hash_set<const Input*> counted;
+  std::vector<Paths> all;
+  for (Product step : sequence.steps) {
+    int copies = 0;
+    for (const auto input : kInputs) {
+      const auto found = brought.find((step.*input).tensor.get());
+      if (found == brought.end()) continue;
+      step.*input = *found->second;
+      copies += device::IsOnDevice((step.*input).region.get()) &&
+                counted.insert(found->second).second;
+    }
+    for (const auto result : ResultsOf(step.problem)) {
+      Destination& to = step.*result;
+      brought.erase(to.tensor.get());
+      const bool leaves = to.is_returned || to.place.region != nullptr;
+      if (leaves) to.tensor = nullptr;
+      copies += device::IsOnDevice(to.place.region.get());
+    }
+    all.push_back(PathsOf(step));
+    all.back().copies = copies;
+  }
+  return all;
 }
 
 absl::StatusOr<std::vector<Results>> RunSequence(device::Lane& lane,

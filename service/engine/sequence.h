@@ -18,11 +18,13 @@
 namespace gemmd::engine {
 
 // Valid as a product is, and: every step reads and writes tensors alone, and
-// reads none of `rooms` that nothing before it has written.
+// reads none of `rooms` that nothing before it has written. What goes to a
+// region too is in one of `rooms` until the end, and goes to bytes that no
+// other result goes to.
 struct Sequence {
   struct Operand {
-    std::string name;  // For errors.
-    Input bytes;
+    std::string name;              // For errors.
+    Input bytes;                   // May be those of a region.
     std::shared_ptr<Tensor> room;  // Where they go: one of `rooms`.
   };
 
@@ -45,9 +47,16 @@ inline bool IsRoom(const Tensor& tensor) {
 // For the inputs that the sequence itself writes.
 void MarkChanges(Sequence& sequence);
 
-// Uploads, multiplies, downloads. `prepared` are of the steps, null of those
-// that write nothing. The tensors are held, and MarkChanges was called. The
-// lane has nothing left to do afterwards, whatever the status.
+// As of a product.
+bool MayBeAbandoned(const Sequence& sequence);
+
+// Of the steps, with the copies.
+std::vector<Paths> PathsOf(const Sequence& sequence);
+
+// Uploads, multiplies, downloads: no region is written before the last product
+// is done. `prepared` are of the steps, null of those that write nothing. The
+// tensors are held, and MarkChanges was called. The lane has nothing left to do
+// afterwards, whatever the status.
 absl::StatusOr<std::vector<Results>> RunSequence(
     device::Lane& lane,
     absl::Span<const std::shared_ptr<const Prepared>> prepared,

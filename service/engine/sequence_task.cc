@@ -45,7 +45,7 @@ SequenceTask::SequenceTask(ServedDevice& served, Preparer& preparer,
       served_(served),
       preparer_(preparer),
       admitted_(absl::Now()),
-      may_abandon_(sequence.operands.empty()),
+      may_abandon_(MayBeAbandoned(sequence)),
       sequence_(std::move(sequence)),
       done_(std::move(done)),
       preparations_(sequence_.steps.size()),
@@ -125,15 +125,11 @@ double SequenceTask::ProductCycles() const {
 }
 
 int64_t SequenceTask::Cost() const {
-  int64_t uploaded = 0, returned = 0;
+  int64_t uploaded = 0;
   for (const Sequence::Operand& operand : sequence_.operands) {
     uploaded += SizeOf(operand.bytes);
   }
-  for (const Product& step : sequence_.steps) {
-    returned += (step.d.is_returned + step.auxiliary.is_returned) *
-                step.problem.d().device_bytes();
-  }
-  return SequenceCost(ProductCycles(), uploaded, returned);
+  return SequenceCost(ProductCycles(), uploaded, ReturnedBytes(sequence_));
 }
 
 void SequenceTask::Queue(Places::Entry entry) {
@@ -157,6 +153,7 @@ void SequenceTask::Queue(Places::Entry entry) {
 SequenceResult SequenceTask::ToResult(std::vector<Results> results,
                                       const Phases& phases) {
   const double cycles = ProductCycles();
+  const std::vector<Paths> paths = PathsOf(sequence_);
   SequenceResult result;
   result.phases = phases;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -171,6 +168,7 @@ SequenceResult SequenceTask::ToResult(std::vector<Results> results,
     }
     step.execution = ToExecution(served_, preparation);
     step.execution.phases = {};
+    step.execution.paths = paths[i];
     served_.counts.Multiplied(problem, preparation.source);
     // Each has the part of the time that was predicted for it.
     const auto& use = preparation.prepared->use;

@@ -67,7 +67,8 @@ absl::StatusOr<Chunk> ChunkReader::Read(const Message& message) {
       [&](const AwaitedOperand& one) { return one.operand == operand; });
   if (found == request_.awaited.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "chunk of ", name, ", which is a tensor or empty; allowed: chunks of ",
+        "chunk of ", name,
+        ", which is a tensor, in a region or empty; allowed: chunks of ",
         Awaited()));
   }
   const size_t index = found - request_.awaited.begin();

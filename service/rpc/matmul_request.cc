@@ -122,16 +122,17 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
       return absl::InvalidArgumentError(absl::StrCat(
           kind.name, ".name is given; allowed in steps of a Sequence alone"));
     }
-    return names->Read(source.name(),
+    return names->Read(asker.runtime.regions, asker.identity, source.name(),
                        source.transposed() ? Transposed(layout) : layout,
                        kind.name, kind.input);
   }
-  if (source.has_region()) {
-    RETURN_IF_ERROR(CheckUnary(transport, names, kind.name));
-  }
   if (names != nullptr && !source.has_tensor()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        kind.name, " is inline; allowed in a step: a tensor, or a name"));
+        kind.name,
+        source.has_region()
+            ? ".region is given; allowed in a step: a tensor, or a name, which "
+              "an operand of the call in a region may have"
+            : " is inline; allowed in a step: a tensor, or a name"));
   }
   if (!source.has_tensor()) {
     if (source.transposed()) {
@@ -188,6 +189,18 @@ bool IsBroadcast(const Asker& asker, const v1::Source& source, int64_t batch,
   return tensor.ok() && (*tensor)->layout().count == 1;
 }
 
+// The device of what lives on `home`, which is `device` unless that is -1.
+absl::StatusOr<int> JoinHome(const Runtime& runtime, const char* what, int home,
+                             int device) {
+  if (device == -1 || device == home) return home;
+  const auto name = [&](int i) {
+    return runtime.engine.device(i).description().name;
+  };
+  return absl::InvalidArgumentError(absl::StrCat(
+      "device: ", what, " lives on ", name(home), " and not on ", name(device),
+      "; allowed: results and device memory on one device"));
+}
+
 absl::StatusOr<int> DeviceOf(const Runtime& runtime, const std::string& name,
                              const engine::Product& product) {
   int device = -1;
@@ -230,32 +243,24 @@ absl::StatusOr<MatmulFields> ReadMatmulFields(absl::Span<const Piece> pieces) {
 }
 
 absl::StatusOr<int> BoundTo(const Runtime& runtime,
+                            const device::Region* region, int device) {
+  if (!device::IsOnDevice(region)) return device;
+  return JoinHome(runtime, "a region", region->device(), device);
+}
+
+absl::StatusOr<int> BoundTo(const Runtime& runtime,
                             const engine::Product& product, int device) {
-  const auto join = [&](const char* what, int home) -> absl::Status {
-    if (device != -1 && device != home) {
-      const auto device_name = [&](int i) {
-        return runtime.engine.device(i).description().name;
-      };
-      return absl::InvalidArgumentError(
-          absl::StrCat("device: ", what, " lives on ", device_name(home),
-                       " and not on ", device_name(device),
-                       "; allowed: results and device memory on one device"));
-    }
-    device = home;
-    return absl::OkStatus();
-  };
-  const auto join_region = [&](const device::Region* region) {
-    return device::IsOnDevice(region) ? join("a region", region->device())
-                                      : absl::OkStatus();
-  };
   for (const auto input : engine::kInputs) {
-    RETURN_IF_ERROR(join_region((product.*input).region.get()));
+    ASSIGN_OR_RETURN(device,
+                     BoundTo(runtime, (product.*input).region.get(), device));
   }
   for (const auto result : engine::kResults) {
-    if (const auto& tensor = (product.*result).tensor) {
-      RETURN_IF_ERROR(join("a tensor", tensor->identity().device));
+    const engine::Destination& to = product.*result;
+    if (to.tensor != nullptr) {
+      ASSIGN_OR_RETURN(device, JoinHome(runtime, "a tensor",
+                                        to.tensor->identity().device, device));
     }
-    RETURN_IF_ERROR(join_region((product.*result).place.region.get()));
+    ASSIGN_OR_RETURN(device, BoundTo(runtime, to.place.region.get(), device));
   }
   return device;
 }

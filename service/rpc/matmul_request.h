@@ -75,6 +75,9 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(
 // there are none. What it only reads it is not bound to.
 absl::StatusOr<int> BoundTo(const Runtime& runtime,
                             const engine::Product& product, int device);
+// The same of a region alone; null: there is none.
+absl::StatusOr<int> BoundTo(const Runtime& runtime,
+                            const device::Region* region, int device);
 // Where `products`, which are bound to none, are to run together.
 absl::StatusOr<int> ChooseDevice(const Runtime& runtime,
                                  absl::Span<const engine::Product> products);

@@ -85,7 +85,7 @@ absl::Status AddBytes(const Asker& asker, const ResultKind& kind, int64_t bytes,
           ? ""
           : absl::StrCat(" beside the ", request.result_bytes, " of d"),
       "; a response is limited to ", limit, " bytes. Use MatmulStream, or let ",
-      kind.name, " be a tensor."));
+      kind.name, " be a tensor, or go to a region."));
 }
 
 absl::Status SetResult(const Asker& asker, const v1::MatmulHeader& header,
@@ -97,14 +97,12 @@ absl::Status SetResult(const Asker& asker, const v1::MatmulHeader& header,
   if (destination.has_tensor()) {
     return SetTensor(asker, kind, destination.tensor(), product);
   }
-  if (destination.has_region()) {
-    RETURN_IF_ERROR(CheckUnary(transport, names, kind.name));
-    return SetRegion(asker, kind, destination.region(), product);
-  }
   const jit::MatrixLayout layout = product.problem.d();
   engine::Destination& to = product.*kind.to;
-  // What has a name need not be returned.
-  if (destination.has_inline_() || destination.name().empty()) {
+  if (destination.has_region()) {
+    RETURN_IF_ERROR(SetRegion(asker, kind, destination.region(), product));
+  } else if (destination.has_inline_() || destination.name().empty()) {
+    // What has a name need not be returned.
     const std::string field = absl::StrCat(kind.name, ".inline");
     ASSIGN_OR_RETURN(const WireLayout wire,
                      ToWireLayout(destination.inline_(), layout, field));
@@ -116,26 +114,15 @@ absl::Status SetResult(const Asker& asker, const v1::MatmulHeader& header,
     to.is_returned = product.problem.writes();
   }
   if (names == nullptr) return absl::OkStatus();
-  return names->Write(destination.name(), layout, to.is_returned, kind.name,
-                      kind.to);
-}
-
-bool Overlap(const engine::Destination& one, const engine::Destination& other,
-             const jit::MatrixLayout& layout) {
-  if (one.place.region == nullptr || one.place.region != other.place.region) {
-    return false;
-  }
-  const auto end = [&](const engine::Destination& to) {
-    return to.place.offset + (layout.lines() - 1) * to.pitch_bytes +
-           layout.width_bytes();
-  };
-  return !layout.empty() && one.place.offset < end(other) &&
-         other.place.offset < end(one);
+  const bool leaves = to.is_returned || destination.has_region();
+  return names->Write(destination.name(), layout, leaves, kind.name, kind.to);
 }
 
 // Both are written as they are computed.
 absl::Status CheckOwn(const engine::Product& product) {
-  if (Overlap(product.d, product.auxiliary, product.problem.d())) {
+  const jit::MatrixLayout layout = product.problem.d();
+  if (engine::Overlap(WrittenBytes(product.d, layout),
+                      WrittenBytes(product.auxiliary, layout))) {
     return absl::InvalidArgumentError(
         "auxiliary and d overlap in a region; allowed: bytes of their own");
   }
@@ -148,17 +135,6 @@ absl::Status CheckOwn(const engine::Product& product) {
 }
 
 }  // namespace
-
-absl::Status CheckUnary(Transport transport, const SequenceNames* names,
-                        absl::string_view field) {
-  if (transport == Transport::kOneMessage && names == nullptr) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(field,
-                   ".region is given; allowed in Matmul and "
-                   "MatmulGrouped alone"));
-}
 
 absl::Status SetResults(const Asker& asker, const v1::MatmulHeader& header,
                         Transport transport, SequenceNames* names,

@@ -3,16 +3,11 @@
 #define GEMMD_SERVICE_RPC_MATMUL_RESULTS_H_
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "gemmd/v1/matmul.pb.h"
 #include "service/rpc/asker.h"
 #include "service/rpc/matmul_request.h"
 
 namespace gemmd::rpc {
-
-// INVALID_ARGUMENT where a region, which `field` names, is not served.
-absl::Status CheckUnary(Transport transport, const SequenceNames* names,
-                        absl::string_view field);
 
 // Of each result that the problem has, whose inputs are set.
 absl::Status SetResults(const Asker& asker, const v1::MatmulHeader& header,

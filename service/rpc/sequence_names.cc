@@ -7,6 +7,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
+#include "service/rpc/matmul_request.h"
+#include "service/rpc/region_part.h"
 #include "service/rpc/tensor_info.h"
 
 namespace gemmd::rpc {
@@ -39,14 +41,14 @@ absl::Status SequenceNames::CheckNew(const std::string& name,
 }
 
 absl::Status SequenceNames::AddOperand(const std::string& name,
-                                       v1::Layout layout, Pieces data) {
+                                       SequenceOperand operand) {
   RETURN_IF_ERROR(CheckNew(name, "name"));
+  if (operand.region) operand.layout = operand.region->layout();
   by_name_[name] = values_.size();
   Value& value = values_.emplace_back();
   value.name = name;
   value.written = -1;
-  value.sent = std::move(layout);
-  value.data = std::move(data);
+  value.operand = std::move(operand);
   return absl::OkStatus();
 }
 
@@ -56,7 +58,8 @@ bool SequenceNames::IsSingle(const std::string& name) const {
   if (found == by_name_.end()) return false;
   const Value& value = values_[found->second];
   if (value.layout) return value.layout->count == 1;
-  return value.sent.has_batch_stride() && value.sent.batch_stride() == 0;
+  const v1::Layout& layout = value.operand.layout;
+  return layout.has_batch_stride() && layout.batch_stride() == 0;
 }
 
 std::string SequenceNames::Known() const {
@@ -71,7 +74,32 @@ std::string SequenceNames::Known() const {
   return known;
 }
 
-absl::Status SequenceNames::Read(const std::string& name,
+absl::Status SequenceNames::Look(const region::Store& regions,
+                                 const std::string& identity,
+                                 const jit::MatrixLayout& layout,
+                                 absl::string_view text, Value& value) {
+  SequenceOperand& operand = value.operand;
+  if (!operand.region) {
+    ASSIGN_OR_RETURN(value.wire, ToWireLayout(operand.layout, layout,
+                                              absl::StrCat(text, "layout")));
+    return CheckLength(value.wire, SizeOf(operand.data),
+                       absl::StrCat(text, "data"));
+  }
+  const std::string field = absl::StrCat(text, "region");
+  RETURN_IF_ERROR(CheckReadsRegion(layout, field));
+  ASSIGN_OR_RETURN(
+      RegionBytes found,
+      FindRegion(regions, identity, *operand.region, layout, field));
+  value.wire = found.wire;
+  operand.data = {
+      {found.place.bytes(), static_cast<size_t>(found.wire.least_bytes)}};
+  value.region = std::move(found.place.region);
+  return absl::OkStatus();
+}
+
+absl::Status SequenceNames::Read(const region::Store& regions,
+                                 const std::string& identity,
+                                 const std::string& name,
                                  const jit::MatrixLayout& layout,
                                  absl::string_view field,
                                  engine::Input engine::Product::*input) {
@@ -85,12 +113,9 @@ absl::Status SequenceNames::Read(const std::string& name,
   }
   Value& value = values_[found->second];
   if (!value.layout) {
-    const std::string sent = absl::StrCat(field, ".name ", Quoted(name));
-    ASSIGN_OR_RETURN(value.wire,
-                     ToWireLayout(value.sent, layout,
-                                  absl::StrCat(sent, ": operand's layout")));
-    RETURN_IF_ERROR(CheckLength(value.wire, SizeOf(value.data),
-                                absl::StrCat(sent, ": operand's data")));
+    const std::string text =
+        absl::StrCat(field, ".name ", Quoted(name), ": operand's ");
+    RETURN_IF_ERROR(Look(regions, identity, layout, text, value));
     value.layout = layout;
   } else if (*value.layout != layout) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -105,7 +130,7 @@ absl::Status SequenceNames::Read(const std::string& name,
 }
 
 absl::Status SequenceNames::Write(
-    const std::string& name, const jit::MatrixLayout& layout, bool is_returned,
+    const std::string& name, const jit::MatrixLayout& layout, bool leaves,
     absl::string_view field, engine::Destination engine::Product::*output) {
   if (!name.empty()) {
     RETURN_IF_ERROR(CheckNew(name, absl::StrCat(field, ".name")));
@@ -117,9 +142,23 @@ absl::Status SequenceNames::Write(
   Value& value = values_.emplace_back();
   value.name = name;
   value.written = step_;
-  value.last_use = is_returned ? kForEver : step_;
+  value.last_use = leaves ? kForEver : step_;
   value.layout = layout;
   return absl::OkStatus();
+}
+
+absl::StatusOr<int> SequenceNames::BoundTo(const Runtime& runtime,
+                                           int device) const {
+  for (const Value& value : values_) {
+    auto home = rpc::BoundTo(runtime, value.region.get(), device);
+    if (!home.ok()) {
+      return absl::Status(home.status().code(),
+                          absl::StrCat("operand ", Quoted(value.name), ": ",
+                                       home.status().message()));
+    }
+    device = *home;
+  }
+  return device;
 }
 
 // Values come in the order in which they are written: those that nothing reads
@@ -151,9 +190,10 @@ void SequenceNames::Bind(const Temporaries& rooms, engine::Sequence& sequence) {
     if (value.written >= 0 || !value.has_room()) continue;
     sequence.operands.push_back(
         {.name = absl::StrCat("operand ", Quoted(value.name)),
-         .bytes = {.pieces = std::move(value.data),
+         .bytes = {.pieces = std::move(value.operand.data),
                    .pitch_bytes = value.wire.pitch_bytes,
-                   .matrix_bytes = value.wire.matrix_bytes},
+                   .matrix_bytes = value.wire.matrix_bytes,
+                   .region = std::move(value.region)},
          .room = rooms[value.room]});
   }
   for (const Use& use : uses_) {

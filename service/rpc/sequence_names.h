@@ -1,10 +1,12 @@
-// What the steps of a sequence call by names: operands that were sent along,
-// and results. From it comes what the call needs on its device: the room of
-// what is not read any more serves what is written later. Thread-compatible.
+// What the steps of a sequence call by names: operands of the call, which were
+// sent along or lie in regions, and results. From it comes what the call needs
+// on its device: the room of what is not read any more serves what is written
+// later. Thread-compatible.
 #ifndef GEMMD_SERVICE_RPC_SEQUENCE_NAMES_H_
 #define GEMMD_SERVICE_RPC_SEQUENCE_NAMES_H_
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,33 +14,48 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "gemmd/v1/regions.pb.h"
+#include "gemmd/v1/types.pb.h"
 #include "service/engine/sequence.h"
 #include "service/rpc/message.h"
+#include "service/rpc/region/store.h"
+#include "service/rpc/runtime.h"
 #include "service/rpc/take_temporaries.h"
 #include "service/rpc/wire_layout.h"
 
 namespace gemmd::rpc {
 
+// An operand of the call: its bytes, or the region that it is in.
+struct SequenceOperand {
+  v1::Layout layout;  // Unless it is in a region, which then gives it.
+  Pieces data;
+  std::optional<v1::RegionPart> region;
+};
+
 class SequenceNames {
  public:
   // All operands come before the first step. INVALID_ARGUMENT for names that
   // are not allowed or taken, here and below.
-  absl::Status AddOperand(const std::string& name, v1::Layout layout,
-                          Pieces data);
+  absl::Status AddOperand(const std::string& name, SequenceOperand operand);
   // Of the steps, in their order.
   void BeginStep() { ++step_; }
 
   // Whether `name` stands for one matrix, whatever the batch.
   bool IsSingle(const std::string& name) const;
   // The step's `input` is what is called `name`, which has `layout`. `field` is
-  // how the step calls it.
-  absl::Status Read(const std::string& name, const jit::MatrixLayout& layout,
+  // how the step calls it. Regions are those of `identity`.
+  absl::Status Read(const region::Store& regions, const std::string& identity,
+                    const std::string& name, const jit::MatrixLayout& layout,
                     absl::string_view field,
                     engine::Input engine::Product::*input);
-  // The step's `output` has `layout`, and a name unless that is empty.
+  // The step's `output` has `layout`, and a name unless that is empty. One that
+  // `leaves` is returned, or goes to a region, when all steps are done.
   absl::Status Write(const std::string& name, const jit::MatrixLayout& layout,
-                     bool is_returned, absl::string_view field,
+                     bool leaves, absl::string_view field,
                      engine::Destination engine::Product::*output);
+
+  // As rpc::BoundTo, of the operands that the steps have read so far.
+  absl::StatusOr<int> BoundTo(const Runtime& runtime, int device) const;
 
   // After the last step: what is to be on the device.
   std::vector<jit::MatrixLayout> Rooms();
@@ -50,14 +67,14 @@ class SequenceNames {
   // What stands for one matrix of the call.
   struct Value {
     std::string name;
-    int written = 0;  // By that step; -1: sent along.
+    int written = 0;  // By that step; -1: an operand of the call.
     int last_use = 0;
     std::optional<jit::MatrixLayout> layout;  // Once a step has read it.
     size_t room = 0;
-    // Of one that was sent along.
-    v1::Layout sent;
+    // Of an operand of the call; these two once a step has read it.
+    SequenceOperand operand;
     WireLayout wire;
-    Pieces data;
+    std::shared_ptr<const device::Region> region;
 
     bool has_room() const { return layout && !layout->empty(); }
   };
@@ -68,6 +85,11 @@ class SequenceNames {
     engine::Destination engine::Product::*output = nullptr;
   };
 
+  // Finds the bytes of an operand, which `text` names.
+  static absl::Status Look(const region::Store& regions,
+                           const std::string& identity,
+                           const jit::MatrixLayout& layout,
+                           absl::string_view text, Value& value);
   absl::Status CheckNew(const std::string& name, absl::string_view field) const;
   std::string Known() const;
 

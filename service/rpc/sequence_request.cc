@@ -74,8 +74,8 @@ class Headers {
 absl::Status ReadOperand(absl::Span<const Piece> pieces, Headers& headers,
                          SequenceRequest& request) {
   std::string name;
-  v1::Layout layout;
-  Pieces data;
+  SequenceOperand operand;
+  bool has_layout = false;
   WireReader reader(pieces);
   while (true) {
     ASSIGN_OR_RETURN(const bool more, reader.Next());
@@ -89,19 +89,65 @@ absl::Status ReadOperand(absl::Span<const Piece> pieces, Headers& headers,
                    : std::string();
         break;
       case v1::SequenceOperand::kLayoutFieldNumber:
-        RETURN_IF_ERROR(headers.Parse(reader.value(), layout));
+        RETURN_IF_ERROR(headers.Parse(reader.value(), operand.layout));
+        has_layout = true;
         break;
       case v1::SequenceOperand::kDataFieldNumber:
-        data = reader.value();
+        operand.data = reader.value();
+        break;
+      case v1::SequenceOperand::kRegionFieldNumber:
+        RETURN_IF_ERROR(
+            headers.Parse(reader.value(), operand.region.emplace()));
         break;
     }
   }
-  request.operand_bytes += SizeOf(data);
-  return request.names.AddOperand(name, std::move(layout), std::move(data));
+  if (operand.region && (has_layout || SizeOf(operand.data) > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(has_layout ? "layout" : "data",
+                     " is given and so is region; allowed: that alone, which "
+                     "has a layout of its own"));
+  }
+  request.operand_bytes += SizeOf(operand.data);
+  return request.names.AddOperand(name, std::move(operand));
 }
 
+// Bytes of regions that results of the steps until here go to.
+class WrittenRegions {
+ public:
+  // Of the next step. INVALID_ARGUMENT where steps before it have some of them.
+  absl::Status Add(const engine::Product& step) {
+    const jit::MatrixLayout layout = step.problem.d();
+    for (const auto result : engine::kResults) {
+      const absl::Span<const char> bytes =
+          engine::WrittenBytes(step.*result, layout);
+      if (bytes.empty()) continue;
+      const char* const name =
+          result == &engine::Product::d ? "d" : "auxiliary";
+      for (const auto& [other, other_name, other_step] : all_) {
+        if (other_step == steps_ || !engine::Overlap(bytes, other)) continue;
+        return absl::InvalidArgumentError(absl::StrCat(
+            name, ".region overlaps ", other_name, ".region of steps[",
+            other_step, "]; allowed: bytes of their own"));
+      }
+      all_.push_back({bytes, name, steps_});
+    }
+    ++steps_;
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Written {
+    absl::Span<const char> bytes;
+    const char* name;
+    int step;
+  };
+  std::vector<Written> all_;
+  int steps_ = 0;
+};
+
 absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
-                      Headers& headers, SequenceRequest& request) {
+                      Headers& headers, WrittenRegions& written,
+                      SequenceRequest& request) {
   MatmulFields fields;
   RETURN_IF_ERROR(headers.Parse(pieces, fields.header));
   request.names.BeginStep();
@@ -110,12 +156,14 @@ absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
                                    Transport::kOneMessage, &request.names));
   ASSIGN_OR_RETURN(request.device,
                    BoundTo(asker.runtime, step.product, request.device));
+  RETURN_IF_ERROR(written.Add(step.product));
   request.result_bytes += step.result_bytes + kMoreOfAStep;
   const int64_t limit = asker.runtime.limits.max_message_bytes;
   if (request.result_bytes > limit) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "results until here have ", request.result_bytes,
-        " bytes; a response is limited to ", limit, ". Let d be a tensor."));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("results until here have ", request.result_bytes,
+                     " bytes; a response is limited to ", limit,
+                     ". Let d be a tensor, or go to a region."));
   }
   request.sequence.steps.push_back(std::move(step.product));
   return absl::OkStatus();
@@ -148,11 +196,14 @@ absl::StatusOr<SequenceRequest> ToSequenceRequest(
     return absl::Status(read.code(),
                         absl::StrCat("operands[", i, "]: ", read.message()));
   }
+  WrittenRegions written;
   for (size_t i = 0; i < fields.steps.size(); ++i) {
     const absl::Status read =
-        ReadStep(fields.steps[i], asker, headers, request);
+        ReadStep(fields.steps[i], asker, headers, written, request);
     if (!read.ok()) return engine::OfStep(i, read);
   }
+  ASSIGN_OR_RETURN(request.device,
+                   request.names.BoundTo(asker.runtime, request.device));
   if (request.device == -1) {
     ASSIGN_OR_RETURN(request.device,
                      ChooseDevice(asker.runtime, request.sequence.steps));

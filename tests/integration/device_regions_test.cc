@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gemmd/v1/regions.grpc.pb.h"
+#include "tests/integration/stream_call.h"
 #include "tests/integration/test_server.h"
 #include "tests/service/fake_allocation.h"
 #include "tests/service/gate.h"
@@ -189,6 +190,76 @@ TEST_F(DeviceRegionsTest, MemoryOfTwoDevicesDoesNot) {
   ExpectRefused(Multiply(request), "a region lives on host:1 and not on host");
   request.mutable_header()->set_device("host:1");
   EXPECT_TRUE(Multiply(request).ok());
+}
+
+// Of ones times twos, all of which is in memory of the second device.
+TEST_F(DeviceRegionsTest, ASequenceRunsWhereItsMemoryIs) {
+  const v1::MatmulRequest sent = OnesTimesTwos(8, 8, 16);
+  v1::MatmulResponse expected;
+  ASSERT_TRUE(Multiply(sent, &expected).ok());
+  second_.Put(4096, sent.a());
+  v1::SequenceRequest request;
+  *request.add_steps()->mutable_problem() = sent.header().problem();
+  v1::MatmulHeader& step = *request.mutable_steps(0);
+  step.mutable_a()->set_name("ones");
+  step.mutable_b()->set_name("twos");
+  second_.Name(16384, *step.mutable_d()->mutable_region());
+  request.add_operands()->set_name("ones");
+  second_.Name(4096, *request.mutable_operands(0)->mutable_region());
+  request.add_operands()->set_name("twos");
+  request.mutable_operands(1)->set_data(sent.b());
+  v1::SequenceResponse response;
+  const auto send = [&] {
+    grpc::ClientContext context;
+    return v1::MatmulService::NewStub(server_.unix_channel())
+        ->Sequence(&context, request, &response);
+  };
+  const auto expect_there = [&] {
+    const grpc::Status status = send();
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_THAT(response.steps(0).execution().device(), HasSubstr("host:1"));
+    const v1::Paths& paths = response.steps(0).execution().paths();
+    EXPECT_EQ(paths.a(), v1::PATH_DEVICE_VMM);
+    EXPECT_EQ(paths.b(), v1::PATH_INLINE);
+    EXPECT_EQ(paths.copies(), step.d().has_region() ? 2 : 1);
+  };
+  expect_there();
+  EXPECT_EQ(second_.Take(16384, expected.d().size()), expected.d());
+  request.set_device("host");
+  ExpectRefused(send(),
+                "steps[0]: device: a region lives on host:1 and not on host");
+  request.clear_device();
+  // One of the two is enough.
+  step.mutable_d()->mutable_inline_();
+  expect_there();
+  EXPECT_EQ(response.steps(0).d(), expected.d());
+  request.set_device("host");
+  ExpectRefused(send(),
+                "operand \"ones\": device: a region lives on host:1 and not "
+                "on host");
+  request.clear_device();
+  first_.Put(0, sent.b());
+  request.mutable_operands(1)->clear_data();
+  first_.Name(0, *request.mutable_operands(1)->mutable_region());
+  ExpectRefused(send(),
+                "operand \"twos\": device: a region lives on host and not on "
+                "host:1");
+}
+
+TEST_F(DeviceRegionsTest, AStreamRunsWhereItsMemoryIs) {
+  v1::MatmulRequest request = WithA(4096);
+  second_.Name(16384, *request.mutable_header()->mutable_d()->mutable_region());
+  const testing::StreamAnswer answer = testing::CallStream(
+      server_.unix_channel(), testing::ToStream(request, 100));
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  const v1::Execution& execution = answer.response.execution();
+  EXPECT_THAT(execution.device(), HasSubstr("host:1"));
+  EXPECT_EQ(execution.paths().a(), v1::PATH_DEVICE_VMM);
+  EXPECT_EQ(execution.paths().b(), v1::PATH_STREAM);
+  EXPECT_EQ(execution.paths().d(), v1::PATH_DEVICE_VMM);
+  v1::MatmulResponse expected;
+  ASSERT_TRUE(Multiply(OnesTimesTwos(8, 8, 16), &expected).ok());
+  EXPECT_EQ(second_.Take(16384, expected.d().size()), expected.d());
 }
 
 TEST_F(DeviceRegionsTest, WhatIsBeyondIsRefused) {

@@ -162,7 +162,8 @@ TEST_F(MatmulStreamTest, WhatComesOutOfOrderIsRefused) {
   v1::MatmulRequest other = request;
   other.mutable_header()->mutable_problem()->set_m(0);
   ExpectRefused({StreamHeader(other.header()), a},
-                "chunk of a, which is a tensor or empty; allowed: chunks of b");
+                "chunk of a, which is a tensor, in a region or empty; allowed: "
+                "chunks of b");
   other.mutable_header()->mutable_problem()->set_m(-1);
   ExpectRefused({StreamHeader(other.header()), a, b}, "problem.m is -1");
   other = request;

@@ -9,65 +9,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "gemmd/v1/regions.grpc.pb.h"
 #include "tests/integration/eventually.h"
-#include "tests/integration/identity_fixture.h"
+#include "tests/integration/shared_region.h"
 #include "tests/integration/test_server.h"
-#include "tests/service/rpc/region/giver.h"
 
 namespace gemmd {
 namespace {
 
 using grpc::StatusCode;
-using testing::GivenMemory;
-using testing::Giver;
 using ::testing::HasSubstr;
+using testing::kRegionBytes;
 using testing::OnesTimesTwos;
+using testing::SharedRegion;
 using testing::TestServer;
-
-constexpr size_t kRegionBytes = 1 << 20;
-
-// A region of one connection, as a client has it.
-class Region {
- public:
-  Region(TestServer& server, std::shared_ptr<grpc::Channel> channel)
-      : giver_(SocketOf(server)), handle_(giver_.Give(memory_)) {
-    v1::CreateRegionRequest request;
-    request.set_handle(handle_);
-    grpc::ClientContext context;
-    v1::RegionInfo info;
-    const grpc::Status status =
-        v1::RegionService::NewStub(channel)->CreateRegion(&context, request,
-                                                          &info);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    EXPECT_EQ(info.bytes(), static_cast<int64_t>(kRegionBytes));
-    EXPECT_FALSE(info.pinned());
-  }
-
-  static std::string SocketOf(TestServer& server) {
-    return server.server().addresses()[1].substr(5) + ".memory";
-  }
-
-  char* bytes() const { return memory_.bytes(); }
-  const std::string& handle() const { return handle_; }
-  void Close() { giver_.Close(); }
-
-  void Put(int64_t offset, const std::string& bytes) {
-    bytes.copy(memory_.bytes() + offset, bytes.size());
-  }
-  std::string Take(int64_t offset, size_t size) const {
-    return std::string(memory_.bytes() + offset, size);
-  }
-  void Name(int64_t offset, v1::RegionPart& part) const {
-    part.set_region(handle_);
-    part.set_offset(offset);
-  }
-
- private:
-  GivenMemory memory_{kRegionBytes};
-  Giver giver_;
-  const std::string handle_;
-};
 
 class RegionsTest : public ::testing::Test {
  protected:
@@ -99,7 +53,7 @@ class RegionsTest : public ::testing::Test {
   }
 
   TestServer server_;
-  Region region_{server_, server_.unix_channel()};
+  SharedRegion region_{server_};
 };
 
 TEST_F(RegionsTest, OperandsAndResultsStayWhereTheyAre) {
@@ -236,26 +190,6 @@ TEST_F(RegionsTest, WhatDoesNotGoWithARegionIsRefused) {
   region_.Name(
       4100, *request.mutable_header()->mutable_auxiliary()->mutable_region());
   ExpectRefused(request, "auxiliary and d overlap");
-}
-
-TEST_F(RegionsTest, StreamsAndSequencesHaveNone) {
-  grpc::ClientContext context;
-  auto stream = v1::MatmulService::NewStub(server_.unix_channel())
-                    ->MatmulStream(&context);
-  v1::MatmulStreamRequest message;
-  *message.mutable_header() = WithA(0).header();
-  stream->Write(message);
-  stream->WritesDone();
-  EXPECT_THAT(stream->Finish().error_message(),
-              HasSubstr("a.region is given; allowed in Matmul"));
-  grpc::ClientContext other;
-  v1::SequenceRequest sequence;
-  *sequence.add_steps() = WithA(0).header();
-  v1::SequenceResponse response;
-  EXPECT_THAT(v1::MatmulService::NewStub(server_.unix_channel())
-                  ->Sequence(&other, sequence, &response)
-                  .error_message(),
-              HasSubstr("a.region is given; allowed in Matmul"));
 }
 
 TEST_F(RegionsTest, AGroupMayHaveThem) {

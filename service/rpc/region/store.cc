@@ -94,6 +94,10 @@ void Store::Withdraw(const std::string& handle) {
   if (found == entries_.end()) return;
   dropped = std::move(found->second);
   entries_.erase(found);
+  std::erase_if(leaving_,
+                [](const Leaving& one) { return one.region.expired(); });
+  if (dropped.region == nullptr) return;
+  leaving_.push_back({dropped.owner.identity, dropped.bytes, dropped.region});
 }
 
 absl::StatusOr<jit::UniqueFd> Store::Take(const std::string& handle,
@@ -115,14 +119,19 @@ absl::Status Store::Reserve(const std::string& handle, int64_t bytes) {
   std::lock_guard lock(mutex_);
   const auto found = entries_.find(handle);
   if (found == entries_.end()) return Unknown();
+  const std::string& identity = found->second.owner.identity;
   int64_t own_count = 0;
   int64_t own_bytes = 0;
-  for (const auto& [other, entry] : entries_) {
-    if (!entry.counts || entry.owner.identity != found->second.owner.identity) {
-      continue;
-    }
+  const auto add = [&](bool counts, const std::string& owner, int64_t size) {
+    if (!counts || owner != identity) return;
     ++own_count;
-    own_bytes += entry.bytes;
+    own_bytes += size;
+  };
+  for (const auto& [other, entry] : entries_) {
+    add(entry.counts, entry.owner.identity, entry.bytes);
+  }
+  for (const Leaving& one : leaving_) {
+    add(!one.region.expired(), one.identity, one.bytes);
   }
   if (own_count >= kMaxRegionsOfOne) {
     return absl::ResourceExhaustedError(

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -74,6 +75,12 @@ class Store {
     int64_t bytes = 0;                             // with these of host memory.
     std::shared_ptr<const device::Region> region;  // Null until it is there.
   };
+  // A region that was withdrawn: it counts as long as a call uses it.
+  struct Leaving {
+    std::string identity;
+    int64_t bytes = 0;
+    std::weak_ptr<const device::Region> region;
+  };
   using Made = absl::StatusOr<std::shared_ptr<const device::Region>>;
 
   // The descriptor of an offer.
@@ -91,6 +98,7 @@ class Store {
 
   mutable std::mutex mutex_;
   absl::flat_hash_map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Leaving> leaving_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gemmd::rpc::region

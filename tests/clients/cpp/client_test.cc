@@ -145,6 +145,23 @@ TEST_F(ClientTest, AnOperandSaysHowABatchLies) {
   EXPECT_EQ(header.b().inline_().batch_stride(), 0);
 }
 
+TEST_F(ClientTest, WhatIsSharedTravelsInNoChunks) {
+  Product product = SmallProduct();  // 16 + 36 bytes.
+  product.d = {.region = "r", .offset = 64};
+  product.stream_bytes = 52;
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 0);
+  product.stream_bytes = 51;
+  matmul_.Answer("");
+  const auto result = client_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(matmul_.streams(), 1);
+  EXPECT_EQ(matmul_.last().header().d().region().offset(), 64);
+  product.b = {.region = "r"};
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 1);
+}
+
 TEST_F(ClientTest, SizeDecidesWhatTravelsInChunks) {
   Product product = SmallProduct();  // 16 + 36 bytes, and 6 of D.
   product.stream_bytes = 58;

@@ -176,7 +176,7 @@ TEST_F(SharedMemoryTest, BitsAreThoseOfProductsThatTravel) {
     Twins twins(c, 1, layouter, **memory);
     const auto sent = client->Matmul(twins.sent);
     ASSERT_TRUE(sent.ok()) << sent.status();
-    // Not a stream, whatever is asked for.
+    // Not a stream, whatever is asked for: there is nothing to send.
     twins.shared.stream_bytes = 0;
     const auto shared = client->Matmul(twins.shared);
     ASSERT_TRUE(shared.ok()) << shared.status();
@@ -219,6 +219,65 @@ TEST_F(SharedMemoryTest, WhatIsSentAndWhatIsSharedGoTogether) {
   const auto sent = client->Matmul(twins.sent);
   ASSERT_TRUE(sent.ok()) << sent.status();
   EXPECT_EQ(tight->d, sent->d);
+}
+
+TEST_F(SharedMemoryTest, WhatIsNotSharedMayTravelInChunks) {
+  const auto client = Start("--region-bytes=1MiB");
+  auto memory = client->Share(kBytes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(absl::StrCat(v1::DataType_Name(c.type), " ", c.order));
+    Layouter layouter(**memory);
+    Twins twins(c, 1, layouter, **memory);
+    ASSERT_TRUE(client->Matmul(twins.sent).ok());
+    twins.shared.stream_bytes = 0;
+    twins.shared.a = twins.sent.a;
+    const auto d_there = client->Matmul(twins.shared);
+    ASSERT_TRUE(d_there.ok()) << d_there.status();
+    EXPECT_EQ(d_there->execution.paths().a(), v1::PATH_STREAM);
+    EXPECT_EQ(d_there->execution.paths().b(), v1::PATH_SHARED);
+    EXPECT_EQ(d_there->execution.paths().d(), v1::PATH_SHARED);
+    EXPECT_EQ(d_there->d, "");
+    twins.Compare(**memory);
+    std::string d(twins.d.size(), '\0');
+    twins.shared.d = twins.sent.d;
+    twins.shared.d.bytes = absl::MakeSpan(d.data(), d.size());
+    const auto d_here = client->Matmul(twins.shared);
+    ASSERT_TRUE(d_here.ok()) << d_here.status();
+    EXPECT_EQ(d_here->execution.paths().d(), v1::PATH_STREAM);
+    EXPECT_EQ(d, twins.d);
+  }
+}
+
+TEST_F(SharedMemoryTest, WhatIsNotSharedMayGoBySeveralConnections) {
+  const auto client = Start("--region-bytes=8MiB");
+  auto memory = client->Share(4 << 20);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  constexpr int64_t kColumns = 1 << 16;  // B and D have 1 MiB.
+  const std::string a = Random(4 * 8 * 2, 1), b = Random(8 * kColumns * 2, 2);
+  absl::c_copy(a, (*memory)->bytes().begin());
+  Product product;
+  v1::Problem& problem = product.problem;
+  problem.set_m(4);
+  problem.set_n(kColumns);
+  problem.set_k(8);
+  problem.set_a_type(v1::DATA_TYPE_BF16);
+  problem.set_b_type(v1::DATA_TYPE_BF16);
+  problem.set_d_type(v1::DATA_TYPE_F32);
+  product.a = Operand::Bytes(a);
+  product.b = Operand::Bytes(b);
+  const auto sent = client->Matmul(product);
+  ASSERT_TRUE(sent.ok()) << sent.status();
+  product.a = Operand::Shared(**memory, 0);
+  product.d = Destination::Shared(**memory, 4096);
+  product.striping = Striping{.connections = 2, .least_bytes = 1000};
+  const auto there = client->Matmul(product);
+  ASSERT_TRUE(there.ok()) << there.status();
+  EXPECT_EQ(there->execution.paths().a(), v1::PATH_SHARED);
+  EXPECT_EQ(there->execution.paths().b(), v1::PATH_TENSOR);
+  EXPECT_EQ(there->execution.paths().d(), v1::PATH_SHARED);
+  EXPECT_TRUE(sent->d ==
+              std::string((*memory)->bytes().data() + 4096, sent->d.size()));
 }
 
 TEST_F(SharedMemoryTest, ADaemonThatEndsLeavesTheBytes) {

@@ -7,9 +7,11 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "service/engine/group.h"
 #include "service/engine/product.h"
+#include "service/engine/sequence.h"
 #include "service/gpu/cuda_device.h"
 #include "service/gpu/cuda_matrix.h"
 #include "templates/common/arguments.h"
@@ -134,6 +136,40 @@ TEST_F(DeviceRegionTest, WhatLiesAsTheDevicesOwnIsUsedWhereItIs) {
   }
   EXPECT_EQ(fake_.CountOf("cuStreamSynchronize"), 1);
   EXPECT_EQ(Bytes(8192, 1024), std::string(1024, 'D'));
+}
+
+// Steps read rooms, also what goes to the region: here to the bytes of A.
+TEST_F(DeviceRegionTest, OfASequenceAllIsCopiedWithinTheDevice) {
+  const auto room = [](const jit::MatrixLayout& layout) {
+    return std::make_shared<engine::Tensor>(engine::Tensor::Identity(), layout,
+                                            engine::QuotaHold());
+  };
+  const auto a = room(problem_.a()), b = room(problem_.b()),
+             d = room(problem_.d());
+  engine::Sequence sequence = {.rooms = {a, b, d}};
+  sequence.operands.push_back({.name = "a", .bytes = A(0), .room = a});
+  sequence.operands.push_back(
+      {.name = "b", .bytes = At(region_, 4096, 32, 32), .room = b});
+  sequence.steps.push_back(
+      {.problem = problem_,
+       .a = {.tensor = a},
+       .b = {.tensor = b},
+       .d = {.tensor = d, .place = {region_, 0}, .pitch_bytes = 64}});
+  std::ranges::fill(region_->bytes(), 'A');
+  const std::vector<std::shared_ptr<const engine::Prepared>> prepared = {
+      std::make_shared<engine::Prepared>(prepared_)};
+  engine::Phases phases;
+  const auto results =
+      engine::RunSequence(*lane_, prepared, sequence, {}, phases);
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ((*results)[0].d, nullptr);
+  EXPECT_EQ(read_a_, std::string(16 * 32, 'A'));
+  EXPECT_NE(a_, Address(0));
+  EXPECT_EQ(d_, static_cast<const CudaMatrix&>(engine::TensorLocks::matrix(*d))
+                    .pointer());
+  EXPECT_EQ(Bytes(0, 1024), std::string(1024, 'D'));
+  EXPECT_EQ(Bytes(1024, 1), "A");
+  EXPECT_THAT(fake_.names(), Not(Contains("cuMemcpyDtoHAsync")));
 }
 
 TEST_F(DeviceRegionTest, WhatLiesOtherwiseIsCopiedWithinTheDevice) {

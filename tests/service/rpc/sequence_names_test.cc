@@ -23,22 +23,22 @@ class SequenceNamesTest : public ::testing::Test {
  protected:
   absl::Status Add(const std::string& name, int64_t bytes = 24) {
     bytes_.push_back(std::make_unique<std::string>(bytes, 'x'));
-    return names_.AddOperand(name, v1::Layout(), {Piece(*bytes_.back())});
+    return names_.AddOperand(name, {.data = {Piece(*bytes_.back())}});
   }
   absl::Status Read(const std::string& name,
                     const jit::MatrixLayout& layout = kSmall) {
-    return names_.Read(name, layout, "a", &Product::a);
+    return names_.Read(regions_, "", name, layout, "a", &Product::a);
   }
-  absl::Status Write(const std::string& name, bool is_returned = false,
+  absl::Status Write(const std::string& name, bool leaves = false,
                      const jit::MatrixLayout& layout = kSmall) {
-    return names_.Write(name, layout, is_returned, "d", &Product::d);
+    return names_.Write(name, layout, leaves, "d", &Product::d);
   }
   // A step that reads one and writes another.
   void Step(const std::string& from, const std::string& to,
-            bool is_returned = false) {
+            bool leaves = false) {
     names_.BeginStep();
     EXPECT_TRUE(from.empty() || Read(from).ok());
-    EXPECT_TRUE(Write(to, is_returned).ok());
+    EXPECT_TRUE(Write(to, leaves).ok());
     ++steps_;
   }
   // The rooms, by number, that steps read and write, and of operands.
@@ -69,6 +69,7 @@ class SequenceNamesTest : public ::testing::Test {
     return bound;
   }
 
+  const region::Store regions_{0};
   SequenceNames names_;
   std::vector<std::unique_ptr<std::string>> bytes_;
   size_t steps_ = 0;

@@ -13,8 +13,8 @@
 namespace gemmd::rpc::region {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::GivenMemory;
+using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
 
@@ -90,8 +90,8 @@ TEST_F(StoreTest, OneClientHasSixtyFour) {
 
 // What is refused leaves nothing behind.
 TEST_F(StoreTest, RoomThatIsNotUsedIsGivenBack) {
-  const std::string handle = store_.Offer(
-      GivenMemory(6 * kMiB, MFD_ALLOW_SEALING, false).Duplicate());
+  const std::string handle =
+      store_.Offer(GivenMemory(6 * kMiB, MFD_ALLOW_SEALING, false).Duplicate());
   EXPECT_EQ(store_.Create(handle, {"alice"}, *device_).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(store_.bytes(), 0);
@@ -103,6 +103,9 @@ TEST_F(StoreTest, OneThatIsUsedCountsUntilItIsNot) {
   store_.Withdraw(handle_);
   region->bytes()[0] = 1;  // Still there.
   ExpectFull(6 * kMiB, "bob", "beside those of all clients");
+  ExpectFull(kMiB, "alice", "this client has 6291456 bytes of regions");
+  EXPECT_TRUE(Create(kMiB, "bob").ok());
+  store_.Withdraw(handle_);
   region.reset();
   EXPECT_EQ(store_.bytes(), 0);
   EXPECT_TRUE(Create(6 * kMiB, "bob").ok());
