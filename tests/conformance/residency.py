@@ -78,6 +78,40 @@ def shared_and_inline_operands_give_the_same_bits(p):
 
 
 @probe
+def sequences_of_shared_and_inline_operands_give_the_same_bits(p):
+    if not p.client.target.startswith("unix:"):
+        return
+    for shape in (*_SHAPES, Shape(1, 1, 8), Shape(129, 65, 24)):
+        a, b, c = _normal(p, shape)
+
+        def chain(operands, outs=(None, None)):
+            """D, and its transpose times A."""
+            x, y, z = operands
+            # A matrix of one line that is given has an order of its own.
+            to = [{"out_order": p.order} if out is None else {"out": out}
+                  for out in outs]
+            with p.client.sequence(device=p.device) as s:
+                d = s.matmul(x, y, c=z, alpha=1.5, beta=0.5, out_dtype=p.dtype,
+                             **to[0])
+                e = s.matmul(d.T, x, out_dtype=fills.F32, **to[1])
+                s.returns(d, e)
+            return [np.array(result.numpy()) for result in (d, e)]
+
+        c = p.c(c, p.dtype)
+        inline = chain((a, b, c))
+        for padding in (0, 1, 8):
+            shared = [_shared(p, array, padding) for array in (a, b, c)]
+            outs = [_shared(p, np.zeros_like(array, order=p.order), padding)
+                    for array in inline]
+            for what, found in (("", chain(shared)),
+                                (" out", chain(shared, outs)),
+                                (" lies there", outs)):
+                for name, one, other in zip("DE", found, inline):
+                    yield p.same_bits(f"{shape} padding {padding}{what} {name}",
+                                      np.array(one), other)
+
+
+@probe
 def tensors_have_the_elements_of_shared_arrays(p):
     if not p.client.target.startswith("unix:"):
         return

@@ -1,7 +1,6 @@
 """The client for asyncio: Client, with methods to await."""
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import (AbstractAsyncContextManager, ExitStack, nullcontext,
@@ -178,7 +177,7 @@ class AsyncClient:
         groups = Groups(a, b, **options)
         with ExitStack() as sharing:
             for call in groups.calls:
-                await self._aside(call.share, math.inf)
+                await self._aside(call.share)
                 sharing.enter_context(call.sharing())
             responses = await self._run(rpcs.matmul_grouped(
                 (call.header, call.buffers) for call in groups.calls), timeout)
@@ -195,16 +194,18 @@ class AsyncClient:
                       **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
-        await self._aside(call.share, self._stream_bytes)
-        if call.streams(self._stream_bytes):
-            chunks = call.chunks()
-            async for chunk in self._stream(
-                    rpcs.matmul_stream(call.header, call.buffers), timeout):
-                chunks.add(chunk)
-            return call.product(chunks.response())
+        await self._aside(call.share)
         with call.sharing():
-            response = await self._run(
-                rpcs.matmul(call.header, **call.buffers), timeout)
+            if call.streams(self._stream_bytes):
+                chunks = call.chunks()
+                async for chunk in self._stream(
+                        rpcs.matmul_stream(call.header, call.buffers),
+                        timeout):
+                    chunks.add(chunk)
+                response = chunks.response()
+            else:
+                response = await self._run(
+                    rpcs.matmul(call.header, **call.buffers), timeout)
         return call.product(response)
 
     async def tensor(self, array: Any, *, order: Optional[arrays.Order] = None,

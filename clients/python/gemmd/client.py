@@ -1,7 +1,6 @@
 """A connection to a gemmd daemon."""
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -56,9 +55,9 @@ class Client:
     the file of $GEMMD_CONFIG says. `credentials` (grpc.ChannelCredentials)
     takes the place of the first three. `timeout` in seconds is the default of
     every method; None waits without a limit. Products whose arrays and
-    results have more than `stream_bytes` in all travel in chunks, and so may
-    be of any size; others are one message. Thread-safe. Every method raises
-    gemmd.Error.
+    results have more than `stream_bytes` in all, without those that are shared
+    (empty), travel in chunks, and so may be of any size; others are one
+    message. Thread-safe. Every method raises gemmd.Error.
     """
 
     def __init__(self, target: Optional[str] = None, *,
@@ -188,7 +187,7 @@ class Client:
         groups = Groups(a, b, **options)
         with contextlib.ExitStack() as sharing:
             for call in groups.calls:
-                call.share(self._regions, math.inf)
+                call.share(self._regions)
                 sharing.enter_context(call.sharing())
             responses = self._run(rpcs.matmul_grouped(
                 (call.header, call.buffers) for call in groups.calls), timeout)
@@ -201,8 +200,10 @@ class Client:
         at its end runs them. Results that are returned, which are those of
         s.returns(...) or else those that no later call reads, are arrays
         then: result.numpy(). At most 256 products; arrays, each of which is
-        sent once, and what is returned fit in one message. Nothing is sent
-        where the block raises.
+        sent once, and what is returned fit in one message, but for what is
+        shared (Client.empty) or in the memory of the daemon's GPU, which does
+        not travel. An `out` receives its result when all products are done.
+        Nothing is sent where the block raises.
         """
         return Sequence(self, device, timeout)
 
@@ -210,21 +211,23 @@ class Client:
                 **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
-        call.share(self._regions, self._stream_bytes)
-        if (self._stripes.count_for(call.travelling_bytes()) > 1
-                and call.streams(0)):
-            found = striped.multiply(self, call, timeout)
-            if found is not None:
-                return found
-        if call.streams(self._stream_bytes):
-            chunks = call.chunks()
-            for chunk in self._stream(
-                    rpcs.matmul_stream(call.header, call.buffers), timeout):
-                chunks.add(chunk)
-            return call.product(chunks.response())
+        call.share(self._regions)
         with call.sharing():
-            response = self._run(rpcs.matmul(call.header, **call.buffers),
-                                 timeout)
+            if (self._stripes.count_for(call.travelling_bytes()) > 1
+                    and call.streams(0)):
+                found = striped.multiply(self, call, timeout)
+                if found is not None:
+                    return found
+            if call.streams(self._stream_bytes):
+                chunks = call.chunks()
+                for chunk in self._stream(
+                        rpcs.matmul_stream(call.header, call.buffers),
+                        timeout):
+                    chunks.add(chunk)
+                response = chunks.response()
+            else:
+                response = self._run(rpcs.matmul(call.header, **call.buffers),
+                                     timeout)
         return call.product(response)
 
     def execute(self, header: Any, a: Any = None, b: Any = None,
@@ -281,12 +284,13 @@ class Client:
         """An array of host memory that is shared with the daemon, of any
         elements; as numpy.empty.
 
-        As a, b, c or out of matmul and matmul_grouped, it and its views that
-        need no copy do not travel, and results of products that read one come
-        back in such memory. So a daemon on the same machine is reached without
-        copying, by a GPU at the speed of its bus; where --region-bytes of the
-        daemon is 0 or the target is no Unix socket there is none:
-        FailedPrecondition. ResourceExhausted when the daemon has no room.
+        As an argument or out of matmul, matmul_grouped and the matmul of a
+        sequence, it and its views that need no copy do not travel, and results
+        of calls that read or fill one come back in such memory. So a daemon on
+        the same machine is reached without copying, by a GPU at the speed of
+        its bus; where --region-bytes of the daemon is 0 or the target is no
+        Unix socket there is none: FailedPrecondition. ResourceExhausted when
+        the daemon has no room.
 
         An array that a call reads must not change before the call returns. Its
         `out` may change until then, and, where the call fails for its timeout

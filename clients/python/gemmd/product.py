@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional, TypedDict, Union
 
 import numpy as np
@@ -165,7 +165,7 @@ class Call:
             support.check_c(c.dtype, self.dtype)
         self.buffers: dict[str, Optional[memoryview]] = {}
         # Operands in device memory, by field.
-        self._on_device: dict[str, DeviceArray] = {}
+        self.on_device: dict[str, DeviceArray] = {}
         self._fill_header(a, b, c, alpha, beta, device)
         self._epilogue = Epilogue(
             self.header, kind,
@@ -289,7 +289,7 @@ class Call:
             operand = lie(value, order)
             source.inline.CopyFrom(operand.layout())
             if isinstance(value, DeviceArray) and value.size:
-                self._on_device[name] = value
+                self.on_device[name] = value
             if self._batch and value.ndim == 2 and self.shape[0] != 1:
                 source.inline.batch_stride = 0
             order, data = operand.order, operand.data
@@ -320,14 +320,12 @@ class Call:
     @property
     def is_on_device(self) -> bool:
         """Whether anything of it is in device memory."""
-        return bool(self._on_device) or any(
+        return bool(self.on_device) or any(
             isinstance(result.target, DeviceArray)
             for result in self._results.values())
 
     def streams(self, limit: float) -> bool:
         """Whether it travels in chunks: it has more than `limit` bytes."""
-        if self.is_on_device:
-            return False
         return self.travelling_bytes() > limit and not any(
             self._overlaps(name, data)
             for name, data in self.buffers.items() if data)
@@ -337,29 +335,17 @@ class Call:
         return self._result_bytes() + sum(
             len(data) for data in self.buffers.values() if data)
 
-    def share(self, regions: Regions, limit: float) -> None:
-        """Names what lies in a region instead of sending it, and has results
-        come there, unless more than `limit` bytes would still travel. What is
-        in device memory does not travel at all."""
-        self._share_device(regions)
+    def share(self, regions: Regions) -> None:
+        """Names what lies in a region, or in device memory, instead of sending
+        it. Where anything lies in a region, results come to one, too."""
+        self._share_device(regions, {**self.on_device, **self._device_outs()})
         if not regions:
             return
         places = {name: place for name, data in self.buffers.items()
-                  if data and not self._is_sparse(name)
+                  if data and not self.is_sparse(name)
                   and (place := regions.place(data)) is not None}
-        outs = {name: place for name, result in self._results.items()
-                if (place := self._out_place(regions, result.target))
-                is not None}
+        outs = self.out_places(regions)
         if not places and not outs:
-            return
-        size = self._size()
-        returned = [name for name, result in self._results.items()
-                    if name not in outs and not result.stays]
-        blocks = {name: block for name in returned
-                  if (block := regions.block_or_none(size)) is not None}
-        if size * (len(returned) - len(blocks)) + sum(
-                len(data) for name, data in self.buffers.items()
-                if data and name not in places) > limit:
             return
         for name, place in places.items():
             data = self.buffers[name]
@@ -368,23 +354,45 @@ class Call:
             self.buffers[name] = None
             source = getattr(self.header, name)
             wire.set_place(source.region, place, source.inline)
-        for name, block in blocks.items():
-            wire.set_place(getattr(self.header, name).region, block.place,
-                           api.Layout(order=self.header.problem.d_order))
-        self._shared.update(blocks)
+        self.share_results(regions, self._results, outs)
+
+    def out_places(self, regions: Regions) -> dict[str, Any]:
+        """Where results of the caller's arrays lie and how, by their fields,
+        when the daemon can write there."""
+        return {name: out for name, result in self._results.items()
+                if (out := self._out_place(regions, result.target)) is not None}
+
+    def share_results(self, regions: Regions, returned: Iterable[str],
+                      outs: Mapping[str, Any]) -> None:
+        """Has these come to shared memory: to `outs`, of out_places, and what
+        else is `returned` to new blocks, where there is room."""
+        for name in returned:
+            if name in outs or self._results[name].stays:
+                continue
+            block = regions.block_or_none(self._size())
+            if block is not None:
+                wire.set_place(getattr(self.header, name).region, block.place,
+                               api.Layout(order=self.header.problem.d_order))
+                self._shared[name] = block
         for name, out in outs.items():
             wire.set_place(getattr(self.header, name).region, *out)
             self._shared[name] = None
 
-    def _share_device(self, regions: Regions) -> None:
-        shared = dict(self._on_device)
-        for name, result in self._results.items():
-            if isinstance(result.target, DeviceArray):
-                self._shared[name] = None
-                if result.target.size:
-                    shared[name] = result.target
-        places = regions.device.places(list(shared.values()))
-        for (name, array), (place, _) in zip(shared.items(), places):
+    def share_device_outs(self, regions: Regions) -> None:
+        """As share, of results in device memory alone."""
+        self._share_device(regions, self._device_outs())
+
+    def _device_outs(self) -> dict[str, DeviceArray]:
+        return {name: result.target for name, result in self._results.items()
+                if isinstance(result.target, DeviceArray)}
+
+    def _share_device(self, regions: Regions,
+                      ends: Mapping[str, DeviceArray]) -> None:
+        self._shared.update((name, None) for name in ends
+                            if name in self._results)
+        ends = {name: array for name, array in ends.items() if array.size}
+        places = regions.device.places(list(ends.values()))
+        for (name, array), (place, _) in zip(ends.items(), places):
             end = getattr(self.header, name)
             if name in self._results:
                 wire.set_place(end.region, place,
@@ -393,13 +401,14 @@ class Call:
                 wire.set_place(end.region, place, end.inline)
                 self.buffers[name] = None
 
-    def _is_sparse(self, name: str) -> bool:
+    def is_sparse(self, name: str) -> bool:
+        """Whether an operand is."""
         problem = self.header.problem
         sparsity = {"a": problem.sparsity, "b": problem.b_sparsity}
         return bool(sparsity.get(name, api.DENSE) != api.DENSE)
 
     def _out_place(self, regions: Regions, target: Optional[Matrix]) -> Any:
-        """Where it lies and how, when the daemon can write there."""
+        """Of out_places."""
         if (not isinstance(target, np.ndarray) or target.size == 0
                 or target.dtype == np.bool_):
             return None
@@ -422,8 +431,8 @@ class Call:
         """For what comes back in chunks."""
         def size(name: str) -> Optional[int]:
             result = self._results.get(name)
-            returns = result is not None and not isinstance(result.target,
-                                                            Resident)
+            returns = (result is not None and name not in self._shared
+                       and not isinstance(result.target, Resident))
             return self._size() if returns else None
         return results.Chunks(size("d"), size("auxiliary"))
 

@@ -63,8 +63,7 @@ def matmul_grouped(
                wire.parse_grouped_response, message_bytes=len(request))
 
 
-def sequence(steps: Iterable[Any],
-             operands: Iterable[tuple[str, Any, wire.Buffer]],
+def sequence(steps: Iterable[Any], operands: Iterable[wire.Named],
              device: str) -> Rpc[wire.SequenceResponse]:
     request = wire.sequence_request(steps, operands, device)
     return Rpc("/gemmd.v1.MatmulService/Sequence", request,

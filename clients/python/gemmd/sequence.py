@@ -1,12 +1,17 @@
 """Recorded calls of matmul -> one request, and what becomes of its answer."""
 
+import contextlib
+import itertools
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import numpy as np
 
 from . import api, arrays, product, rpcs, wire
+from .device_arrays import DeviceArray
 from .errors import FailedPrecondition, InvalidArgument
+from .shared import Regions
 from .tensor import Resident
 
 if TYPE_CHECKING:
@@ -101,14 +106,17 @@ class _Step(NamedTuple):
 
 
 class _Operands:
-    """Arrays to be sent, each once."""
+    """Arrays to be sent, or shared, each once."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[str, Any, memoryview]] = []
+        self.all: list[wire.Named] = []
         self._names: dict[Any, str] = {}
+        # By their names:
+        self._sparse: set[str] = set()
+        self._on_device: dict[str, DeviceArray] = {}
 
-    def name(self, header: Any, field: str, data: memoryview) -> str:
-        p = header.problem
+    def name(self, call: product.Call, field: str, data: memoryview) -> str:
+        p = call.header.problem
         # What one array can stand for in two calls.
         scales = (p.HasField("quantization"),
                   p.quantization.SerializeToString())
@@ -116,15 +124,45 @@ class _Operands:
                   "b": (p.b_type, p.b_sparsity, scales, p.k, p.n),
                   "c": (p.c_type, 0, None, p.m, p.n)}.get(
                       field, (field, p.m, p.n, p.k))
-        layout = getattr(header, field).inline
-        address = np.frombuffer(data, np.uint8).ctypes.data if data else 0
-        key = (address, len(data), matrix, layout.SerializeToString())
+        layout = getattr(call.header, field).inline
+        array = call.on_device.get(field)
+        lies: Any = None
+        if array is not None:
+            lies = array.address, array.device, array.stream
+        elif data:
+            lies = np.frombuffer(data, np.uint8).ctypes.data
+        key = (lies, len(data), matrix, layout.SerializeToString())
         if key not in self._names:
-            self._names[key] = f"operand {len(self.sent)}"
+            name = self._names[key] = f"operand {len(self.all)}"
             copy = type(layout)()
             copy.CopyFrom(layout)
-            self.sent.append((self._names[key], copy, data))
+            self.all.append(wire.Named(name, copy, data))
+            if call.is_sparse(field):
+                self._sparse.add(name)
+            if array is not None:
+                self._on_device[name] = array
         return self._names[key]
+
+    def share(self, regions: Regions) -> bool:
+        """Names what lies in a region, or in device memory, instead of sending
+        it. Whether there is any of the former."""
+        in_regions = {
+            each.name: place for each in self.all
+            if regions and each.data and each.name not in self._sparse
+            and (place := regions.place(each.data)) is not None}
+        places = regions.device.places(list(self._on_device.values()))
+        on_device = {name: place for name, (place, _)
+                     in zip(self._on_device, places)}
+        found = {**in_regions, **on_device}
+        self.all = [each._replace(place=found.get(each.name))
+                    for each in self.all]
+        return bool(in_regions)
+
+
+def _overlapping(outs: list[tuple[Any, Any]]) -> set[Any]:
+    """Of keys and arrays, the keys of those that may overlap another one."""
+    return {key for (one, x), (other, y) in itertools.combinations(outs, 2)
+            if np.may_share_memory(x, y) for key in (one, other)}
 
 
 class Recording:
@@ -152,14 +190,10 @@ class Recording:
                                   "alone: client.sequence(device=...)")
         self._check_own(a, b, *options.values())
         call = product.Call(a, b, **options)
-        if call.is_on_device:
-            raise InvalidArgument(
-                "a sequence takes no arrays in device memory; allowed: those "
-                "of the host, and Tensors, which client.tensor(array) fills")
         for field, data in call.buffers.items():
             if data is not None:
                 source = getattr(call.header, field)
-                source.name = self._operands.name(call.header, field, data)
+                source.name = self._operands.name(call, field, data)
         step = _Step(
             call,
             {name: Pending(self, f"{name} {len(self._steps)}", call,
@@ -194,26 +228,67 @@ class Recording:
             return not pending._state["read"]
         return pending._name in self._returned
 
+    @property
+    def is_on_device(self) -> bool:
+        """Whether anything of it is in device memory."""
+        return any(step.call.is_on_device for step in self._steps)
+
+    def _leaves(self, pending: Pending) -> bool:
+        return self._is_returned(pending) or pending._fills
+
+    def _share(self, regions: Regions) -> None:
+        """As Call.share, of all together; nothing streams."""
+        for step in self._steps:
+            step.call.share_device_outs(regions)
+        is_shared = self._operands.share(regions)
+        if not regions:
+            return
+        # Those are filled one after the other, when all are there.
+        overlapping = _overlapping(
+            [((i, name), out) for i, step in enumerate(self._steps)
+             for name, out in step.call.outs() if isinstance(out, np.ndarray)])
+        outs = [{name: place
+                 for name, place in step.call.out_places(regions).items()
+                 if (i, name) not in overlapping}
+                for i, step in enumerate(self._steps)]
+        if not is_shared and not any(outs):
+            return
+        for step, of_step in zip(self._steps, outs):
+            step.call.share_results(
+                regions, [name for name, pending in step.pending.items()
+                          if self._leaves(pending)], of_step)
+
+    @contextlib.contextmanager
+    def _sharing(self) -> Iterator[None]:
+        """Around the call."""
+        with contextlib.ExitStack() as lent:
+            for step in self._steps:
+                lent.enter_context(step.call.sharing())
+            yield
+
     def _rpc(self) -> rpcs.Rpc[wire.SequenceResponse]:
         for step in self._steps:
             for name, pending in step.pending.items():
                 to = getattr(step.call.header, name)
                 to.name = pending._name
-                if not (self._is_returned(pending) or pending._fills):
+                if not self._leaves(pending):
                     to.ClearField("inline")
         return rpcs.sequence([step.call.header for step in self._steps],
-                             self._operands.sent, self._device)
+                             self._operands.all, self._device)
 
     def _take(self, response: wire.SequenceResponse) -> None:
         self.phases = response.phases
         for step, of_step in zip(self._steps, response.steps):
             self.executions.append(of_step.execution)
             for name, pending in step.pending.items():
-                if getattr(step.call.header, name).HasField("inline"):
+                if self._leaves(pending):
                     pending._state["value"] = step.call.result(
                         name, getattr(of_step, name))
             if step.amax is not None:
                 step.amax.value = of_step.amax
+        # Results may be kept for long, what they were made of need not be.
+        self._steps = []
+        self._operands = _Operands()
 
 
 class Sequence(Recording):
@@ -232,7 +307,10 @@ class Sequence(Recording):
                  trace: Optional[TracebackType]) -> None:
         self.done = True
         if error is None and self._steps:
-            self._take(self._client._run(self._rpc(), self._timeout))
+            self._share(self._client._regions)
+            with self._sharing():
+                response = self._client._run(self._rpc(), self._timeout)
+            self._take(response)
 
 
 class AsyncSequence(Recording):
@@ -251,4 +329,7 @@ class AsyncSequence(Recording):
                         trace: Optional[TracebackType]) -> None:
         self.done = True
         if error is None and self._steps:
-            self._take(await self._client._run(self._rpc(), self._timeout))
+            await self._client._aside(self._share)
+            with self._sharing():
+                response = await self._client._run(self._rpc(), self._timeout)
+            self._take(response)

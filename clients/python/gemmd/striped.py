@@ -132,8 +132,9 @@ def multiply(client: "Client", call: "Call",
     for tensors of what it reads and returns."""
     problem = call.header.problem
     batch = problem.batch if problem.HasField("batch") else 1
-    # No tensor holds an auxiliary result, and a stream brings it beside D.
-    if (problem.epilogue.auxiliary
+    # No tensor holds an auxiliary result, and a stream brings it beside D. What
+    # is in device memory says on which device all is to be.
+    if (problem.epilogue.auxiliary or call.is_on_device
             or min(problem.m, problem.n, problem.k, batch) < 1):
         return None
     header = api.MatmulHeader.FromString(call.header.SerializeToString())
@@ -188,7 +189,8 @@ def _result(call: "Call", header: Any, temporaries: _Temporaries,
             batch: int) -> Optional[memoryview]:
     """Memory for D, which is to go to a tensor; None: it does as it is."""
     size = math.prod(call.shape) * call.dtype.itemsize
-    if header.d.tensor or size < _LEAST_OPERAND_BYTES:
+    if (header.d.WhichOneof("kind") != "inline"
+            or size < _LEAST_OPERAND_BYTES):
         return None
     header.d.tensor = temporaries.create(
         _tensor_of(header.problem, "d", batch))

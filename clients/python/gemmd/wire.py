@@ -151,15 +151,28 @@ def parse_grouped_response(data: bytes) -> list[Response]:
             if number == 1]
 
 
-def sequence_request(steps: Iterable[Any],
-                     operands: Iterable[tuple[str, Any, Buffer]],
+class Named(NamedTuple):
+    """An operand of a sequence: its bytes, or where they lie."""
+    name: str
+    layout: Any
+    data: memoryview
+    place: Optional[Place] = None
+
+
+def sequence_request(steps: Iterable[Any], operands: Iterable[Named],
                      device: str) -> bytes:
-    """SequenceRequest of MatmulHeaders and operands: names, Layouts, bytes."""
+    """SequenceRequest of MatmulHeaders and operands."""
     parts: list[Buffer] = []
     for step in steps:
         head = step.SerializeToString()
         parts += [field(1, len(head)), head]
-    for name, layout, data in operands:
+    for name, layout, data, place in operands:
+        if place is not None:
+            operand = api.SequenceOperand(name=name)
+            set_place(operand.region, place, layout)
+            head = operand.SerializeToString()
+            parts += [field(2, len(head)), head]
+            continue
         head = api.SequenceOperand(
             name=name, layout=layout).SerializeToString()
         prefix = field(3, len(data))

@@ -15,7 +15,8 @@ from unittest import mock
 import gemmd
 import ml_dtypes
 import numpy as np
-from gemmd import api, device_arrays, errors, libcuda, product
+from gemmd import (api, device_arrays, errors, libcuda, product,
+                   sequence, striped)
 from gemmd.shared import Regions
 from host_daemon import HostCase
 
@@ -214,7 +215,7 @@ class DeviceMemoryTest(unittest.TestCase):
 
     def call(self, a, b, **options):
         call = product.Call(a, b, **options)
-        call.share(self.regions, 1 << 30)
+        call.share(self.regions)
         return call
 
     def test_operands_and_results_are_named(self):
@@ -247,8 +248,91 @@ class DeviceMemoryTest(unittest.TestCase):
         self.assertEqual(call.header.auxiliary.region.layout.order,
                          call.header.problem.d_order)
         self.assertEqual(call.product(response).value(), (z, x))
-        # Nor what returns a large result.
-        self.assertFalse(self.call(x, y).streams(0))
+        # A large result that is returned may come in chunks.
+        self.assertTrue(self.call(x, y).streams(16383))
+        self.assertFalse(self.call(x, y).streams(16384))
+        # Not by way of tensors, which could be of another device.
+        self.assertIsNone(striped.multiply(None, self.call(x, y), None))
+
+    def sequence(self, record):
+        """The SequenceRequest of what `record` does, and what it returned."""
+        client = types.SimpleNamespace(_regions=self.regions)
+        request = api.message("SequenceRequest")
+        requests = []
+
+        def run(rpc, timeout):
+            requests.append(request.FromString(rpc.request))
+            raise errors.Unavailable("there is no daemon")
+
+        client._run = run
+        with self.assertRaises(gemmd.Unavailable):
+            with sequence.Sequence(client, "", None) as s:
+                record(s)
+        return requests[0]
+
+    def test_those_of_a_sequence_are_named_once(self):
+        whole = np.empty((3, 64, 64), np.float32)
+        self.block(whole, 256)
+        x, y, z = (OnDevice(part) for part in whole)
+        w = np.ones((64, 64), np.float32)
+
+        def record(s):
+            h = s.matmul(x, y, out=z)
+            s.matmul(h, x)
+            s.matmul(x, w)
+
+        request = self.sequence(record)
+        handle = "%032x" % 1
+        self.assertEqual(
+            [(each.region.region, each.region.offset, len(each.data))
+             for each in request.operands],
+            [(handle, 256, 0), (handle, 256 + 16384, 0), ("", 0, 16384)])
+        first, second, third = request.steps
+        names = [each.name for each in request.operands]
+        self.assertEqual([first.a.name, first.b.name], names[:2])
+        self.assertEqual([second.a.name, second.b.name], ["d 0", names[0]])
+        self.assertEqual([third.a.name, third.b.name], names[::2])
+        self.assertEqual(first.d.region.offset, 256 + 32768)
+        self.assertEqual(first.d.region.layout.order, api.ROW_MAJOR)
+        self.assertEqual(first.d.name, "d 0")
+        # There is no memory of the host's that is shared.
+        self.assertTrue(second.d.HasField("inline"))
+        self.assertEqual(self.cuda.waited, [libcuda.LEGACY_STREAM] * 2)
+        self.assertEqual(self.cuda.bound, [])
+
+    def test_results_in_device_memory_go_there_alone(self):
+        whole = np.empty((2, 16, 16), np.float32)
+        self.block(whole)
+        shared = self.regions.empty((16, 16), np.float32, "C")
+        device, host = "%032x" % 2, "%032x" % 1
+
+        def record(s):
+            s.matmul(s.matmul(shared, OnDevice(whole[0]),
+                              out=OnDevice(whole[1])), shared)
+
+        first, second = self.sequence(record).steps
+        self.assertEqual(first.d.region.region, device)
+        self.assertEqual(second.d.region.region, host)
+        call = self.call(shared, OnDevice(whole[0]), out=OnDevice(whole[1]))
+        self.assertEqual(call.header.d.region.region, device)
+        self.assertEqual(call.header.a.region.region, host)
+
+    def test_what_two_streams_of_the_owners_make_is_waited_for_twice(self):
+        base = self.cuda.add(1 << 40, 1 << 20)
+        request = self.sequence(lambda s: s.matmul(
+            ByInterface(base, (16, 16), stream=3),
+            ByInterface(base, (16, 16), stream=4)))
+        self.assertEqual(self.cuda.waited, [3, 4])
+        self.assertEqual(len(request.operands), 2)
+
+    def test_empty_ones_of_a_sequence_are_not_named(self):
+        base = self.cuda.add(1 << 40, 1 << 20)
+        request = self.sequence(lambda s: s.matmul(
+            ByInterface(base, (0, 16)), ByInterface(base, (16, 16)),
+            out=ByInterface(base, (0, 16))))
+        self.assertFalse(request.operands[0].HasField("region"))
+        self.assertTrue(request.operands[1].HasField("region"))
+        self.assertTrue(request.steps[0].d.HasField("inline"))
 
     def test_memory_with_a_descriptor_sends_it(self):
         x = np.empty((16, 16), np.float16)
@@ -382,10 +466,12 @@ class DeviceMemoryTest(unittest.TestCase):
         call = product.Call(OnDevice(x), OnDevice(x))
         with self.assertRaisesRegex(gemmd.FailedPrecondition,
                                     "localhost:50051 is no Unix socket"):
-            call.share(elsewhere, 1 << 30)
-        with self.assertRaisesRegex(gemmd.InvalidArgument, "a sequence takes"):
-            gemmd.Client("unix:/nowhere").sequence().matmul(OnDevice(x),
-                                                            OnDevice(x))
+            call.share(elsewhere)
+        with gemmd.Client("localhost:50051") as client:
+            with self.assertRaisesRegex(gemmd.FailedPrecondition,
+                                        "localhost:50051 is no Unix socket"):
+                with client.sequence() as s:
+                    s.matmul(OnDevice(x), OnDevice(x))
         with self.assertRaisesRegex(gemmd.InvalidArgument, "bool in device"):
             self.call(ByInterface(base, (8, 8), "|b1"), OnDevice(x))
         self.assertEqual(self.created, [])

@@ -184,6 +184,126 @@ class SharedTest(HostCase):
         for one, other in zip(got, expected):
             self.assert_same(np.array(one), other)
 
+    def test_sequences_use_them_where_they_are(self):
+        x, w1, w2 = (random((16, 32), np.float32), random((32, 24), np.float32),
+                     random((24, 8), np.float32))
+        bias = random((24,), np.float32)
+        h = self.client.matmul(x, w1, bias=bias, activation="relu")
+        y = self.client.matmul(h, w2)
+        shared = [self.shared(each) for each in (x, w1, w2, bias)]
+        before = self.received()
+        with self.client.sequence() as s:
+            hh = s.matmul(shared[0], shared[1], bias=shared[3],
+                          activation="relu")
+            yy = s.matmul(hh, shared[2])
+            s.returns(hh, yy)
+        self.assertEqual(self.received(), before)
+        for got, expected in ((hh, h), (yy, y)):
+            self.assert_same(got.numpy(), expected)
+            self.assertTrue(self.is_shared(got.numpy()))
+            self.assertTrue(got.numpy().flags.writeable)
+        # Views of them, and others that travel.
+        with self.client.sequence() as s:
+            yy = s.matmul(s.matmul(x, shared[1][:, 4:20]), shared[2][4:20])
+        self.assertEqual(self.received(), before + x.nbytes)
+        self.assert_same(yy.numpy(), self.client.matmul(
+            self.client.matmul(x, w1[:, 4:20]), w2[4:20]))
+        self.assertTrue(self.is_shared(yy.numpy()))
+        # Where nothing is shared, results come as they came.
+        with self.client.sequence() as s:
+            yy = s.matmul(x, w1)
+        self.assertFalse(self.is_shared(yy.numpy()))
+
+    def test_sequences_fill_out_where_it_lies(self):
+        x, w = random((8, 8), np.float32), random((8, 8), np.float32)
+        first = self.client.matmul(x, w)
+        second = self.client.matmul(first, w)
+        sent = self.client.statistics().sent_bytes
+        wide = self.client.empty((8, 12), np.float32)
+        wide[...] = 7
+        kept = self.client.empty((8, 8), np.float32, order="F")
+        own = np.empty((8, 8), np.float32)
+        with self.client.sequence() as s:
+            h = s.matmul(x, w, out=wide[:, :8])
+            y, before = s.matmul(h, w, activation="relu", out_order="F",
+                                 pre_activation_out=kept)
+            z = s.matmul(h, w, out=own)
+        self.assert_same(np.array(wide[:, :8]), first)
+        self.assertTrue((wide[:, 8:] == 7).all())
+        self.assertIs(before.numpy(), kept)
+        self.assert_same(np.ascontiguousarray(kept), second)
+        self.assert_same(np.ascontiguousarray(y.numpy()),
+                         np.maximum(second, 0))
+        self.assertIs(z.numpy(), own)
+        self.assert_same(own, second)
+        self.assertEqual(self.client.statistics().sent_bytes, sent)
+
+    def test_out_of_a_sequence_may_be_what_it_reads(self):
+        a, w = random((8, 8), np.float32), random((8, 8), np.float32)
+        x = self.shared(a)
+        first = self.client.matmul(a, w)
+        with self.client.sequence() as s:
+            s.matmul(x, w, out=x)
+            y = s.matmul(x, x)  # As it was before the call.
+        self.assert_same(np.array(x), first)
+        self.assert_same(y.numpy(), self.client.matmul(a, a))
+
+    def test_outs_of_a_sequence_that_overlap_are_filled_in_order(self):
+        a, w = random((8, 8), np.float32), random((8, 8), np.float32)
+        both = self.client.empty((13, 8), np.float32)
+        apart = self.client.empty((8, 8), np.float32)
+        with self.client.sequence() as s:
+            h = s.matmul(a, w, out=both[:8])
+            s.matmul(h, w, out=both[5:])
+            s.matmul(h, w, out=apart)
+        first = self.client.matmul(a, w)
+        second = self.client.matmul(first, w)
+        self.assert_same(np.array(both[5:]), second)
+        self.assert_same(np.array(both[:5]), first[:5])
+        self.assert_same(np.array(apart), second)
+        # Also one that the daemon could not write where it lies.
+        wide = self.client.empty((8, 16), np.float32)
+        with self.client.sequence() as s:
+            h = s.matmul(a, w, out=wide[:, ::2])
+            s.matmul(h, w, out=wide[:, :8])
+        self.assert_same(np.ascontiguousarray(wide[:, :8]), second)
+        self.assert_same(np.ascontiguousarray(wide[:, 8::2]), first[:, 4:])
+
+    def test_sequences_send_what_is_sparse_and_share_weights(self):
+        x, w = random((8, 64), np.float16), random((64, 8), np.float16)
+        sparse = gemmd.sparse24(w, axis=-2, prune=True)
+        lines = self.client.empty(sparse.lines.shape, sparse.lines.dtype)
+        lines[...] = sparse.lines
+        there = gemmd.SparseMatrix(lines, np.dtype(np.float16), 64).T
+        if there.shape != sparse.shape:
+            there = there.T
+        weights = gemmd.quantize(w.astype(np.float32), ml_dtypes.int4, axis=-2,
+                                 group=32)
+        stack = random((3, 8, 64), np.float16)
+        with self.client.sequence() as s:
+            one = s.matmul(self.shared(x), there)
+            two = s.matmul(self.shared(x), weights)
+            three = s.matmul(self.shared(stack), self.shared(w))
+            four = s.matmul(np.ones((0, 4), np.float32),
+                            np.ones((4, 3), np.float32),
+                            out=self.client.empty((0, 3), np.float32))
+        self.assert_same(one.numpy(), self.client.matmul(x, sparse))
+        self.assert_same(two.numpy(), self.client.matmul(x, weights))
+        self.assert_same(three.numpy(), self.client.matmul(stack, w))
+        self.assertEqual(four.numpy().shape, (0, 3))
+
+    def test_an_error_of_a_sequence_leaves_its_results_to_the_daemon(self):
+        with gemmd.Client(self.target) as client:
+            a = client.empty((512, 512), np.float32)
+            a[...] = 1
+            with self.assertRaises(gemmd.DeadlineExceeded):
+                with client.sequence(timeout=1e-4) as s:
+                    s.matmul(a, a)
+            del s
+            gc.collect()
+            # What the daemon may still write is not given to anybody.
+            self.assertEqual(client._regions.block(1).place.offset, 2 << 20)
+
     def test_bits_sparse_and_weights(self):
         a = random((8, 64), np.float32) > 0
         b = random((64, 8), np.float32) > 0
@@ -200,14 +320,66 @@ class SharedTest(HostCase):
 
     def test_large_ones_need_no_stream(self):
         with gemmd.Client(self.target, stream_bytes=1000) as client:
+            client._stream = None
             a = client.empty((64, 64), np.float32)
             a[...] = 1
             self.assert_same(client.matmul(a, a), np.full((64, 64), 64,
                                                           np.float32))
-            # What else there is to send decides.
-            plain = np.ones((64, 64), np.float32)
-            self.assert_same(client.matmul(a, plain),
-                             np.full((64, 64), 64, np.float32))
+
+    def test_what_is_not_shared_goes_in_chunks(self):
+        with gemmd.Client(self.target, stream_bytes=1000) as client:
+            a = client.empty((64, 64), np.float32)
+            a[...] = random((64, 64), np.float32)
+            plain = random((64, 64), np.float32)
+            expected = self.client.matmul(np.array(a), plain)
+            before = self.received()
+            got = client.product(a, plain)
+            self.assertEqual(self.received(), before + plain.nbytes)
+            self.assert_same(got.d, expected)
+            paths = got.execution.paths
+            self.assertEqual((paths.a, paths.b, paths.d), (4, 2, 4))
+            self.assertIsNotNone(client._regions.place(
+                got.d.reshape(-1).view(np.uint8).data))
+            wide = client.empty((64, 80), np.float32)
+            wide[...] = 7
+            client.matmul(plain, a, out=wide[:, 8:72], activation="relu")
+            self.assert_same(np.ascontiguousarray(wide[:, 8:72]), np.maximum(
+                self.client.matmul(plain, np.array(a)), 0))
+            self.assertTrue((wide[:, :8] == 7).all())
+            self.assertTrue((wide[:, 72:] == 7).all())
+            # The pre-activation comes in chunks, the result does not.
+            out, kept = np.empty((64, 64), np.float32), wide[:, 8:72]
+            for options in ({"out": out, "pre_activation_out": kept},
+                            {"out": kept, "pre_activation_out": out}):
+                d, first = client.matmul(plain, plain, activation="relu",
+                                         **options)
+                self.assertIs(d, options["out"])
+                self.assertIs(first, options["pre_activation_out"])
+                expected = self.client.matmul(plain, plain)
+                self.assert_same(np.ascontiguousarray(first), expected)
+                self.assert_same(np.ascontiguousarray(d),
+                                 np.maximum(expected, 0))
+
+    def test_an_error_of_a_stream_leaves_its_result_to_the_daemon(self):
+        with gemmd.Client(self.target, stream_bytes=1000) as client:
+            a = client.empty((512, 2048), np.float32)
+            a[...] = 1
+            plain = np.ones((2048, 512), np.float32)
+            with self.assertRaises(gemmd.DeadlineExceeded):
+                client.matmul(a, plain, timeout=1e-4)
+            # Nobody else gets the 1 MiB behind `a`.
+            self.assertEqual(client._regions.block(1).place.offset, 5 << 20)
+
+    def test_what_is_not_shared_goes_by_several_connections(self):
+        with gemmd.Client(self.target, stripes=2) as client:
+            a = client.empty((2, 32), np.float32)
+            a[...] = random((2, 32), np.float32)
+            b = random((32, 300_000), np.float32)
+            got = client.product(a, b)
+            paths = got.execution.paths
+            # A tensor for the time of the call; the result is there.
+            self.assertEqual((paths.a, paths.b, paths.d), (4, 3, 4))
+            self.assert_same(got.d, self.client.matmul(np.array(a), b))
 
     def test_memory_is_used_again(self):
         with gemmd.Client(self.target) as client:
@@ -350,6 +522,25 @@ class AsyncTest(HostCase):
                     self.assertTrue((other == 64 * i * i).all())
                 self.assertTrue((more == 64).all())
                 self.assertEqual(len(large), 60 << 20)
+                out = await client.empty((64, 64), np.float32)
+                before = (await client.statistics()).received_bytes
+                async with client.sequence() as s:
+                    h = s.matmul(arrays[1], arrays[1], out=out)
+                    y = s.matmul(h, arrays[2])
+                after = (await client.statistics()).received_bytes
+                self.assertEqual(after, before)
+                self.assertIs(h.numpy(), out)
+                self.assertTrue((out == 64).all())
+                self.assertTrue((y.numpy() == 64 * 64 * 2).all())
+                self.assertIsNotNone(client._regions.place(
+                    y.numpy().reshape(-1).view(np.uint8).data))
+                async with client.sequence() as s:
+                    # The operands are not kept with the result.
+                    y = s.matmul(arrays[1], arrays[1])
+                self.assertEqual((s._steps, s._operands.all), ([], []))
+                with self.assertRaises(gemmd.DeadlineExceeded):
+                    async with client.sequence(timeout=1e-6) as s:
+                        s.matmul(arrays[2], arrays[2])
                 with self.assertRaises(gemmd.DeadlineExceeded):
                     await client.matmul(arrays[2], arrays[2], timeout=1e-6)
 
@@ -421,6 +612,24 @@ class WithoutTest(unittest.TestCase):
                 with self.assertRaisesRegex(gemmd.FailedPrecondition,
                                             "--region-bytes may be 0"):
                     client.empty((2, 2))
+                a, out = np.ones((8, 8), np.float32), np.empty((8, 8),
+                                                               np.float32)
+                with client.sequence() as s:
+                    d = s.matmul(s.matmul(a, a, out=out), a)
+                self.assertTrue((d.numpy() == 64).all())
+                self.assertTrue((out == 8).all())
+                # Nor does it know those of others.
+                header = gemmd.api.MatmulHeader()
+                header.problem.CopyFrom(gemmd.product.Call(a, a).header.problem)
+                header.a.name = header.b.name = "x"
+                place = gemmd.wire.Place("0" * 32, 0)
+                with self.assertRaisesRegex(
+                        gemmd.NotFound, "steps.0.: a.name .x.: operand's "
+                        "region: no such region"):
+                    client._run(gemmd.rpcs.sequence(
+                        [header], [gemmd.wire.Named(
+                            "x", gemmd.api.Layout(), memoryview(b""), place)],
+                        ""), None)
 
     def test_a_daemon_that_has_no_more(self):
         with HostDaemon("--region-bytes=128MiB") as daemon:
@@ -436,6 +645,9 @@ class WithoutTest(unittest.TestCase):
                 self.assertTrue((d == 256).all())
                 self.assertIsNone(client._regions.place(
                     d.reshape(-1).view(np.uint8).data))
+                with client.sequence() as s:
+                    d = s.matmul(s.matmul(a, a), a)
+                self.assertTrue((d.numpy() == 256 * 128).all())
 
     def test_a_daemon_that_has_ended(self):
         daemon = HostDaemon()
@@ -458,6 +670,9 @@ class WithoutTest(unittest.TestCase):
             client.wait_for_ready()
             d = client.matmul(a, a)  # Sent: that daemon has it not.
             self.assertTrue((d == 32).all())
+            with client.sequence() as s:
+                e = s.matmul(a, a)
+            self.assertTrue((e.numpy() == 32).all())
             b = client.empty((8, 8), np.float32)
             b[...] = 3
             self.assertTrue((client.matmul(b, b) == 72).all())
