@@ -2,32 +2,26 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import (AbstractAsyncContextManager, ExitStack, nullcontext,
-                        suppress)
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Optional
 
-import grpc.aio
 import numpy as np
 
-from . import arrays, errors, product, rpcs, security, streams
-from .client import (CHANNEL_OPTIONS, READY_POLL_S, STREAM_BYTES,
-                     check_timeout, default_target)
+from . import arrays, errors, product, rpcs, security, striped_product
+from .aio_caller import AsyncCaller
+from .client import READY_POLL_S, STREAM_BYTES, default_target
 from .grouped import Groups
 from .product import Call, Product
 from .quantized import Quantization, QuantizedMatrix, quantization_of
-from .retry import Attempts
 from .sequence import AsyncSequence
 from .shared import Regions
 from .sparse import SparseMatrix, is_sparse
-from .stripes import check_filled, filled
 from .tensor import Resident, Stored, dense, home_of, lie, matrix_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-R = TypeVar("R")
 
 
 class AsyncTensor(Resident):
@@ -68,30 +62,12 @@ class AsyncTensor(Resident):
         return self._check_quantized(await self._download(timeout))
 
     async def _download(self, timeout: Optional[float]) -> Stored:
-        lines, block = await self._client._aside(self._empty)
-        if block is not None:
-            with block.lent():
-                async for _ in self._client._stream(
-                        rpcs.download_tensor(self.handle, self._stored_order,
-                                             block.place), timeout):
-                    pass
-            return self._as_seen(lines)
-        target = lines.reshape(-1).data
-        position = 0
-        async for chunk in self._client._stream(
-                rpcs.download_tensor(self.handle, self._stored_order),
-                timeout):
-            position = filled(target, position, chunk)
-        check_filled(target, position)
-        return self._as_seen(lines)
+        return await self._fetch(self._client, timeout)
 
     async def upload(self, array: Any, *,
                      timeout: Optional[float] = None) -> "AsyncTensor":
         """Replaces the elements by those of an array of the same shape."""
-        operand = self._to_upload(array)
-        place = await self._client._aside(self._place, operand)
-        await self._client._run(
-            rpcs.upload_tensor(self.handle, operand, place), timeout)
+        await self._replace(self._client, array, timeout)
         return self
 
     async def info(self, *, timeout: Optional[float] = None) -> Any:
@@ -104,11 +80,12 @@ class AsyncTensor(Resident):
         await self._client._run(rpcs.delete_tensor(self.handle), timeout)
 
 
-class AsyncClient:
+class AsyncClient(AsyncCaller):
     """A connection to the daemon at `target`, for one event loop.
 
     Arguments, methods and errors are those of Client. Made inside a running
-    loop. Cancelling a call cancels it at the daemon.
+    loop. Cancelling a call cancels it at the daemon, and what was made there
+    for the call alone is deleted.
     """
 
     def __init__(self, target: Optional[str] = None, *,
@@ -118,22 +95,14 @@ class AsyncClient:
                  key_file: Optional[str] = None,
                  token_file: Optional[str] = None,
                  timeout: Optional[float] = None,
-                 stream_bytes: int = STREAM_BYTES) -> None:
+                 stream_bytes: int = STREAM_BYTES,
+                 stripes: int = 1) -> None:
         self.target = target or default_target()
-        self._timeout = check_timeout(timeout)
         self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
-        self._closed = False
-        how = security.connection(
+        super().__init__(self.target, security.connection(
             self.target, credentials, ca_file=ca_file,
             certificate_file=certificate_file, key_file=key_file,
-            token_file=token_file)
-        self._authorization = how.authorization
-        self._channel = how.channel(grpc.aio, self.target, CHANNEL_OPTIONS)
-        # They block, and so work on other threads, which ask from there.
-        loop = asyncio.get_running_loop()
-        self._regions = Regions(
-            self.target, lambda rpc: asyncio.run_coroutine_threadsafe(
-                self._run(rpc, None), loop).result())
+            token_file=token_file), timeout, stripes)
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -144,12 +113,6 @@ class AsyncClient:
     def __repr__(self) -> str:
         return (f"<gemmd.AsyncClient {self.target}"
                 f"{', closed' if self._closed else ''}>")
-
-    async def close(self) -> None:
-        """Closes the connection; running calls are cancelled."""
-        self._closed = True
-        self._regions.close()
-        await self._channel.close()
 
     async def wait_for_ready(self, timeout: float = 30.0) -> "AsyncClient":
         """Returns once the daemon serves. DeadlineExceeded after `timeout`
@@ -196,12 +159,15 @@ class AsyncClient:
         call = product.Call(a, b, **options)
         await self._aside(call.share)
         with call.sharing():
+            if striped_product.serves(self._stripes, call):
+                found = await striped_product.multiply(self, call, timeout)
+                if found is not None:
+                    return found
             if call.streams(self._stream_bytes):
                 chunks = call.chunks()
-                async for chunk in self._stream(
-                        rpcs.matmul_stream(call.header, call.buffers),
-                        timeout):
-                    chunks.add(chunk)
+                await self._receive(
+                    rpcs.matmul_stream(call.header, call.buffers), timeout,
+                    chunks.add)
                 response = chunks.response()
             else:
                 response = await self._run(
@@ -214,8 +180,7 @@ class AsyncClient:
         """A matrix on the device with the elements of `array`."""
         array = matrix_of(array, "array")
         order = order or lie(array).order
-        device = device or await asyncio.to_thread(
-            home_of, self._regions, array)
+        device = device or await self._on_thread(home_of, array)
         tensor = await self.zeros(array.shape, array.dtype, order=order,
                                   sparse=is_sparse(array),
                                   quantization=quantization_of(array),
@@ -224,7 +189,7 @@ class AsyncClient:
         try:
             return await tensor.upload(array, timeout=timeout)
         except BaseException:
-            await tensor.delete()
+            await self._clean_up(tensor.delete())
             raise
 
     async def zeros(self, shape: tuple[int, ...], dtype: Any, *,
@@ -233,15 +198,14 @@ class AsyncClient:
                     device: str = "", ttl_s: float = 0, label: str = "",
                     timeout: Optional[float] = None) -> AsyncTensor:
         """A matrix of zeros on the device."""
-        return AsyncTensor(self, await self._run(rpcs.create_tensor(
+        return AsyncTensor(self, await self._make(rpcs.create_tensor(
             shape, dtype, order=order, sparse=sparse, quantization=quantization,
             device=device, ttl_s=ttl_s, label=label), timeout))
 
     async def empty(self, shape: Any, dtype: Any = np.float32, *,
                     order: arrays.Order = "C") -> arrays.Array:
         """As Client.empty."""
-        return await asyncio.to_thread(self._regions.empty, shape, dtype,
-                                       order)
+        return await self._on_thread(Regions.empty, shape, dtype, order)
 
     async def attach(self, handle: str, *,
                      timeout: Optional[float] = None) -> AsyncTensor:
@@ -267,56 +231,3 @@ class AsyncClient:
     async def statistics(self, *, timeout: Optional[float] = None) -> Any:
         """Statistics: counters of requests, bytes, tensors and the cache."""
         return await self._run(rpcs.statistics(), timeout)
-
-    async def _aside(self, act: Callable[..., R], *arguments: Any) -> R:
-        """What may wait for a region, on a thread where it does."""
-        owner = getattr(act, "__self__", None)
-        waits = bool(self._regions) or any(
-            getattr(each, "is_on_device", False)
-            for each in (owner, *arguments))
-        if not waits:
-            return act(self._regions, *arguments)
-        return await asyncio.to_thread(act, self._regions, *arguments)
-
-    def _start(self, rpc: rpcs.Rpc[Any], timeout: Optional[float],
-               **more: Any) -> Any:
-        stub = getattr(self._channel, rpc.kind)(rpc.method, None, rpc.parse)
-        metadata = rpc.metadata() + self._authorization.metadata()
-        # Streams are written by streams.sending.
-        request = (rpc.request,) if isinstance(rpc.request, bytes) else ()
-        return stub(*request, timeout=timeout, metadata=metadata, **more)
-
-    def _seconds(self, timeout: Optional[float]) -> Optional[float]:
-        return self._timeout if timeout is None else check_timeout(timeout)
-
-    async def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
-                   **more: Any) -> R:
-        with errors.translated(lambda: self._closed):
-            attempts = Attempts(self._seconds(timeout))
-        while True:
-            try:
-                with errors.translated(lambda: self._closed):
-                    call = self._start(rpc, attempts.timeout, **more)
-                    async with _sending(call, rpc):
-                        response: R = await call
-                        return response
-            except errors.ResourceExhausted as error:
-                pause = attempts.pause(error) if rpc.repeatable else None
-                if pause is None:
-                    raise
-                await asyncio.sleep(pause)
-
-    async def _stream(self, rpc: rpcs.Rpc[R],
-                      timeout: Optional[float]) -> AsyncIterator[R]:
-        with errors.translated(lambda: self._closed):
-            call = self._start(rpc, self._seconds(timeout))
-            async with _sending(call, rpc):
-                async for response in call:
-                    yield response
-
-
-def _sending(call: Any,
-             rpc: rpcs.Rpc[Any]) -> AbstractAsyncContextManager[None]:
-    if isinstance(rpc.request, bytes):
-        return nullcontext()
-    return streams.sending(call, rpc.request)

@@ -3,13 +3,15 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import grpc
 import numpy as np
 
-from . import arrays, errors, product, rpcs, security, striped
+from . import arrays, errors, product, rpcs, security, striped_product
+from .caller import Blocking, completed
+from .connections import Connections
 from .grouped import Groups
 from .product import Product
 from .quantized import Quantization, quantization_of
@@ -17,7 +19,6 @@ from .retry import Attempts
 from .sequence import Sequence
 from .shared import Regions
 from .sparse import is_sparse
-from .stripes import Connections, check_connections
 from .tensor import Tensor, home_of, lie, matrix_of
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class Client:
     every method; None waits without a limit. Products whose arrays and
     results have more than `stream_bytes` in all, without those that are shared
     (empty), travel in chunks, and so may be of any size; others are one
-    message. Thread-safe. Every method raises gemmd.Error.
+    message. What has 32 MiB or more goes by `stripes` connections at a time, 1
+    to 8. Thread-safe. Every method raises gemmd.Error.
     """
 
     def __init__(self, target: Optional[str] = None, *,
@@ -79,11 +81,10 @@ class Client:
             certificate_file=certificate_file, key_file=key_file,
             token_file=token_file)
         self._authorization = how.authorization
-        self._channel = how.channel(grpc, self.target, CHANNEL_OPTIONS)
         self._stripes = Connections(
             lambda options: how.channel(grpc, self.target,
-                                        CHANNEL_OPTIONS + options),
-            check_connections(stripes))
+                                        CHANNEL_OPTIONS + options), stripes)
+        self._channel = how.channel(grpc, self.target, CHANNEL_OPTIONS)
         self._regions = Regions(self.target,
                                 lambda rpc: self._run(rpc, None))
 
@@ -101,8 +102,8 @@ class Client:
         """Closes the connection; running calls are cancelled."""
         self._closed = True
         self._regions.close()
-        self._stripes.close()
-        self._channel.close()
+        for channel in (*self._stripes.end(), self._channel):
+            channel.close()
 
     def wait_for_ready(self, timeout: float = 30.0) -> "Client":
         """Returns once the daemon serves. DeadlineExceeded after `timeout`
@@ -213,17 +214,15 @@ class Client:
         call = product.Call(a, b, **options)
         call.share(self._regions)
         with call.sharing():
-            if (self._stripes.count_for(call.travelling_bytes()) > 1
-                    and call.streams(0)):
-                found = striped.multiply(self, call, timeout)
+            if striped_product.serves(self._stripes, call):
+                found = completed(striped_product.multiply(
+                    Blocking(self), call, timeout))
                 if found is not None:
                     return found
             if call.streams(self._stream_bytes):
                 chunks = call.chunks()
-                for chunk in self._stream(
-                        rpcs.matmul_stream(call.header, call.buffers),
-                        timeout):
-                    chunks.add(chunk)
+                self._receive(rpcs.matmul_stream(call.header, call.buffers),
+                              timeout, chunks.add)
                 response = chunks.response()
             else:
                 response = self._run(rpcs.matmul(call.header, **call.buffers),
@@ -264,7 +263,8 @@ class Client:
         try:
             return tensor.upload(array, timeout=timeout)
         except BaseException:
-            tensor.delete()
+            with contextlib.suppress(errors.Error):
+                tensor.delete()
             raise
 
     def zeros(self, shape: tuple[int, ...], dtype: Any, *,
@@ -351,25 +351,33 @@ class Client:
         """Forgets a cached kernel, on disk too."""
         self._run(rpcs.evict_kernel(key), timeout)
 
+    def _translated(self) -> contextlib.AbstractContextManager[None]:
+        return errors.translated(lambda: self._closed)
+
+    def _stub(self, channel: Any, rpc: rpcs.Rpc[Any]) -> Any:
+        return getattr(channel, rpc.kind)(rpc.method, None, rpc.parse)
+
+    def _metadata(self, rpc: rpcs.Rpc[Any]) -> tuple[tuple[str, str], ...]:
+        return rpc.metadata() + self._authorization.metadata()
+
     def _start(self, rpc: rpcs.Rpc[Any], timeout: Optional[float],
                **more: Any) -> Any:
         stub = self._stubs.get(rpc.method)
         if stub is None:
-            stub = self._stubs[rpc.method] = getattr(self._channel, rpc.kind)(
-                rpc.method, None, rpc.parse)
-        metadata = rpc.metadata() + self._authorization.metadata()
-        return stub(rpc.request, timeout=timeout, metadata=metadata, **more)
+            stub = self._stubs[rpc.method] = self._stub(self._channel, rpc)
+        return stub(rpc.request, timeout=timeout, metadata=self._metadata(rpc),
+                    **more)
 
     def _seconds(self, timeout: Optional[float]) -> Optional[float]:
         return self._timeout if timeout is None else check_timeout(timeout)
 
     def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
              **more: Any) -> R:
-        with errors.translated(lambda: self._closed):
+        with self._translated():
             attempts = Attempts(self._seconds(timeout))
         while True:
             try:
-                with errors.translated(lambda: self._closed):
+                with self._translated():
                     response: R = self._start(rpc, attempts.timeout, **more)
                     return response
             except errors.ResourceExhausted as error:
@@ -378,15 +386,12 @@ class Client:
                     raise
                 time.sleep(pause)
 
-    def _run_together(self, calls: list[rpcs.Rpc[Any]],
-                      timeout: Optional[float],
-                      take: Callable[[int, Any], None]) -> None:
-        """By a connection each; see Connections.run."""
-        with errors.translated(lambda: self._closed):
-            self._stripes.run(calls, self._seconds(timeout),
-                              self._authorization.metadata(), take)
-
-    def _stream(self, rpc: rpcs.Rpc[R],
-                timeout: Optional[float]) -> Iterator[R]:
-        with errors.translated(lambda: self._closed):
-            yield from self._start(rpc, self._seconds(timeout))
+    def _receive(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
+                 take: Callable[[R], None]) -> None:
+        with self._translated():
+            call = self._start(rpc, self._seconds(timeout))
+            try:
+                for response in call:
+                    take(response)
+            finally:
+                call.cancel()  # What take() refuses.

@@ -143,6 +143,8 @@ def translated(is_closed: Callable[[], bool]) -> Iterator[None]:
     """
     try:
         yield
+    except Error:
+        raise
     except grpc.RpcError as error:
         raise from_rpc_error(error) from None
     except (ValueError, grpc.aio.UsageError) as error:

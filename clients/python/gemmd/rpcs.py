@@ -128,25 +128,18 @@ def download_lines(handle: str, layout: Any, lines: Any = None,
                "unary_stream")
 
 
-def upload_tensor(handle: str, operand: arrays.Operand,
-                  place: Optional[Place]) -> Rpc[Any]:
-    """From a region where it has a place in one."""
-    if place is not None:
-        request = api.UploadTensorRequest()
-        request.header.handle = handle
-        wire.set_place(request.header.region, place, operand.layout())
-        return Rpc("/gemmd.v1.TensorService/UploadTensor",
-                   iter([request.SerializeToString()]),
-                   api.TensorInfo.FromString, "stream_unary", 0)
-    return upload_lines(handle, operand.layout(), operand.data)
+def upload_from(place: Place, handle: str, layout: Any) -> Rpc[Any]:
+    """Of all elements, which lie in a region."""
+    request = api.UploadTensorRequest()
+    request.header.handle = handle
+    wire.set_place(request.header.region, place, layout)
+    return Rpc("/gemmd.v1.TensorService/UploadTensor",
+               iter([request.SerializeToString()]), api.TensorInfo.FromString,
+               "stream_unary", 0)
 
 
-def download_tensor(handle: str, order: str,
-                    place: Optional[Place] = None) -> Rpc[memoryview]:
-    """To a region where it has a place in one: in no chunk then."""
-    layout = api.Layout(order=arrays.wire_order(order))
-    if place is None:
-        return download_lines(handle, layout)
+def download_to(place: Place, handle: str, layout: Any) -> Rpc[memoryview]:
+    """Of all elements, to a region: in no chunk."""
     request = api.DownloadTensorRequest(handle=handle)
     wire.set_place(request.region, place, layout)
     return Rpc("/gemmd.v1.TensorService/DownloadTensor",

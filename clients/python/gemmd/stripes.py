@@ -1,28 +1,10 @@
-"""Many bytes by several connections at a time, by lines of their matrices."""
+"""How many bytes are shared out: by lines of their matrices."""
 
 import os
-import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Optional
 
 from . import api, errors
-from .rpcs import Rpc
-
-MOST_CONNECTIONS = 8
-# What has fewer bytes goes by one.
-LEAST_BYTES = 32 << 20
-# Others may share a connection with a channel to the same target.
-_OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)
-
-
-def check_connections(stripes: Any) -> int:
-    """How many are meant by the argument of that name."""
-    if type(stripes) is int and 1 <= stripes <= MOST_CONNECTIONS:
-        return stripes
-    raise errors.InvalidArgument(
-        f"stripes: {stripes!r} is no number of connections; allowed: 1 to "
-        f"{MOST_CONNECTIONS}")
 
 
 class Stripe(NamedTuple):
@@ -63,103 +45,29 @@ def split(info: Any, layout: Any, size: int,
             for first, behind in zip(firsts, firsts[1:])]
 
 
-def filled(target: memoryview, position: int, chunk: memoryview) -> int:
-    """Puts a chunk where it belongs; the position behind it."""
-    end = position + len(chunk)
-    if end > len(target):
-        raise errors.InvalidArgument(
-            f"the daemon sent more than the {len(target)} bytes of the tensor")
-    target[position:end] = chunk
-    return end
+class Filling:
+    """Memory that chunks are to fill, one after the other."""
 
+    def __init__(self, target: memoryview) -> None:
+        self._target = target
+        self._position = 0
 
-def check_filled(target: memoryview, position: int) -> None:
-    if position != len(target):
-        raise errors.InvalidArgument(
-            f"the daemon sent {position} bytes of a tensor of {len(target)}")
+    def take(self, chunk: memoryview) -> None:
+        """Puts it where it belongs."""
+        end = self._position + len(chunk)
+        if end > len(self._target):
+            raise errors.InvalidArgument(
+                f"the daemon sent more than the {len(self._target)} bytes of "
+                "the tensor")
+        self._target[self._position:end] = chunk
+        self._position = end
 
-
-class Connections:
-    """A client's own connections for what moves many bytes, made when they are
-    first of use. Thread-safe."""
-
-    def __init__(self, connect: Callable[[tuple[tuple[str, Any], ...]], Any],
-                 count: int) -> None:
-        self.least_bytes = LEAST_BYTES
-        self._count = count
-        self._connect = connect
-        self._channels: list[Any] = []
-        self._lock = threading.Lock()
-
-    def count_for(self, size: int) -> int:
-        """How many such `size` bytes go by."""
-        return self._count if size >= self.least_bytes else 1
-
-    def close(self) -> None:
-        with self._lock:
-            channels, self._channels = self._channels, []
-        for channel in channels:
-            channel.close()
-
-    def _some(self, count: int) -> list[Any]:
-        with self._lock:
-            while len(self._channels) < count:
-                self._channels.append(self._connect(_OWN_CONNECTION))
-            return self._channels[:count]
-
-    def run(self, calls: Sequence[Rpc[Any]], timeout: Optional[float],
-            metadata: tuple[tuple[str, str], ...],
-            take: Callable[[int, Any], None]) -> None:
-        """Makes all calls at the same time; take(i, message) gets what comes of
-        the i-th. The first failure ends the others, and is raised."""
-        started: list[Any] = []
-        failures: list[BaseException] = []
-        for channel, rpc in zip(self._some(len(calls)), calls):
-            started.append(_start(channel, rpc, timeout,
-                                  rpc.metadata() + metadata))
-
-        def follow(i: int) -> None:
-            try:
-                for message in _messages(started[i], calls[i].kind):
-                    take(i, message)
-            except BaseException as error:  # Raised below, by the caller.
-                failures.append(error)
-                for call in started:
-                    call.cancel()
-
-        threads = [threading.Thread(target=follow, args=(i,), daemon=True)
-                   for i in range(1, len(started))]
-        for thread in threads:
-            thread.start()
-        follow(0)
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise _cause(failures)
-
-
-def _start(channel: Any, rpc: Rpc[Any], timeout: Optional[float],
-           metadata: tuple[tuple[str, str], ...]) -> Any:
-    stub = getattr(channel, rpc.kind)(rpc.method, None, rpc.parse)
-    begin = stub.future if rpc.kind == "stream_unary" else stub
-    return begin(rpc.request, timeout=timeout, metadata=metadata)
-
-
-def _messages(call: Any, kind: str) -> Iterable[Any]:
-    if kind == "stream_unary":
-        yield call.result()
-    else:
-        yield from call
-
-
-def _cause(failures: list[BaseException]) -> BaseException:
-    """The daemon ends one part for another's failure, and so do we: of several
-    failures the first one that is not such a consequence says most."""
-    def is_consequence(error: BaseException) -> bool:
-        code = getattr(error, "code", lambda: None)()
-        return getattr(code, "name", "") in ("ABORTED", "CANCELLED")
-    return next((error for error in failures if not is_consequence(error)),
-                failures[0])
+    def check(self) -> None:
+        """InvalidArgument where they did not."""
+        if self._position != len(self._target):
+            raise errors.InvalidArgument(
+                f"the daemon sent {self._position} bytes of a tensor of "
+                f"{len(self._target)}")
 
 
 def transfer() -> bytes:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import api, arrays, nibbles, rpcs, striped
+from .caller import Blocking, Caller, completed
 from .composite import Composite
 from .device_arrays import DeviceArray, as_device_array, is_on_device
 from .errors import Error, InvalidArgument, NotFound
@@ -160,6 +161,33 @@ class Resident:
             return None
         return regions.place(operand.data)
 
+    async def _fetch(self, caller: Caller,
+                     timeout: Optional[float]) -> Stored:
+        """The elements."""
+        lines, block = await caller._aside(self._empty)
+        layout = api.Layout(order=arrays.wire_order(self._stored_order))
+        if block is None:
+            await striped.download(caller, self.handle, layout,
+                                   lines.reshape(-1).data, timeout)
+        else:
+            with block.lent():
+                await caller._receive(
+                    rpcs.download_to(block.place, self.handle, layout),
+                    timeout, lambda nothing: None)
+        return self._as_seen(lines)
+
+    async def _replace(self, caller: Caller, array: Any,
+                       timeout: Optional[float]) -> None:
+        """The elements by others."""
+        operand = self._to_upload(array)
+        place = await caller._aside(self._place, operand)
+        if place is None:
+            await striped.upload(caller, self.handle, operand.layout(),
+                                 operand.data, timeout)
+        else:
+            await caller._run(rpcs.upload_from(place, self.handle,
+                                               operand.layout()), timeout)
+
     def _as_seen(self, lines: Bytes) -> Stored:
         """What lines hold, transposed where this view is."""
         rows = self._stored_order == "C"
@@ -275,31 +303,12 @@ class Tensor(Resident):
         return self._check_quantized(self._download(timeout))
 
     def _download(self, timeout: Optional[float]) -> Stored:
-        lines, block = self._empty(self._client._regions)
-        if block is not None:
-            with block.lent():
-                for _ in self._client._stream(
-                        rpcs.download_tensor(self.handle, self._stored_order,
-                                             block.place), timeout):
-                    pass
-            return self._as_seen(lines)
-        striped.download(self._client, self.handle,
-                         api.Layout(order=arrays.wire_order(
-                             self._stored_order)),
-                         lines.reshape(-1).data, timeout)
-        return self._as_seen(lines)
+        return completed(self._fetch(Blocking(self._client), timeout))
 
     def upload(self, array: Any, *,
                timeout: Optional[float] = None) -> "Tensor":
         """Replaces the elements by those of an array of the same shape."""
-        operand = self._to_upload(array)
-        place = self._place(self._client._regions, operand)
-        if place is None:
-            striped.upload(self._client, self.handle, operand.layout(),
-                           operand.data, timeout)
-        else:
-            self._client._run(rpcs.upload_tensor(self.handle, operand, place),
-                              timeout)
+        completed(self._replace(Blocking(self._client), array, timeout))
         return self
 
     def info(self, *, timeout: Optional[float] = None) -> Any:

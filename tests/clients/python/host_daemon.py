@@ -46,6 +46,16 @@ class HostDaemon:
         end(self.process, self.log)
         self._start()
 
+    def kill(self):
+        """It dies in the middle of whatever it does."""
+        self.process.kill()
+        self.process.wait()
+
+    def start_again(self):
+        """After kill()."""
+        os.unlink(self.target.removeprefix("unix:"))
+        self._start()
+
     def _start(self):
         socket = self.target.removeprefix("unix:")
         self.process = subprocess.Popen(

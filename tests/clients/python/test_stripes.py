@@ -3,17 +3,17 @@
 import threading
 import time
 import unittest
+from concurrent import futures
 
 import gemmd
-import ml_dtypes
 import numpy as np
 
+import striped_cases
+from eventually import eventually
 from gemmd import api, errors, stripes
 from host_daemon import HostCase, HostDaemon
-from random_products import Generator
-
-BF16 = np.dtype(ml_dtypes.bfloat16)
-F32 = np.dtype(np.float32)
+from striped_cases import (ABORTED, BF16, BROKEN, F32, REFUSED, PartsDaemon,
+                           check_product)
 
 
 def _info(**fields):
@@ -56,62 +56,38 @@ class StripesTest(HostCase):
         cls.striped._stripes.least_bytes = 0
 
     def test_tensors_go_there_and_back(self):
-        g = Generator(1)
-        for array in (g.matrix(BF16, 4, 301, 70),
-                      np.asfortranarray(g.matrix(F32, 4, 33, 900)),
-                      g.matrix(F32, 4, 50, 80)[:, :70],
-                      gemmd.sparse24(g.matrix(BF16, 4, 64, 128), axis=1,
-                                     prune=True)):
+        for array, elements in striped_cases.arrays():
             with self.subTest(f"{array.shape} {array.dtype}"), \
                     self.striped.tensor(array) as tensor:
                 self.assertEqual(tensor.info().version, 1)
                 one = self.client.attach(tensor.handle)
-                if isinstance(array, gemmd.SparseMatrix):
-                    array = array.toarray()
-                np.testing.assert_array_equal(one.numpy(), array)
-                np.testing.assert_array_equal(tensor.numpy(), array)
-
-    def check(self, a, b, **options):
-        expected = self.client.product(a, b, **options)
-        found = self.striped.product(a, b, **options)
-        np.testing.assert_array_equal(found.d, expected.d)
-        self.assertEqual(found.d.dtype, expected.d.dtype)
-        self.assertEqual(found.d.flags.f_contiguous,
-                         expected.d.flags.f_contiguous)
-        self.assertTrue(found.d.flags.writeable)
-        self.assertEqual(found.amax, expected.amax)
-        if expected.pre_activation is not None:
-            np.testing.assert_array_equal(found.pre_activation,
-                                          expected.pre_activation)
-        return found.execution.paths
+                np.testing.assert_array_equal(one.numpy(), elements)
+                np.testing.assert_array_equal(tensor.numpy(), elements)
 
     def test_products(self):
-        tensor = api.enum("Path")["PATH_TENSOR"]
-        g = Generator(2)
-        a, b = g.matrix(BF16, 4, 1100, 900), g.matrix(BF16, 4, 900, 700)
-        paths = self.check(a, b, out_dtype=np.float32)
-        self.assertEqual([paths.a, paths.b, paths.d], [tensor] * 3)
-        self.check(a.T[:, :900], b, out_order="F")
-        c = g.matrix(F32, 4, 1100, 700)
-        options = {"c": c, "beta": 2.0, "out_dtype": np.float32,
-                   "bias": np.arange(700), "activation": "relu",
-                   "return_amax": True}
-        self.assertEqual(self.check(a, b, **options).c, tensor)
-        self.check(a, b, return_pre_activation=True, **options)
-        out = np.zeros((1100, 700), np.float32)
+        for (a, b), options, tensors in striped_cases.products():
+            with self.subTest(a=a.shape, b=b.shape, **options):
+                check_product(self, self.striped.product(a, b, **options),
+                              self.client.product(a, b, **options), tensors)
+        a, b = np.ones((1100, 900), F32), np.ones((900, 700), F32)
+        out = np.zeros((1100, 700), F32)
         self.assertIs(self.striped.matmul(a, b, out=out), out)
-        np.testing.assert_array_equal(
-            out, self.client.matmul(a, b, out_dtype=np.float32))
-        stack = g.matrix(BF16, 4, 4 * 300, 900).reshape(4, 300, 900)
-        self.check(stack, b)
-        self.check(stack[:, :280], b)          # With gaps.
-        self.check(np.ones((3, 0), F32), np.ones((0, 4), F32))
-        self.check(a, gemmd.quantize(np.random.randn(900, 2400), "s4",
-                                     group=128, axis=0))
-        self.check(a > 0, b > 0)
+        self.assertTrue((out == 900).all())
         with self.client.tensor(b) as weights:
-            self.check(a, weights)
+            self.assertTrue((self.striped.matmul(a, weights) == 900).all())
         self.assertEqual(self.client.statistics().tensors, 0)
+
+    def test_results_come_to_memory_that_is_shared(self):
+        with gemmd.Client(self.target, timeout=60, stripes=3) as client:
+            client._stripes.least_bytes = 0
+            a = client.empty((700, 900), F32)
+            a[...] = 1
+            found = client.product(a, np.ones((900, 700), F32))
+        self.assertTrue((found.d == 900).all())
+        paths = found.execution.paths
+        shared = api.enum("Path")["PATH_SHARED"]
+        self.assertEqual([paths.a, paths.d], [shared] * 2)
+        self.assertEqual(paths.b, api.enum("Path")["PATH_TENSOR"])
 
     def test_errors_are_those_of_one_connection(self):
         a, b = np.ones((900, 700), F32), np.ones((700, 900), F32)
@@ -170,6 +146,12 @@ class StripesTest(HostCase):
             with self.assertRaisesRegex(gemmd.InvalidArgument, "stripes: "):
                 gemmd.Client(self.target, stripes=wrong)
 
+    def test_a_closed_client_makes_no_connections(self):
+        with gemmd.Client(self.target, stripes=2) as client:
+            pass
+        with self.assertRaisesRegex(gemmd.FailedPrecondition, "closed"):
+            client._stripes.channels(2)
+
 
 class ShortOfRoomTest(unittest.TestCase):
     def test_products_travel_in_chunks(self):
@@ -182,6 +164,89 @@ class ShortOfRoomTest(unittest.TestCase):
             self.assertTrue((result.d == 2048).all())
             self.assertEqual(result.execution.paths.a,
                              api.enum("Path")["PATH_STREAM"])
+
+
+class PartsTest(unittest.TestCase):
+    """Against a daemon that goes wrong."""
+
+    def setUp(self):
+        self.daemon = PartsDaemon().__enter__()
+        self.addCleanup(self.daemon.__exit__)
+        self.client = gemmd.Client(self.daemon.target, timeout=60, stripes=3)
+        self.addCleanup(self.client.close)
+        self.client._stripes.least_bytes = 0
+        self.array = np.arange(2700, dtype=F32).reshape(90, 30)
+
+    def test_each_part_has_its_connection(self):
+        self.client.tensor(self.array).numpy()
+        self.assertEqual(self.daemon.calls, ["part"] * 6)
+        self.assertEqual(len(self.daemon.part_peers), 3)
+
+    def test_a_part_that_is_refused(self):
+        tensor = self.client.zeros((90, 30), F32)
+        self.daemon.part_ends = [REFUSED]
+        tensor.upload(self.array)
+        self.assertEqual(self.daemon.calls[-1], "whole")
+        self.daemon.part_ends = [REFUSED]
+        np.testing.assert_array_equal(tensor.numpy(), self.array)
+        self.assertEqual(self.daemon.calls[-1], "whole")
+
+    def test_a_part_that_fails(self):
+        tensor = self.client.tensor(self.array)
+        for code, expected in (BROKEN, gemmd.Internal), (ABORTED,
+                                                         errors.Aborted):
+            self.daemon.part_ends = [code] * 2
+            with self.assertRaisesRegex(expected, "as it was told"):
+                tensor.upload(self.array)
+            with self.assertRaisesRegex(expected, "as it was told"):
+                tensor.numpy()
+
+    def test_parts_of_other_sizes(self):
+        tensor = self.client.tensor(self.array)
+        self.daemon.too_many = 4
+        with self.assertRaisesRegex(
+                gemmd.InvalidArgument,
+                "^INVALID_ARGUMENT: the daemon sent more than the 3600 bytes"):
+            tensor.numpy()
+        self.daemon.too_many = -4
+        with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                    "sent 3596 bytes of a tensor of 3600"):
+            tensor.numpy()
+
+    def none_hangs(self):
+        return not self.daemon.hung.is_set()
+
+    def test_what_is_refused_ends(self):
+        tensor = self.client.tensor(self.array)
+        self.daemon.too_many = 4
+        self.daemon.endless = True
+        for least_bytes in 0, 1 << 20:
+            self.client._stripes.least_bytes = least_bytes
+            with self.assertRaises(gemmd.InvalidArgument):
+                try:
+                    tensor.numpy()
+                except gemmd.InvalidArgument as error:
+                    kept = error  # With all that it refers to.
+                    self.assertTrue(eventually(self.none_hangs))
+                    raise
+            del kept
+
+    def test_closing_ends_every_part(self):
+        tensor = self.client.tensor(self.array)
+        for work in (lambda client: client.attach(tensor.handle).upload(
+                         self.array),
+                     lambda client: client.attach(tensor.handle).numpy(),
+                     lambda client: client.tensor(self.array)):
+            client = gemmd.Client(self.daemon.target, timeout=60, stripes=3)
+            client._stripes.least_bytes = 0
+            self.daemon.part_ends = ["hang"]
+            with futures.ThreadPoolExecutor(1) as thread:
+                ending = thread.submit(work, client)
+                self.assertTrue(self.daemon.hung.wait(60))
+                client.close()
+                self.assertIsInstance(ending.exception(), (
+                    errors.Cancelled, gemmd.FailedPrecondition))
+            self.assertTrue(eventually(self.none_hangs))
 
 
 if __name__ == "__main__":

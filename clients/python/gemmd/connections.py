@@ -1,0 +1,51 @@
+"""A client's own connections for what moves many bytes."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from . import errors
+
+MOST_CONNECTIONS = 8
+# What has fewer bytes goes by one.
+LEAST_BYTES = 32 << 20
+# Others may share a connection with a channel to the same target.
+_OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)
+
+
+class Connections:
+    """As many as `stripes` says, made by connect(options) when they are first
+    of use. Thread-safe."""
+
+    def __init__(self, connect: Callable[[tuple[tuple[str, Any], ...]], Any],
+                 stripes: Any) -> None:
+        if type(stripes) is not int or not 1 <= stripes <= MOST_CONNECTIONS:
+            raise errors.InvalidArgument(
+                f"stripes: {stripes!r} is no number of connections; allowed: "
+                f"1 to {MOST_CONNECTIONS}")
+        self.least_bytes = LEAST_BYTES
+        self._count = stripes
+        self._connect = connect
+        self._is_closed = False
+        self._channels: list[Any] = []
+        self._lock = threading.Lock()
+
+    def count_for(self, size: int) -> int:
+        """How many such `size` bytes go by."""
+        return self._count if size >= self.least_bytes else 1
+
+    def channels(self, count: int) -> list[Any]:
+        """The same ones each time."""
+        with self._lock:
+            if self._is_closed:
+                raise errors.FailedPrecondition("the client is closed")
+            while len(self._channels) < count:
+                self._channels.append(self._connect(_OWN_CONNECTION))
+            return self._channels[:count]
+
+    def end(self) -> list[Any]:
+        """All channels, for the client to close; there will be no more."""
+        with self._lock:
+            self._is_closed = True
+            channels, self._channels = self._channels, []
+        return channels
