@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "clients/cli/address.h"
+#include "clients/cli/mutexes.h"
 #include "clients/cli/nearest.h"
 #include "clients/cli/quantity.h"
 #include "clients/cli/standard_streams.h"
@@ -399,6 +400,7 @@ int Program::ParseAndRun(int argc, const char* const* argv) {
 
 int Program::Main(int argc, const char* const* argv) {
   HoldStandardStreams();
+  DoNotLookForDeadlocks();
   const int code = ParseAndRun(argc, argv);
   const absl::Status printed = FlushStandardOutput();
   if (printed.ok()) return code;

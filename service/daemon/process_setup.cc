@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include "clients/cli/mutexes.h"
 #include "clients/cli/standard_streams.h"
 
 namespace gemmd::daemon {
@@ -9,6 +10,7 @@ namespace gemmd::daemon {
 void SecureProcess() {
   signal(SIGPIPE, SIG_IGN);
   cli::HoldStandardStreams();
+  cli::DoNotLookForDeadlocks();
 }
 
 }  // namespace gemmd::daemon

@@ -11,6 +11,7 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "clients/cli/mutexes.h"
 #include "jit/base/status.h"
 #include "tests/bench/latency/measure.h"
 
@@ -94,6 +95,7 @@ absl::Status Run() {
 }  // namespace gemmd::latency
 
 int main(int argc, char** argv) {
+  gemmd::cli::DoNotLookForDeadlocks();
   absl::SetProgramUsageMessage(
       "measures round trips and cold compiles of a gemmd daemon");
   absl::ParseCommandLine(argc, argv);
