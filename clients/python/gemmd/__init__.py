@@ -21,9 +21,9 @@ from .bits import Bits  # noqa: E402
 from .client import Client  # noqa: E402
 from .errors import (  # noqa: E402
     Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, Error,
-    FailedPrecondition, Internal, InvalidArgument, NotFound, OutOfRange,
-    PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
-    Unimplemented, Unknown)
+    FailedPrecondition, Internal, InvalidArgument, MissingPackage, NotFound,
+    OutOfRange, PermissionDenied, ResourceExhausted, Unauthenticated,
+    Unavailable, Unimplemented, Unknown)
 from .packings import from_awq, from_gptq  # noqa: E402
 from .product import Product  # noqa: E402
 from .quantized import (  # noqa: E402
@@ -38,7 +38,8 @@ __all__ = [
     "Tensor", "__version__", "from_awq", "from_gptq", "quantize", "quantized",
     "sparse24",
     "Aborted", "AlreadyExists", "Cancelled", "DataLoss", "DeadlineExceeded",
-    "Error", "FailedPrecondition", "Internal", "InvalidArgument", "NotFound",
-    "OutOfRange", "PermissionDenied", "ResourceExhausted", "Unauthenticated",
-    "Unavailable", "Unimplemented", "Unknown",
+    "Error", "FailedPrecondition", "Internal", "InvalidArgument",
+    "MissingPackage", "NotFound", "OutOfRange", "PermissionDenied",
+    "ResourceExhausted", "Unauthenticated", "Unavailable", "Unimplemented",
+    "Unknown",
 ]

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
-from . import arrays, errors, product, rpcs, security, striped_product
+from . import arrays, errors, product, rpcs, security, striped_product, wire
 from .aio_caller import AsyncCaller
 from .client import READY_POLL_S, STREAM_BYTES, default_target
 from .grouped import Groups
 from .product import Call, Product
 from .quantized import Quantization, QuantizedMatrix, quantization_of
+from .retry import Attempts, check_key
 from .sequence import AsyncSequence
 from .shared import Regions
 from .sparse import SparseMatrix, is_sparse
@@ -96,13 +97,14 @@ class AsyncClient(AsyncCaller):
                  token_file: Optional[str] = None,
                  timeout: Optional[float] = None,
                  stream_bytes: int = STREAM_BYTES,
-                 stripes: int = 1) -> None:
+                 stripes: int = 1,
+                 checksums: bool = False) -> None:
         self.target = target or default_target()
         self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
         super().__init__(self.target, security.connection(
             self.target, credentials, ca_file=ca_file,
             certificate_file=certificate_file, key_file=key_file,
-            token_file=token_file), timeout, stripes)
+            token_file=token_file), timeout, stripes, checksums)
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -127,9 +129,12 @@ class AsyncClient(AsyncCaller):
             await asyncio.sleep(READY_POLL_S)
 
     async def matmul(self, a: Any, b: Any, *, timeout: Optional[float] = None,
+                     idempotency_key: str = "",
                      **options: "Unpack[product.Options]") -> Any:
         """As Client.matmul."""
-        product = await self.product(a, b, timeout=timeout, **options)
+        product = await self.product(a, b, timeout=timeout,
+                                     idempotency_key=idempotency_key,
+                                     **options)
         return product.value()
 
     async def matmul_grouped(self, a: Iterable[Any], b: Iterable[Any], *,
@@ -154,25 +159,34 @@ class AsyncClient(AsyncCaller):
 
     async def product(self, a: Any, b: Any, *,
                       timeout: Optional[float] = None,
+                      idempotency_key: str = "",
                       **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
+        key = check_key(idempotency_key)
         await self._aside(call.share)
         with call.sharing():
-            if striped_product.serves(self._stripes, call):
+            if not key and striped_product.serves(self._stripes, call):
                 found = await striped_product.multiply(self, call, timeout)
                 if found is not None:
                     return found
             if call.streams(self._stream_bytes):
-                chunks = call.chunks()
-                await self._receive(
-                    rpcs.matmul_stream(call.header, call.buffers), timeout,
-                    chunks.add)
-                response = chunks.response()
+                response = await self._streamed(call, timeout, key)
             else:
-                response = await self._run(
-                    rpcs.matmul(call.header, **call.buffers), timeout)
+                response = await self._run(rpcs.matmul(
+                    call.header, **call.buffers)._replace(key=key), timeout)
         return call.product(response)
+
+    async def _streamed(self, call: Call, timeout: Optional[float],
+                        key: str) -> wire.Response:
+        async def attempt(left: Optional[float]) -> wire.Response:
+            chunks = call.chunks()
+            await self._receive(rpcs.matmul_stream(
+                call.header, call.buffers)._replace(key=key), left, chunks.add)
+            return chunks.response()
+
+        return await self._repeated(Attempts(
+            self._seconds(timeout), repeatable=False, key=key), attempt)
 
     async def tensor(self, array: Any, *, order: Optional[arrays.Order] = None,
                      device: str = "", ttl_s: float = 0, label: str = "",

@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import (AbstractAsyncContextManager, contextmanager,
                         nullcontext)
 from typing import Any, Optional, TypeVar
@@ -10,9 +10,9 @@ from typing import Any, Optional, TypeVar
 import grpc.aio
 
 from . import errors, rpcs, security, streams
-from .client import CHANNEL_OPTIONS, check_timeout
-from .connections import Connections
-from .retry import Attempts
+from .connections import CHANNEL_OPTIONS, Connections
+from .messages import Messages, received
+from .retry import Attempts, check_timeout
 from .shared import Regions
 from .together import Together
 
@@ -26,17 +26,16 @@ class AsyncCaller:
     """A Caller for one event loop. Made inside it."""
 
     def __init__(self, target: str, how: security.Connection,
-                 timeout: Optional[float], stripes: int) -> None:
-        def connect(more: tuple[tuple[str, Any], ...]) -> Any:
-            return how.channel(grpc.aio, target, CHANNEL_OPTIONS + more)
-
+                 timeout: Optional[float], stripes: int,
+                 checksums: bool) -> None:
         self._loop = _running_loop()
         self._timeout = check_timeout(timeout)
-        self._authorization = how.authorization
+        self._messages = Messages(checksums, how.authorization)
         self._closed = False
         self._tasks: set["asyncio.Task[Any]"] = set()
-        self._stripes = Connections(connect, stripes)
-        self._channel = connect(())
+        self._stripes = Connections(
+            lambda options: how.channel(grpc.aio, target, options), stripes)
+        self._channel = how.channel(grpc.aio, target, CHANNEL_OPTIONS)
         # They block, and so work on other threads, which ask from there.
         self._regions = Regions(
             target, lambda rpc: asyncio.run_coroutine_threadsafe(
@@ -92,26 +91,34 @@ class AsyncCaller:
     def _start(self, channel: Any, rpc: rpcs.Rpc[Any],
                timeout: Optional[float], **more: Any) -> Any:
         self._check_loop()
-        stub = getattr(channel, rpc.kind)(rpc.method, None, rpc.parse)
-        metadata = rpc.metadata() + self._authorization.metadata()
+        stub = self._messages.stub(channel, rpc)
         # Streams are written by streams.sending.
         request = (rpc.request,) if isinstance(rpc.request, bytes) else ()
-        return stub(*request, timeout=timeout, metadata=metadata, **more)
+        return stub(*request, timeout=timeout,
+                    metadata=self._messages.metadata(rpc), **more)
 
     async def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
                    **more: Any) -> R:
-        with self._translated():
-            attempts = Attempts(self._seconds(timeout))
+        async def attempt(left: Optional[float]) -> R:
+            with self._translated():
+                call = self._start(self._channel, rpc, left, **more)
+                async with _sending(call, rpc):
+                    response: R = received(await call)
+                    return response
+
+        return await self._repeated(Attempts(
+            self._seconds(timeout), repeatable=rpc.repeatable, key=rpc.key),
+            attempt)
+
+    async def _repeated(
+            self, attempts: Attempts,
+            attempt: Callable[[Optional[float]], Awaitable[R]]) -> R:
+        """What attempt(timeout) returns, once it does."""
         while True:
             try:
-                with self._translated():
-                    call = self._start(self._channel, rpc, attempts.timeout,
-                                       **more)
-                    async with _sending(call, rpc):
-                        response: R = await call
-                        return response
-            except errors.ResourceExhausted as error:
-                pause = attempts.pause(error) if rpc.repeatable else None
+                return await attempt(attempts.timeout)
+            except errors.Error as error:
+                pause = attempts.pause(error)
                 if pause is None:
                     raise
                 await asyncio.sleep(pause)
@@ -189,10 +196,10 @@ async def _follow(call: Any, rpc: rpcs.Rpc[R],
     try:
         async with _sending(call, rpc):
             if rpc.kind == "stream_unary":
-                take(await call)
+                take(received(await call))
             else:
                 async for response in call:
-                    take(response)
+                    take(received(response))
     finally:
         call.cancel()  # What take() refuses, too.
 

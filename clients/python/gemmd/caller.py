@@ -5,17 +5,11 @@ An AsyncClient is one. A Client's Caller waits within its methods, so that no
 coroutine is ever suspended and completed() runs it like a function.
 """
 
-import contextlib
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Optional, Protocol, TypeVar
+from typing import Any, Optional, Protocol, TypeVar
 
-from . import errors
 from .connections import Connections
 from .rpcs import Rpc
-from .together import Together
-
-if TYPE_CHECKING:
-    from .client import Client
 
 R = TypeVar("R")
 
@@ -53,60 +47,3 @@ class Caller(Protocol):
     async def _clean_up(self, work: Coroutine[Any, Any, None]) -> None:
         """Does it, whoever is cancelled meanwhile, and waits for that unless
         it takes long. Its errors are nobody's."""
-
-
-class Blocking:
-    """The Caller of a Client."""
-
-    def __init__(self, client: "Client") -> None:
-        self._client = client
-        self._stripes = client._stripes
-        self._seconds = client._seconds
-
-    async def _aside(self, act: Callable[..., R], *arguments: Any) -> R:
-        return act(self._client._regions, *arguments)
-
-    async def _run(self, rpc: Rpc[R], timeout: Optional[float]) -> R:
-        return self._client._run(rpc, timeout)
-
-    async def _receive(self, rpc: Rpc[R], timeout: Optional[float],
-                       take: Callable[[R], None]) -> None:
-        self._client._receive(rpc, timeout, take)
-
-    async def _run_together(self, calls: list[Rpc[Any]],
-                            timeout: Optional[float],
-                            take: Callable[[int, Any], None]) -> None:
-        channels = self._stripes.channels(len(calls))
-        seconds = self._seconds(timeout)
-        together = Together(self._client._translated)
-
-        def follow(i: int) -> None:
-            rpc = calls[i]
-            with together.part():
-                stub = self._client._stub(channels[i], rpc)
-                has_one = rpc.kind == "stream_unary"
-                call = together.begun((stub.future if has_one else stub)(
-                    rpc.request, timeout=seconds,
-                    metadata=self._client._metadata(rpc)))
-                for response in (call.result(),) if has_one else call:
-                    take(i, response)
-
-        together.by_threads(len(calls), follow)
-
-    async def _make(self, rpc: Rpc[Any], timeout: Optional[float]) -> Any:
-        return self._client._run(rpc, timeout)
-
-    async def _clean_up(self, work: Coroutine[Any, Any, None]) -> None:
-        with contextlib.suppress(errors.Error):
-            await work
-
-
-def completed(work: Coroutine[Any, Any, R]) -> R:
-    """What a coroutine by a Blocking returns."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        result: R = end.value
-        return result
-    work.close()
-    raise RuntimeError(f"{work!r} waits for an event loop")

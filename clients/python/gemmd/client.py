@@ -3,34 +3,24 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Optional, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Optional
 
-import grpc
 import numpy as np
 
-from . import arrays, errors, product, rpcs, security, striped_product
-from .caller import Blocking, completed
-from .connections import Connections
+from . import arrays, errors, product, rpcs, security, striped_product, wire
+from .blocking_caller import Blocking, BlockingCaller, completed
 from .grouped import Groups
-from .product import Product
+from .product import Call, Product
 from .quantized import Quantization, quantization_of
-from .retry import Attempts
+from .retry import Attempts, check_key
 from .sequence import Sequence
-from .shared import Regions
 from .sparse import is_sparse
 from .tensor import Tensor, home_of, lie, matrix_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-R = TypeVar("R")
-
-CHANNEL_OPTIONS = (
-    # The daemon's own limit (ServerInfo.limits.max_message_bytes) decides.
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-)
 # Products whose arrays and results have more bytes in all are streamed.
 STREAM_BYTES = 64 << 20
 # Between two looks at a daemon that answers but does not serve yet.
@@ -42,11 +32,7 @@ def default_target() -> str:
     return os.environ.get("GEMMD_SERVER") or "localhost:50051"
 
 
-def check_timeout(timeout: Any) -> Optional[float]:
-    return None if timeout is None else arrays.check_number(timeout, "timeout")
-
-
-class Client:
+class Client(BlockingCaller):
     """A connection to the daemon at `target`, such as "localhost:50051" or
     "unix:/run/gemmd.sock"; the default is $GEMMD_SERVER, else the former.
 
@@ -59,7 +45,9 @@ class Client:
     results have more than `stream_bytes` in all, without those that are shared
     (empty), travel in chunks, and so may be of any size; others are one
     message. What has 32 MiB or more goes by `stripes` connections at a time, 1
-    to 8. Thread-safe. Every method raises gemmd.Error.
+    to 8. With `checksums`, which need the package google-crc32c, every message
+    is guarded by a CRC-32C in both directions: DataLoss where it was damaged
+    on its way. Thread-safe. Every method raises gemmd.Error.
     """
 
     def __init__(self, target: Optional[str] = None, *,
@@ -70,23 +58,14 @@ class Client:
                  token_file: Optional[str] = None,
                  timeout: Optional[float] = None,
                  stream_bytes: int = STREAM_BYTES,
-                 stripes: int = 1) -> None:
+                 stripes: int = 1,
+                 checksums: bool = False) -> None:
         self.target = target or default_target()
-        self._timeout = check_timeout(timeout)
         self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
-        self._closed = False
-        self._stubs: dict[str, Any] = {}
-        how = security.connection(
+        super().__init__(self.target, security.connection(
             self.target, credentials, ca_file=ca_file,
             certificate_file=certificate_file, key_file=key_file,
-            token_file=token_file)
-        self._authorization = how.authorization
-        self._stripes = Connections(
-            lambda options: how.channel(grpc, self.target,
-                                        CHANNEL_OPTIONS + options), stripes)
-        self._channel = how.channel(grpc, self.target, CHANNEL_OPTIONS)
-        self._regions = Regions(self.target,
-                                lambda rpc: self._run(rpc, None))
+            token_file=token_file), timeout, stripes, checksums)
 
     def __enter__(self) -> "Client":
         return self
@@ -97,13 +76,6 @@ class Client:
     def __repr__(self) -> str:
         return (f"<gemmd.Client {self.target}"
                 f"{', closed' if self._closed else ''}>")
-
-    def close(self) -> None:
-        """Closes the connection; running calls are cancelled."""
-        self._closed = True
-        self._regions.close()
-        for channel in (*self._stripes.end(), self._channel):
-            channel.close()
 
     def wait_for_ready(self, timeout: float = 30.0) -> "Client":
         """Returns once the daemon serves. DeadlineExceeded after `timeout`
@@ -118,6 +90,7 @@ class Client:
             time.sleep(READY_POLL_S)
 
     def matmul(self, a: Any, b: Any, *, timeout: Optional[float] = None,
+               idempotency_key: str = "",
                **options: "Unpack[product.Options]") -> Any:
         """alpha * a @ b + beta * c, and what is named below.
 
@@ -170,10 +143,20 @@ class Client:
 
         What travels as bytes may be of any size: the client's stream_bytes.
 
+        idempotency_key  16 to 64 printable characters that were drawn at
+                   random for this call, such as secrets.token_hex(16). With
+                   one the call is made again by itself where its connection is
+                   lost or its answer comes damaged, and is carried out once
+                   all the same, as long as the daemon lives. For results that
+                   stay where they are: AlreadyExists where more than 64 KiB
+                   would be returned again. It goes by one connection.
+
         Returns `out`, else a new array; a tuple with the pre-activation and
         amax where they are asked for.
         """
-        return self.product(a, b, timeout=timeout, **options).value()
+        return self.product(a, b, timeout=timeout,
+                            idempotency_key=idempotency_key,
+                            **options).value()
 
     def matmul_grouped(self, a: Iterable[Any], b: Iterable[Any], *,
                        timeout: Optional[float] = None,
@@ -209,25 +192,35 @@ class Client:
         return Sequence(self, device, timeout)
 
     def product(self, a: Any, b: Any, *, timeout: Optional[float] = None,
+                idempotency_key: str = "",
                 **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
         call = product.Call(a, b, **options)
+        key = check_key(idempotency_key)
         call.share(self._regions)
         with call.sharing():
-            if striped_product.serves(self._stripes, call):
+            if not key and striped_product.serves(self._stripes, call):
                 found = completed(striped_product.multiply(
                     Blocking(self), call, timeout))
                 if found is not None:
                     return found
             if call.streams(self._stream_bytes):
-                chunks = call.chunks()
-                self._receive(rpcs.matmul_stream(call.header, call.buffers),
-                              timeout, chunks.add)
-                response = chunks.response()
+                response = self._streamed(call, timeout, key)
             else:
-                response = self._run(rpcs.matmul(call.header, **call.buffers),
-                                     timeout)
+                response = self._run(rpcs.matmul(
+                    call.header, **call.buffers)._replace(key=key), timeout)
         return call.product(response)
+
+    def _streamed(self, call: Call, timeout: Optional[float],
+                  key: str) -> wire.Response:
+        def attempt(left: Optional[float]) -> wire.Response:
+            chunks = call.chunks()
+            self._receive(rpcs.matmul_stream(
+                call.header, call.buffers)._replace(key=key), left, chunks.add)
+            return chunks.response()
+
+        return self._repeated(Attempts(
+            self._seconds(timeout), repeatable=False, key=key), attempt)
 
     def execute(self, header: Any, a: Any = None, b: Any = None,
                 c: Any = None, *, timeout: Optional[float] = None,
@@ -350,48 +343,3 @@ class Client:
     def evict(self, key: str, *, timeout: Optional[float] = None) -> None:
         """Forgets a cached kernel, on disk too."""
         self._run(rpcs.evict_kernel(key), timeout)
-
-    def _translated(self) -> contextlib.AbstractContextManager[None]:
-        return errors.translated(lambda: self._closed)
-
-    def _stub(self, channel: Any, rpc: rpcs.Rpc[Any]) -> Any:
-        return getattr(channel, rpc.kind)(rpc.method, None, rpc.parse)
-
-    def _metadata(self, rpc: rpcs.Rpc[Any]) -> tuple[tuple[str, str], ...]:
-        return rpc.metadata() + self._authorization.metadata()
-
-    def _start(self, rpc: rpcs.Rpc[Any], timeout: Optional[float],
-               **more: Any) -> Any:
-        stub = self._stubs.get(rpc.method)
-        if stub is None:
-            stub = self._stubs[rpc.method] = self._stub(self._channel, rpc)
-        return stub(rpc.request, timeout=timeout, metadata=self._metadata(rpc),
-                    **more)
-
-    def _seconds(self, timeout: Optional[float]) -> Optional[float]:
-        return self._timeout if timeout is None else check_timeout(timeout)
-
-    def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
-             **more: Any) -> R:
-        with self._translated():
-            attempts = Attempts(self._seconds(timeout))
-        while True:
-            try:
-                with self._translated():
-                    response: R = self._start(rpc, attempts.timeout, **more)
-                    return response
-            except errors.ResourceExhausted as error:
-                pause = attempts.pause(error) if rpc.repeatable else None
-                if pause is None:
-                    raise
-                time.sleep(pause)
-
-    def _receive(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
-                 take: Callable[[R], None]) -> None:
-        with self._translated():
-            call = self._start(rpc, self._seconds(timeout))
-            try:
-                for response in call:
-                    take(response)
-            finally:
-                call.cancel()  # What take() refuses.

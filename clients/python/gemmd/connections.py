@@ -9,8 +9,13 @@ from . import errors
 MOST_CONNECTIONS = 8
 # What has fewer bytes goes by one.
 LEAST_BYTES = 32 << 20
+CHANNEL_OPTIONS = (
+    # The daemon's own limit (ServerInfo.limits.max_message_bytes) decides.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+)
 # Others may share a connection with a channel to the same target.
-_OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)
+_OWN_CONNECTION = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
 
 
 class Connections:

@@ -64,6 +64,10 @@ class FailedPrecondition(Error):
     code = "FAILED_PRECONDITION"
 
 
+class MissingPackage(FailedPrecondition, ImportError):
+    """What was asked for needs a package that is not installed."""
+
+
 class Unimplemented(Error, NotImplementedError):
     """This daemon does not serve that combination."""
     code = "UNIMPLEMENTED"
@@ -84,6 +88,8 @@ class Unknown(Error):
 
 
 class AlreadyExists(Error):
+    """The request of this idempotency key was carried out, but its answer is
+    not kept."""
     code = "ALREADY_EXISTS"
 
 
@@ -100,6 +106,7 @@ class OutOfRange(Error):
 
 
 class DataLoss(Error):
+    """A message was damaged on its way."""
     code = "DATA_LOSS"
 
 

@@ -1,32 +1,68 @@
-"""Calls that the daemon had no room for, made again when it says so."""
+"""Calls that are made again: what the daemon had no room for, when it says so,
+and with an idempotency key what may or may not have been carried out."""
 
 import random
+import re
 import time
-from typing import Optional
+from typing import Any, Optional
 
-from . import errors
+from . import arrays, errors
 
 # After the first, however much time is left.
 MOST_RETRIES = 4
+# With a key there is a connection to wait for, or the end of the first call:
+# half a minute at most.
+MOST_RETRIES_WITH_KEY = 8
+_FIRST_PAUSE_S = 0.05
+
+
+def check_timeout(timeout: Any) -> Optional[float]:
+    return None if timeout is None else arrays.check_number(timeout, "timeout")
+
+
+def check_key(key: Any) -> str:
+    """An idempotency key; "": none."""
+    if isinstance(key, str) and re.fullmatch(r"([!-~]{16,64})?", key):
+        return key
+    raise errors.InvalidArgument(
+        f"idempotency_key: {key!r}; allowed: 16 to 64 printable ASCII "
+        "characters without spaces, drawn at random for each call, such as "
+        "secrets.token_hex(16)")
 
 
 class Attempts:
     """Of one call that may take `timeout` seconds in all; None: any time."""
 
-    def __init__(self, timeout: Optional[float]) -> None:
+    def __init__(self, timeout: Optional[float], *, repeatable: bool = True,
+                 key: str = "") -> None:
         self._end = None if timeout is None else time.monotonic() + timeout
+        self._repeatable = repeatable
+        self._has_key = bool(key)
         self._retries = 0
         self.timeout = timeout  # Of the next attempt.
 
-    def pause(self, error: errors.ResourceExhausted) -> Optional[float]:
+    def pause(self, error: errors.Error) -> Optional[float]:
         """Seconds to wait before the next attempt, others at other times; None
         when there is to be none."""
-        if error.retry_after is None or self._retries == MOST_RETRIES:
+        least = self._least_pause(error)
+        if least is None:
             return None
         self._retries += 1
-        pause = error.retry_after * random.uniform(1, 2)
+        pause = least * random.uniform(1, 2)
         if self._end is not None:
             self.timeout = self._end - time.monotonic() - pause
             if self.timeout <= 0:
                 return None
         return pause
+
+    def _least_pause(self, error: errors.Error) -> Optional[float]:
+        after = (error.retry_after
+                 if isinstance(error, errors.ResourceExhausted) else None)
+        if not self._has_key:
+            again = self._repeatable and self._retries < MOST_RETRIES
+            return after if again else None
+        if (self._retries == MOST_RETRIES_WITH_KEY or after is None
+                and not isinstance(error, (errors.Unavailable,
+                                           errors.DataLoss))):
+            return None
+        return max(after or 0.0, _FIRST_PAUSE_S * 2.0 ** self._retries)

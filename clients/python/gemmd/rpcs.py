@@ -19,20 +19,15 @@ R = TypeVar("R")
 class Rpc(NamedTuple, Generic[R]):
     method: str                # "/gemmd.v1.TensorService/CreateTensor".
     request: Union[bytes, Iterator[bytes]]
-    parse: Callable[[bytes], R]
+    parse: Callable[[wire.Buffer], R]
     kind: str = "unary_unary"  # What a channel calls it.
     message_bytes: int = 0     # Of the largest message, where it is large.
+    key: str = ""              # Of idempotency; "": none.
 
     @property
     def repeatable(self) -> bool:
         """A stream is gone once it has been sent."""
         return isinstance(self.request, bytes)
-
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Announces a large message: the daemon waits for room."""
-        if self.message_bytes <= 64 << 10:
-            return ()
-        return (("gemmd-message-bytes", str(self.message_bytes)),)
 
 
 def _unary(method: str, request: Any, response: Any) -> Rpc[Any]:
@@ -196,7 +191,7 @@ def evict_kernel(key: str) -> Rpc[Any]:
                   api.EvictKernelRequest(key=key), api.EvictKernelResponse)
 
 
-def _is_serving(response: bytes) -> bool:
+def _is_serving(response: wire.Buffer) -> bool:
     """HealthCheckResponse.status = SERVING."""
     return response == b"\x08\x01"
 

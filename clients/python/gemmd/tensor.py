@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import api, arrays, nibbles, rpcs, striped
-from .caller import Blocking, Caller, completed
+from .blocking_caller import Blocking, completed
+from .caller import Caller
 from .composite import Composite
 from .device_arrays import DeviceArray, as_device_array, is_on_device
 from .errors import Error, InvalidArgument, NotFound

@@ -145,7 +145,7 @@ def parse_matmul_response(data: Buffer) -> Response:
     return Response(execution, views.get(2), views.get(3), amax)
 
 
-def parse_grouped_response(data: bytes) -> list[Response]:
+def parse_grouped_response(data: Buffer) -> list[Response]:
     """The Responses in a serialised MatmulGroupedResponse."""
     return [parse_matmul_response(view) for number, view in fields(data)
             if number == 1]
@@ -187,7 +187,7 @@ class SequenceResponse(NamedTuple):
     phases: Any
 
 
-def parse_sequence_response(data: bytes) -> SequenceResponse:
+def parse_sequence_response(data: Buffer) -> SequenceResponse:
     steps, phases = [], api.Phases()
     for number, view in fields(data):
         if number == 1:
@@ -234,7 +234,7 @@ def stream_requests(header: Any, operands: Operands,
             yield _chunk(number - 1, data[start:start + chunk_bytes])
 
 
-def parse_stream_response(data: bytes) -> Response:
+def parse_stream_response(data: Buffer) -> Response:
     """One MatmulStreamResponse: a chunk of a result, or, in the last one, the
     execution."""
     execution, amax = None, None
@@ -249,7 +249,7 @@ def parse_stream_response(data: bytes) -> Response:
     return Response(execution, views.get(1), views.get(3), amax)
 
 
-def parse_download_response(data: bytes) -> memoryview:
+def parse_download_response(data: Buffer) -> memoryview:
     """View of the bytes of one DownloadTensorResponse."""
     for number, view in fields(data):
         if number == 1:

@@ -17,7 +17,8 @@ _PROGRAM = """
     def use(client: gemmd.Client) -> gemmd.Tensor:
         a = np.ones((2, 3), np.float16)
         with client.tensor(a, label="a") as tensor:
-            d = client.matmul(a.T, tensor, alpha=2.0, out_dtype=np.float32)
+            d = client.matmul(a.T, tensor, alpha=2.0, out_dtype=np.float32,
+                              idempotency_key="0123456789abcdef")
             d, amax = client.matmul(a.T, tensor, bias=[1.0, 2.0],
                                     activation="relu", a_scale=0.5,
                                     return_amax=True)
@@ -49,12 +50,14 @@ class AnnotationsTest(unittest.TestCase):
             program.write_text(textwrap.dedent(_PROGRAM))
             self.assertEqual(_mypy(program).returncode, 0)
             wrong = _PROGRAM.replace("alpha=2.0", "alpha='two', gamma=1"
-                                     ).replace('"relu"', "1")
+                                     ).replace('"relu"', "1"
+                                     ).replace('"0123456789abcdef"', "2")
             program.write_text(textwrap.dedent(wrong))
             said = _mypy(program).stdout
         self.assertIn('"alpha"', said)
         self.assertIn('"gamma"', said)
         self.assertIn('"activation"', said)
+        self.assertIn('"idempotency_key"', said)
 
 
 if __name__ == "__main__":

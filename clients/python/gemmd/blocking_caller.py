@@ -1,0 +1,147 @@
+"""How Client calls the daemon."""
+
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Optional, TypeVar
+
+import grpc
+
+from . import errors, security
+from .connections import CHANNEL_OPTIONS, Connections
+from .messages import Messages, received
+from .retry import Attempts, check_timeout
+from .rpcs import Rpc
+from .shared import Regions
+from .together import Together
+
+R = TypeVar("R")
+
+
+class BlockingCaller:
+    """As AsyncCaller, by methods that wait. Thread-safe."""
+
+    def __init__(self, target: str, how: security.Connection,
+                 timeout: Optional[float], stripes: int,
+                 checksums: bool) -> None:
+        self._timeout = check_timeout(timeout)
+        self._messages = Messages(checksums, how.authorization)
+        self._closed = False
+        self._stubs: dict[str, Any] = {}
+        self._stripes = Connections(
+            lambda options: how.channel(grpc, target, options), stripes)
+        self._channel = how.channel(grpc, target, CHANNEL_OPTIONS)
+        self._regions = Regions(target, lambda rpc: self._run(rpc, None))
+
+    def close(self) -> None:
+        """Closes the connection; running calls are cancelled."""
+        self._closed = True
+        self._regions.close()
+        for channel in (*self._stripes.end(), self._channel):
+            channel.close()
+
+    def _translated(self) -> contextlib.AbstractContextManager[None]:
+        return errors.translated(lambda: self._closed)
+
+    def _start(self, rpc: Rpc[Any], timeout: Optional[float],
+               **more: Any) -> Any:
+        stub = self._stubs.get(rpc.method)
+        if stub is None:
+            stub = self._stubs[rpc.method] = self._messages.stub(
+                self._channel, rpc)
+        return stub(rpc.request, timeout=timeout,
+                    metadata=self._messages.metadata(rpc), **more)
+
+    def _seconds(self, timeout: Optional[float]) -> Optional[float]:
+        return self._timeout if timeout is None else check_timeout(timeout)
+
+    def _run(self, rpc: Rpc[R], timeout: Optional[float],
+             **more: Any) -> R:
+        def attempt(left: Optional[float]) -> R:
+            with self._translated():
+                response: R = received(self._start(rpc, left, **more))
+                return response
+
+        return self._repeated(Attempts(
+            self._seconds(timeout), repeatable=rpc.repeatable, key=rpc.key),
+            attempt)
+
+    def _repeated(self, attempts: Attempts,
+                  attempt: Callable[[Optional[float]], R]) -> R:
+        """What attempt(timeout) returns, once it does."""
+        while True:
+            try:
+                return attempt(attempts.timeout)
+            except errors.Error as error:
+                pause = attempts.pause(error)
+                if pause is None:
+                    raise
+                time.sleep(pause)
+
+    def _receive(self, rpc: Rpc[R], timeout: Optional[float],
+                 take: Callable[[R], None]) -> None:
+        with self._translated():
+            call = self._start(rpc, self._seconds(timeout))
+            try:
+                for response in call:
+                    take(received(response))
+            finally:
+                call.cancel()  # What take() refuses.
+
+
+class Blocking:
+    """The Caller of a Client: no coroutine of its is ever suspended."""
+
+    def __init__(self, client: BlockingCaller) -> None:
+        self._client = client
+        self._stripes = client._stripes
+        self._seconds = client._seconds
+
+    async def _aside(self, act: Callable[..., R], *arguments: Any) -> R:
+        return act(self._client._regions, *arguments)
+
+    async def _run(self, rpc: Rpc[R], timeout: Optional[float]) -> R:
+        return self._client._run(rpc, timeout)
+
+    async def _receive(self, rpc: Rpc[R], timeout: Optional[float],
+                       take: Callable[[R], None]) -> None:
+        self._client._receive(rpc, timeout, take)
+
+    async def _run_together(self, calls: list[Rpc[Any]],
+                            timeout: Optional[float],
+                            take: Callable[[int, Any], None]) -> None:
+        channels = self._stripes.channels(len(calls))
+        seconds = self._seconds(timeout)
+        messages = self._client._messages
+        together = Together(self._client._translated)
+
+        def follow(i: int) -> None:
+            rpc = calls[i]
+            with together.part():
+                stub = messages.stub(channels[i], rpc)
+                has_one = rpc.kind == "stream_unary"
+                call = together.begun((stub.future if has_one else stub)(
+                    rpc.request, timeout=seconds,
+                    metadata=messages.metadata(rpc)))
+                for response in (call.result(),) if has_one else call:
+                    take(i, received(response))
+
+        together.by_threads(len(calls), follow)
+
+    async def _make(self, rpc: Rpc[Any], timeout: Optional[float]) -> Any:
+        return self._client._run(rpc, timeout)
+
+    async def _clean_up(self, work: Coroutine[Any, Any, None]) -> None:
+        with contextlib.suppress(errors.Error):
+            await work
+
+
+def completed(work: Coroutine[Any, Any, R]) -> R:
+    """What a coroutine by a Blocking returns."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+    work.close()
+    raise RuntimeError(f"{work!r} waits for an event loop")
