@@ -124,9 +124,10 @@ class AioStripesTest(StripesCase):
     async def test_the_daemon_dies_and_another_one_comes(self):
         array = np.ones((512, 1024), F32)
         tensor = await self.client.tensor(array)
+        other = await self.client.tensor(array)
         transfers = [asyncio.ensure_future(work) for work in (
             self.client.matmul(array, array.T), tensor.upload(array),
-            tensor.numpy(), self.client.tensor(array))]
+            other.numpy(), self.client.tensor(array))]
         await asyncio.sleep(0.02)
         self.daemon.kill()
         for error in await asyncio.gather(*transfers, return_exceptions=True):

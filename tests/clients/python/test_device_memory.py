@@ -16,7 +16,8 @@ import gemmd
 import ml_dtypes
 import numpy as np
 from gemmd import (api, device_arrays, errors, libcuda, product,
-                   sequence, striped)
+                   sequence, striped_product)
+from gemmd.connections import Connections
 from gemmd.shared import Regions
 from host_daemon import HostCase
 
@@ -252,7 +253,11 @@ class DeviceMemoryTest(unittest.TestCase):
         self.assertTrue(self.call(x, y).streams(16383))
         self.assertFalse(self.call(x, y).streams(16384))
         # Not by way of tensors, which could be of another device.
-        self.assertIsNone(striped.multiply(None, self.call(x, y), None))
+        connections = Connections(None, 4)
+        connections.least_bytes = 0
+        self.assertFalse(striped_product.serves(connections, self.call(x, y)))
+        self.assertTrue(striped_product.serves(
+            connections, self.call(whole[0], whole[1])))
 
     def sequence(self, record):
         """The SequenceRequest of what `record` does, and what it returned."""
