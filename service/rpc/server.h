@@ -29,7 +29,8 @@ class Server {
     tls::Files tls;
     // Who may call; without a policy, whoever can connect.
     identity::Files identity;
-    int loops = 2;  // Threads that poll the network.
+    // Threads that poll the network. 0: two, or four of eight cores and more.
+    int loops = 0;
     // While a drain waits for balancers to notice before it refuses calls.
     absl::Duration drain_grace = absl::Seconds(0);
     // Then calls that still run are cancelled after this long.
