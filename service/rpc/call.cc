@@ -320,9 +320,8 @@ Async<absl::Status> Call::Conclude(absl::Status status) {
 }
 
 void Call::Undo() {
-  if (!undo_) return;
+  if (!undo_ || (claim_ != nullptr && !claim_->MayUndo())) return;
   undo_();
-  if (claim_ != nullptr) claim_->Undo();
 }
 
 void Call::Respond(grpc::ByteBuffer message) {

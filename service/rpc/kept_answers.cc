@@ -39,6 +39,7 @@ absl::StatusOr<KeptAnswers::Found> KeptAnswers::Find(Request request,
         "most ",
         kMostAnswerBytes, " bytes"));
   }
+  kept.given = true;
   return *kept.answer;
 }
 
@@ -59,13 +60,25 @@ void KeptAnswers::Keep(const Request& request,
 
 void KeptAnswers::Forget(const Request& request) {
   std::lock_guard lock(mutex_);
+  owners_[request.principal].Erase(request.key);
+}
+
+bool KeptAnswers::Retract(const Request& request) {
+  std::lock_guard lock(mutex_);
   Owner& owner = owners_[request.principal];
   const auto found = owner.keys.find(request.key);
-  if (found == owner.keys.end()) return;
+  if (found != owner.keys.end() && found->second.given) return false;
+  owner.Erase(request.key);
+  return true;
+}
+
+void KeptAnswers::Owner::Erase(const std::string& key) {
+  const auto found = keys.find(key);
+  if (found == keys.end()) return;
   if (found->second.answer) {
-    owner.bytes -= static_cast<int64_t>(found->second.answer->size());
+    bytes -= static_cast<int64_t>(found->second.answer->size());
   }
-  owner.keys.erase(found);
+  keys.erase(found);
 }
 
 void KeptAnswers::Drop(Owner& owner, Clock::time_point now) {
@@ -79,10 +92,7 @@ void KeptAnswers::Drop(Owner& owner, Clock::time_point now) {
       const bool many = static_cast<int64_t>(owner.done.size()) > kMostKeys ||
                         owner.bytes > kMostBytes;
       if (!many && now - since < kLifetime) return;
-      if (found->second.answer) {
-        owner.bytes -= static_cast<int64_t>(found->second.answer->size());
-      }
-      owner.keys.erase(found);
+      owner.Erase(key);
     }
     owner.done.pop_front();
   }

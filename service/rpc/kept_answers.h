@@ -57,10 +57,9 @@ class KeptAnswers {
       kept_ = true;
       answers_.Keep(request_, std::move(answer), now);
     }
-    // It was undone.
-    void Undo() {
-      if (kept_) answers_.Forget(request_);
-    }
+    // Whether it may be undone, and the key is forgotten: not once the answer
+    // was given to another call, which counts on it.
+    bool MayUndo() { return !kept_ || answers_.Retract(request_); }
 
    private:
     KeptAnswers& answers_;
@@ -81,17 +80,22 @@ class KeptAnswers {
     bool done = false;
     std::optional<std::string> answer;
     Clock::time_point since;  // When it was done.
+    bool given = false;       // To another call than the first.
   };
   struct Owner {
     absl::flat_hash_map<std::string, Kept> keys;
     std::deque<std::pair<Clock::time_point, std::string>>
         done;           // Oldest first.
     int64_t bytes = 0;  // Of answers.
+
+    void Erase(const std::string& key);
   };
 
   void Keep(const Request& request, std::optional<std::string> answer,
             Clock::time_point now);
   void Forget(const Request& request);
+  // Forgets it and returns true, unless its answer was given.
+  bool Retract(const Request& request);
   // The oldest ones, of which there are too many or that are too old.
   static void Drop(Owner& owner, Clock::time_point now);
 

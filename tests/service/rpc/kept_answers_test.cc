@@ -72,9 +72,18 @@ TEST_F(KeptAnswersTest, WhatFailedMayBeTriedAgain) {
 TEST_F(KeptAnswersTest, WhatWasUndoneMayBeDoneAgain) {
   const Claim claim = First(Key("k"));
   claim->Keep("answer", now_);
-  claim->Undo();
+  EXPECT_TRUE(claim->MayUndo());
   First(Key("k"))->Keep("another", now_);
   EXPECT_EQ(Answer(Key("k")), "another");
+}
+
+// Who was given a tensor would find that it is gone.
+TEST_F(KeptAnswersTest, WhatWasGivenToAnotherIsNotUndone) {
+  const Claim claim = First(Key("k"));
+  claim->Keep("answer", now_);
+  EXPECT_EQ(Answer(Key("k")), "answer");
+  EXPECT_FALSE(claim->MayUndo());
+  EXPECT_EQ(Answer(Key("k")), "answer");
 }
 
 TEST_F(KeptAnswersTest, AnswerThatIsNotKeptIsSaidToExist) {
@@ -141,7 +150,9 @@ TEST_F(KeptAnswersTest, BytesOfAnswersAreBounded) {
     auto found = others.Find(Key(absl::StrCat(i)), now_);
     const Claim claim = std::get<Claim>(*std::move(found));
     claim->Keep(answer, now_);
-    if (i > 0) claim->Undo();
+    if (i > 0) {
+      EXPECT_TRUE(claim->MayUndo());
+    }
   }
   auto first = others.Find(Key("0"), now_);
   ASSERT_TRUE(first.ok());
