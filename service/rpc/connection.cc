@@ -105,6 +105,7 @@ void Connection::EndRead(int64_t limit, int64_t announced) {
   --reads_;
   readable_bytes_ -= limit;
   announced_bytes_ -= announced;
+  leaving_bytes_ = HasLeft() ? 0 : leaving_bytes_ + limit;
   if (reads_ == 0) overrun_ = false;  // They have ended.
   Shrink(std::clamp<int64_t>(-Missing(), 0, grown_bytes_));
 }
@@ -124,10 +125,12 @@ void Connection::Shrink(int64_t bytes) {
 }
 
 void Connection::Cover() {
+  if (HasLeft()) leaving_bytes_ = 0;
   const int64_t missing = Missing();
   if (missing <= 0) return;
   const int64_t step = (missing + kStepBytes - 1) / kStepBytes * kStepBytes;
-  const bool readable = half_.bytes() <= readable_bytes_ + FreeBytes();
+  const bool readable =
+      half_.bytes() <= readable_bytes_ + leaving_bytes_ + FreeBytes();
   if (readable && !overrun_ && requests_.TryTake(grown_account(), step)) {
     grown_bytes_ += step;
   } else if (missing > kGraceBytes) {

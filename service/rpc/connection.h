@@ -107,6 +107,10 @@ class Connection final : public Traffic {
   bool Admit(int64_t begun);
   // What may be there without being held.
   int64_t FreeBytes() const;
+  // Whether nothing is half there that calls which read do not account for.
+  bool HasLeft() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return half_.bytes() <= readable_bytes_ + FreeBytes();
+  }
   // What is half there and neither announced, free nor held.
   int64_t Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After more has come: holds what is missing, or ends the calls that read.
@@ -148,7 +152,10 @@ class Connection final : public Traffic {
   std::mutex mutex_;
   HalfMessages half_ ABSL_GUARDED_BY(mutex_);
   int64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t readable_bytes_ ABSL_GUARDED_BY(mutex_) = 0;   // Limits of reads.
+  int64_t readable_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Limits of reads.
+  // Limits of reads that ended before their messages were there: until gRPC has
+  // ended their streams, too, what comes on these is no fault of others.
+  int64_t leaving_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t announced_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Held by reads.
   std::shared_ptr<Budget::Account> counted_for_ ABSL_GUARDED_BY(mutex_);
   int64_t grown_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Held for the rest.

@@ -136,6 +136,23 @@ TEST_F(ConnectionTest, ACallThatEndedHoldsNothing) {
   EXPECT_EQ(overruns_, 0);
 }
 
+// A deadline ends a call before gRPC has ended its stream.
+TEST_F(ConnectionTest, WhatStillComesOfACallThatEndedIsNoFaultOfTheNext) {
+  connection_->BeginRead(4 * kMiB, 4 * kMiB);
+  ArriveHalf(2 * kMiB);
+  connection_->EndRead(4 * kMiB, 4 * kMiB);
+  connection_->BeginRead(64 << 10, 0);  // Of the next, on stream 3.
+  Arrive(http2::More(1, kMiB));
+  EXPECT_FALSE(connection_->overrun());
+  EXPECT_GE(requests_.held_bytes(), 2 * kMiB) << "it is there all the same";
+  connection_->Sent(http2::Trailers(1));
+  Arrive(http2::Message(3, 100, 8 * kMiB));
+  EXPECT_FALSE(connection_->overrun());
+  // Nothing is left of it: this is the next one's own.
+  Arrive(http2::More(3, 4 * kMiB));
+  EXPECT_EQ(overruns_, 1);
+}
+
 TEST_F(ConnectionTest, CompleteMessagesHideNoHalfOnes) {
   connection_->BeginRead(4 * kMiB, 0);
   Arrive(http2::Message(3, 3 * kMiB, 4 * kMiB));
