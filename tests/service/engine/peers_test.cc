@@ -32,6 +32,13 @@ class PeersTest : public ::testing::Test {
     }
     engine_ = std::make_unique<TestEngine>(options, hooks_);
   }
+  // Those of device 0, at the gate. Before Start.
+  void HoldProductsUp() {
+    hooks_[0]->multiply = [this](const auto&, const auto&) {
+      gate_.Pass();
+      return absl::OkStatus();
+    };
+  }
   TestEngine& engine() { return *engine_; }
 
   std::shared_ptr<Tensor> On(int device, float value = 0) {
@@ -125,10 +132,7 @@ TEST_F(PeersTest, ACopyMakesRoomForATensor) {
 }
 
 TEST_F(PeersTest, WhoReadsFromFarWaitsForWhoWrites) {
-  hooks_[0]->multiply = [this](const auto&, const auto&) {
-    gate_.Pass();
-    return absl::OkStatus();
-  };
+  HoldProductsUp();
   Start();
   const auto tensor = On(0, 1);
   const auto source = On(0, 5);
@@ -176,10 +180,7 @@ TEST_F(PeersTest, AFailedHomeMakesItsTensorsUnavailable) {
 
 // Who waits for a tensor of a device that hangs would wait for ever.
 TEST_F(PeersTest, WhoWaitsForAHomeThatFailsIsGivenUp) {
-  hooks_[0]->multiply = [this](const auto&, const auto&) {
-    gate_.Pass();
-    return absl::OkStatus();
-  };
+  HoldProductsUp();
   Start();
   const auto tensor = On(0, 1);
   const auto source = On(0, 5);
@@ -206,10 +207,7 @@ TEST_F(PeersTest, ACopyThatFailsIsTriedAgainByTheNext) {
 }
 
 TEST_F(PeersTest, ProductsStayAtHomeUntilItIsWorthACopy) {
-  hooks_[0]->multiply = [this](const auto&, const auto&) {
-    gate_.Pass();
-    return absl::OkStatus();
-  };
+  HoldProductsUp();
   Start({.executor = {.lanes = 1}});
   const std::vector<std::shared_ptr<Tensor>> tensors = {On(1, 7), On(0, 7)};
   const auto nearest = [&](std::vector<std::shared_ptr<Tensor>> read) {
@@ -229,10 +227,7 @@ TEST_F(PeersTest, ProductsStayAtHomeUntilItIsWorthACopy) {
 }
 
 TEST_F(PeersTest, ProductsStayAtHomeWhereThereIsNoRoomForACopy) {
-  hooks_[0]->multiply = [this](const auto&, const auto&) {
-    gate_.Pass();
-    return absl::OkStatus();
-  };
+  HoldProductsUp();
   Start({.executor = {.lanes = 1}, .tensors = {.max_bytes = kBytes}});
   const auto tensor = On(0);
   const auto other = On(1);
