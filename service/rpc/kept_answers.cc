@@ -17,11 +17,11 @@ absl::StatusOr<KeptAnswers::Found> KeptAnswers::Find(Request request,
   Owner& owner = owners_[request.principal];
   Drop(owner, now);
   const auto [at, first] = owner.keys.try_emplace(request.key);
-  Kept& kept = at->second;
   if (first) {
-    kept.request = request;
-    return std::make_unique<Claim>(*this, std::move(request));
+    at->second = std::make_shared<Kept>(Kept{.request = std::move(request)});
+    return std::make_unique<Claim>(*this, at->second);
   }
+  Kept& kept = *at->second;
   if (!(kept.request == request)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the idempotency key is that of another request (", kept.request.method,
@@ -43,56 +43,51 @@ absl::StatusOr<KeptAnswers::Found> KeptAnswers::Find(Request request,
   return *kept.answer;
 }
 
-void KeptAnswers::Keep(const Request& request,
+void KeptAnswers::Keep(const KeptPointer& kept,
                        std::optional<std::string> answer,
                        Clock::time_point now) {
   if (answer && answer->size() > kMostAnswerBytes) answer.reset();
   std::lock_guard lock(mutex_);
-  Owner& owner = owners_[request.principal];
-  Kept& kept = owner.keys[request.key];
-  kept.done = true;
-  kept.since = now;
+  Owner& owner = owners_[kept->request.principal];
+  kept->done = true;
+  kept->since = now;
   if (answer) owner.bytes += static_cast<int64_t>(answer->size());
-  kept.answer = std::move(answer);
-  owner.done.emplace_back(now, request.key);
+  kept->answer = std::move(answer);
+  owner.done.push_back(kept);
   Drop(owner, now);
 }
 
-void KeptAnswers::Forget(const Request& request) {
+void KeptAnswers::Forget(const KeptPointer& kept) {
   std::lock_guard lock(mutex_);
-  owners_[request.principal].Erase(request.key);
+  owners_[kept->request.principal].Erase(*kept);
 }
 
-bool KeptAnswers::Retract(const Request& request) {
+bool KeptAnswers::Retract(const KeptPointer& kept) {
   std::lock_guard lock(mutex_);
-  Owner& owner = owners_[request.principal];
-  const auto found = owner.keys.find(request.key);
-  if (found != owner.keys.end() && found->second.given) return false;
-  owner.Erase(request.key);
+  if (kept->given) return false;
+  owners_[kept->request.principal].Erase(*kept);
   return true;
 }
 
-void KeptAnswers::Owner::Erase(const std::string& key) {
-  const auto found = keys.find(key);
-  if (found == keys.end()) return;
-  if (found->second.answer) {
-    bytes -= static_cast<int64_t>(found->second.answer->size());
-  }
-  keys.erase(found);
+bool KeptAnswers::Owner::Has(const Kept& kept) const {
+  const auto found = keys.find(kept.request.key);
+  return found != keys.end() && found->second.get() == &kept;
+}
+
+void KeptAnswers::Owner::Erase(const Kept& kept) {
+  if (!Has(kept)) return;
+  if (kept.answer) bytes -= static_cast<int64_t>(kept.answer->size());
+  keys.erase(kept.request.key);
 }
 
 void KeptAnswers::Drop(Owner& owner, Clock::time_point now) {
   while (!owner.done.empty()) {
-    const auto& [since, key] = owner.done.front();
-    const auto found = owner.keys.find(key);
-    // One that was undone, and perhaps done again.
-    const bool gone = found == owner.keys.end() || !found->second.done ||
-                      found->second.since != since;
-    if (!gone) {
+    const Kept& oldest = *owner.done.front();
+    if (owner.Has(oldest)) {  // It was not undone.
       const bool many = static_cast<int64_t>(owner.done.size()) > kMostKeys ||
                         owner.bytes > kMostBytes;
-      if (!many && now - since < kLifetime) return;
-      owner.Erase(key);
+      if (!many && now - oldest.since < kLifetime) return;
+      owner.Erase(oldest);
     }
     owner.done.pop_front();
   }

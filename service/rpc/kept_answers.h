@@ -21,6 +21,8 @@
 namespace gemmd::rpc {
 
 class KeptAnswers {
+  struct Kept;
+
  public:
   // Of one principal; of all clients where nobody says who he is.
   static constexpr int64_t kMostKeys = 16384;
@@ -44,10 +46,10 @@ class KeptAnswers {
   // answer was kept: then what was asked for has not been done.
   class Claim {
    public:
-    Claim(KeptAnswers& answers, Request request)
-        : answers_(answers), request_(std::move(request)) {}
+    Claim(KeptAnswers& answers, std::shared_ptr<Kept> claimed)
+        : answers_(answers), claimed_(std::move(claimed)) {}
     ~Claim() {
-      if (!kept_) answers_.Forget(request_);
+      if (!kept_) answers_.Forget(claimed_);
     }
     Claim(const Claim&) = delete;
 
@@ -55,15 +57,15 @@ class KeptAnswers {
     // as none.
     void Keep(std::optional<std::string> answer, Clock::time_point now) {
       kept_ = true;
-      answers_.Keep(request_, std::move(answer), now);
+      answers_.Keep(claimed_, std::move(answer), now);
     }
     // Whether it may be undone, and the key is forgotten: not once the answer
     // was given to another call, which counts on it.
-    bool MayUndo() { return !kept_ || answers_.Retract(request_); }
+    bool MayUndo() { return !kept_ || answers_.Retract(claimed_); }
 
    private:
     KeptAnswers& answers_;
-    const Request request_;
+    const std::shared_ptr<Kept> claimed_;
     bool kept_ = false;
   };
   using Found = std::variant<std::unique_ptr<Claim>, std::string>;
@@ -75,27 +77,30 @@ class KeptAnswers {
   absl::StatusOr<Found> Find(Request request, Clock::time_point now);
 
  private:
+  // A claim holds it too, and may outlive its key here, which then may be that
+  // of another one.
   struct Kept {
-    Request request;
+    const Request request;
     bool done = false;
     std::optional<std::string> answer;
     Clock::time_point since;  // When it was done.
     bool given = false;       // To another call than the first.
   };
+  using KeptPointer = std::shared_ptr<Kept>;
   struct Owner {
-    absl::flat_hash_map<std::string, Kept> keys;
-    std::deque<std::pair<Clock::time_point, std::string>>
-        done;           // Oldest first.
-    int64_t bytes = 0;  // Of answers.
+    absl::flat_hash_map<std::string, KeptPointer> keys;
+    std::deque<KeptPointer> done;  // Oldest first.
+    int64_t bytes = 0;             // Of answers.
 
-    void Erase(const std::string& key);
+    bool Has(const Kept& kept) const;
+    void Erase(const Kept& kept);
   };
 
-  void Keep(const Request& request, std::optional<std::string> answer,
+  void Keep(const KeptPointer& kept, std::optional<std::string> answer,
             Clock::time_point now);
-  void Forget(const Request& request);
+  void Forget(const KeptPointer& kept);
   // Forgets it and returns true, unless its answer was given.
-  bool Retract(const Request& request);
+  bool Retract(const KeptPointer& kept);
   // The oldest ones, of which there are too many or that are too old.
   static void Drop(Owner& owner, Clock::time_point now);
 

@@ -86,6 +86,31 @@ TEST_F(KeptAnswersTest, WhatWasGivenToAnotherIsNotUndone) {
   EXPECT_EQ(Answer(Key("k")), "answer");
 }
 
+// A call that ends late, when others have taken its place and its key.
+TEST_F(KeptAnswersTest, WhatIsUndoneLateForgetsNoOthersKey) {
+  const Claim late = First(Key("k"));
+  late->Keep("answer", now_);
+  for (int64_t i = 0; i < KeptAnswers::kMostKeys; ++i) {
+    First(Key(absl::StrCat(i)))->Keep("", now_);
+  }
+  const Claim next = First(Key("k"));
+  EXPECT_TRUE(late->MayUndo());
+  EXPECT_EQ(Find(Key("k")).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  next->Keep("another", now_);
+  EXPECT_TRUE(late->MayUndo());
+  EXPECT_EQ(Answer(Key("k")), "another");
+}
+
+TEST_F(KeptAnswersTest, WhatWasGivenIsNotUndoneThoughItsKeyWasDropped) {
+  const Claim claim = First(Key("k"));
+  claim->Keep("answer", now_);
+  EXPECT_EQ(Answer(Key("k")), "answer");
+  now_ += KeptAnswers::kLifetime;
+  const Claim next = First(Key("k"));
+  EXPECT_FALSE(claim->MayUndo());
+}
+
 TEST_F(KeptAnswersTest, AnswerThatIsNotKeptIsSaidToExist) {
   First(Key("none"))->Keep(std::nullopt, now_);
   First(Key("long"))
