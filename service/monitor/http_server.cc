@@ -133,12 +133,18 @@ void HttpServer::Impl::Serve() {
 }
 
 void HttpServer::Impl::EndOldConnections() {
-  const bool pressed = connections_.size() >= kMaxConnections / 2;
-  const Clock::time_point oldest =
-      Clock::now() -
-      absl::ToChronoNanoseconds(pressed ? kPressedTime : kMaxTime);
-  for (const auto& [fd, since] : connections_) {
-    if (since < oldest) shutdown(fd, SHUT_RDWR);
+  std::vector<std::pair<Clock::time_point, int>> oldest;
+  for (const auto& [fd, since] : connections_) oldest.emplace_back(since, fd);
+  std::sort(oldest.begin(), oldest.end());
+  const Clock::time_point limit =
+      Clock::now() - absl::ToChronoNanoseconds(kMaxTime);
+  // Those that were shut down before are counted until the server has come to
+  // them: there is room for as many more as it accepts meanwhile.
+  int left = static_cast<int>(oldest.size());
+  for (const auto& [since, fd] : oldest) {
+    if (since >= limit && left <= kMaxConnections / 2) break;
+    shutdown(fd, SHUT_RDWR);
+    --left;
   }
 }
 

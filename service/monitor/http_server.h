@@ -5,8 +5,9 @@
 // thread for each client, so that as many silent ones as it has threads keep
 // everybody else out. Here all connections wait in one epoll. There are at most
 // kMaxConnections of them, of 16 KiB each, and each one ends after kMaxTime
-// whatever its client does, or after kPressedTime once half of them are taken.
-// Further clients wait in the kernel's queue.
+// whatever its client does. When half of them are taken the oldest makes room
+// for who comes: clients ask as soon as they are connected, and are answered
+// at once, so that who is still there neither asks nor reads.
 //
 // Where it listens on loopback, requests name a loopback host: a page of a
 // stranger, whose name was made to lead here, reads nothing through a browser.
@@ -36,7 +37,6 @@ class HttpServer {
 
   static constexpr int kMaxConnections = 64;
   static constexpr absl::Duration kMaxTime = absl::Seconds(10);
-  static constexpr absl::Duration kPressedTime = absl::Seconds(1);
 
   // `address` is one as of --listen. Errors are those of
   // rpc::ListeningSocket::Bind.
