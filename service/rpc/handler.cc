@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/rpc/kserve/methods.h"
 #include "service/rpc/methods.h"
+#include "service/rpc/parse.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -125,17 +126,13 @@ Async<absl::StatusOr<std::optional<Message>>> ReadMessage(Call& call,
 }
 
 Async<absl::Status> ReadRequest(Call& call,
-                                google::protobuf::MessageLite& request) {
+                                google::protobuf::Message& request) {
   auto message = co_await ReadMessage(call);
   if (!message.ok()) co_return message.status();
   if (!message->has_value()) {
     co_return absl::InvalidArgumentError("the request message is missing");
   }
-  if (!request.ParseFromString(Join((*message)->pieces()))) {
-    co_return absl::InvalidArgumentError(
-        "the request is not a message of the method's type");
-  }
-  co_return absl::OkStatus();
+  co_return Parse(Join((*message)->pieces()), "the request", request);
 }
 
 Async<absl::Status> RespondWithin(Call& call, grpc::ByteBuffer message) {

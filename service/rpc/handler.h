@@ -40,8 +40,7 @@ std::vector<std::string> ServiceNames();
 Async<absl::StatusOr<std::optional<Message>>> ReadMessage(
     Call& call, int64_t limit = kMaxSmallMessageBytes);
 // Parses a small message into `request`. INVALID_ARGUMENT when there is none.
-Async<absl::Status> ReadRequest(Call& call,
-                                google::protobuf::MessageLite& request);
+Async<absl::Status> ReadRequest(Call& call, google::protobuf::Message& request);
 
 // Sends a message that is there already, once the budget of answers has room
 // for it.

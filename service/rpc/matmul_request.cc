@@ -7,6 +7,7 @@
 #include "jit/base/status.h"
 #include "service/rpc/convert.h"
 #include "service/rpc/matmul_results.h"
+#include "service/rpc/parse.h"
 #include "service/rpc/region_part.h"
 #include "service/rpc/sequence_names.h"
 #include "service/rpc/wire_layout.h"
@@ -228,10 +229,7 @@ absl::StatusOr<MatmulFields> ReadMatmulFields(absl::Span<const Piece> pieces) {
           return absl::InvalidArgumentError(absl::StrCat(
               "header has ", size, " bytes; allowed: 0 to ", kMaxHeaderBytes));
         }
-        if (!fields.header.MergeFromString(Join(reader.value()))) {
-          return absl::InvalidArgumentError(
-              "header is not a serialised MatmulHeader");
-        }
+        RETURN_IF_ERROR(Parse(Join(reader.value()), "header", fields.header));
         break;
       }
       default:

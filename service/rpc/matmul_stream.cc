@@ -18,6 +18,7 @@
 #include "service/rpc/handler.h"
 #include "service/rpc/matmul_request.h"
 #include "service/rpc/methods.h"
+#include "service/rpc/parse.h"
 #include "service/rpc/receive_matrices.h"
 #include "service/rpc/send_matrix.h"
 #include "service/rpc/take_temporaries.h"
@@ -34,8 +35,8 @@ constexpr int64_t kAnswerChunkBytes = 2 << 20;
 absl::StatusOr<MatmulRequest> ReadHeader(Runtime& runtime, const Call& call,
                                          const Message& message) {
   v1::MatmulStreamRequest request;
-  if (!request.ParseFromString(Join(message.pieces())) ||
-      !request.has_header()) {
+  RETURN_IF_ERROR(Parse(Join(message.pieces()), "the first message", request));
+  if (!request.has_header()) {
     return absl::InvalidArgumentError(
         "header is missing; allowed as first message: a header alone");
   }

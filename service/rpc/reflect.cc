@@ -7,6 +7,7 @@
 #include "grpc/reflection/v1alpha/reflection.pb.h"
 #include "service/rpc/handler.h"
 #include "service/rpc/methods.h"
+#include "service/rpc/parse.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -78,10 +79,8 @@ Async<absl::Status> Reflect(Runtime& runtime, Call& call) {
     if (!message.ok()) co_return message.status();
     if (!message->has_value()) break;
     ServerReflectionRequest request;
-    if (!request.ParseFromString(Join((*message)->pieces()))) {
-      co_return absl::InvalidArgumentError(
-          "the request is not a ServerReflectionRequest");
-    }
+    CO_RETURN_IF_ERROR(
+        Parse(Join((*message)->pieces()), "the request", request));
     const grpc::ByteBuffer reply = Serialize(Answer(request));
     const bool written = co_await call.Write(reply);
     if (!written) co_return absl::CancelledError("the client has gone");

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/rpc/matmul_request.h"
+#include "service/rpc/parse.h"
 #include "service/rpc/region_part.h"
 #include "service/rpc/tensor_info.h"
 
@@ -31,6 +32,7 @@ absl::Status SequenceNames::CheckNew(const std::string& name,
     return absl::InvalidArgumentError(absl::StrCat(
         field, " has ", name.size(), " bytes; allowed: 1 to ", kMaxNameBytes));
   }
+  RETURN_IF_ERROR(CheckText(field, name));
   const auto taken = by_name_.find(name);
   if (taken == by_name_.end()) return absl::OkStatus();
   const int step = values_[taken->second].written;

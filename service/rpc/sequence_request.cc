@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
+#include "service/rpc/parse.h"
 #include "service/rpc/wire_reader.h"
 
 namespace gemmd::rpc {
@@ -54,16 +55,15 @@ absl::StatusOr<Fields> ReadFields(absl::Span<const Piece> pieces) {
 // Counts what is parsed.
 class Headers {
  public:
-  absl::Status Parse(absl::Span<const Piece> pieces,
-                     google::protobuf::MessageLite& message) {
+  absl::Status Parse(absl::Span<const Piece> pieces, absl::string_view what,
+                     google::protobuf::Message& message) {
     bytes_ += SizeOf(pieces);
     if (bytes_ > kMaxSequenceHeaderBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat("steps and operands until here have more than ",
                        kMaxSequenceHeaderBytes, " bytes in all without data"));
     }
-    if (message.ParseFromString(Join(pieces))) return absl::OkStatus();
-    return absl::InvalidArgumentError("is not a message of the field's type");
+    return rpc::Parse(Join(pieces), what, message);
   }
 
  private:
@@ -89,7 +89,8 @@ absl::Status ReadOperand(absl::Span<const Piece> pieces, Headers& headers,
                    : std::string();
         break;
       case v1::SequenceOperand::kLayoutFieldNumber:
-        RETURN_IF_ERROR(headers.Parse(reader.value(), operand.layout));
+        RETURN_IF_ERROR(
+            headers.Parse(reader.value(), "layout", operand.layout));
         has_layout = true;
         break;
       case v1::SequenceOperand::kDataFieldNumber:
@@ -97,7 +98,7 @@ absl::Status ReadOperand(absl::Span<const Piece> pieces, Headers& headers,
         break;
       case v1::SequenceOperand::kRegionFieldNumber:
         RETURN_IF_ERROR(
-            headers.Parse(reader.value(), operand.region.emplace()));
+            headers.Parse(reader.value(), "region", operand.region.emplace()));
         break;
     }
   }
@@ -149,7 +150,7 @@ absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
                       Headers& headers, WrittenRegions& written,
                       SequenceRequest& request) {
   MatmulFields fields;
-  RETURN_IF_ERROR(headers.Parse(pieces, fields.header));
+  RETURN_IF_ERROR(headers.Parse(pieces, "it", fields.header));
   request.names.BeginStep();
   ASSIGN_OR_RETURN(MatmulRequest step,
                    ToMatmulRequest(std::move(fields), asker,

@@ -12,6 +12,7 @@
 #include "service/rpc/handler.h"
 #include "service/rpc/line_range.h"
 #include "service/rpc/methods.h"
+#include "service/rpc/parse.h"
 #include "service/rpc/receive_matrices.h"
 #include "service/rpc/region_part.h"
 #include "service/rpc/tensor_info.h"
@@ -91,9 +92,11 @@ absl::Status TakePart(Runtime& runtime, const Call& call,
 absl::StatusOr<Upload> ReadHeader(Runtime& runtime, Call& call,
                                   const Message& message) {
   v1::UploadTensorRequest request;
-  if (message.size() > kMaxSmallMessageBytes ||
-      !request.ParseFromString(Join(message.pieces())) ||
-      !request.has_header()) {
+  if (message.size() <= kMaxSmallMessageBytes) {
+    RETURN_IF_ERROR(
+        Parse(Join(message.pieces()), "the first message", request));
+  }
+  if (!request.has_header()) {
     return absl::InvalidArgumentError(
         "header is missing; allowed as first message: a header alone");
   }

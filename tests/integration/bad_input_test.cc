@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
@@ -235,6 +236,50 @@ TEST_F(BadMessageTest, BytesThatAreNoMessage) {
   const grpc::Status status = server_->CallRaw(
       "/gemmd.v1.TensorService/CreateTensor", std::string("\xff\xff"));
   EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+}
+
+// A field of a serialised message.
+std::string Field(int number, const std::string& value) {
+  return absl::StrCat(std::string(1, static_cast<char>(number << 3 | 2)),
+                      std::string(1, static_cast<char>(value.size())), value);
+}
+
+TEST_F(BadMessageTest, TextThatIsNotUtf8IsRefusedByName) {
+  const std::string bad = "a\xff\n";
+  const std::string source = Field(2, bad);   // Source.tensor
+  const std::string name = Field(4, bad);     // Source.name
+  const std::string operand = Field(1, bad);  // SequenceOperand.name
+  const struct {
+    const char* method;
+    std::string request;
+    const char* field;
+  } cases[] = {
+      {"gemmd.v1.TensorService/CreateTensor", Field(7, bad), "label"},
+      {"gemmd.v1.TensorService/DescribeTensor", Field(1, bad), "handle"},
+      {"gemmd.v1.TensorService/UploadTensor", Field(1, Field(1, bad)),
+       "header.handle"},
+      {"gemmd.v1.MatmulService/Matmul", Field(1, Field(2, source)), "a.tensor"},
+      {"gemmd.v1.MatmulService/MatmulGrouped",
+       Field(1, Field(1, Field(2, source))), "a.tensor"},
+      {"gemmd.v1.MatmulService/MatmulStream", Field(1, Field(3, source)),
+       "header.b.tensor"},
+      {"gemmd.v1.MatmulService/Sequence", Field(1, Field(2, name)), "a.name"},
+      {"gemmd.v1.MatmulService/Sequence", Field(2, operand),
+       "operands[0]: name"},
+      {"inference.GRPCInferenceService/ModelInfer", Field(1, bad),
+       "model_name"},
+      {"grpc.health.v1.Health/Check", Field(1, bad), "service"},
+      {"grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+       Field(3, bad), "file_by_filename"},
+  };
+  for (const auto& one : cases) {
+    const grpc::Status status =
+        server_->CallRaw(absl::StrCat("/", one.method), one.request);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << one.method;
+    EXPECT_THAT(status.error_message(),
+                HasSubstr(absl::StrCat(one.field, " is no UTF-8")))
+        << one.method;
+  }
 }
 
 TEST_F(BadMessageTest, TooLargeAMessageIsToldTheLimit) {

@@ -10,6 +10,7 @@
 #include "service/rpc/kserve/datatype.h"
 #include "service/rpc/kserve/small_fields.h"
 #include "service/rpc/kserve/text.h"
+#include "service/rpc/parse.h"
 #include "service/rpc/wire_reader.h"
 
 namespace gemmd::rpc::kserve {
@@ -105,10 +106,7 @@ absl::StatusOr<InferHeader> ReadInferHeader(absl::Span<const Piece> pieces) {
       RETURN_IF_ERROR(fields.Add(reader));
     }
   }
-  if (!header.message.ParseFromString(fields.bytes())) {
-    return absl::InvalidArgumentError(
-        "the request is not a serialised ModelInferRequest");
-  }
+  RETURN_IF_ERROR(Parse(fields.bytes(), "the request", header.message));
   return header;
 }
 
