@@ -14,6 +14,7 @@
 #include "service/host/blas.h"
 #include "service/host/gemm.h"
 #include "service/host/hopper/hopper_sums.h"
+#include "service/host/matrix_memory.h"
 #include "service/host/piece_reader.h"
 
 namespace gemmd::host {
@@ -42,15 +43,10 @@ class Budget {
   std::atomic<int64_t> used_bytes_ = 0;
 };
 
-// Of any content; null where there is no memory.
-std::unique_ptr<char[]> AllocateBytes(size_t size) {
-  return std::unique_ptr<char[]>(new (std::nothrow) char[size]);
-}
-
 class ResidentMatrix : public device::Matrix {
  public:
   // Takes over layout.device_bytes() that were taken from `budget`.
-  ResidentMatrix(const jit::MatrixLayout& layout, std::unique_ptr<char[]> data,
+  ResidentMatrix(const jit::MatrixLayout& layout, MatrixMemory data,
                  std::shared_ptr<Budget> budget)
       : Matrix(layout), data_(std::move(data)), budget_(std::move(budget)) {}
   ~ResidentMatrix() override { budget_->Return(layout().device_bytes()); }
@@ -60,7 +56,7 @@ class ResidentMatrix : public device::Matrix {
   }
 
  private:
-  const std::unique_ptr<char[]> data_;
+  const MatrixMemory data_;
   const std::shared_ptr<Budget> budget_;
 };
 
@@ -103,7 +99,7 @@ class HostLane : public device::Lane {
           "the host device has ", budget_->free_bytes(), " of ",
           budget_->limit_bytes(), " bytes left; ", bytes, " were asked for"));
     }
-    std::unique_ptr<char[]> data = AllocateBytes(bytes);
+    MatrixMemory data = AllocateMatrix(bytes);
     if (data == nullptr) {
       budget_->Return(bytes);
       return absl::ResourceExhaustedError(
@@ -147,7 +143,7 @@ class HostLane : public device::Lane {
     const int64_t width_bytes =
         device::LayoutOf(from.layout(), lines).width_bytes();
     const size_t size = (lines.count - 1) * pitch_bytes + width_bytes;
-    std::unique_ptr<char[]> data = AllocateBytes(size);
+    std::unique_ptr<char[]> data(new (std::nothrow) char[size]);
     if (data == nullptr) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no memory for ", size, " bytes"));

@@ -1,8 +1,10 @@
 #include "service/host/host_device.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,33 @@ TEST_F(HostDeviceTest, MovesMatricesCutAnywhere) {
       ASSERT_EQ(Text(*tight), "0123456789ABCDEFGHIJabcdefghij");
     }
   }
+}
+
+int64_t ResidentBytes() {
+  int64_t all_pages = 0;
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> all_pages >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+// What clients had on the device is not held when they are gone, however small
+// things lay between.
+TEST_F(HostDeviceTest, MemoryIsGivenBack) {
+  const MatrixLayout layout = {DataType::kF32, Order::kRowMajor, 1024, 1024};
+  device_ = CreateHostDevice({.memory_bytes = int64_t{1} << 30});
+  lane_ = device_->CreateLane().value();
+  const int64_t before = ResidentBytes();
+  std::vector<std::unique_ptr<char[]>> small;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<device::Matrix>> matrices;
+    for (int i = 0; i < 32; ++i) {
+      matrices.push_back(lane_->Allocate(layout).value());
+      ASSERT_TRUE(lane_->ClearLines(*matrices.back(), {0, 1024}).ok());
+      small.push_back(std::make_unique<char[]>(2000));
+    }
+    EXPECT_GT(ResidentBytes() - before, 120 << 20);
+  }
+  EXPECT_LT(ResidentBytes() - before, 20 << 20);
 }
 
 TEST_F(HostDeviceTest, DownloadPadsWithZerosBetweenLines) {
