@@ -61,7 +61,8 @@ absl::StatusOr<Chunk> ChunkReader::Read(const Message& message) {
   ASSIGN_OR_RETURN(Fields fields, ReadMessage(message));
   ASSIGN_OR_RETURN(const std::string name, OperandName(fields.operand));
   const auto operand = static_cast<Request::Operand>(fields.operand);
-  if (absl::c_linear_search(request_.unread, operand)) return Chunk();
+  if (absl::c_linear_search(request_.unread, operand))
+    return Chunk{nullptr, std::move(fields.data)};
   const auto found = absl::c_find_if(
       request_.awaited,
       [&](const AwaitedOperand& one) { return one.operand == operand; });

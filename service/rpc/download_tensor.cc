@@ -23,13 +23,14 @@ absl::StatusOr<OutgoingMatrix> ToOutgoing(
   matrix.field = v1::DownloadTensorResponse::kDataFieldNumber;
   matrix.version_field = v1::DownloadTensorResponse::kVersionFieldNumber;
   if (request.has_version()) matrix.version = request.version();
-  if (request.chunk_bytes() < 0 || request.chunk_bytes() > kMaxChunkBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunk_bytes is ", request.chunk_bytes(),
-                     "; allowed: 0 to ", kMaxChunkBytes));
-  }
   matrix.chunk_bytes =
       request.chunk_bytes() == 0 ? kDefaultChunkBytes : request.chunk_bytes();
+  if (matrix.chunk_bytes < kLeastChunkBytes ||
+      matrix.chunk_bytes > kMaxChunkBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "chunk_bytes is ", matrix.chunk_bytes, "; allowed: 0, which is ",
+        kDefaultChunkBytes, ", or ", kLeastChunkBytes, " to ", kMaxChunkBytes));
+  }
   ASSIGN_OR_RETURN(matrix.tensor,
                    runtime.engine.tensors().Find(
                        request.handle(), call.request_context().identity));

@@ -12,6 +12,12 @@ namespace gemmd::rpc {
 // Requests other than products and uploads.
 inline constexpr int64_t kMaxSmallMessageBytes = 64 << 10;
 
+// Matrices that come or go in messages of a stream: a message costs much more
+// than a byte. What goes is not cut into less than this, but for the last one;
+// what comes may be in so many messages, and in one more for each of these.
+inline constexpr int64_t kLeastChunkBytes = 1 << 10;
+inline constexpr int64_t kMostSmallChunks = 1024;
+
 struct Limits {
   // Of one product or part of an upload, and of one answer. At most 2^31 - 1:
   // gRPC holds message sizes in an int.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
 namespace gemmd::rpc {
@@ -79,6 +80,7 @@ Async<absl::StatusOr<bool>> MatrixReceiver::Gather() {
     if (!message.ok()) co_return message.status();
     if (!message->has_value()) co_return true;
     CO_ASSIGN_OR_RETURN(Chunk chunk, read_chunk_(**message));
+    CO_RETURN_IF_ERROR(Count(SizeOf(chunk.data)));
     if (chunk.to != nullptr) {
       CO_RETURN_IF_ERROR(
           chunk.to->lines.Append(**std::move(message), std::move(chunk.data)));
@@ -87,6 +89,17 @@ Async<absl::StatusOr<bool>> MatrixReceiver::Gather() {
     if (call_.connection().requests().contended()) break;
   }
   co_return false;
+}
+
+absl::Status MatrixReceiver::Count(int64_t bytes) {
+  bytes_ += bytes;
+  if (++chunks_ <= kMostSmallChunks + bytes_ / kLeastChunkBytes) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("data come in ", chunks_, " messages, with ", bytes_,
+                   " bytes until here; allowed: ", kMostSmallChunks,
+                   ", and one for each ", kLeastChunkBytes, " bytes"));
 }
 
 // Sends what can go of one matrix. The last part is on its way afterwards.

@@ -29,7 +29,8 @@ struct IncomingMatrix {
   int64_t first_line = 0;  // Of the tensor's, which is the first of `lines`.
 };
 
-// What one message of a stream brings, and to which matrix. Null: to none.
+// What one message of a stream brings, and to which matrix. Null: to none, and
+// nobody reads it.
 struct Chunk {
   IncomingMatrix* to = nullptr;
   Pieces data;
@@ -80,6 +81,9 @@ class MatrixReceiver {
 
   Async<absl::Status> ReceiveAll();
   Async<absl::StatusOr<bool>> Gather();
+  // Counts a message, and `bytes` of a matrix that it brings. INVALID_ARGUMENT
+  // where they come in too many messages.
+  absl::Status Count(int64_t bytes);
   Async<absl::Status> Send(IncomingMatrix& matrix);
   void Launch(IncomingMatrix& matrix, const IncomingLines::Part& part);
   void NoteLanded();
@@ -94,6 +98,8 @@ class MatrixReceiver {
   const int64_t limit_;
   std::deque<IncomingMatrix>& matrices_;
   const ReadChunk read_chunk_;
+  int64_t chunks_ = 0;  // That have come,
+  int64_t bytes_ = 0;   // and what was in them.
   std::optional<Flight> flight_;
   absl::Duration upload_time_;
 };

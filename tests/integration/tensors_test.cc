@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/test_server.h"
 #include "tests/service/gate.h"
 #include "tests/service/matrix.h"
@@ -161,9 +162,38 @@ TEST_F(TensorsTest, KeepEveryByteHoweverItIsCut) {
     const grpc::Status status = UploadAll(handle, bytes, chunk);
     ASSERT_TRUE(status.ok()) << status.error_message();
     ASSERT_EQ(info_.handle(), handle);
-    ASSERT_EQ(Download(handle, chunk), bytes);
+    ASSERT_EQ(Download(handle), bytes);
     ASSERT_TRUE(status_.ok()) << status_.error_message();
   }
+  const std::string large = CreateF32(70, 110);
+  const std::string more = Pattern(70 * 110 * 4);
+  ASSERT_TRUE(UploadAll(large, more, 1000).ok());
+  for (const int64_t chunk : {1024, 1025, 4400, 4401, 30799, 30800, 30801}) {
+    ASSERT_EQ(Download(large, chunk), more) << chunk;
+  }
+}
+
+// A message costs more than the bytes that it brings, and one without any could
+// come for ever.
+TEST_F(TensorsTest, DoNotTravelInCrumbs) {
+  const std::string handle = CreateF32(100, 100);
+  const std::string bytes = Pattern(100 * 100 * 4);
+  ASSERT_TRUE(UploadAll(handle, bytes, 40).ok());  // 1000 messages.
+  for (const size_t chunk : {size_t{1}, size_t{30}}) {
+    const grpc::Status status = UploadAll(handle, bytes, chunk);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(),
+                HasSubstr("allowed: 1024, and one for each 1024 bytes"));
+  }
+  for (const int64_t chunk : {-1, 1, 1023, (16 << 20) + 1}) {
+    EXPECT_EQ(Download(handle, chunk), "");
+    EXPECT_EQ(status_.error_code(), grpc::INVALID_ARGUMENT);
+    EXPECT_THAT(status_.error_message(),
+                HasSubstr(absl::StrCat("chunk_bytes is ", chunk,
+                                       "; allowed: 0, which is 1048576, or "
+                                       "1024 to 16777216")));
+  }
+  EXPECT_EQ(Download(handle), bytes);
 }
 
 TEST_F(TensorsTest, TravelInPartsWhenTheyAreLarge) {
