@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "jit/base/file.h"
@@ -62,8 +63,9 @@ absl::StatusOr<Mapping> Mapping::Of(int memfd, int64_t bytes) {
   Mapping mapping({static_cast<char*>(mapped), static_cast<size_t>(bytes)});
   // Who has mapped it for writing goes on writing, but its pages stay.
   RETURN_IF_ERROR(Seal(memfd, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL));
+  // What was allocated behind its end would count for what is not there.
   struct stat status = {};
-  if (fstat(memfd, &status) != 0) {
+  if (ftruncate(memfd, bytes) != 0 || fstat(memfd, &status) != 0) {
     return jit::ErrnoStatus(errno, "look at the region");
   }
   if (status.st_blocks * kBlockBytes >= bytes) return mapping;

@@ -12,8 +12,8 @@
 namespace gemmd::rpc::region {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::GivenMemory;
+using ::testing::HasSubstr;
 
 absl::StatusOr<Mapping> Map(int fd) {
   const absl::StatusOr<int64_t> bytes = FixSize(fd);
@@ -50,9 +50,9 @@ TEST(MappingTest, NobodyTakesItsPagesAway) {
             0)
       << "it has holes";
   EXPECT_NE(madvise(memory.bytes(), 4096, MADV_REMOVE), 0) << "it has holes";
-  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd(),
-                 0),
-            MAP_FAILED)
+  EXPECT_EQ(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd(), 0),
+      MAP_FAILED)
       << "it may be mapped for writing again";
 }
 
@@ -86,6 +86,13 @@ TEST(MappingTest, PartlyAllocatedIsNotAllocated) {
   memory.bytes()[0] = 1;
   memory.bytes()[(1 << 20) - 1] = 1;
   ExpectRefused(memory.fd(), "bytes 8192 are allocated");
+}
+
+// Pages that are not there would be charged to the daemon.
+TEST(MappingTest, WhatIsAllocatedBehindTheEndDoesNotCount) {
+  const GivenMemory memory(1 << 20, MFD_ALLOW_SEALING, false);
+  ASSERT_EQ(fallocate(memory.fd(), FALLOC_FL_KEEP_SIZE, 1 << 20, 1 << 20), 0);
+  ExpectRefused(memory.fd(), "of the region's 1048576 bytes 0 are allocated");
 }
 
 TEST(MappingTest, OnesThatMayNotBeWrittenAreRefused) {
