@@ -23,6 +23,7 @@
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "service/log/log.h"
+#include "service/rpc/given_fd.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -282,6 +283,7 @@ void Listener::Add(jit::UniqueFd fd, std::unique_ptr<tls::Session> tls) {
     if (!MakeRoom()) {
       log::Write(log::Level::kWarning, "connection_refused",
                  {{"peer", PeerOf(fd.get())}, {"connections", most}});
+      if (UserOf(fd.get())) DropUnread(fd.get());
       return;
     }
   }
@@ -335,6 +337,7 @@ void Listener::Remove(int grpc_fd) {
                     .socket = SocketOf(connection->fd()),
                     .since = absl::Now()});
   StopCounting(grpc_fd);
+  if (connection->user()) DropUnread(connection->fd());
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->fd(), nullptr);
   if (options_.ended) options_.ended(connection->identity());
 }

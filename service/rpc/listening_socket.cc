@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "jit/base/status.h"
 #include "service/rpc/address.h"
+#include "service/rpc/given_fd.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -63,9 +64,10 @@ bool IsAlive(const sockaddr_un& address) {
 }  // namespace
 
 absl::StatusOr<ListeningSocket> ListeningSocket::Bind(
-    const std::string& address) {
+    const std::string& address, bool takes_descriptors) {
   ListeningSocket socket(address);
-  RETURN_IF_ERROR(IsUnix(address) ? socket.BindUnix() : socket.BindTcp());
+  RETURN_IF_ERROR(IsUnix(address) ? socket.BindUnix(takes_descriptors)
+                                  : socket.BindTcp());
   return socket;
 }
 
@@ -73,7 +75,7 @@ ListeningSocket::~ListeningSocket() {
   if (!path_.empty() && !fds_.empty()) unlink(path_.c_str());
 }
 
-absl::Status ListeningSocket::BindUnix() {
+absl::Status ListeningSocket::BindUnix(bool takes_descriptors) {
   absl::string_view path = address_;
   absl::ConsumePrefix(&path, "unix:");
   absl::ConsumePrefix(&path, "//");
@@ -92,6 +94,7 @@ absl::Status ListeningSocket::BindUnix() {
     unlink(name.sun_path);
   }
   jit::UniqueFd fd = NewSocket(AF_UNIX);
+  if (!takes_descriptors) RefuseGiven(fd.get());
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) != 0 ||
       listen(fd.get(), kBacklog) != 0) {
     return CannotListen(address_, errno);

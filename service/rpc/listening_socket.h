@@ -18,7 +18,9 @@ class ListeningSocket {
   // INVALID_ARGUMENT for what is no address; UNAVAILABLE, with the reason,
   // when it cannot be bound. A Unix socket that nobody listens on any more is
   // replaced.
-  static absl::StatusOr<ListeningSocket> Bind(const std::string& address);
+  // Where Linux can, others refuse who passes descriptors.
+  static absl::StatusOr<ListeningSocket> Bind(const std::string& address,
+                                              bool takes_descriptors = false);
   ListeningSocket(ListeningSocket&&) = default;
   ListeningSocket& operator=(ListeningSocket&&) = delete;
   // Removes the file of a Unix socket.
@@ -33,7 +35,7 @@ class ListeningSocket {
   explicit ListeningSocket(std::string address)
       : address_(std::move(address)) {}
 
-  absl::Status BindUnix();
+  absl::Status BindUnix(bool takes_descriptors);
   absl::Status BindTcp();
 
   std::string address_;

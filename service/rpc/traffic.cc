@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "jit/base/status.h"
+#include "service/rpc/given_fd.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -45,6 +46,17 @@ class SlotUse {
 using ReceiveFunction = ssize_t (*)(int, msghdr*, int);
 using SendFunction = ssize_t (*)(int, const msghdr*, int);
 using ShutdownFunction = int (*)(int, int);
+
+// Receives for gRPC, which has no room for descriptors.
+ssize_t ReceiveWithout(ReceiveFunction next, int fd, msghdr& message, int flags,
+                       Traffic& traffic) {
+  const GivenRoom room(message);
+  const ssize_t bytes = next(fd, &message, flags | MSG_CMSG_CLOEXEC);
+  if (bytes >= 0 && !room.Take(message).empty()) traffic.MakeDeaf();
+  message.msg_control = nullptr;
+  message.msg_controllen = 0;
+  return bytes;
+}
 
 // The first `bytes` of a message, part by part.
 template <typename Look>
@@ -94,9 +106,14 @@ extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
     errno = ECONNRESET;
     return -1;
   }
-  const ssize_t bytes = SessionOf(traffic, flags) == nullptr
-                            ? next(fd, message, flags)
-                            : traffic->tls()->Receive(*message);
+  ssize_t bytes;
+  if (SessionOf(traffic, flags) != nullptr) {
+    bytes = traffic->tls()->Receive(*message);
+  } else if (traffic != nullptr && message->msg_control == nullptr) {
+    bytes = ReceiveWithout(next, fd, *message, flags, *traffic);
+  } else {
+    bytes = next(fd, message, flags);
+  }
   if (traffic != nullptr && bytes > 0) {
     const int error = errno;
     ForParts(*message, bytes, [&](auto part) { traffic->Received(part); });

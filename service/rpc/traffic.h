@@ -5,6 +5,10 @@
 // byte: the program's definitions come before the C library's, to which they
 // pass everything on. Descriptors that nobody asked to count are untouched.
 //
+// Descriptors that come by a Unix socket are taken in here, lest the kernel
+// close them on gRPC's thread (given_fd.h), and who sends some is not listened
+// to.
+//
 // It is also where TLS ends: gRPC 1.51 takes foreign descriptors for plaintext
 // alone, so what it receives is decrypted here, and what it sends encrypted,
 // without another thread, copy or descriptor. Rejected:
@@ -54,13 +58,13 @@ class Traffic {
   }
   // Whether the peer may no longer be listened to.
   bool deaf() const { return deaf_.load(std::memory_order_relaxed); }
+  void MakeDeaf() { deaf_.store(true, std::memory_order_relaxed); }
 
  protected:
   ~Traffic() = default;
 
   virtual void LookAtReceived(absl::Span<const char> bytes) = 0;
   virtual void LookAtSent(absl::Span<const char> bytes) = 0;
-  void MakeDeaf() { deaf_.store(true, std::memory_order_relaxed); }
 
  private:
   const std::unique_ptr<tls::Session> tls_;

@@ -5,10 +5,13 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/test_server.h"
+#include "tests/service/rpc/lingering_socket.h"
+#include "tests/service/rpc/region/giver.h"
 
 namespace gemmd {
 namespace {
@@ -62,6 +65,22 @@ TEST_F(UnixSocketTest, OneThatADeadDaemonLeftIsReplaced) {
   DaemonProcess next(Flags());
   ASSERT_NE(next.Connect(), nullptr);
   EXPECT_TRUE(Answers());
+}
+
+// A descriptor that comes with bytes, and takes a minute to be closed: more of
+// them than there are threads that could stand still for it.
+TEST_F(UnixSocketTest, WhoPassesDescriptorsHoldsNobodyUp) {
+  DaemonProcess daemon(Flags());
+  ASSERT_NE(daemon.Connect(), nullptr);
+  const absl::Time start = absl::Now();
+  std::vector<testing::LingeringSocket> lingering(16);
+  std::vector<testing::Giver> clients;
+  for (testing::LingeringSocket& socket : lingering) {
+    // Linux may refuse it.
+    (void)socket.Pass(clients.emplace_back(path_).fd(), 'P');
+  }
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(Answers());
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
 }
 
 TEST_F(UnixSocketTest, IsGoneWithItsDaemon) {

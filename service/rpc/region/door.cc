@@ -1,7 +1,6 @@
 #include "service/rpc/region/door.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 #include "jit/base/status.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"
+#include "service/rpc/given_fd.h"
 
 namespace gemmd::rpc::region {
 namespace {
@@ -32,37 +32,22 @@ void Watch(int epoll, int fd, uint32_t events) {
 
 // The descriptor that has come with one byte, or none with kNoDescriptor;
 // nothing where anything else has come.
-std::optional<jit::UniqueFd> ReceiveOne(int socket) {
-  constexpr size_t kMost = 4;  // To see, and close, more than one.
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMost * sizeof(int))> control;
+std::optional<GivenFd> ReceiveOne(int socket) {
   std::array<char, 2> bytes;
   iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
   msghdr message = {};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
+  const GivenRoom room(message);
   const ssize_t count =
       recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (count < 0) return std::nullopt;
-  std::vector<jit::UniqueFd> came;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-       header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    const size_t bytes = header->cmsg_len - CMSG_LEN(0);
-    for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
-      int fd;
-      memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
-      came.emplace_back(fd);
-    }
-  }
+  std::vector<GivenFd> came = room.Take(message);
   const bool whole = (message.msg_flags & MSG_CTRUNC) == 0;
   if (count != 1 || came.size() > 1 || !whole) return std::nullopt;
   if (!came.empty()) return std::move(came.front());
   if (bytes[0] != kNoDescriptor) return std::nullopt;
-  return jit::UniqueFd();
+  return GivenFd();
 }
 
 }  // namespace
@@ -73,7 +58,8 @@ absl::StatusOr<std::unique_ptr<Door>> Door::Open(
   for (const std::string& address : addresses) {
     if (!IsUnix(address)) continue;
     ASSIGN_OR_RETURN(ListeningSocket socket,
-                     ListeningSocket::Bind(absl::StrCat(address, ".memory")));
+                     ListeningSocket::Bind(absl::StrCat(address, ".memory"),
+                                           /*takes_descriptors=*/true));
     sockets.push_back(std::move(socket));
   }
   if (sockets.empty()) return nullptr;
@@ -162,7 +148,7 @@ void Door::Hear(int fd) {
   Guest& guest = guests_[fd];
   // Whoever has been heard is to be silent until he goes.
   if (!guest.handle.empty()) return Dismiss(fd);
-  std::optional<jit::UniqueFd> offered = ReceiveOne(fd);
+  std::optional<GivenFd> offered = ReceiveOne(fd);
   if (!offered) return Dismiss(fd);
   guest.handle = store_.Offer(*std::move(offered));
   const ssize_t sent = send(fd, guest.handle.data(), guest.handle.size(),
@@ -172,6 +158,7 @@ void Door::Hear(int fd) {
 
 void Door::Dismiss(int fd) {
   const auto guest = guests_.find(fd);
+  DropUnread(fd);
   if (!guest->second.handle.empty()) store_.Withdraw(guest->second.handle);
   guests_.erase(guest);
 }

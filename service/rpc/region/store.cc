@@ -72,7 +72,7 @@ class Store::OnDevice final : public device::Region {
   const std::unique_ptr<device::Imported> memory_;
 };
 
-std::string Store::Offer(jit::UniqueFd fd) {
+std::string Store::Offer(GivenFd fd) {
   std::string handle = engine::TensorStore::NewHandle();
   std::lock_guard lock(mutex_);
   entries_[handle].fd = std::move(fd);
@@ -100,8 +100,7 @@ void Store::Withdraw(const std::string& handle) {
   leaving_.push_back({dropped.owner.identity, dropped.bytes, dropped.region});
 }
 
-absl::StatusOr<jit::UniqueFd> Store::Take(const std::string& handle,
-                                          Owner owner) {
+absl::StatusOr<GivenFd> Store::Take(const std::string& handle, Owner owner) {
   std::lock_guard lock(mutex_);
   const auto found = entries_.find(handle);
   if (found == entries_.end()) return Unknown();
@@ -212,14 +211,14 @@ Store::Made Store::Keep(const std::string& handle, Made region) {
 absl::StatusOr<RegionPointer> Store::Create(const std::string& handle,
                                             Owner owner,
                                             device::Device& device) {
-  ASSIGN_OR_RETURN(const jit::UniqueFd memfd, Take(handle, std::move(owner)));
+  ASSIGN_OR_RETURN(const GivenFd memfd, Take(handle, std::move(owner)));
   return Keep(handle, Map(handle, memfd.get(), device));
 }
 
 absl::StatusOr<RegionPointer> Store::Create(const std::string& handle,
                                             Owner owner,
                                             const DeviceMemory& memory) {
-  ASSIGN_OR_RETURN(const jit::UniqueFd fd, Take(handle, std::move(owner)));
+  ASSIGN_OR_RETURN(const GivenFd fd, Take(handle, std::move(owner)));
   return Keep(handle, Import(handle, fd.get(), memory));
 }
 

@@ -14,8 +14,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "jit/base/file.h"
 #include "service/device/device.h"
+#include "service/rpc/given_fd.h"
 
 namespace gemmd::rpc::region {
 
@@ -40,7 +40,7 @@ class Store {
   explicit Store(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
   // A handle for what may become a region. The descriptor may be absent.
-  std::string Offer(jit::UniqueFd fd);
+  std::string Offer(GivenFd fd);
   // Makes a region of it, as regions.proto says: of a memfd, which `device`
   // pins, where it pins at all, or of memory of a device. Takes its time.
   absl::StatusOr<std::shared_ptr<const device::Region>> Create(
@@ -68,7 +68,7 @@ class Store {
   class Mapped;
   class OnDevice;
   struct Entry {
-    jit::UniqueFd fd;  // Until Create takes it.
+    GivenFd fd;  // Until Create takes it.
     bool is_taken = false;
     Owner owner;
     bool counts = false;                           // As one of its owner's,
@@ -84,7 +84,7 @@ class Store {
   using Made = absl::StatusOr<std::shared_ptr<const device::Region>>;
 
   // The descriptor of an offer.
-  absl::StatusOr<jit::UniqueFd> Take(const std::string& handle, Owner owner);
+  absl::StatusOr<GivenFd> Take(const std::string& handle, Owner owner);
   // Notes what the entry, which is being created, is to have of the host.
   absl::Status Reserve(const std::string& handle, int64_t bytes);
   Made Map(const std::string& handle, int memfd, device::Device& device);

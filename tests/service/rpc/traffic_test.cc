@@ -6,7 +6,9 @@
 
 #include <string>
 
+#include "absl/time/clock.h"
 #include "jit/base/file.h"
+#include "tests/service/rpc/lingering_socket.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -81,6 +83,20 @@ TEST_F(TrafficTest, LooksAtWhatArrivesBeforeAnybodyElse) {
   EXPECT_EQ(send(there_.get(), "good", 4, 0), 4);
   EXPECT_EQ(Receive(here_.get()), -1);
   EXPECT_EQ(errno, ECONNRESET);
+  StopCounting(here_.get());
+}
+
+// The kernel would close it where it is received, for as long as that takes.
+TEST_F(TrafficTest, WhoPassesDescriptorsIsNotListenedTo) {
+  Counted traffic;
+  StartCounting(here_.get(), traffic);
+  const absl::Time start = absl::Now();
+  testing::LingeringSocket lingering;
+  ASSERT_TRUE(lingering.Pass(there_.get()));
+  EXPECT_EQ(Receive(here_.get()), -1);
+  EXPECT_EQ(errno, ECONNRESET);
+  EXPECT_TRUE(traffic.deaf());
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
   StopCounting(here_.get());
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/host/host_device.h"
+#include "tests/service/rpc/lingering_socket.h"
 #include "tests/service/rpc/region/giver.h"
 
 namespace gemmd::rpc::region {
@@ -88,6 +89,31 @@ TEST_F(DoorTest, GivesAHandleForWhatHasNoDescriptor) {
   EXPECT_EQ(store_.StateOf(handle), Store::State::kOffered);
   EXPECT_FALSE(Create(handle)) << "it is no memory of the host";
   EXPECT_TRUE(giver.IsClosed());
+}
+
+// To close what is given may take long, wherever that is.
+TEST_F(DoorTest, StandsStillForNobody) {
+  Open();
+  const GivenMemory memory(4096);
+  const absl::Time start = absl::Now();
+  for (const bool creates : {false, true}) {
+    testing::LingeringSocket lingering;
+    Giver giver = Connect();
+    ASSERT_TRUE(lingering.Pass(giver.fd()));
+    const std::string handle = giver.Receive();
+    EXPECT_EQ(handle.size(), 32u);
+    if (creates) {
+      EXPECT_FALSE(Create(handle));
+    }
+    giver.Close();
+    EXPECT_EQ(Connect().Give(memory).size(), 32u);
+  }
+  testing::LingeringSocket unread;
+  Giver giver = Connect();
+  EXPECT_EQ(giver.Give(memory).size(), 32u);
+  ASSERT_TRUE(unread.Pass(giver.fd()));
+  EXPECT_EQ(Connect().Give(memory).size(), 32u);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
 }
 
 TEST_F(DoorTest, IsNotThereWithoutAUnixSocket) {

@@ -31,8 +31,8 @@ class GivenMemory {
     if (allocated) {
       EXPECT_EQ(posix_fallocate(fd_.get(), 0, static_cast<off_t>(size)), 0);
     }
-    void* const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-                              fd_.get(), 0);
+    void* const mapped =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
     EXPECT_NE(mapped, MAP_FAILED);
     bytes_ = static_cast<char*>(mapped);
   }
@@ -59,9 +59,9 @@ class Giver {
       : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = {}};
     path.copy(name.sun_path, sizeof name.sun_path - 1);
-    EXPECT_EQ(connect(socket_.get(), reinterpret_cast<sockaddr*>(&name),
-                      sizeof name),
-              0)
+    EXPECT_EQ(
+        connect(socket_.get(), reinterpret_cast<sockaddr*>(&name), sizeof name),
+        0)
         << path;
     const timeval limit = {.tv_sec = 30, .tv_usec = 0};
     setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -115,6 +115,8 @@ class Giver {
   }
 
   void Close() { socket_.Reset(); }
+
+  int fd() const { return socket_.get(); }
 
  private:
   jit::UniqueFd socket_;
