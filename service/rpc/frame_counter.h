@@ -15,7 +15,7 @@ class FrameCounter {
   struct Frames {
     int64_t calls = 0;  // That begin.
     // That bring neither a call nor bytes: settings, pings, windows,
-    // priorities, resets, empty data, and whatever is unknown.
+    // priorities, resets, data of hardly any bytes, and whatever is unknown.
     int64_t idle = 0;
     int64_t pings = 0;   // Of these, pings that want an answer.
     int64_t resets = 0;  // Of these, ends of calls that nobody waits for.

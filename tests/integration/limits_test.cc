@@ -286,6 +286,25 @@ TEST_F(LimitsOfADaemon, FramesThatBringNothingHarmNobody) {
   EXPECT_LT(grown_bytes(), 128 * kMiB);
 }
 
+// Each takes a slice of gRPC's, many times the byte that it brings.
+TEST_F(LimitsOfADaemon, AMessageDoesNotComeByteByByte) {
+  Start({});
+  RawHttp2 client(daemon_->address());
+  const uint32_t stream = client.Open("/gemmd.v1.MatmulService/Matmul");
+  client.SendPrefix(stream, 1 << 30);
+  std::string bytes;
+  for (int i = 0; i < 1000; ++i) {
+    bytes += RawHttp2::FrameOf(0, 0, stream, "x");
+  }
+  // Within the window of the stream.
+  for (int i = 0; i < 60 && client.alive(); ++i) {
+    client.Write(bytes);
+    client.Read(absl::Milliseconds(1));
+  }
+  client.Read(absl::Seconds(5));
+  EXPECT_FALSE(client.alive());
+}
+
 TEST_F(LimitsOfADaemon, PaddedUploadsAreBounded) {
   Start({"--max-message-bytes=1MiB", "--max-inflight-bytes=8MiB"});
   const Abuser abuser(testing::PadUploads, daemon_->address());

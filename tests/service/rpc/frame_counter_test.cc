@@ -43,7 +43,8 @@ TEST_F(FrameCounterTest, CountsStreamsAndNotTheirTrailers) {
 
 TEST_F(FrameCounterTest, WhatBringsNeitherCallNorBytesIsIdle) {
   const std::string call = Frame(kHeaders, 1, "name");
-  EXPECT_EQ(Count(call + Frame(kData, 1, "b")).idle, 0);
+  EXPECT_EQ(Count(call + Frame(kData, 1, std::string(64, 'b'))).idle, 0);
+  EXPECT_EQ(Count(Frame(kData, 1, std::string(63, 'b'))).idle, 1);
   EXPECT_EQ(Count(Frame(kData, 1, "")).idle, 1);
   for (const uint8_t type : {2, 3, 4, 6, 7, 8, 0x42}) {
     EXPECT_EQ(Count(Frame(type, 1, "12345678")).idle, 1) << int{type};
