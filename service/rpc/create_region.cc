@@ -4,11 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "jit/base/printable.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
 namespace {
+
+// Of a client's text, in an error.
+constexpr size_t kMostShown = 64;
 
 // The number of the GPU that `memory` is on.
 absl::StatusOr<int> GpuOf(const engine::Engine& engine,
@@ -26,8 +30,10 @@ absl::StatusOr<int> GpuOf(const engine::Engine& engine,
         "device_memory is given; this daemon has no GPU: allowed is memory of "
         "the host");
   }
+  const absl::string_view asked(memory.device_uuid());
   return absl::FailedPreconditionError(
-      absl::StrCat("device_memory.device_uuid is ", memory.device_uuid(),
+      absl::StrCat("device_memory.device_uuid is ",
+                   jit::Printable(asked.substr(0, kMostShown)),
                    "; this daemon has ", absl::StrJoin(names, ", ")));
 }
 

@@ -351,6 +351,13 @@ TEST_F(DeviceRegionsTest, WhatIsNoAllocationIsRefusedAndNothingLost) {
                                "; this daemon has ", FakeAllocation::Uuid(0),
                                " (host), ", FakeAllocation::Uuid(1)),
                   StatusCode::FAILED_PRECONDITION);
+    v1::CreateRegionRequest strange = OnDevice(handle, 7, 4096);
+    strange.mutable_device_memory()->set_device_uuid("\x1b\n" +
+                                                     std::string(9999, 'x'));
+    ExpectRefused(
+        Create(server_, strange),
+        "device_uuid is \\x1b\\n" + std::string(62, 'x') + "; this daemon has",
+        StatusCode::FAILED_PRECONDITION);
     // That was the request's fault: the offer stands.
     EXPECT_TRUE(Create(server_, OnDevice(handle, 0, 4096)).ok());
     ExpectRefused(Create(server_, OnDevice(handle, 0, 4096)),
