@@ -100,6 +100,10 @@ class Client {
       absl::Span<const Product> products,
       absl::Duration timeout = absl::ZeroDuration());
 
+  // Products in order in one call. Errors name "steps[i]". Nothing is returned
+  // of a call that fails; tensors that it was to write may have been written.
+  absl::StatusOr<SequenceResult> Run(const Sequence& sequence);
+
   // Memory of `bytes` that is shared with the daemon, at a Unix socket on this
   // machine. FAILED_PRECONDITION where there is none, RESOURCE_EXHAUSTED when
   // the daemon has no room for it.

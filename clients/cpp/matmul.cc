@@ -5,11 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "clients/cpp/client.h"
 #include "clients/cpp/loan.h"
 #include "clients/cpp/matmul_header.h"
-#include "clients/cpp/read_result.h"
+#include "clients/cpp/matmul_response.h"
 #include "clients/cpp/slice_reader.h"
 #include "clients/cpp/striping.h"
 #include "clients/cpp/unary.h"
@@ -33,77 +32,6 @@ std::vector<grpc::Slice> Encode(const Product& product, Loan& loan) {
     slices.push_back(loan.Lend(operand.bytes));
   }
   return slices;
-}
-
-// A result that may come, and what becomes of it.
-struct Output {
-  absl::Status Take(uint64_t length, SliceReader& reader) {
-    came = true;
-    const absl::Span<char> bytes = to.bytes;
-    if (bytes.data() == nullptr) {
-      otherwise = reader.Read(length);
-      return absl::OkStatus();
-    }
-    if (length != bytes.size()) {
-      return absl::InternalError(
-          absl::StrCat("the daemon sent ", length, " bytes of ", name,
-                       "; the buffer has ", bytes.size()));
-    }
-    reader.Read(bytes);
-    return absl::OkStatus();
-  }
-
-  int field;  // Of MatmulResponse.
-  absl::string_view name;
-  const Destination& to;
-  std::string& otherwise;  // Where `to` has no bytes.
-  bool came = false;
-};
-
-// A MatmulResponse after which `rest` bytes are left.
-absl::StatusOr<Result> Decode(SliceReader& reader, uint64_t rest,
-                              const Product& product) {
-  using Response = v1::MatmulResponse;
-  Result result;
-  std::vector<Output> outputs = {
-      {Response::kDFieldNumber, "D", product.d, result.d}};
-  if (product.problem.epilogue().auxiliary()) {
-    outputs.push_back({Response::kAuxiliaryFieldNumber, "the auxiliary result",
-                       product.auxiliary, result.auxiliary});
-  }
-  RETURN_IF_ERROR(
-      ReadResult<Response>(reader, rest, absl::MakeSpan(outputs), result));
-  if (product.problem.epilogue().amax() && !result.amax) {
-    return absl::InternalError("the daemon sent no amax");
-  }
-  for (const Output& output : outputs) {
-    if (!output.came && output.to.tensor.empty() && !output.to.bytes.empty()) {
-      return absl::InternalError(
-          absl::StrCat("the daemon sent nothing of ", output.name));
-    }
-  }
-  return result;
-}
-
-absl::StatusOr<std::vector<Result>> DecodeGroups(
-    SliceReader& reader, absl::Span<const Product> products) {
-  std::vector<Result> results;
-  while (!reader.done()) {
-    ASSIGN_OR_RETURN(const SliceReader::Field field, reader.ReadField());
-    if (!field.delimited ||
-        field.number != v1::MatmulGroupedResponse::kGroupsFieldNumber) {
-      reader.Skip(field.length);
-      continue;
-    }
-    if (results.size() == products.size()) break;
-    ASSIGN_OR_RETURN(Result result,
-                     Decode(reader, reader.remaining() - field.length,
-                            products[results.size()]));
-    results.push_back(std::move(result));
-  }
-  if (reader.done() && results.size() == products.size()) return results;
-  return absl::InternalError(absl::StrCat("the daemon did not answer for ",
-                                          products.size(), " groups"));
 }
 
 }  // namespace
@@ -131,7 +59,7 @@ absl::StatusOr<Result> Client::Matmul(const Product& product) {
       const grpc::ByteBuffer response,
       CallRaw(channel_, kMethod, context, request, options_.checksums));
   ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(response));
-  return Decode(reader, 0, product);
+  return ReadResponse(reader, 0, product);
 }
 
 absl::StatusOr<std::vector<Result>> Client::MatmulGrouped(
@@ -154,8 +82,12 @@ absl::StatusOr<std::vector<Result>> Client::MatmulGrouped(
   ASSIGN_OR_RETURN(
       const grpc::ByteBuffer response,
       CallRaw(channel_, kGroupedMethod, context, request, options_.checksums));
-  ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(response));
-  return DecodeGroups(reader, products);
+  return ReadResponses(
+      response, v1::MatmulGroupedResponse::kGroupsFieldNumber, "groups",
+      products, [](const SliceReader::Field& field, SliceReader& reader) {
+        reader.Skip(field.length);
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace gemmd::client

@@ -22,8 +22,13 @@ v1::Layout& LayoutOf(const Place& place, End& end) {
 }
 
 void SetSource(const Operand& operand, v1::Order order, v1::Source& source) {
+  source.set_transposed(operand.transposed);
   if (!operand.tensor.empty()) {
     source.set_tensor(operand.tensor);
+    return;
+  }
+  if (!operand.name.empty()) {
+    source.set_name(operand.name);
     return;
   }
   v1::Layout& layout = LayoutOf(operand, source);
@@ -34,10 +39,12 @@ void SetSource(const Operand& operand, v1::Order order, v1::Source& source) {
 
 void SetDestination(const Destination& to, v1::Order order,
                     v1::Destination& destination) {
+  destination.set_name(to.name);
   if (!to.tensor.empty()) {
     destination.set_tensor(to.tensor);
     return;
   }
+  if (to.region.empty() && !IsReturned(to)) return;
   v1::Layout& layout = LayoutOf(to, destination);
   layout.set_order(order);
   layout.set_leading_dimension(to.leading_dimension);
@@ -55,7 +62,7 @@ bool Overlaps(const Input& input, const Operand& operand, int64_t batch) {
 }
 
 uint64_t BytesTo(const Destination& destination, const v1::Problem& problem) {
-  if (!destination.tensor.empty() || !destination.region.empty()) return 0;
+  if (!IsReturned(destination)) return 0;
   return destination.bytes.empty() ? ResultBytes(problem)
                                    : destination.bytes.size();
 }
@@ -152,8 +159,26 @@ OutgoingProduct ToOutgoing(const Product& product) {
   return outgoing;
 }
 
+v1::CreateTensorRequest AsTensor(const v1::Problem& problem, const Input& input,
+                                 const Operand& operand) {
+  const bool is_a = input.operand == &Product::a;
+  const bool is_b = input.operand == &Product::b;
+  v1::CreateTensorRequest request;
+  request.set_dtype(input.type);
+  request.set_order(input.order);
+  request.set_rows(is_b ? problem.k() : problem.m());
+  request.set_columns(is_a ? problem.k() : problem.n());
+  const bool is_single = operand.batch_stride == 0 && (is_a || is_b);
+  request.set_count(is_single ? 1 : BatchOf(problem));
+  if (input.is_sparse) request.set_sparsity(v1::SPARSITY_2_4);
+  if (input.is_quantized) {
+    *request.mutable_quantization() = problem.quantization();
+  }
+  return request;
+}
+
 uint64_t ResultBytes(const v1::Problem& problem) {
-  const int64_t batch = problem.has_batch() ? problem.batch() : 1;
+  const int64_t batch = BatchOf(problem);
   // Sizes that are no sizes are the daemon's to refuse.
   if (problem.m() <= 0 || problem.n() <= 0 || batch <= 0) return 0;
   return static_cast<uint64_t>(problem.m()) * problem.n() * batch *
@@ -171,7 +196,7 @@ bool Streams(const Product& product, uint64_t limit) {
     const Operand& operand = product.*input.operand;
     if (IsInline(operand)) bytes += operand.bytes.size();
   }
-  const int64_t batch = problem.has_batch() ? problem.batch() : 1;
+  const int64_t batch = BatchOf(problem);
   return bytes > limit && absl::c_none_of(inputs, [&](const Input& input) {
            const Operand& operand = product.*input.operand;
            return IsInline(operand) && Overlaps(input, operand, batch);

@@ -39,13 +39,32 @@ struct Input {
 // Those that the request asks for, A, B and C before others.
 std::vector<Input> Inputs(const v1::Problem& problem);
 
+// A, B and C, of which tensors are matrices.
+inline bool IsMatrix(const Input& input) {
+  return input.operand == &Product::a || input.operand == &Product::b ||
+         input.operand == &Product::c;
+}
+// One of those as a tensor, which has one matrix where A or B serves a whole
+// batch so.
+v1::CreateTensorRequest AsTensor(const v1::Problem& problem, const Input& input,
+                                 const Operand& operand);
+
+inline int64_t BatchOf(const v1::Problem& problem) {
+  return problem.has_batch() ? problem.batch() : 1;
+}
+
 // That of D; UNSPECIFIED types have their defaults.
 v1::DataType ResultType(const v1::Problem& problem);
 
 // Whether the bytes go along with the request.
 inline bool IsInline(const Operand& operand) {
   return operand.tensor.empty() && operand.region.empty() &&
-         !operand.bytes.empty();
+         operand.name.empty() && !operand.bytes.empty();
+}
+// Whether the bytes come back with the answer.
+inline bool IsReturned(const Destination& to) {
+  if (!to.tensor.empty() || !to.region.empty()) return false;
+  return to.name.empty() || to.returned || to.bytes.data() != nullptr;
 }
 
 // Bytes of D, or of the auxiliary result, when it returns tight.

@@ -88,7 +88,7 @@ struct Output {
 
 Output ToOutput(int field, absl::string_view name, const Destination& to,
                 const v1::Problem& problem, std::string& otherwise) {
-  if (!to.tensor.empty() || !to.region.empty()) {
+  if (!IsReturned(to)) {
     return {field, name, {}, otherwise, 0};
   }
   return {field, name, to.bytes, otherwise,

@@ -18,50 +18,12 @@ constexpr uint64_t kLeastBytes = 1 << 20;
 // For the daemon to forget the tensors when the time of the call has passed.
 constexpr absl::Duration kForgetting = absl::Seconds(1);
 
-int64_t BatchOf(const v1::Problem& problem) {
-  return problem.has_batch() ? problem.batch() : 1;
-}
-
 // How bytes of the caller lie.
 v1::Layout LayoutOf(v1::Order order, int64_t leading_dimension) {
   v1::Layout layout;
   layout.set_order(order);
   layout.set_leading_dimension(leading_dimension);
   return layout;
-}
-
-// A tensor that lives no longer than this client's connection.
-v1::CreateTensorRequest Matrix(v1::DataType type, v1::Order order, int64_t rows,
-                               int64_t columns, int64_t count) {
-  v1::CreateTensorRequest request;
-  request.set_dtype(type);
-  request.set_order(order);
-  request.set_rows(rows);
-  request.set_columns(columns);
-  request.set_count(count);
-  request.set_lifetime(v1::CreateTensorRequest::LIFETIME_CONNECTION);
-  return request;
-}
-
-// `input` as a tensor, which has one matrix where it serves a whole batch.
-v1::CreateTensorRequest Matrix(const v1::Problem& problem, const Input& input,
-                               const Operand& operand) {
-  const bool is_a = input.operand == &Product::a;
-  const bool is_b = input.operand == &Product::b;
-  v1::CreateTensorRequest request =
-      Matrix(input.type, input.order, is_b ? problem.k() : problem.m(),
-             is_a ? problem.k() : problem.n(),
-             operand.batch_stride == 0 ? 1 : BatchOf(problem));
-  if (input.is_sparse) request.set_sparsity(v1::SPARSITY_2_4);
-  if (input.is_quantized) {
-    *request.mutable_quantization() = problem.quantization();
-  }
-  return request;
-}
-
-bool IsMatrix(const Input& input) {
-  return input.operand == &Product::a || input.operand == &Product::b ||
-         input.operand == &Product::c;
 }
 
 }  // namespace
@@ -90,6 +52,7 @@ absl::StatusOr<std::optional<Result>> Client::MatmulStriped(
   // What the daemon refuses here is refused, in the words of a product, or
   // done, by the stream that is tried then.
   const auto create = [&](v1::CreateTensorRequest request) {
+    request.set_lifetime(v1::CreateTensorRequest::LIFETIME_CONNECTION);
     request.set_device(resident.device);
     absl::StatusOr<v1::TensorInfo> info = Create(request, end);
     if (!info.ok()) return false;
@@ -114,7 +77,7 @@ absl::StatusOr<std::optional<Result>> Client::MatmulStriped(
     }
     // Gaps between matrices are for streams.
     if (operand.batch_stride.value_or(0) != 0) return std::nullopt;
-    if (!create(Matrix(problem, input, operand))) return std::nullopt;
+    if (!create(AsTensor(problem, input, operand))) return std::nullopt;
     const absl::Status sent =
         Upload(handles.back(), LayoutOf(input.order, operand.leading_dimension),
                operand.bytes, connections, end);
@@ -123,14 +86,17 @@ absl::StatusOr<std::optional<Result>> Client::MatmulStriped(
     resident.*input.operand = Operand::Tensor(handles.back());
   }
 
-  const bool returns_d = product.d.tensor.empty() && product.d.region.empty() &&
-                         ResultBytes(problem) >= kLeastBytes;
+  const bool returns_d =
+      IsReturned(product.d) && ResultBytes(problem) >= kLeastBytes;
   if (returns_d) {
-    if (!create(Matrix(ResultType(problem), problem.d_order(), problem.m(),
-                       problem.n(), BatchOf(problem)))) {
-      return std::nullopt;
-    }
-    resident.d = Destination::Tensor(handles.back());
+    v1::CreateTensorRequest d;
+    d.set_dtype(ResultType(problem));
+    d.set_order(problem.d_order());
+    d.set_rows(problem.m());
+    d.set_columns(problem.n());
+    d.set_count(BatchOf(problem));
+    if (!create(std::move(d))) return std::nullopt;
+    resident.d = {.tensor = handles.back(), .name = product.d.name};
   }
 
   resident.timeout = std::max(end - absl::Now(), absl::Nanoseconds(1));

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -44,6 +45,9 @@ struct Operand {
   static Operand Tensor(std::string handle) {
     return {{}, 0, std::move(handle), {}};
   }
+  // In a Sequence: the result of an earlier step that has this name, with the
+  // sizes, type and order that it has there.
+  static Operand Named(std::string name) { return {.name = std::move(name)}; }
   // Bytes from `offset` of `memory` on, as above, which the daemon reads where
   // they are. Not of sparse operands. They do not go in chunks, whatever else
   // of the product does.
@@ -60,6 +64,10 @@ struct Operand {
   std::optional<int64_t> batch_stride;
   std::string region;  // Handle of shared memory,
   int64_t offset = 0;  // and where in it.
+  std::string name;
+  // The tensor's, or the named result's, transpose: 5 x 3 in row-major order is
+  // read as 3 x 5 in column-major order.
+  bool transposed = false;
 };
 
 // Where D, or the auxiliary result, goes. The default is its field of Result,
@@ -82,12 +90,21 @@ struct Destination {
                             int64_t leading_dimension = 0) {
     return {{}, leading_dimension, {}, memory.handle(), offset};
   }
+  // In a Sequence: on the device, until the call ends, for later steps alone.
+  static Destination Named(std::string name) {
+    return {.name = std::move(name)};
+  }
 
   absl::Span<char> bytes;
   int64_t leading_dimension = 0;
   std::string tensor;
   std::string region;  // As of an operand.
   int64_t offset = 0;
+  // In a Sequence: later steps read the result by it, wherever else it goes.
+  // Not with a tensor, which they read by its handle.
+  std::string name;
+  // What has a name comes back in its field of Result, too.
+  bool returned = false;
 };
 
 // One product, or problem.batch of them: D = alpha * A B + beta * C, and what
@@ -124,6 +141,33 @@ struct Result {
   std::string d;              // Bytes of D when Product::d is the default.
   std::string auxiliary;      // Likewise.
   std::optional<float> amax;  // When problem.epilogue.amax.
+};
+
+// Products in order, whose results the later ones read, for one call:
+//
+//   hidden.d = Destination::Named("h");  // x * w1
+//   out.a = Operand::Named("h");         // h * w2
+//   sequence.steps = {hidden, out};
+//   ASSIGN_OR_RETURN(SequenceResult result, client->Run(sequence));
+//   result.steps[1].d
+//
+// At most 256 steps, in one message whatever its size, and of no more work than
+// matmul.proto says (Sequence). A, B or C that several steps read from the same
+// bytes, or the same place in shared memory, is sent or brought once. All of
+// these are read before the first step, and results go to buffers and shared
+// memory when the last one is done; tensors are read and written step by step.
+struct Sequence {
+  // Of each, `device` stays empty, and what is said of a call (timeout, key,
+  // streams, striping) does not count.
+  std::vector<Product> steps;
+  std::string device;           // "": the daemon's choice.
+  std::string idempotency_key;  // As Product's.
+  absl::Duration timeout;       // Zero: Options::timeout.
+};
+
+struct SequenceResult {
+  std::vector<Result> steps;  // Their executions have no phases:
+  v1::Phases phases;          // these are of the whole.
 };
 
 }  // namespace gemmd::client

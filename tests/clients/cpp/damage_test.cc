@@ -131,6 +131,20 @@ TEST_F(DamageTest, OfATensorIsDataLossAndChangesNothing) {
   EXPECT_EQ(fetched, a_);
 }
 
+TEST_F(DamageTest, OfASequenceIsDataLoss) {
+  const auto client = Connect(true, kMessage);
+  const Sequence sequence = {.steps = {Copy()}};
+  for (const auto direction : {DamagingProxy::kThere, DamagingProxy::kBack}) {
+    proxy_.Damage(direction, '\x3f');
+    const auto damaged = client->Run(sequence);
+    EXPECT_TRUE(absl::IsDataLoss(damaged.status())) << damaged.status();
+    EXPECT_TRUE(proxy_.damaged(direction));
+    const auto whole = client->Run(sequence);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_EQ(whole->steps[0].d, a_);
+  }
+}
+
 // Who had DATA_LOSS in the answer does not know whether it was carried out.
 TEST_F(DamageTest, AProductWithAKeyIsCarriedOutOnce) {
   const auto client = Connect(true, kMessage);
@@ -150,6 +164,11 @@ TEST_F(DamageTest, AProductWithAKeyIsCarriedOutOnce) {
   product.idempotency_key = "fedcba9876543210";
   EXPECT_TRUE(client->Matmul(product).ok());
   EXPECT_EQ(Products(), before + 2);
+  const Sequence sequence = {.steps = {product},
+                             .idempotency_key = "0011223344556677"};
+  EXPECT_TRUE(client->Run(sequence).ok());
+  EXPECT_TRUE(client->Run(sequence).ok());
+  EXPECT_EQ(Products(), before + 3);
 }
 
 }  // namespace

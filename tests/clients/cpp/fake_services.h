@@ -127,6 +127,24 @@ class FakeMatmul final : public v1::MatmulService::Service {
     return grpc::Status::OK;
   }
 
+  // As MatmulGrouped; each D tells its step. Less than none left out is more
+  // answers than steps.
+  grpc::Status Sequence(grpc::ServerContext* context,
+                        const v1::SequenceRequest* request,
+                        v1::SequenceResponse* response) override {
+    std::lock_guard lock(mutex_);
+    announced_ = Announced(*context);
+    last_sequence_ = *request;
+    response->mutable_phases()->set_execute_us(7);
+    for (int i = 0; i < request->steps_size() - missing_; ++i) {
+      v1::MatmulResponse& one = *response->add_steps();
+      one.mutable_execution()->set_device("fake");
+      if (i >= request->steps_size()) continue;
+      if (request->steps(i).d().has_inline_()) one.set_d(absl::StrCat("D", i));
+    }
+    return grpc::Status::OK;
+  }
+
   v1::MatmulRequest last() {
     std::lock_guard lock(mutex_);
     return last_;
@@ -138,6 +156,10 @@ class FakeMatmul final : public v1::MatmulService::Service {
   v1::MatmulGroupedRequest last_groups() {
     std::lock_guard lock(mutex_);
     return last_groups_;
+  }
+  v1::SequenceRequest last_sequence() {
+    std::lock_guard lock(mutex_);
+    return last_sequence_;
   }
   void LeaveOut(int groups) {
     std::lock_guard lock(mutex_);
@@ -172,6 +194,7 @@ class FakeMatmul final : public v1::MatmulService::Service {
   v1::MatmulRequest last_ ABSL_GUARDED_BY(mutex_);
   int64_t announced_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::MatmulGroupedRequest last_groups_ ABSL_GUARDED_BY(mutex_);
+  v1::SequenceRequest last_sequence_ ABSL_GUARDED_BY(mutex_);
   int missing_ ABSL_GUARDED_BY(mutex_) = 0;
   int streams_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t longest_ ABSL_GUARDED_BY(mutex_) = 0;  // Chunk of the last one.

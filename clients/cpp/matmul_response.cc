@@ -1,0 +1,97 @@
+#include "clients/cpp/matmul_response.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "clients/cpp/read_result.h"
+#include "gemmd/v1/matmul.pb.h"
+#include "jit/base/status.h"
+
+namespace gemmd::client {
+namespace {
+
+// A result that may come, and what becomes of it.
+struct Output {
+  absl::Status Take(uint64_t length, SliceReader& reader) {
+    came = true;
+    const absl::Span<char> bytes = to.bytes;
+    if (bytes.data() == nullptr) {
+      otherwise = reader.Read(length);
+      return absl::OkStatus();
+    }
+    if (length != bytes.size()) {
+      return absl::InternalError(
+          absl::StrCat("the daemon sent ", length, " bytes of ", name,
+                       "; the buffer has ", bytes.size()));
+    }
+    reader.Read(bytes);
+    return absl::OkStatus();
+  }
+
+  int field;  // Of MatmulResponse.
+  absl::string_view name;
+  const Destination& to;
+  std::string& otherwise;  // Where `to` has no bytes.
+  bool came = false;
+};
+
+}  // namespace
+
+absl::StatusOr<Result> ReadResponse(SliceReader& reader, uint64_t rest,
+                                    const Product& product) {
+  using Response = v1::MatmulResponse;
+  Result result;
+  std::vector<Output> outputs = {
+      {Response::kDFieldNumber, "D", product.d, result.d}};
+  if (product.problem.epilogue().auxiliary()) {
+    outputs.push_back({Response::kAuxiliaryFieldNumber, "the auxiliary result",
+                       product.auxiliary, result.auxiliary});
+  }
+  RETURN_IF_ERROR(
+      ReadResult<Response>(reader, rest, absl::MakeSpan(outputs), result));
+  if (product.problem.epilogue().amax() && !result.amax) {
+    return absl::InternalError("the daemon sent no amax");
+  }
+  for (const Output& output : outputs) {
+    if (!output.came && output.to.tensor.empty() && !output.to.bytes.empty()) {
+      return absl::InternalError(
+          absl::StrCat("the daemon sent nothing of ", output.name));
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<std::vector<Result>> ReadResponses(
+    const grpc::ByteBuffer& message, int number, absl::string_view name,
+    absl::Span<const Product> products, ReadOther other) {
+  ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(message));
+  std::vector<Result> results;
+  while (!reader.done()) {
+    ASSIGN_OR_RETURN(const SliceReader::Field field, reader.ReadField());
+    if (!field.delimited) continue;
+    if (field.number != number) {
+      RETURN_IF_ERROR(other(field, reader));
+      continue;
+    }
+    const size_t i = results.size();
+    if (i == products.size()) {
+      return absl::InternalError(
+          absl::StrCat("the daemon answered for more than ", i, " ", name));
+    }
+    absl::StatusOr<Result> result =
+        ReadResponse(reader, reader.remaining() - field.length, products[i]);
+    if (!result.ok()) {
+      return absl::Status(
+          result.status().code(),
+          absl::StrCat(name, "[", i, "]: ", result.status().message()));
+    }
+    results.push_back(*std::move(result));
+  }
+  if (results.size() == products.size()) return results;
+  return absl::InternalError(absl::StrCat("the daemon answered for ",
+                                          results.size(), " of ",
+                                          products.size(), " ", name));
+}
+
+}  // namespace gemmd::client

@@ -1,0 +1,444 @@
+// Sequences of a real daemon on the host device: the bits are those of single
+// calls, and errors name the step.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "clients/cpp/client.h"
+#include "tests/integration/daemon_process.h"
+
+namespace gemmd::client {
+namespace {
+
+using ::gemmd::testing::DaemonProcess;
+using ::gemmd::testing::TemporaryFolder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int64_t kM = 24, kInner = 40, kWidth = 16;
+
+// Any bytes, as bf16 or f32, whose exponents are small.
+std::string Random(int64_t bytes, unsigned seed) {
+  std::string random(bytes, '\0');
+  std::minstd_rand generator(seed);
+  for (char& byte : random) byte = static_cast<char>((generator() >> 8) % 64);
+  return random;
+}
+
+absl::Span<char> Span(std::string& bytes) {
+  return absl::MakeSpan(bytes.data(), bytes.size());
+}
+
+std::string Text(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+// Of bf16.
+Product Step(int64_t m, int64_t n, int64_t k) {
+  Product step;
+  step.problem.set_m(m);
+  step.problem.set_n(n);
+  step.problem.set_k(k);
+  step.problem.set_a_type(v1::DATA_TYPE_BF16);
+  step.problem.set_b_type(v1::DATA_TYPE_BF16);
+  return step;
+}
+
+class SequenceTest : public ::testing::Test {
+ protected:
+  // One daemon for all of them.
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    const std::string target = absl::StrCat("unix:", folder_->path(), "/gemmd");
+    daemon_ = new DaemonProcess(
+        {"--device=host", "--listen=" + target, "--region-bytes=1MiB"});
+    ASSERT_NE(daemon_->Connect(), nullptr) << daemon_->Log();
+  }
+  static void TearDownTestSuite() {
+    delete daemon_;
+    delete folder_;
+  }
+
+  static std::unique_ptr<Client> Connect(bool checksums) {
+    Options options;
+    options.timeout = absl::Seconds(60);
+    options.checksums = checksums;
+    auto client = Client::Connect(
+        absl::StrCat("unix:", folder_->path(), "/gemmd"), options);
+    EXPECT_TRUE(client.ok()) << client.status();
+    return client.ok() ? *std::move(client) : nullptr;
+  }
+
+  // relu(gelu(x w1 + bias) w2) w3 + x, each read by name.
+  Sequence Mlp() const {
+    Product first = Step(kM, kInner, kWidth);
+    first.problem.mutable_epilogue()->set_bias(v1::EXTENT_COLUMN);
+    first.problem.set_activation(v1::ACTIVATION_GELU_ERF);
+    first.a = Operand::Bytes(x_);
+    first.b = Operand::Bytes(w1_);
+    first.bias = Operand::Bytes(bias_);
+    first.d = Destination::Named("first");
+    Product second = Step(kM, kInner, kInner);
+    second.problem.set_activation(v1::ACTIVATION_RELU);
+    second.problem.mutable_epilogue()->set_amax(true);
+    second.a = Operand::Named("first");
+    second.b = Operand::Bytes(w2_);
+    second.d = Destination::Named("second");
+    Product third = Step(kM, kWidth, kInner);
+    third.problem.set_beta(1);
+    third.problem.mutable_epilogue()->set_auxiliary(true);
+    third.problem.set_activation(v1::ACTIVATION_SILU);
+    third.a = Operand::Named("second");
+    third.b = Operand::Bytes(w3_);
+    third.c = Operand::Bytes(x_);
+    return {.steps = {first, second, third}};
+  }
+
+  // What the steps give as single calls, each of which sends what it reads.
+  std::vector<Result> OneByOne(Sequence sequence) {
+    std::vector<Result> results(sequence.steps.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      Product& step = sequence.steps[i];
+      if (i > 0) step.a = Operand::Bytes(results[i - 1].d);
+      step.d = {};
+      auto result = client_->Matmul(step);
+      EXPECT_TRUE(result.ok()) << result.status();
+      if (result.ok()) results[i] = *std::move(result);
+    }
+    return results;
+  }
+
+  std::string Tensor(int64_t rows, int64_t columns, const std::string& bytes) {
+    v1::CreateTensorRequest request;
+    request.set_dtype(v1::DATA_TYPE_BF16);
+    request.set_rows(rows);
+    request.set_columns(columns);
+    const auto info = client_->CreateTensor(request);
+    EXPECT_TRUE(info.ok()) << info.status();
+    if (!bytes.empty()) {
+      EXPECT_TRUE(
+          client_->UploadTensor(info->handle(), RowMajor(), bytes).ok());
+    }
+    return info->handle();
+  }
+  std::string Fetch(const std::string& handle, size_t size) {
+    std::string bytes(size, '\0');
+    EXPECT_TRUE(client_->DownloadTensor(handle, RowMajor(), Span(bytes)).ok());
+    return bytes;
+  }
+  static v1::Layout RowMajor() {
+    v1::Layout layout;
+    layout.set_order(v1::ORDER_ROW_MAJOR);
+    return layout;
+  }
+
+  absl::Status Error(const Sequence& sequence) {
+    return client_->Run(sequence).status();
+  }
+
+  static TemporaryFolder* folder_;
+  static DaemonProcess* daemon_;
+
+  const std::string x_ = Random(kM * kWidth * 2, 1);
+  const std::string w1_ = Random(kWidth * kInner * 2, 2);
+  const std::string w2_ = Random(kInner * kInner * 2, 3);
+  const std::string w3_ = Random(kInner * kWidth * 2, 4);
+  const std::string bias_ = Random(kInner * 4, 5);
+  const std::unique_ptr<Client> client_ = Connect(false);
+};
+
+TemporaryFolder* SequenceTest::folder_ = nullptr;
+DaemonProcess* SequenceTest::daemon_ = nullptr;
+
+TEST_F(SequenceTest, AnMlpIsThreeCallsBitForBit) {
+  const Sequence mlp = Mlp();
+  const std::vector<Result> expected = OneByOne(mlp);
+  EXPECT_THAT(expected[2].d, ::testing::Contains(::testing::Ne('\0')));
+  EXPECT_NE(expected[2].d, expected[2].auxiliary);
+  for (const bool checksums : {false, true}) {
+    const auto client = Connect(checksums);
+    const int64_t before = client->GetStatistics()->requests();
+    const auto found = client->Run(mlp);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(client->GetStatistics()->requests(), before + 1);
+    ASSERT_EQ(found->steps.size(), 3u);
+    EXPECT_EQ(found->steps[0].d, "");
+    EXPECT_EQ(found->steps[1].d, "");
+    EXPECT_EQ(found->steps[1].amax, expected[1].amax);
+    EXPECT_EQ(found->steps[2].d, expected[2].d);
+    EXPECT_EQ(found->steps[2].auxiliary, expected[2].auxiliary);
+    EXPECT_EQ(found->steps[2].amax, std::nullopt);
+    EXPECT_EQ(found->steps[2].execution.device(), "host");
+    EXPECT_GT(found->phases.execute_us(), 0);
+  }
+  EXPECT_EQ(client_->GetStatistics()->tensor_bytes(), 0);
+}
+
+TEST_F(SequenceTest, ResultsWithANameAreReturnedWhereThatIsAskedFor) {
+  Sequence mlp = Mlp();
+  const std::vector<Result> expected = OneByOne(mlp);
+  std::string second(expected[1].d.size(), '\0');
+  mlp.steps[0].d.returned = true;
+  mlp.steps[1].d.bytes = Span(second);
+  const auto found = client_->Run(mlp);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->steps[0].d, expected[0].d);
+  EXPECT_EQ(found->steps[1].d, "");
+  EXPECT_EQ(second, expected[1].d);
+  EXPECT_EQ(found->steps[2].d, expected[2].d);
+}
+
+TEST_F(SequenceTest, AuxiliaryResultsHaveNamesToo) {
+  Product first = Step(kM, kM, kWidth);
+  first.problem.mutable_epilogue()->set_auxiliary(true);
+  first.problem.set_activation(v1::ACTIVATION_SILU);
+  first.a = Operand::Bytes(x_);
+  first.b = Operand::Bytes(x_);
+  first.problem.set_b_order(v1::ORDER_COLUMN_MAJOR);
+  Product second = Step(kM, kM, kM);
+  const auto alone = client_->Matmul(first);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  second.a = Operand::Bytes(alone->d);
+  second.b = Operand::Bytes(alone->auxiliary);
+  const auto expected = client_->Matmul(second);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  first.d = Destination::Named("d");
+  first.auxiliary = Destination::Named("before");
+  second.a = Operand::Named("d");
+  second.b = Operand::Named("before");
+  const auto found = client_->Run({.steps = {first, second}});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->steps[0].auxiliary, "");
+  EXPECT_EQ(found->steps[1].d, expected->d);
+}
+
+// Scores of attention: a result times the transpose of another one, and the
+// same of tensors.
+TEST_F(SequenceTest, WhatIsNamedOrATensorMayBeReadTransposed) {
+  Product product = Step(kM, kM, kWidth);
+  product.problem.set_b_order(v1::ORDER_COLUMN_MAJOR);
+  const std::string y = Random(kM * kWidth * 2, 9);
+  product.a = Operand::Bytes(y);
+  product.b = Operand::Bytes(x_);  // In column-major order, as x transposed.
+  const auto expected = client_->Matmul(product);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+
+  const std::string handle = Tensor(kM, kWidth, x_);
+  product.b = Operand::Tensor(handle);
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->Matmul(product).status()));
+  product.b.transposed = true;
+  const auto transposed = client_->Matmul(product);
+  ASSERT_TRUE(transposed.ok()) << transposed.status();
+  EXPECT_EQ(transposed->d, expected->d);
+
+  std::string one(kWidth * kWidth * 2, '\0');
+  for (int64_t i = 0; i < kWidth; ++i) {
+    one.replace(i * (kWidth + 1) * 2, 2, "\x80\x3f");
+  }
+  Product copy = Step(kM, kWidth, kWidth);
+  copy.a = Operand::Tensor(handle);
+  copy.b = Operand::Bytes(one);
+  copy.d = Destination::Named("x");
+  product.b.tensor = "";
+  product.b.name = "x";
+  const auto found = client_->Run({.steps = {copy, product}});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->steps[1].d, expected->d);
+  EXPECT_TRUE(client_->DeleteTensor(handle).ok());
+}
+
+TEST_F(SequenceTest, OperandsAndResultsAreTensorsAndInSharedMemory) {
+  Sequence mlp = Mlp();
+  const std::vector<Result> expected = OneByOne(mlp);
+  auto memory = client_->Share(64 << 10);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const absl::Span<char> bytes = (*memory)->bytes();
+  absl::c_copy(x_, bytes.begin() + 64);
+  absl::c_copy(w2_, bytes.begin() + 4096);
+  const std::string w1 = Tensor(kWidth, kInner, w1_);
+  const std::string d = Tensor(kM, kInner, "");
+  mlp.steps[0].a = Operand::Shared(**memory, 64);
+  mlp.steps[0].b = Operand::Tensor(w1);
+  mlp.steps[0].d = Destination::Tensor(d);
+  mlp.steps[1].a = Operand::Tensor(d);
+  mlp.steps[1].b = Operand::Shared(**memory, 4096);
+  mlp.steps[1].d = Destination::Shared(**memory, 16 << 10);
+  mlp.steps[1].d.name = "second";
+  mlp.steps[2].c = Operand::Shared(**memory, 64);
+  // Over what it read, with lines apart.
+  mlp.steps[2].d = Destination::Shared(**memory, 64, kWidth + 8);
+  const auto found = client_->Run(mlp);
+  ASSERT_TRUE(found.ok()) << found.status();
+  for (const Result& step : found->steps) EXPECT_EQ(step.d, "");
+  EXPECT_EQ(Fetch(d, expected[0].d.size()), expected[0].d);
+  const absl::string_view shared(bytes.data(), bytes.size());
+  EXPECT_EQ(shared.substr(16 << 10, expected[1].d.size()), expected[1].d);
+  for (int64_t row = 0; row < kM; ++row) {
+    EXPECT_EQ(shared.substr(64 + row * (kWidth + 8) * 2, kWidth * 2),
+              expected[2].d.substr(row * kWidth * 2, kWidth * 2));
+  }
+  EXPECT_EQ(found->steps[2].auxiliary, expected[2].auxiliary);
+  EXPECT_TRUE(client_->DeleteTensor(w1).ok());
+  EXPECT_TRUE(client_->DeleteTensor(d).ok());
+}
+
+// What has the same bytes is one operand only where it is the same matrix.
+TEST_F(SequenceTest, BytesAreReadAsEachStepSays) {
+  const std::string bytes = Random(kInner * kInner * 2, 6);
+  std::vector<Product> steps;
+  for (const int64_t k : {kInner, kInner / 2}) {
+    for (const auto order : {v1::ORDER_ROW_MAJOR, v1::ORDER_COLUMN_MAJOR}) {
+      Product step = Step(kInner * kInner / k, kInner * kInner / k, k);
+      step.problem.set_a_order(order);
+      step.a = Operand::Bytes(bytes);
+      step.b = Operand::Bytes(bytes);
+      steps.push_back(step);
+    }
+  }
+  Product batch = Step(kInner / 2, kInner / 2, kInner);
+  batch.problem.set_batch(2);
+  batch.a = Operand::Bytes(bytes);
+  batch.b = Operand::Bytes(bytes);
+  steps.push_back(batch);
+  // One matrix for all products, which a C is in another way.
+  batch.problem.set_m(kInner);
+  batch.problem.set_n(kInner);
+  batch.a.batch_stride = 0;
+  batch.b.batch_stride = 0;
+  batch.c = batch.a;
+  batch.problem.set_beta(1);
+  steps.push_back(batch);
+  const auto found = client_->Run({.steps = steps});
+  ASSERT_TRUE(found.ok()) << found.status();
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const auto expected = client_->Matmul(steps[i]);
+    ASSERT_TRUE(expected.ok()) << i << ": " << expected.status();
+    EXPECT_EQ(found->steps[i].d, expected->d) << i;
+  }
+}
+
+TEST_F(SequenceTest, NoStepsAreNoError) {
+  const auto found = client_->Run({});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE(found->steps.empty());
+}
+
+TEST_F(SequenceTest, WrongNamesAreToldWithTheirStep) {
+  Sequence mlp = Mlp();
+  mlp.steps[1].a.name = "furst";
+  absl::Status error = Error(mlp);
+  EXPECT_TRUE(absl::IsInvalidArgument(error));
+  EXPECT_THAT(Text(error),
+              AllOf(StartsWith("steps[1]: a.name is \"furst\"; allowed: "),
+                    HasSubstr("\"first\"")));
+  mlp = Mlp();
+  mlp.steps[2].d = Destination::Named("first");
+  error = Error(mlp);
+  EXPECT_TRUE(absl::IsInvalidArgument(error));
+  EXPECT_THAT(Text(error),
+              StartsWith("steps[2]: d.name \"first\" is taken by steps[0]"));
+  mlp = Mlp();
+  mlp.steps[0].d.name = std::string(65, 'x');
+  error = Error(mlp);
+  EXPECT_TRUE(absl::IsInvalidArgument(error));
+  EXPECT_THAT(Text(error), StartsWith("steps[0]: d.name has 65 bytes"));
+  // Names are for sequences alone, however the product goes.
+  Product alone = Step(1024, 1024, 1024);
+  const std::string large(1024 * 1024 * 2, '\0');
+  alone.a = Operand::Bytes(large);
+  alone.b = Operand::Bytes(large);
+  for (const Destination& named :
+       {Destination{.name = "d"}, Destination{.name = "d", .returned = true}}) {
+    alone.d = named;
+    for (const bool stream : {false, true}) {
+      alone.stream_bytes = stream ? 0 : 1 << 30;
+      for (const int connections : {1, 2}) {
+        alone.striping = {.connections = connections, .least_bytes = 0};
+        error = client_->Matmul(alone).status();
+        EXPECT_TRUE(absl::IsInvalidArgument(error)) << error;
+        EXPECT_THAT(Text(error), HasSubstr("d.name is given; allowed in"));
+      }
+    }
+  }
+}
+
+TEST_F(SequenceTest, WrongStepsAreToldWithTheirPlace) {
+  Sequence mlp = Mlp();
+  mlp.steps[1].problem.set_k(kInner + 1);
+  absl::Status error = Error(mlp);
+  EXPECT_TRUE(absl::IsInvalidArgument(error));
+  EXPECT_THAT(Text(error),
+              StartsWith("steps[1]: a.name \"first\" is bf16 24 x 40"));
+  mlp = Mlp();
+  mlp.steps[2].b.bytes.remove_suffix(2);
+  error = Error(mlp);
+  EXPECT_TRUE(absl::IsInvalidArgument(error));
+  EXPECT_THAT(Text(error), AllOf(StartsWith("steps[2]: b.name \"operand "),
+                                 HasSubstr("operand's data has 1278 bytes")));
+  mlp = Mlp();
+  mlp.steps[2].c = {};
+  error = Error(mlp);
+  EXPECT_TRUE(absl::IsInvalidArgument(error));
+  EXPECT_THAT(Text(error),
+              AllOf(StartsWith("steps[2]: c."), HasSubstr("has 0 bytes")));
+  mlp = Mlp();
+  mlp.steps[1].device = "host";
+  error = Error(mlp);
+  EXPECT_TRUE(absl::IsInvalidArgument(error));
+  EXPECT_THAT(Text(error), StartsWith("steps[1]: device"));
+  mlp = Mlp();
+  mlp.device = "cuda:7";
+  error = Error(mlp);
+  EXPECT_TRUE(absl::IsInvalidArgument(error)) << error;
+  EXPECT_THAT(Text(error), StartsWith("device is unknown"));
+  mlp.device = "host";
+  EXPECT_TRUE(Error(mlp).ok());
+}
+
+TEST_F(SequenceTest, ATensorThatIsGoneIsToldWithItsStep) {
+  const std::string handle = Tensor(kInner, kInner, w2_);
+  Sequence mlp = Mlp();
+  mlp.steps[1].b = Operand::Tensor(handle);
+  EXPECT_TRUE(Error(mlp).ok());
+  ASSERT_TRUE(client_->DeleteTensor(handle).ok());
+  const absl::Status error = Error(mlp);
+  EXPECT_TRUE(absl::IsNotFound(error));
+  EXPECT_THAT(Text(error), AllOf(StartsWith("steps[1]: b"), HasSubstr(handle)));
+}
+
+TEST_F(SequenceTest, BuffersOfAnotherSizeAreToldWithTheirStep) {
+  Sequence mlp = Mlp();
+  std::string small(6, '\0');
+  mlp.steps[2].d = Destination::Bytes(Span(small));
+  const absl::Status error = Error(mlp);
+  EXPECT_TRUE(absl::IsInternal(error));
+  EXPECT_EQ(Text(error),
+            "steps[2]: the daemon sent 768 bytes of D; the buffer has 6");
+}
+
+TEST_F(SequenceTest, DeadlinesEndIt) {
+  constexpr int64_t kSide = 512;
+  const std::string square = Random(kSide * kSide * 2, 7);
+  Product step = Step(kSide, kSide, kSide);
+  step.a = Operand::Bytes(square);
+  step.b = Operand::Bytes(square);
+  Sequence sequence = {.steps = std::vector<Product>(12, step)};
+  sequence.timeout = absl::Milliseconds(1);
+  const absl::Status error = Error(sequence);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(error)) << error;
+  // Not that of a step.
+  Sequence mlp = Mlp();
+  mlp.steps[0].timeout = absl::Nanoseconds(1);
+  EXPECT_TRUE(Error(mlp).ok());
+}
+
+}  // namespace
+}  // namespace gemmd::client
