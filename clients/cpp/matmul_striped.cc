@@ -75,9 +75,11 @@ absl::StatusOr<std::optional<Result>> Client::MatmulStriped(
         operand.bytes.size() < kLeastBytes) {
       continue;
     }
-    // Gaps between matrices are for streams.
+    const v1::CreateTensorRequest matrix = AsTensor(problem, input, operand);
+    // Gaps between matrices are for streams, and so is one C of all products.
     if (operand.batch_stride.value_or(0) != 0) return std::nullopt;
-    if (!create(AsTensor(problem, input, operand))) return std::nullopt;
+    if (operand.batch_stride && matrix.count() != 1) return std::nullopt;
+    if (!create(matrix)) return std::nullopt;
     const absl::Status sent =
         Upload(handles.back(), LayoutOf(input.order, operand.leading_dimension),
                operand.bytes, connections, end);

@@ -219,6 +219,25 @@ TEST_P(StripedTest, ProductsWithEveryOption) {
   EXPECT_TRUE(auxiliary->auxiliary == plain_auxiliary->auxiliary);
 }
 
+TEST_P(StripedTest, OneMatrixServesAWholeBatch) {
+  Product product = Large();
+  product.problem.set_batch(2);
+  product.problem.set_beta(1);
+  const std::string a = SmallIntegers(2 * 700 * 900);
+  const std::string b = SmallIntegers(900 * 800);
+  const std::string c(700 * 800 * 4, '\x3f');
+  product.a = Operand::Bytes(a);
+  product.b = Operand::Bytes(b);
+  product.b.batch_stride = 0;
+  product.c = Operand::Bytes(c);
+  product.c.batch_stride = 0;
+  const auto expected = plain_->Matmul(product);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const auto result = striped_->Matmul(product);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->d, expected->d);
+}
+
 TEST_P(StripedTest, WhatIsWrongWithAProductIsSaidAsEver) {
   Product product = Large();
   const std::string a = SmallIntegers(700 * 900), b = SmallIntegers(900 * 800);
