@@ -5,7 +5,10 @@ generated code is tied to the protobuf release that made it while descriptors
 work with every release.
 """
 
+import functools
 import pathlib
+import types
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -46,10 +49,12 @@ def message(name: str) -> Any:
     return factory.GetPrototype(descriptor)
 
 
-def enum(name: str) -> dict[str, int]:
+@functools.cache
+def enum(name: str) -> Mapping[str, int]:
     """Numbers of gemmd.v1.`name` by value name."""
     descriptor = _pool.FindEnumTypeByName(f"gemmd.v1.{name}")
-    return {value.name: value.number for value in descriptor.values}
+    return types.MappingProxyType(
+        {value.name: value.number for value in descriptor.values})
 
 
 def enum_name(name: str, number: int) -> str:

@@ -95,7 +95,8 @@ class Epilogue:
             return_amax=return_amax)
         if bias is not None:
             self._bias(_values(bias, "bias"), result)
-        if self._scales(a_scale, b_scale):
+        if (a_scale is not None or b_scale is not None) and self._scales(
+                a_scale, b_scale):
             support.check_block_scales(dtype, accumulate, precision,
                                        result.sparse)
         if out_scale is not None:

@@ -109,6 +109,19 @@ def _flat(array: Any, batch: tuple[int, ...]) -> Any:
         math.prod(batch), *shape)
 
 
+@contextlib.contextmanager
+def _all_lent(blocks: list[Block]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for block in blocks:
+            stack.enter_context(block.lent())
+        yield
+
+
+def lent(blocks: list[Block]) -> contextlib.AbstractContextManager[None]:
+    """Around a call that has the daemon write to them."""
+    return _all_lent(blocks) if blocks else contextlib.nullcontext()
+
+
 class Call:
     """One product, checked: `header` and the operand buffers to send."""
 
@@ -130,7 +143,9 @@ class Call:
                 f"b: has {b.shape[-2]} rows but a has {a.shape[-1]} columns "
                 f"(shapes {a.shape} and {b.shape})")
         try:
-            self._batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+            leading = a.shape[:-2], b.shape[:-2]
+            self._batch = (leading[0] if leading[0] == leading[1]
+                           else np.broadcast_shapes(*leading))
         except ValueError:
             raise InvalidArgument(
                 f"b: its leading dimensions {b.shape[:-2]} do not go with "
@@ -391,6 +406,8 @@ class Call:
         self._shared.update((name, None) for name in ends
                             if name in self._results)
         ends = {name: array for name, array in ends.items() if array.size}
+        if not ends:
+            return
         places = regions.device.places(list(ends.values()))
         for (name, array), (place, _) in zip(ends.items(), places):
             end = getattr(self.header, name)
@@ -418,14 +435,13 @@ class Call:
             return None
         return place, operand.layout()
 
-    @contextlib.contextmanager
-    def sharing(self) -> Iterator[None]:
+    def sharing(self) -> contextlib.AbstractContextManager[None]:
         """Around the call."""
-        with contextlib.ExitStack() as lent:
-            for block in self._shared.values():
-                if block is not None:
-                    lent.enter_context(block.lent())
-            yield
+        return lent(self.blocks())
+
+    def blocks(self) -> list[Block]:
+        """New ones, where results come to."""
+        return [block for block in self._shared.values() if block is not None]
 
     def chunks(self) -> results.Chunks:
         """For what comes back in chunks."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
@@ -258,13 +257,10 @@ class Recording:
                 regions, [name for name, pending in step.pending.items()
                           if self._leaves(pending)], of_step)
 
-    @contextlib.contextmanager
-    def _sharing(self) -> Iterator[None]:
+    def _sharing(self) -> contextlib.AbstractContextManager[None]:
         """Around the call."""
-        with contextlib.ExitStack() as lent:
-            for step in self._steps:
-                lent.enter_context(step.call.sharing())
-            yield
+        return product.lent([block for step in self._steps
+                             for block in step.call.blocks()])
 
     def _rpc(self) -> rpcs.Rpc[wire.SequenceResponse]:
         for step in self._steps:
