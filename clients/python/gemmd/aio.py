@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
-from . import arrays, errors, product, rpcs, security, striped_product, wire
+from . import (alike, arrays, errors, product, rpcs, security,
+               striped_product, wire)
 from .aio_caller import AsyncCaller
 from .client import READY_POLL_S, STREAM_BYTES, default_target
 from .grouped import Groups
@@ -162,7 +163,7 @@ class AsyncClient(AsyncCaller):
                       idempotency_key: str = "",
                       **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
-        call = product.Call(a, b, **options)
+        call = alike.call(a, b, **options)
         key = check_key(idempotency_key)
         await self._aside(call.share)
         with call.sharing():

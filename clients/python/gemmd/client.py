@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
-from . import arrays, errors, product, rpcs, security, striped_product, wire
+from . import (alike, arrays, errors, product, rpcs, security,
+               striped_product, wire)
 from .blocking_caller import Blocking, BlockingCaller, completed
 from .grouped import Groups
 from .product import Call, Product
@@ -195,7 +196,7 @@ class Client(BlockingCaller):
                 idempotency_key: str = "",
                 **options: "Unpack[product.Options]") -> Product:
         """As matmul, but returns the result with its Execution."""
-        call = product.Call(a, b, **options)
+        call = alike.call(a, b, **options)
         key = check_key(idempotency_key)
         call.share(self._regions)
         with call.sharing():

@@ -144,8 +144,9 @@ class Call:
                 f"(shapes {a.shape} and {b.shape})")
         try:
             leading = a.shape[:-2], b.shape[:-2]
-            self._batch = (leading[0] if leading[0] == leading[1]
-                           else np.broadcast_shapes(*leading))
+            self._batch: tuple[int, ...] = (
+                leading[0] if leading[0] == leading[1]
+                else np.broadcast_shapes(*leading))
         except ValueError:
             raise InvalidArgument(
                 f"b: its leading dimensions {b.shape[:-2]} do not go with "
@@ -182,17 +183,36 @@ class Call:
         # Operands in device memory, by field.
         self.on_device: dict[str, DeviceArray] = {}
         self._fill_header(a, b, c, alpha, beta, device)
-        self._epilogue = Epilogue(
+        epilogue_of = Epilogue(
             self.header, kind,
             Result(self.dtype, self._drops_rows, self._drops_columns,
                    is_sparse(a) or is_sparse(b),
                    support.is_mixed(a.dtype, b.dtype)),
             **epilogue)
-        self.buffers.update(self._epilogue.buffers)
+        self.buffers.update(epilogue_of.buffers)
         # Results that come in shared memory, by what they are; of `out` itself
         # there is no block.
         self._shared: dict[str, Optional[Block]] = {}
         self._read: list[memoryview] = []
+
+    def of_others(self, operands: Iterable[tuple[str, Resident]],
+                  outs: Iterable[tuple[str, Resident]]) -> "Call":
+        """This product of other tensors of the same kinds, which these are with
+        their fields. Of this one nothing has been shared."""
+        call = Call.__new__(Call)
+        call.__dict__.update(self.__dict__)
+        call.header = header = api.MatmulHeader()
+        header.CopyFrom(self.header)
+        for field, operand in operands:
+            operand.name_in(getattr(header, field))
+        call._results = {name: results.Result(result.option, None)
+                         for name, result in self._results.items()}
+        for field, out in outs:
+            result = call._results[field]
+            result.out = result.target = out
+            getattr(header, field).tensor = out.handle
+        call._shared, call._read = {}, []
+        return call
 
     def _like_result(self, value: Any, name: str) -> Any:
         """`value` as a matrix of the product's shape, or an error."""
@@ -403,11 +423,11 @@ class Call:
 
     def _share_device(self, regions: Regions,
                       ends: Mapping[str, DeviceArray]) -> None:
+        if not ends:
+            return
         self._shared.update((name, None) for name in ends
                             if name in self._results)
         ends = {name: array for name, array in ends.items() if array.size}
-        if not ends:
-            return
         places = regions.device.places(list(ends.values()))
         for (name, array), (place, _) in zip(ends.items(), places):
             end = getattr(self.header, name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import numpy as np
 
-from . import api, arrays, product, rpcs, wire
+from . import alike, arrays, product, rpcs, wire
 from .device_arrays import DeviceArray
 from .errors import FailedPrecondition, InvalidArgument
 from .shared import Regions
@@ -26,10 +26,8 @@ class Pending(Resident):
 
     def __init__(self, recording: "Recording", name: str,
                  call: product.Call, fills: bool) -> None:
-        problem = call.header.problem
-        super().__init__(None, api.TensorInfo(
-            rows=problem.m, columns=problem.n, order=problem.d_order,
-            dtype=problem.d_type))
+        rows, columns = call.shape[-2:]
+        self._lie(None, (rows, columns), call.order, call.dtype)
         self._recording = recording
         self._name = name
         self._fills = fills  # An array of the caller's.
@@ -51,9 +49,8 @@ class Pending(Resident):
         return (f"<gemmd.Pending {'x'.join(map(str, self.shape))} "
                 f"{self.dtype} order {self.order}>")
 
-    def point(self, source: Any) -> None:
+    def name_in(self, source: Any) -> None:
         source.name = self._name
-        source.transposed = self._transposed
         self._state["read"] = True
 
     def check_operand(self, name: str, batch: tuple[int, ...]) -> None:
@@ -188,7 +185,7 @@ class Recording:
             raise InvalidArgument("device: allowed for the whole sequence "
                                   "alone: client.sequence(device=...)")
         self._check_own(a, b, *options.values())
-        call = product.Call(a, b, **options)
+        call = alike.call(a, b, **options)
         for field, data in call.buffers.items():
             if data is not None:
                 source = getattr(call.header, field)

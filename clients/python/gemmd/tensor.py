@@ -61,25 +61,51 @@ class Resident:
     # numpy leaves `array @ tensor` to the tensor.
     __array_ufunc__ = None
 
+    # It stores two of every four elements of its lines.
+    sparse: bool = False
+    # None: its elements are those of an array.
+    quantization: Optional[Quantization] = None
+    handle: str = ""
+    device: str = ""
+    label: str = ""
+
     def __init__(self, client: Any, info: Any) -> None:
-        self._client = client
-        self._stored_shape: tuple[int, int] = (info.rows, info.columns)
-        self._stored_order: arrays.Order = (
-            "F" if info.order == api.COLUMN_MAJOR else "C")
-        self._transposed = False
-        # It stores two of every four elements of its lines.
-        self.sparse: bool = info.sparsity == api.SPARSE
-        # None: its elements are those of an array.
+        self._lie(client, (info.rows, info.columns),
+                  "F" if info.order == api.COLUMN_MAJOR else "C",
+                  arrays.numpy_type(info.dtype))
+        self.sparse = info.sparsity == api.SPARSE
         self.quantization = Quantization.of(info)
-        self.handle: str = info.handle
-        self.dtype = arrays.numpy_type(info.dtype)
-        self.device: str = info.device
-        self.label: str = info.label
+        self.handle = info.handle
+        self.device = info.device
+        self.label = info.label
+
+    def _lie(self, client: Any, shape: tuple[int, int], order: arrays.Order,
+             dtype: "np.dtype[Any]") -> None:
+        """All of __init__, of what has nothing else."""
+        self._client = client
+        self._stored_shape = shape
+        self._stored_order: arrays.Order = order
+        self._transposed = False
+        self._kind: Any = None  # Once it was asked for.
+        self.dtype = dtype
+
+    @property
+    def kind(self) -> Any:
+        """What products depend on of a matrix, beside its elements."""
+        if self._kind is None:
+            self._kind = (self.shape, self.order, self.dtype, self.sparse,
+                          self.quantization, self._transposed,
+                          bool(self.handle))
+        return self._kind
 
     def point(self, source: Any) -> None:
         """Makes it the operand that an api.Source stands for."""
-        source.tensor = self.handle
+        self.name_in(source)
         source.transposed = self._transposed
+
+    def name_in(self, source: Any) -> None:
+        """The same, of a Source that one of the same kind was."""
+        source.tensor = self.handle
 
     def check_operand(self, name: str, batch: tuple[int, ...]) -> None:
         """InvalidArgument where no product of that batch reads it."""
@@ -131,6 +157,7 @@ class Resident:
         view = type(self).__new__(type(self))
         view.__dict__.update(self.__dict__)
         view._transposed = not self._transposed
+        view._kind = None
         return view
 
     def __len__(self) -> int:

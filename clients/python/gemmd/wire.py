@@ -56,9 +56,13 @@ def fields(data: Buffer) -> Iterator[tuple[int, memoryview]]:
     Fields of other wire types are skipped. ValueError when malformed.
     """
     view = memoryview(data)
+    size = len(view)
     position = 0
-    while position < len(view):
-        tag, position = read_varint(view, position)
+    while position < size:
+        tag = view[position]
+        position += 1
+        if tag > 0x7F:
+            tag, position = read_varint(view, position - 1)
         kind = tag & 7
         if kind == 0:
             _, position = read_varint(view, position)
@@ -73,7 +77,7 @@ def fields(data: Buffer) -> Iterator[tuple[int, memoryview]]:
         if kind != _LENGTH_DELIMITED:
             raise ValueError(f"unknown wire type {kind}")
         length, position = read_varint(view, position)
-        if position + length > len(view):
+        if position + length > size:
             raise ValueError("truncated field")
         yield tag >> 3, view[position:position + length]
         position += length
