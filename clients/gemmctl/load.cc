@@ -18,6 +18,7 @@ struct Options {
   std::vector<std::string> problems;
   std::vector<std::string> ways = {"inline"};
   int stripes = 4;
+  int steps = 100;
   std::string device;
   bool json = false;
 };
@@ -32,6 +33,7 @@ int Run(client::Client& client, const Options& options) {
       });
       GEMMCTL_ASSIGN(Asked asked, ParseWork(line, way), FailUsage);
       asked.stripes = options.stripes;
+      asked.steps = options.steps;
       asked.device = options.device;
       GEMMCTL_ASSIGN(works.emplace_back(),
                      Work::Create(client, asked, options.load.concurrency),
@@ -69,9 +71,13 @@ void AddLoad(cli::Command& program) {
                "resident (not at all), shared (not at all: in memory that the "
                "daemon shares with a client on its Unix socket), striped (by "
                "--stripes connections, as tensors for the time of a request; "
-               "matrices of less than 1 MiB in its message).");
+               "matrices of less than 1 MiB in its message), sequence (as "
+               "resident, --steps products in one request).");
   command.Int("--stripes N", o->stripes, {2, 8},
               "Connections of a striped request, of a client's own.");
+  command.Int("--steps N", o->steps, {1, 256},
+              "Products of a sequence, one behind the other, which write one "
+              "tensor.");
   command.Text(
       "--device NAME", o->device,
       "Of tensors and products; default: the daemon's choice, of each.");

@@ -23,6 +23,7 @@ double Us(absl::Duration time) { return absl::ToDoubleMicroseconds(time); }
 // A second, of requests that succeeded.
 struct Rates {
   double requests = 0;
+  double products = 0;  // Of these.
   double operations = 0;
   double sent_bytes = 0;
   double returned_bytes = 0;
@@ -34,14 +35,15 @@ Rates RatesOf(const LoadResult& result,
   for (size_t i = 0; i < works.size(); ++i) {
     const auto count = static_cast<double>(result.by_work[i].latency.count());
     rates.requests += count;
+    rates.products += count * static_cast<double>(works[i]->products());
     rates.operations += count * works[i]->operations();
     rates.sent_bytes += count * static_cast<double>(works[i]->sent_bytes());
     rates.returned_bytes +=
         count * static_cast<double>(works[i]->returned_bytes());
   }
   const double seconds = std::max(absl::ToDoubleSeconds(result.elapsed), 1e-9);
-  for (double* rate : {&rates.requests, &rates.operations, &rates.sent_bytes,
-                       &rates.returned_bytes}) {
+  for (double* rate : {&rates.requests, &rates.products, &rates.operations,
+                       &rates.sent_bytes, &rates.returned_bytes}) {
     *rate /= seconds;
   }
   return rates;
@@ -110,14 +112,14 @@ std::string LoadText(const LoadOptions& options, const LoadResult& result,
   const Rates rates = RatesOf(result, works);
   std::string text = absl::StrFormat(
       "%s, at most %d in flight, connections: %d, %s\n"
-      "%d requests (%.1f/s), %d failed; %.3f TFLOP/s; sent %.1f MB/s, "
-      "received %.1f MB/s\n",
+      "%d requests (%.1f/s), %d failed; %.1f products/s, %.3f TFLOP/s; sent "
+      "%.1f MB/s, received %.1f MB/s\n",
       options.rate > 0 ? absl::StrFormat("open loop of %g/s", options.rate)
                        : "closed loop",
       options.concurrency, options.connections,
       absl::FormatDuration(result.elapsed), sum.latency.count(), rates.requests,
-      FailuresOf(sum), rates.operations / 1e12, rates.sent_bytes / 1e6,
-      rates.returned_bytes / 1e6);
+      FailuresOf(sum), rates.products, rates.operations / 1e12,
+      rates.sent_bytes / 1e6, rates.returned_bytes / 1e6);
   if (result.unsent > 0) {
     absl::StrAppendFormat(&text,
                           "%d were due and never sent: the rate is higher than "
@@ -160,6 +162,7 @@ Struct LoadJson(const LoadOptions& options, const LoadResult& result,
   Set(json, "failed", static_cast<double>(FailuresOf(sum)));
   Set(json, "unsent", static_cast<double>(result.unsent));
   Set(json, "requests_per_s", rates.requests);
+  Set(json, "products_per_s", rates.products);
   Set(json, "operations_per_s", rates.operations);
   Set(json, "sent_bytes_per_s", rates.sent_bytes);
   Set(json, "received_bytes_per_s", rates.returned_bytes);

@@ -17,8 +17,8 @@
 namespace gemmd::gemmctl {
 namespace {
 
-constexpr const char* kWays[] = {"inline", "stream", "resident", "shared",
-                                 "striped"};
+constexpr const char* kWays[] = {"inline", "stream",  "resident",
+                                 "shared", "striped", "sequence"};
 // Of what lies in shared memory, as that of the device is aligned.
 constexpr int64_t kAlignmentBytes = 256;
 
@@ -97,7 +97,7 @@ absl::StatusOr<Way> ParseWay(const std::string& name) {
     if (name == kWays[i]) return static_cast<Way>(i);
   }
   return absl::InvalidArgumentError(
-      "inline, stream, resident, shared or striped");
+      "inline, stream, resident, shared, striped or sequence");
 }
 
 absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
@@ -112,15 +112,15 @@ absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
     if (way == Way::kShared && (problem.a().sparse || problem.b().sparse)) {
       return absl::InvalidArgumentError(
           "--ways is shared, but an operand is sparse; allowed: inline, "
-          "stream, resident, striped");
+          "stream, resident, striped, sequence");
     }
   }
-  if (!asked.grouped || (way != Way::kStream && way != Way::kStriped)) {
-    return asked;
-  }
+  const bool takes_groups =
+      way == Way::kInline || way == Way::kResident || way == Way::kShared;
+  if (!asked.grouped || takes_groups) return asked;
   return absl::InvalidArgumentError(absl::StrCat(
       "--ways is ", kWays[static_cast<int>(way)],
-      ", but a group travels in one message; allowed: inline, resident, "
+      ", but a group is one call of one message; allowed: inline, resident, "
       "shared"));
 }
 
@@ -128,6 +128,7 @@ Work::Work(const Asked& asked)
     : grouped_(asked.grouped),
       way_(asked.way),
       stripes_(asked.stripes),
+      steps_(asked.way == Way::kSequence ? asked.steps : 1),
       device_(asked.device),
       name_(absl::StrCat(asked.grouped ? jit::GroupLine(asked.problems)
                                        : jit::ProblemLine(asked.problems[0]),
@@ -163,7 +164,7 @@ absl::StatusOr<std::unique_ptr<Work>> Work::Create(client::Client& client,
   for (Member& member : work->members_) {
     for (Input& input : member.inputs) {
       input.bytes = RandomElements(input.layout, seed++);
-      if (asked.way != Way::kResident) continue;
+      if (!work->has_tensors()) continue;
       ASSIGN_OR_RETURN(input.tensor,
                        MakeTensor(client, input.layout, asked.device));
       RETURN_IF_ERROR(
@@ -213,6 +214,11 @@ absl::StatusOr<std::unique_ptr<Work::Request>> Work::MakeRequest(
     ASSIGN_OR_RETURN(request->products.emplace_back(),
                      MakeProduct(client, member, place));
   }
+  if (way_ == Way::kSequence) {
+    client::Product step = std::move(request->products[0]);
+    step.device.clear();
+    request->sequence = {.steps = std::vector(steps_, step), .device = device_};
+  }
   return request;
 }
 
@@ -244,7 +250,7 @@ absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
   const jit::MatrixLayout layout = problem.d();
   if (layout.empty()) return product;
   const auto make_destination = [&]() -> absl::StatusOr<client::Destination> {
-    if (way_ != Way::kResident) return place(SizeOf(layout));
+    if (!has_tensors()) return place(SizeOf(layout));
     // Of the worker's own: products that write one tensor wait for each other.
     ASSIGN_OR_RETURN(std::string tensor, MakeTensor(client, layout, device_));
     return client::Destination::Tensor(std::move(tensor));
@@ -258,6 +264,13 @@ absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
 
 absl::StatusOr<v1::Execution> Work::Request::Send(client::Client& client,
                                                   absl::Duration timeout) {
+  if (sequence) {
+    sequence->timeout = timeout;
+    ASSIGN_OR_RETURN(client::SequenceResult result, client.Run(*sequence));
+    v1::Execution execution = std::move(result.steps[0].execution);
+    *execution.mutable_phases() = std::move(result.phases);
+    return execution;
+  }
   if (grouped) {
     ASSIGN_OR_RETURN(const std::vector<client::Result> results,
                      client.MatmulGrouped(products, timeout));
@@ -268,6 +281,14 @@ absl::StatusOr<v1::Execution> Work::Request::Send(client::Client& client,
   return std::move(result.execution);
 }
 
+bool Work::has_tensors() const {
+  return way_ == Way::kResident || way_ == Way::kSequence;
+}
+
+int64_t Work::products() const {
+  return static_cast<int64_t>(members_.size()) * steps_;
+}
+
 double Work::operations() const {
   double sum = 0;
   for (const auto& [problem, inputs] : members_) {
@@ -275,7 +296,7 @@ double Work::operations() const {
            static_cast<double>(problem.m) * static_cast<double>(problem.n) *
            static_cast<double>(problem.k);
   }
-  return sum;
+  return sum * steps_;
 }
 
 int64_t Work::sent_bytes() const {
@@ -296,7 +317,7 @@ int64_t Work::result_bytes() const {
 }
 
 int64_t Work::returned_bytes() const {
-  if (way_ == Way::kShared || way_ == Way::kResident) return 0;
+  if (way_ == Way::kShared || has_tensors()) return 0;
   int64_t sum = 0;
   for (const auto& [problem, inputs] : members_) {
     sum += SizeOf(problem.d()) * (1 + problem.epilogue.writes_auxiliary);

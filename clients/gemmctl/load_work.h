@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ enum class Way {
   kResident,  // Not at all: they are tensors.
   kShared,    // Not at all: they are in memory shared with the daemon.
   kStriped,   // By several connections, as tensors for the time of a request.
+  kSequence,  // Not at all: as kResident, several products in a request.
 };
 // "inline", ...; the message of an error is what is allowed.
 absl::StatusOr<Way> ParseWay(const std::string& name);
@@ -35,6 +37,7 @@ struct Asked {
   bool grouped = false;
   Way way = Way::kInline;
   int stripes = 1;     // Connections of one request of kStriped.
+  int steps = 1;       // Products of one request of kSequence.
   std::string device;  // "": the daemon's choice, of each tensor and product.
 };
 // `line` is that of a problem or of a group. INVALID_ARGUMENT or UNIMPLEMENTED
@@ -53,8 +56,9 @@ class Work {
   // A worker's own request, with places for its results.
   struct Request {
     bool grouped = false;
-    std::vector<client::Product> products;  // One, unless it is grouped.
-    std::deque<std::string> results;        // That the products point into.
+    std::vector<client::Product> products;     // One, unless it is grouped.
+    std::optional<client::Sequence> sequence;  // In place of them.
+    std::deque<std::string> results;           // That the products point into.
 
     // Of all of them.
     absl::StatusOr<v1::Execution> Send(client::Client& client,
@@ -64,7 +68,9 @@ class Work {
                                                        int worker) const;
 
   const std::string& name() const { return name_; }
-  // Of one request: multiplications and additions, and bytes that travel.
+  // Of one request: products, their multiplications and additions, and bytes
+  // that travel.
+  int64_t products() const;
   double operations() const;
   int64_t sent_bytes() const;
   int64_t returned_bytes() const;
@@ -92,12 +98,15 @@ class Work {
   absl::StatusOr<client::Product> MakeProduct(client::Client& client,
                                               const Member& member,
                                               Place place) const;
+  // Whether operands and results are tensors.
+  bool has_tensors() const;
   // Of one request in shared memory.
   int64_t result_bytes() const;
 
   const bool grouped_;
   const Way way_;
   const int stripes_;
+  const int steps_;
   const std::string device_;
   const std::string name_;
   std::vector<Member> members_;

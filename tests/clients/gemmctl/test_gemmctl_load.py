@@ -24,17 +24,17 @@ class GemmctlLoadTest(GemmctlCase):
     def test_a_closed_loop_of_every_way_and_shape(self):
         words = ("bf16 TN 64 48 32", "s8 TN 16 16 64 bias=row d=f32 aux amax",
                  "f16 NN 8 8 8 batch=3 broadcast=b beta=1", "--ways",
-                 "inline,stream,resident,shared,striped", "--connections", "2",
-                 "--concurrency", "3")
+                 "inline,stream,resident,shared,striped,sequence",
+                 "--steps", "5", "--connections", "2", "--concurrency", "3")
         self.load(*words)  # With the compiles.
         before = int(self.statistics()["requests"])
         found = self.load(*words)
         self.assertEqual(found["loop"], "closed")
         self.assertEqual(found["failed"], 0, found["errors"])
-        self.assertEqual(len(found["works"]), 15)
+        self.assertEqual(len(found["works"]), 18)
         names = [work["name"] for work in found["works"]]
         self.assertEqual(names[0], "bf16 TN 64 48 32 inline")
-        self.assertEqual(len(set(names)), 15)
+        self.assertEqual(len(set(names)), 18)
         counts = [work["latency"]["count"] for work in found["works"]]
         self.assertEqual(sum(counts), found["requests"])
         self.assertLessEqual(max(counts) - min(counts), 4)  # They take turns.
@@ -61,6 +61,35 @@ class GemmctlLoadTest(GemmctlCase):
             found["operations_per_s"] / (rate * 2 * 32 ** 3), 1)
         self.assertAlmostEqual(
             found["sent_bytes_per_s"] / (rate * 2 * 4 * 32 ** 2), 1)
+        self.assertEqual(found["products_per_s"], found["requests_per_s"])
+
+    def test_a_request_of_a_sequence_is_many_products(self):
+        line = "bf16 TN 16 24 32 batch=2 broadcast=b"
+        self.load(line, "--ways", "sequence")  # With the compiles.
+        before = self.statistics()
+        found = self.load(line, "--ways", "sequence", "--steps", "7",
+                          "--concurrency", "2", "--device", "host")
+        after = self.statistics()
+        self.assertEqual(found["failed"], 0, found["errors"])
+        rate = found["requests"] / found["elapsed_s"]
+        self.assertAlmostEqual(found["requests_per_s"] / rate, 1)
+        self.assertAlmostEqual(found["products_per_s"] / (7 * rate), 1)
+        self.assertAlmostEqual(
+            found["operations_per_s"] / (7 * rate * 2 * 2 * 16 * 24 * 32), 1)
+        self.assertEqual(found["sent_bytes_per_s"], 0)
+        self.assertEqual(found["received_bytes_per_s"], 0)
+        # The daemon was asked so often, for so much, and told how long it took.
+        calls = int(after["requests"]) - int(before["requests"])
+        self.assertGreaterEqual(calls, found["requests"])
+        self.assertLess(calls, 3 * found["requests"])
+        self.assertGreater(found["phases"]["execute"]["max_us"], 0)
+        self.assertEqual(int(self.statistics()["tensors"]), 0)
+
+    def test_members_of_a_group_are_products(self):
+        found = self.load("bf16 TN 1 64 128 ; 13+0+12")
+        self.assertEqual(found["failed"], 0, found["errors"])
+        self.assertAlmostEqual(
+            found["products_per_s"] / found["requests_per_s"], 3)
 
     def test_what_is_shared_does_not_travel(self):
         # It would not fit in a message.
@@ -120,8 +149,13 @@ class GemmctlLoadTest(GemmctlCase):
                 ((), "PROBLEM"),
                 (("bf16 TN 8 8",), "LAYOUT M N K"),
                 (("bf16 TN 8 8 8", "--ways", "pigeon"),
-                 "--ways: pigeon; allowed: inline, stream, resident, shared or "
-                 "striped"),
+                 "--ways: pigeon; allowed: inline, stream, resident, shared, "
+                 "striped or sequence"),
+                (("bf16 TN 1 64 128 ; 13+0+12", "--ways", "sequence"),
+                 "--ways is sequence, but a group is one call of one message; "
+                 "allowed: inline, resident, shared"),
+                (("bf16 TN 8 8 8", "--ways", "sequence", "--steps", "257"),
+                 "--steps"),
                 (("bf16-sparse TN 16 16 64", "--ways", "shared"), "is sparse"),
                 (("bf16 TN 8 8 8", "--concurrency", "0"), "--concurrency"),
                 (("bf16 TN 8 8 8", "--duration", "2h"), "--duration")):
