@@ -27,7 +27,13 @@ std::string KernelOf(const jit::Problem& problem,
   return jit::KernelName(plan.family, plan.config);
 }
 
-// Of 10,000 random requests: any number of tokens, weight and layout.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kRequests = 1000;  // A sanitizer makes planning slow.
+#else
+constexpr int kRequests = 10000;
+#endif
+
+// Random requests: any number of tokens, weight and layout.
 TEST(PresetsTest, CoverEveryRequestOfTheirModelOnEachDevice) {
   const std::vector<jit::DeviceProperties> devices = {{.multiprocessors = 132},
                                                       {.multiprocessors = 78}};
@@ -42,7 +48,7 @@ TEST(PresetsTest, CoverEveryRequestOfTheirModelOnEachDevice) {
     }
     std::mt19937 random(1);
     std::uniform_int_distribution<int64_t> tokens(1, kMaxTokens);
-    for (int i = 0; i < 10000; ++i) {
+    for (int i = 0; i < kRequests; ++i) {
       const jit::Problem request = Projection(
           weights[random() % weights.size()], tokens(random),
           random() % 2 ? jit::Order::kRowMajor : jit::Order::kColumnMajor);
