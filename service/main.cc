@@ -101,6 +101,7 @@ absl::Status Serve(daemon::Options& options) {
   daemon::DrainLimit drain_limit;  // First: all else ends within it.
   rpc::Server::Options& server_options = options.server;
   engine::Engine::Options& engine_options = options.engine;
+  server_options.spin = engine_options.executor.spin = options.spin;
   const absl::Duration drain_time =
       server_options.drain_grace + server_options.drain_timeout;
   rpc::ServerFacts& facts = server_options.facts;

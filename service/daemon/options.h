@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "clients/cli/command_line.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/cache/quota.h"
@@ -18,6 +19,9 @@
 
 namespace gemmd::daemon {
 
+// None where threads that spin would take the cores of those that work.
+absl::Duration DefaultSpin();
+
 struct Options {
   Options();
 
@@ -25,6 +29,7 @@ struct Options {
   std::string host_arithmetic = "hopper";
   std::string host_model = "h100";
   bool no_legacy_ipc = false;
+  absl::Duration spin = DefaultSpin();
   std::string port_file;
   std::string log_format = "text";
   std::string record_problems;

@@ -35,6 +35,8 @@ Executor::Executor(device::Device& device, DeviceHealth& health,
       short_cycles_(options.short_cycles),
       places_(absl::StrCat("device ", device_.name), std::string(kStep),
               options.max_queue),
+      changed_(options.spin),
+      short_changed_(options.spin),
       running_(LanesOf(options)) {}
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
@@ -55,10 +57,10 @@ void Executor::Stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
+    changed_.RingForAll();
+    short_changed_.RingForAll();
   }
   places_.GiveUpAll(absl::UnavailableError("the daemon is shutting down"));
-  changed_.notify_all();
-  short_changed_.notify_all();
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
@@ -75,23 +77,17 @@ void Executor::Submit(std::shared_ptr<LaneTask> task) {
 }
 
 void Executor::Enqueue(std::shared_ptr<LaneTask> task) {
-  bool stopping;
-  bool for_short_lane = false;
   {
     std::lock_guard lock(mutex_);
-    stopping = stopping_;
-    if (!stopping) {
+    if (!stopping_) {
       const LaneTask& pushed = *task;
-      for_short_lane = short_lane_waits_ && IsShort(pushed);
+      const bool for_short_lane = short_lane_waits_ && IsShort(pushed);
       short_lane_waits_ &= !for_short_lane;
       queue_.Push(pushed.context().identity, pushed.charge(), std::move(task));
+      return (for_short_lane ? short_changed_ : changed_).Ring();
     }
   }
-  if (stopping) {
-    task->GiveUp(absl::UnavailableError("the daemon is shutting down"));
-  } else {
-    (for_short_lane ? short_changed_ : changed_).notify_one();
-  }
+  task->GiveUp(absl::UnavailableError("the daemon is shutting down"));
 }
 
 std::shared_ptr<LaneTask> Executor::Next(std::unique_lock<std::mutex>& lock,
@@ -108,18 +104,18 @@ std::shared_ptr<LaneTask> Executor::Next(std::unique_lock<std::mutex>& lock,
     if (next && short_lane_waits_ && !queue_.empty()) {
       // What came first of an identity is gone: what is next may be short.
       short_lane_waits_ = false;
-      short_changed_.notify_one();
+      short_changed_.Ring();
     }
     if (next) return *std::move(next);
     short_lane_waits_ |= of_short;
-    (of_short ? short_changed_ : changed_).wait(lock);
+    (of_short ? short_changed_ : changed_).Wait(lock);
   }
   return nullptr;
 }
 
 bool Executor::BeginAlone(std::unique_lock<std::mutex>& lock) {
-  const bool alone = all_idle_.wait_for(
-      lock, kSolitudePatience, [this] { return running_count_ == 0; });
+  const bool alone = all_idle_.wait_for(lock, kSolitudePatience,
+                                        [this] { return running_count_ == 0; });
   if (!alone) EndAlone();
   return alone;
 }
@@ -127,8 +123,8 @@ bool Executor::BeginAlone(std::unique_lock<std::mutex>& lock) {
 void Executor::EndAlone() {
   alone_ = false;
   reserved_ += Clock::now() - alone_since_;
-  changed_.notify_all();
-  short_changed_.notify_all();
+  changed_.RingForAll();
+  short_changed_.RingForAll();
 }
 
 void Executor::Serve(int lane) {

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/device/device.h"
+#include "service/engine/bell.h"
 #include "service/engine/device_health.h"
 #include "service/engine/fair_queue.h"
 #include "service/engine/lane_task.h"
@@ -32,13 +33,15 @@ class Executor {
  public:
   struct Options {
     int lanes = 2;
-    // What is predicted to take at most so many cycles is short; negative: there
-    // is no lane for it.
+    // What is predicted to take at most so many cycles is short; negative:
+    // there is no lane for it.
     int64_t short_cycles = -1;
     int max_queue = 256;  // Tasks admitted and not yet begun.
     // A device that works longer than this on one task has failed, unless it
     // may take any time (device::Description::may_hang).
     absl::Duration hang_limit = absl::Minutes(1);
+    // A lane without work spins so long before it sleeps.
+    absl::Duration spin = absl::ZeroDuration();
   };
 
   // `device` and `health` outlive the executor.
@@ -113,8 +116,8 @@ class Executor {
   // std::mutex, not absl::Mutex: the thread sanitizer understands it also in
   // a build against an uninstrumented abseil.
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::condition_variable short_changed_;  // Wakes the lane of short tasks.
+  Bell changed_;
+  Bell short_changed_;  // Wakes the lane of short tasks.
   bool short_lane_waits_ ABSL_GUARDED_BY(mutex_) = false;
   bool alone_ ABSL_GUARDED_BY(mutex_) = false;  // A task is, or is to be.
   // Up to the last time when no task was, and since when one is.

@@ -32,6 +32,7 @@ class [[nodiscard]] EngineAnswer final : public Event {
 
   // For the engine; once.
   engine::Done<T> Done() {
+    loop_.Expect();
     return [answer = answer_, queue = loop_.queue(),
             event = static_cast<Event*>(this)](absl::StatusOr<T> result) {
       answer->result = std::move(result);
@@ -49,6 +50,7 @@ class [[nodiscard]] EngineAnswer final : public Event {
 
   void Complete(bool) override {
     came_ = true;
+    loop_.HasCome();
     if (on_come_) on_come_();
     if (handle_) handle_.resume();
   }

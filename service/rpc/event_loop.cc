@@ -1,6 +1,8 @@
 #include "service/rpc/event_loop.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "absl/time/clock.h"
 
@@ -11,6 +13,8 @@ constexpr absl::Duration kSweepInterval = absl::Milliseconds(250);
 // Between two sweeps of a loop that keeps up; for what lasts longer clients
 // are not to blame.
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
+// For what has been set to be seen by a loop that is parked.
+constexpr absl::Duration kParkedPoll = absl::Milliseconds(1);
 
 }  // namespace
 
@@ -28,8 +32,39 @@ void EventLoop::Start(std::function<void()> start,
     TickAfter(kSweepInterval);
     void* tag;
     bool ok;
-    while (queue_->Next(&tag, &ok)) static_cast<Event*>(tag)->Complete(ok);
+    while (Next(&tag, &ok)) static_cast<Event*>(tag)->Complete(ok);
   });
+}
+
+// Who sleeps in the queue has to be woken, which takes longer than a small
+// product does; who polls it without end has not.
+bool EventLoop::Next(void** tag, bool* ok) {
+  using Clock = std::chrono::steady_clock;
+  if (parked_) return WaitParked(tag, ok);
+  if (expected_ > 0 && spin_ > absl::ZeroDuration()) {
+    const auto end = Clock::now() + absl::ToChronoNanoseconds(spin_);
+    do {
+      const auto status =
+          queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_REALTIME));
+      if (status == grpc::CompletionQueue::GOT_EVENT) return true;
+      if (status == grpc::CompletionQueue::SHUTDOWN) return false;
+    } while (Clock::now() < end);
+  }
+  return queue_->Next(tag, ok);
+}
+
+// Alarms come to the queue by other threads, at their time.
+bool EventLoop::WaitParked(void** tag, bool* ok) {
+  while (true) {
+    const auto status = queue_->AsyncNext(
+        tag, ok, absl::ToChronoTime(absl::Now() + kParkedPoll));
+    if (status == grpc::CompletionQueue::GOT_EVENT) return true;
+    if (status == grpc::CompletionQueue::SHUTDOWN) return false;
+    std::unique_lock lock(mutex_);
+    nudged_.wait_for(lock, absl::ToChronoNanoseconds(kSweepInterval),
+                     [this] { return stopping_ || nudges_ > seen_nudges_; });
+    seen_nudges_ = nudges_;
+  }
 }
 
 // The tick after a sweep comes at once: behind all events that there are.
@@ -58,26 +93,29 @@ void EventLoop::Sweep() {
   for (auto it = swept_.begin(); it != swept_.end();) (*it++)->Sweep();
 }
 
-void EventLoop::SweepSoon() {
-  std::lock_guard lock(mutex_);
-  if (stopping_ || asked_) return;
-  asked_ = true;
-  soon_.alarm.Set(queue(), gpr_inf_past(GPR_CLOCK_REALTIME),
-                  static_cast<Event*>(&soon_));
+void EventLoop::Nudge::Set() {
+  std::lock_guard lock(loop_.mutex_);
+  if (loop_.stopping_ || set_) return;
+  set_ = true;
+  alarm_.Set(loop_.queue(), gpr_inf_past(GPR_CLOCK_REALTIME),
+             static_cast<Event*>(this));
+  ++loop_.nudges_;
+  loop_.nudged_.notify_all();
 }
 
-void EventLoop::SweepAsAsked() {
+void EventLoop::Nudge::Complete(bool) {
   {
-    std::lock_guard lock(mutex_);
-    asked_ = false;
+    std::lock_guard lock(loop_.mutex_);
+    set_ = false;
   }
-  Sweep();
+  what_();
 }
 
 EventLoop::~EventLoop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
+    nudged_.notify_all();
   }
   ticker_.alarm.Cancel();
   queue_->Shutdown();

@@ -6,7 +6,9 @@
 #include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 
+#include <condition_variable>
 #include <coroutine>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -88,8 +90,27 @@ class Sweepable {
 
 class EventLoop {
  public:
-  explicit EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue)
-      : queue_(std::move(queue)) {}
+  // Has `what` run on the loop, soon; once for all who ask for it meanwhile.
+  class Nudge final : public Event {
+   public:
+    Nudge(EventLoop& loop, std::function<void()> what)
+        : loop_(loop), what_(std::move(what)) {}
+
+    // From any thread, before the loop ends.
+    void Set();
+    void Complete(bool) override;
+
+   private:
+    EventLoop& loop_;
+    const std::function<void()> what_;
+    bool set_ = false;  // And not begun. Guarded by the loop's mutex.
+    grpc::Alarm alarm_;
+  };
+
+  // Spins so long where an answer is expected, before it sleeps.
+  EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
+            absl::Duration spin)
+      : queue_(std::move(queue)), spin_(spin) {}
   // After the server and all calls of this loop have ended.
   ~EventLoop();
 
@@ -107,7 +128,16 @@ class EventLoop {
   // On the loop: looks after all. Done several times a second.
   void Sweep();
   // From any thread, before the loop ends: sweeps now.
-  void SweepSoon();
+  void SweepSoon() { soon_.Set(); }
+
+  // On the loop, which nothing happens on but sweeps and nudges: from now on it
+  // waits for these without a part in gRPC's polling; and with it again.
+  void Park() { parked_ = true; }
+  void Unpark() { parked_ = false; }
+
+  // On the loop: an answer of the engine is on its way; and has come.
+  void Expect() { ++expected_; }
+  void HasCome() { --expected_; }
 
   // A clock that goes on with each sweep: exact enough for limits of seconds,
   // and free of charge. It goes slower while the process is stopped or does not
@@ -125,24 +155,22 @@ class EventLoop {
     grpc::Alarm alarm;
   };
 
-  // A sweep that was asked for.
-  struct Soon final : Event {
-    explicit Soon(EventLoop& loop) : loop(loop) {}
-    void Complete(bool) override { loop.SweepAsAsked(); }
-
-    EventLoop& loop;
-    grpc::Alarm alarm;
-  };
-
+  // The next event; false when there will be none.
+  bool Next(void** tag, bool* ok);
   void Tick();
   void TickAfter(absl::Duration time);
-  void SweepAsAsked();
+  bool WaitParked(void** tag, bool* ok);
 
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  const absl::Duration spin_;
+  int64_t expected_ = 0;
+  bool parked_ = false;
   std::mutex mutex_;
+  std::condition_variable nudged_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool asked_ ABSL_GUARDED_BY(mutex_) = false;  // And not begun.
-  Soon soon_{*this};
+  int64_t nudges_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t seen_nudges_ ABSL_GUARDED_BY(mutex_) = 0;  // While parked.
+  Nudge soon_{*this, [this] { Sweep(); }};
   Ticker ticker_{*this};
   bool has_swept_ = false;  // By the last tick.
   std::function<void()> caught_up_;

@@ -1,5 +1,6 @@
-// Calls that are waited for or not over. Completion queues may be shut down
-// once there are none and there can be no more. Thread-safe.
+// Calls that are asked for, and those that have come and are not over.
+// Completion queues may be shut down once there are none and there can be no
+// more. Thread-safe.
 #ifndef GEMMD_SERVICE_RPC_LIVE_CALLS_H_
 #define GEMMD_SERVICE_RPC_LIVE_CALLS_H_
 
@@ -15,37 +16,45 @@ namespace gemmd::rpc {
 class LiveCalls {
  public:
   // False when there can be no more.
-  bool Add() {
+  bool Ask() {
     std::lock_guard lock(mutex_);
-    if (!closed_) ++count_;
+    if (!closed_) ++asked_;
     return !closed_;
   }
-  void Remove() {
+  // One that was asked for has come, or will not.
+  void Begin() {
     std::lock_guard lock(mutex_);
-    --count_;
+    --asked_;
+    ++running_;
+  }
+  void Withdraw() {
+    std::lock_guard lock(mutex_);
+    --asked_;
     fewer_.notify_all();
   }
-  int64_t count() {
+  void End() {
     std::lock_guard lock(mutex_);
-    return count_;
+    --running_;
+    fewer_.notify_all();
   }
-  // Whether no more than `count` are left, at the latest after `timeout`.
-  bool WaitForAtMost(int64_t count, absl::Duration timeout) {
+  // Whether all that have come are over, at the latest after `timeout`.
+  bool WaitUntilOver(absl::Duration timeout) {
     std::unique_lock lock(mutex_);
     return fewer_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
-                           [&] { return count_ <= count; });
+                           [this] { return running_ == 0; });
   }
   // After the server has been shut down, which ends the waiting.
   void CloseAndWait() {
     std::unique_lock lock(mutex_);
     closed_ = true;
-    fewer_.wait(lock, [this] { return count_ == 0; });
+    fewer_.wait(lock, [this] { return asked_ + running_ == 0; });
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable fewer_;
-  int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t asked_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

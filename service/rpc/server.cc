@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -22,6 +25,7 @@
 #include "service/rpc/listener.h"
 #include "service/rpc/live_calls.h"
 #include "service/rpc/region/door.h"
+#include "service/rpc/rota.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -85,22 +89,30 @@ void SetLimits(const Limits& limits, grpc::ServerBuilder& builder) {
 
 // Where calls come in. Used on its loop.
 struct Door final : Sweepable {
-  explicit Door(std::unique_ptr<grpc::ServerCompletionQueue> queue)
-      : loop(std::move(queue)) {}
+  // `ask`: another one, of gRPC.
+  Door(int number, std::unique_ptr<grpc::ServerCompletionQueue> queue,
+       absl::Duration spin, std::function<void()> ask)
+      : number(number),
+        ask(loop, std::move(ask)),
+        loop(std::move(queue), spin) {}
 
   void Sweep() override { asked_until_sweep = asked; }
   // Once the loop has caught up with the sweep: whether gRPC, asked for a call
   // before it, had none. It gives what it has at once.
-  bool NoCallWaits() const { return asked == asked_until_sweep; }
+  bool NoCallWaits() const { return waits && asked == asked_until_sweep; }
 
+  const int number;
+  EventLoop::Nudge ask;
   EventLoop loop;
-  int64_t asked = 0;  // So often was gRPC asked for a call.
+  int64_t asked = 0;   // So often was gRPC asked for a call.
+  bool waits = false;  // For one.
   int64_t asked_until_sweep = 0;
 };
 
-// Of 16 cores (H100), products a second of 16 clients: 35,600 by two, 62,500 by
-// four, 42,500 by eight, which wait for each other in gRPC and the kernel.
-int DefaultLoops() { return std::thread::hardware_concurrency() < 8 ? 2 : 4; }
+// One for two cores, at most eight.
+int DefaultLoops() {
+  return std::clamp<int>(std::thread::hardware_concurrency() / 2, 2, 8);
+}
 
 }  // namespace
 
@@ -132,8 +144,10 @@ class Server::Impl {
   // Whether who calls may call the method.
   absl::Status Admit(Call& call, identity::Access access);
   void StartProbing();
-  // Accepts one call, sees to the next one, and answers.
+  // Asks for a call where it is the loop's turn, sees to the next one once it
+  // has come, and answers.
   Task Serve(Door& door);
+  void AskBy(const Rota::Loops& loops);
   Async<absl::Status> Answer(Call& call);
   // Takes a place for a call whose connection has `calls` with it.
   // RESOURCE_EXHAUSTED when those are more than its share.
@@ -153,6 +167,7 @@ class Server::Impl {
   std::vector<std::string> addresses_;
   std::unique_ptr<region::Door> region_door_;  // May be null.
   LiveCalls live_;
+  std::optional<Rota> rota_;
   bool probes_ended_ = true;
   std::vector<bool> works_;  // By device; of the monitor's thread.
   std::unique_ptr<HealthMonitor> monitor_;
@@ -169,9 +184,11 @@ absl::Status Server::Impl::Start() {
     door->loop.Start(
         [this, door = door.get()] {
           door->loop.Add(*door);
+          if (rota_->MaySleep(door->number)) door->loop.Park();
           Serve(*door);
         },
         [this, door = door.get()] {
+          if (door->number == 0) rota_->Sweep();
           if (door->NoCallWaits()) runtime_.calls.NoneWaits();
         });
   }
@@ -227,8 +244,13 @@ absl::Status Server::Impl::Bind() {
   // messages that are never joined.
   builder.RegisterAsyncGenericService(&generic_);
   const int loops = options_.loops > 0 ? options_.loops : DefaultLoops();
+  rota_.emplace(loops);
   for (int i = 0; i < loops; ++i) {
-    doors_.push_back(std::make_unique<Door>(builder.AddCompletionQueue()));
+    doors_.push_back(std::make_unique<Door>(i, builder.AddCompletionQueue(),
+                                            options_.spin, [this, i] {
+                                              doors_[i]->loop.Unpark();
+                                              Serve(*doors_[i]);
+                                            }));
   }
   server_ = builder.BuildAndStart();
   CHECK(server_ != nullptr);
@@ -349,16 +371,20 @@ void Server::Impl::StartProbing() {
 }
 
 Task Server::Impl::Serve(Door& door) {
-  if (!live_.Add()) co_return;
+  if (!rota_->Ask(door.number) || !live_.Ask()) co_return;
   {
     ++door.asked;
+    door.waits = true;
     Call call(door.loop, absl::StrFormat("%s-%06x", boot_, next_id_++),
               runtime_);
     const bool accepted = co_await call.Accept(generic_);
+    door.waits = false;
     if (!accepted) {  // Shutting down.
-      live_.Remove();
+      live_.Withdraw();
       co_return;
     }
+    live_.Begin();
+    AskBy(rota_->Begin(door.number));
     Serve(door);
     auto connection = listener_->Find(call.transport());
     absl::Status status = absl::CancelledError("the connection has ended");
@@ -385,7 +411,15 @@ Task Server::Impl::Serve(Door& door) {
                               outcome.code(), std::string(outcome.message())});
     }
   }
-  live_.Remove();
+  rota_->End(door.number);
+  if (rota_->MaySleep(door.number)) door.loop.Park();
+  live_.End();
+}
+
+void Server::Impl::AskBy(const Rota::Loops& loops) {
+  for (auto& door : doors_) {
+    if (loops[door->number]) door->ask.Set();
+  }
 }
 
 Async<absl::Status> Server::Impl::Answer(Call& call) {
@@ -444,9 +478,8 @@ bool Server::Impl::Drain() {
   runtime_.health.BeginShutdown();
   // A socket that is closed before it has read everything takes with it what
   // its client has not read: answers get time to arrive before connections
-  // are closed. Each loop always has one call that it waits for.
-  const bool answered = live_.WaitForAtMost(static_cast<int64_t>(doors_.size()),
-                                            options_.drain_timeout);
+  // are closed.
+  const bool answered = live_.WaitUntilOver(options_.drain_timeout);
   if (answered) absl::SleepFor(kDeliveryTime);
   // Nobody waits for a kernel any more, or may wait any longer.
   runtime_.engine.cache().GiveUp();

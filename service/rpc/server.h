@@ -29,8 +29,10 @@ class Server {
     tls::Files tls;
     // Who may call; without a policy, whoever can connect.
     identity::Files identity;
-    // Threads that poll the network. 0: two, or four of eight cores and more.
+    // Threads that poll the network, at most. 0: one for two cores, 2 to 8.
     int loops = 0;
+    // They spin so long for an answer of the engine before they sleep.
+    absl::Duration spin = absl::ZeroDuration();
     // While a drain waits for balancers to notice before it refuses calls.
     absl::Duration drain_grace = absl::Seconds(0);
     // Then calls that still run are cancelled after this long.

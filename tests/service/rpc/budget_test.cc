@@ -27,7 +27,8 @@ class BudgetTest : public ::testing::Test {
   BudgetTest() {
     grpc::ServerBuilder builder;
     builder.RegisterAsyncGenericService(&service_);
-    loop_ = std::make_unique<EventLoop>(builder.AddCompletionQueue());
+    loop_ = std::make_unique<EventLoop>(builder.AddCompletionQueue(),
+                                        absl::ZeroDuration());
     server_ = builder.BuildAndStart();
     loop_->Start([this] { Pump(); });
   }
