@@ -72,7 +72,7 @@ void Rota::End(int loop) {
 
 bool Rota::MaySleep(int loop) const {
   std::lock_guard lock(mutex_);
-  return !OnDuty(loop) && calls_[loop] == 0 && !asked_[loop];
+  return !OnDuty(loop) && calls_[loop] == 0;
 }
 
 void Rota::Sweep() {

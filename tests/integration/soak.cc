@@ -63,7 +63,8 @@ struct Profile {
 Profile ProfileOf(const std::string& name) {
   if (name == "tight") {
     return {{"--max-message-bytes=16MiB", "--max-inflight-bytes=64MiB",
-             "--max-connections=64", "--max-calls=512", "--stall-timeout=10s"},
+             "--max-connections=64", "--max-calls=512", "--stall-timeout=10s",
+             "--network-threads=4", "--spin=50us"},
             64 * kMiB,
             64,
             512};

@@ -105,6 +105,15 @@ TEST_F(LeavingTest, ItStaysWhenItIsNeededMeanwhile) {
   EXPECT_TRUE(rota_.Ask(2));
 }
 
+TEST_F(LeavingTest, ItStaysWhenItsLastCallIsOneTooMany) {
+  Come(rota_, 0);
+  Come(rota_, 0);
+  rota_.Sweep();  // The peak was three.
+  rota_.Sweep();
+  EXPECT_EQ(rota_.Begin(2), Rota::Loops());
+  EXPECT_TRUE(rota_.Ask(2));
+}
+
 TEST_F(LeavingTest, CallsThatGoOnKeepIt) {
   Come(rota_, 0);
   Come(rota_, 0);
