@@ -60,6 +60,8 @@ constexpr Field kFields[] = {
 };
 
 absl::Status ValidateArithmetic(const Arithmetic& asked) {
+  // What follows finds the words for a refusal, and takes its time.
+  if (absl::c_linear_search(Arithmetics(), asked)) return absl::OkStatus();
   std::vector<Arithmetic> rows(Arithmetics().begin(), Arithmetics().end());
   std::vector<std::string> agreed;
   for (const Field& field : kFields) {
