@@ -10,6 +10,7 @@
 #include "clients/warmup/presets.h"
 #include "jit/base/status.h"
 #include "service/host/model.h"
+#include "service/rpc/rota.h"
 
 namespace gemmd::daemon {
 namespace {
@@ -66,14 +67,15 @@ void DeclareNetwork(cli::Command& c, Options& o) {
            "Show a page for people at --metrics-listen too: devices, hot "
            "shapes, recent errors. Clients' problems and the texts of their "
            "errors are on it.");
-  c.Int("--network-threads N", o.server.loops, {0, 64},
+  c.Int("--network-threads N", o.server.loops, {0, rpc::Rota::kMostLoops},
         "Threads that move messages, at most; few calls at a time need fewer. "
         "0: one for two cores, 2 to 8.");
-  c.Duration("--spin TIME", o.spin, absl::Microseconds(1),
-             {absl::ZeroDuration(), absl::Milliseconds(10)},
-             "How long a thread that waits for a product's end, or a lane that "
-             "waits for the next one, looks for it before it sleeps, from which "
-             "to wake it takes 15 to 25 us; not by default below 8 cores.");
+  c.Duration(
+      "--spin TIME", o.spin, absl::Microseconds(1),
+      {absl::ZeroDuration(), absl::Milliseconds(10)},
+      "How long a thread that waits for a product's end, or a lane that "
+      "waits for the next one, looks for it before it sleeps, from which "
+      "to wake it takes 15 to 25 us; not by default below 8 cores.");
   c.Duration("--drain-grace TIME", o.server.drain_grace, kMs,
              {absl::ZeroDuration(), absl::Hours(1)},
              "After SIGTERM the daemon reports NOT_SERVING but serves on for "
