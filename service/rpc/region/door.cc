@@ -158,8 +158,9 @@ void Door::Hear(int fd) {
 
 void Door::Dismiss(int fd) {
   const auto guest = guests_.find(fd);
-  DropUnread(fd);
+  // Whoever sees the end of his connection may count on that of his region.
   if (!guest->second.handle.empty()) store_.Withdraw(guest->second.handle);
+  DropUnread(fd);
   guests_.erase(guest);
 }
 
