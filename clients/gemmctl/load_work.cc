@@ -17,8 +17,8 @@
 namespace gemmd::gemmctl {
 namespace {
 
-constexpr const char* kWays[] = {"inline", "stream",  "resident",
-                                 "shared", "striped", "sequence"};
+constexpr const char* kWays[] = {"inline",  "stream",   "resident", "shared",
+                                 "striped", "sequence", "weights"};
 // Of what lies in shared memory, as that of the device is aligned.
 constexpr int64_t kAlignmentBytes = 256;
 
@@ -97,7 +97,7 @@ absl::StatusOr<Way> ParseWay(const std::string& name) {
     if (name == kWays[i]) return static_cast<Way>(i);
   }
   return absl::InvalidArgumentError(
-      "inline, stream, resident, shared, striped or sequence");
+      "inline, stream, resident, shared, striped, sequence or weights");
 }
 
 absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
@@ -112,16 +112,16 @@ absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
     if (way == Way::kShared && (problem.a().sparse || problem.b().sparse)) {
       return absl::InvalidArgumentError(
           "--ways is shared, but an operand is sparse; allowed: inline, "
-          "stream, resident, striped, sequence");
+          "stream, resident, striped, sequence, weights");
     }
   }
-  const bool takes_groups =
-      way == Way::kInline || way == Way::kResident || way == Way::kShared;
+  const bool takes_groups = way == Way::kInline || way == Way::kResident ||
+                            way == Way::kShared || way == Way::kWeights;
   if (!asked.grouped || takes_groups) return asked;
   return absl::InvalidArgumentError(absl::StrCat(
       "--ways is ", kWays[static_cast<int>(way)],
       ", but a group is one call of one message; allowed: inline, resident, "
-      "shared"));
+      "shared, weights"));
 }
 
 Work::Work(const Asked& asked)
@@ -164,7 +164,7 @@ absl::StatusOr<std::unique_ptr<Work>> Work::Create(client::Client& client,
   for (Member& member : work->members_) {
     for (Input& input : member.inputs) {
       input.bytes = RandomElements(input.layout, seed++);
-      if (!work->has_tensors()) continue;
+      if (!work->IsTensor(input)) continue;
       ASSIGN_OR_RETURN(input.tensor,
                        MakeTensor(client, input.layout, asked.device));
       RETURN_IF_ERROR(
@@ -283,6 +283,12 @@ absl::StatusOr<v1::Execution> Work::Request::Send(client::Client& client,
 
 bool Work::has_tensors() const {
   return way_ == Way::kResident || way_ == Way::kSequence;
+}
+
+bool Work::IsTensor(const Input& input) const {
+  const bool weights = input.operand == &client::Product::b ||
+                       input.operand == &client::Product::b_scale;
+  return has_tensors() || (way_ == Way::kWeights && weights);
 }
 
 int64_t Work::products() const {

@@ -27,6 +27,7 @@ enum class Way {
   kShared,    // Not at all: they are in memory shared with the daemon.
   kStriped,   // By several connections, as tensors for the time of a request.
   kSequence,  // Not at all: as kResident, several products in a request.
+  kWeights,   // B, with its scale, as kResident; the rest as kInline.
 };
 // "inline", ...; the message of an error is what is allowed.
 absl::StatusOr<Way> ParseWay(const std::string& name);
@@ -98,8 +99,9 @@ class Work {
   absl::StatusOr<client::Product> MakeProduct(client::Client& client,
                                               const Member& member,
                                               Place place) const;
-  // Whether operands and results are tensors.
+  // Whether operands and results are tensors; whether that one is.
   bool has_tensors() const;
+  bool IsTensor(const Input& input) const;
   // Of one request in shared memory.
   int64_t result_bytes() const;
 

@@ -139,7 +139,7 @@ void FinishReduction(const MatrixLayout& d, const DeviceProperties& device,
          groups << (bits + 1) <= room) {
     ++bits;
   }
-  if (bits == 1) bits = 0;
+  if (bits < kReduceLeastLaneBits) bits = 0;
   plan.reduce_lane_bits = bits;
   plan.reduce_grid = static_cast<int>(
       std::min<int64_t>(DivideUp(groups << bits, kReduceThreads),

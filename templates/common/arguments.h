@@ -139,9 +139,10 @@ struct ReduceArguments {
   EpilogueArguments epilogue;
 };
 
-inline constexpr int kReduceElements = 4;   // Of a group of lanes at a time.
-inline constexpr int kReduceLaneBits = 5;   // At most: a warp.
-inline constexpr int kReduceThreads = 256;  // Per CTA; any grid will do.
+inline constexpr int kReduceElements = 4;  // Of a group of lanes at a time.
+inline constexpr int kReduceLeastLaneBits = 2;  // If any: four lanes.
+inline constexpr int kReduceLaneBits = 5;       // At most: a warp.
+inline constexpr int kReduceThreads = 256;      // Per CTA; any grid will do.
 
 // Lines of bits, and where the number of set bits of each is written. Sizes in
 // bytes.

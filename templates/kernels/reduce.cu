@@ -79,6 +79,11 @@ class Reduction {
   }
 
  private:
+  // Loads of parts that a lane has under way at once.
+  static constexpr int kAhead = 4;
+  // Of a group that is more than one lane.
+  static constexpr int kLeastLanes = 1 << kReduceLeastLaneBits;
+
   int lanes() const { return 1 << a_.lane_bits; }
 
   // The sum of all parts, in every lane of the group; `last` of them exist.
@@ -101,23 +106,40 @@ class Reduction {
     }
     // What is beyond the last part is +0, which changes no sum: they begin with
     // +0 and thus never are -0.
-    Quad<Sum> next = lane < last ? load(lane) : Quad<Sum>{};
 #pragma unroll 1
-    for (int first = 0; first < a_.splits; first += lanes()) {
-      const Quad<Sum> part = next;
-      const int following = first + lanes() + lane;
-      next = following < last ? load(following) : Quad<Sum>{};
-#pragma unroll 1
-      for (int from = 0; from < lanes(); ++from) {
-        Quad<Sum> other;
+    for (int first = 0; first < a_.splits; first += kAhead * lanes()) {
+      Quad<Sum> parts[kAhead];
 #pragma unroll
-        for (int j = 0; j < kReduceElements; ++j) {
-          other.at[j] = ptx::OfGroup(part.at[j], from, a_.lane_bits);
-        }
-        Add(sum, other);
+      for (int i = 0; i < kAhead; ++i) {
+        const int part = first + i * lanes() + lane;
+        parts[i] = part < last ? load(part) : Quad<Sum>{};
+      }
+#pragma unroll 1
+      for (int i = 0; i < kAhead && first + i * lanes() < a_.splits; ++i) {
+        AddOfLanes(sum, parts[0]);
+#pragma unroll
+        for (int j = 1; j < kAhead; ++j) parts[j - 1] = parts[j];
       }
     }
     return sum;
+  }
+
+  // Adds the part of each lane of the group, in the order of the lanes. What
+  // comes from another lane takes long to come, so several are under way.
+  void AddOfLanes(Quad<Sum>& sum, const Quad<Sum>& part) const {
+#pragma unroll 1
+    for (int from = 0; from < lanes(); from += kLeastLanes) {
+      Quad<Sum> others[kLeastLanes];
+#pragma unroll
+      for (int i = 0; i < kLeastLanes; ++i) {
+#pragma unroll
+        for (int j = 0; j < kReduceElements; ++j) {
+          others[i].at[j] = ptx::OfGroup(part.at[j], from + i, a_.lane_bits);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kLeastLanes; ++i) Add(sum, others[i]);
+    }
   }
 
   static void Add(Quad<Sum>& sum, const Quad<Sum>& part) {

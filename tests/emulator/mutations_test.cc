@@ -36,6 +36,8 @@ constexpr char kCooperative[] =
 constexpr char kPingPong[] = "bf16 NN 300 72 400 ; 128x64 pp s3";
 constexpr char kTransposed[] = "bf16 TN 300 72 200 d=f32 ; 64x32 co1 s3";
 constexpr char kSplit[] = "bf16 TN 64 64 700 ; 64x64 co1 s3 split2";
+// Four lanes share the parts, in rounds.
+constexpr char kManyParts[] = "bf16 TN 40 24 3000 ; 64x32 co1 s3 split23 sms5";
 constexpr char kWide[] = "bf16 TN 130 200 100 ; 128x200 pp s3";
 constexpr char kC[] = "bf16 TN 128 128 64 beta=2 ; 64x64 co1 s2 swap";
 
@@ -200,6 +202,15 @@ constexpr Mutation kMutations[] = {
      kTransposed, "as if k from 192 to 200 were left out"},
     {"a_part_of_k_is_forgotten", "kernels/reduce.cu", "part < last; ++part",
      "part + 1 < last; ++part", kSplit, "as if part 1 of 2 of k were left out"},
+    {"later_parts_of_a_lane_are_forgotten", "kernels/reduce.cu",
+     "first += kAhead * lanes()", "first += (kAhead + 1) * lanes()", kManyParts,
+     "wrong D"},
+    {"a_lane_adds_its_first_part_again", "kernels/reduce.cu",
+     "parts[j - 1] = parts[j];", "parts[j - 1] = parts[0];", kManyParts,
+     "wrong D"},
+    {"a_lane_of_four_is_forgotten", "kernels/reduce.cu",
+     "part.at[j], from + i, a_.lane_bits",
+     "part.at[j], from + i / 3, a_.lane_bits", kManyParts, "wrong D"},
     {"the_last_tile_is_forgotten", "scheduler/work.h", "index_ >= all_.units",
      "index_ >= all_.units - 1", kPingPong, "were never written"},
     {"rows_are_eight_too_far", "kernels/gemm.cu", "arguments, unit.tile.row,",

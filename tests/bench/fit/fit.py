@@ -7,9 +7,11 @@
 A line of measurements: problem, microseconds, predicted cycles, and the terms
 of the plan (jit/plan/cost_correction.h). A committee of small networks predicts
 the logarithm of measured over predicted time from the terms, each member
-begun elsewhere; plans near a problem's best weigh most. On standard error: how much slower than the fastest plan timed the chosen
-one is, by the model alone and corrected, on problems that were left out of the
-fit (ten folds by problem). Needs numpy.
+begun elsewhere. Plans near a problem's best weigh most, and what counts besides
+is how much is lost by who chooses the plan of the least prediction, softly: a
+plan with odds of exp(-logarithm / SOFTNESS). On standard error: how much slower
+than the fastest plan timed the chosen one is, by the model alone and corrected,
+on problems that were left out of the fit (ten folds by problem). Needs numpy.
 """
 
 import csv
@@ -21,7 +23,9 @@ import numpy as np
 
 # As in jit/plan/cost_correction.cc.
 START_US, CYCLES_PER_US = 2, 1750
-MEMBERS, UNITS, EPOCHS, BATCH, DECAY, RATE = 4, 32, 160, 256, 1e-3, 4e-3
+MEMBERS, UNITS, EPOCHS, DECAY, RATE = 4, 32, 160, 1e-3, 4e-3
+BATCH = 8  # Problems.
+CHOICE, SOFTNESS = .1, .03
 
 HEADER = """\
 // Written by tests/bench/fit/fit.py; do not edit.
@@ -87,33 +91,52 @@ class Measurements:
             for rows in (np.flatnonzero(self.problem == p) for p in problems)])
 
 
+def slope_of_choice(predicted, loss, counts):
+    """Of what is lost by a soft choice among so many plans of each problem."""
+    problem = np.repeat(np.arange(len(counts)), counts)
+    least = np.minimum.reduceat(predicted, np.cumsum([0, *counts[:-1]]))
+    odds = np.exp((least[problem] - predicted) / SOFTNESS)
+    odds /= np.bincount(problem, odds)[problem]
+    expected = np.bincount(problem, odds * loss)
+    return odds * (expected[problem] - loss) / SOFTNESS
+
+
 class Network:
     """One hidden layer of rectified units; Adam with decoupled decay."""
 
     def __init__(self, data, rows, seed):
         random = np.random.default_rng(seed)
+        rows = np.flatnonzero(rows)
+        rows = rows[np.argsort(data.problem[rows], kind="stable")]
         x = data.terms[rows]
         self.mean, self.scale = x.mean(axis=0), x.std(axis=0)
         # Of a term that is always the same nothing is learnt.
         self.scale[self.scale < 1e-6] = np.inf
         x = (x - self.mean) / self.scale
         y, weight = data.target[rows], data.weight[rows]
+        base, loss = data.base[rows], np.log(data.excess[rows])
+        plans = np.split(np.arange(len(rows)), np.flatnonzero(
+            np.diff(data.problem[rows])) + 1)  # Of each problem.
         terms = x.shape[1]
         p = [random.normal(0, (2 / terms) ** .5, (terms, UNITS)),
              np.zeros(UNITS), random.normal(0, .3 / UNITS ** .5, UNITS),
              np.array(np.average(y, weights=weight))]
         first = [np.zeros_like(v) for v in p]
         second = [np.zeros_like(v) for v in p]
-        steps, step = EPOCHS * (len(y) // BATCH + 1), 0
+        steps, step = EPOCHS * -(-len(plans) // BATCH), 0
         for _ in range(EPOCHS):
-            order = random.permutation(len(y))
-            for at in range(0, len(y), BATCH):
-                part = order[at:at + BATCH]
+            order = random.permutation(len(plans))
+            for at in range(0, len(plans), BATCH):
+                parts = [plans[i] for i in order[at:at + BATCH]]
+                part = np.concatenate(parts)
                 h = np.maximum(x[part] @ p[0] + p[1], 0)
-                error = h @ p[2] + p[3] - y[part]
+                out = h @ p[2] + p[3]
+                error = out - y[part]
                 # Large errors count by size, not by square.
                 slope = weight[part] * error / np.sqrt(1 + (error / .1) ** 2)
                 slope /= len(part)
+                slope += CHOICE / len(parts) * slope_of_choice(
+                    out + base[part], loss[part], [len(each) for each in parts])
                 back = slope[:, None] * p[2] * (h > 0)
                 gradients = [x[part].T @ back, back.sum(axis=0),
                              h.T @ slope, slope.sum()]

@@ -24,17 +24,17 @@ class GemmctlLoadTest(GemmctlCase):
     def test_a_closed_loop_of_every_way_and_shape(self):
         words = ("bf16 TN 64 48 32", "s8 TN 16 16 64 bias=row d=f32 aux amax",
                  "f16 NN 8 8 8 batch=3 broadcast=b beta=1", "--ways",
-                 "inline,stream,resident,shared,striped,sequence",
+                 "inline,stream,resident,shared,striped,sequence,weights",
                  "--steps", "5", "--connections", "2", "--concurrency", "3")
         self.load(*words)  # With the compiles.
         before = int(self.statistics()["requests"])
         found = self.load(*words)
         self.assertEqual(found["loop"], "closed")
         self.assertEqual(found["failed"], 0, found["errors"])
-        self.assertEqual(len(found["works"]), 18)
+        self.assertEqual(len(found["works"]), 21)
         names = [work["name"] for work in found["works"]]
         self.assertEqual(names[0], "bf16 TN 64 48 32 inline")
-        self.assertEqual(len(set(names)), 18)
+        self.assertEqual(len(set(names)), 21)
         counts = [work["latency"]["count"] for work in found["works"]]
         self.assertEqual(sum(counts), found["requests"])
         self.assertLessEqual(max(counts) - min(counts), 4)  # They take turns.
@@ -62,6 +62,15 @@ class GemmctlLoadTest(GemmctlCase):
         self.assertAlmostEqual(
             found["sent_bytes_per_s"] / (rate * 2 * 4 * 32 ** 2), 1)
         self.assertEqual(found["products_per_s"], found["requests_per_s"])
+
+    def test_weights_stay_and_activations_travel(self):
+        found = self.load("bf16 TN 3 40 24", "--ways", "weights")
+        self.assertEqual(found["failed"], 0, found["errors"])
+        rate = found["requests"] / found["elapsed_s"]
+        self.assertAlmostEqual(
+            found["sent_bytes_per_s"] / (rate * 2 * 3 * 24), 1)
+        self.assertAlmostEqual(
+            found["received_bytes_per_s"] / (rate * 2 * 3 * 40), 1)
 
     def test_a_request_of_a_sequence_is_many_products(self):
         line = "bf16 TN 16 24 32 batch=2 broadcast=b"
@@ -150,10 +159,10 @@ class GemmctlLoadTest(GemmctlCase):
                 (("bf16 TN 8 8",), "LAYOUT M N K"),
                 (("bf16 TN 8 8 8", "--ways", "pigeon"),
                  "--ways: pigeon; allowed: inline, stream, resident, shared, "
-                 "striped or sequence"),
+                 "striped, sequence or weights"),
                 (("bf16 TN 1 64 128 ; 13+0+12", "--ways", "sequence"),
                  "--ways is sequence, but a group is one call of one message; "
-                 "allowed: inline, resident, shared"),
+                 "allowed: inline, resident, shared, weights"),
                 (("bf16 TN 8 8 8", "--ways", "sequence", "--steps", "257"),
                  "--steps"),
                 (("bf16-sparse TN 16 16 64", "--ways", "shared"), "is sparse"),
