@@ -23,7 +23,7 @@ import numpy as np
 
 # As in jit/plan/cost_correction.cc.
 START_US, CYCLES_PER_US = 2, 1750
-MEMBERS, UNITS, EPOCHS, DECAY, RATE = 4, 32, 160, 1e-3, 4e-3
+MEMBERS, UNITS, EPOCHS, DECAY, RATE = 4, 32, 320, 1e-3, 4e-3
 BATCH = 8  # Problems.
 CHOICE, SOFTNESS = .1, .03
 
