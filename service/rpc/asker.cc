@@ -11,7 +11,15 @@ absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(
     const auto found = asker.bound->find(handle);
     if (found != asker.bound->end()) return found->second;
   }
-  return asker.runtime.engine.tensors().Find(handle, asker.identity);
+  if (asker.found != nullptr) {
+    const auto before = asker.found->find(handle);
+    if (before != asker.found->end()) return before->second;
+  }
+  auto tensor = asker.runtime.engine.tensors().Find(handle, asker.identity);
+  if (tensor.ok() && asker.found != nullptr) {
+    asker.found->emplace(handle, *tensor);
+  }
+  return tensor;
 }
 
 absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(

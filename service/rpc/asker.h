@@ -24,6 +24,9 @@ struct Asker {
   Runtime& runtime;
   std::string identity;
   const BoundTensors* bound = nullptr;  // Null: there are none.
+  // Of a request that names them again and again: those that were found for it,
+  // which are not looked up anew. Null: all are.
+  BoundTensors* found = nullptr;
 };
 
 absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(

@@ -285,39 +285,60 @@ absl::StatusOr<std::string> OperandName(uint64_t operand) {
       absl::StrCat("chunk.operand is ", operand, "; allowed: ", names));
 }
 
-absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
-                                              const Asker& asker,
-                                              Transport transport,
-                                              SequenceNames* names) {
-  MatmulRequest request;
-  engine::Product& product = request.product;
-  const v1::MatmulHeader& header = fields.header;
-  if (!header.has_problem()) {
-    return absl::InvalidArgumentError("header.problem is missing");
-  }
-  ASSIGN_OR_RETURN(product.problem, ToProblem(header.problem()));
-  jit::Problem& problem = product.problem;
+namespace {
+
+// All but the device, of a request whose problem is the header's.
+absl::Status SetProduct(const v1::MatmulHeader& header, MatmulFields& fields,
+                        const Asker& asker, Transport transport,
+                        SequenceNames* names, MatmulRequest& request) {
+  jit::Problem& problem = request.product.problem;
   problem.a_broadcast = IsBroadcast(asker, header.a(), problem.batch, names);
   problem.b_broadcast = IsBroadcast(asker, header.b(), problem.batch, names);
   for (const OperandKind& kind : kOperands) {
     Pieces& pieces = fields.*kind.pieces;
     request.operand_bytes += SizeOf(pieces);
     if (!kind.is_read(problem)) {
-      request.unread.push_back(kind.operand);
+      if (transport == Transport::kStream) {
+        request.unread.push_back(kind.operand);
+      }
       continue;
     }
     RETURN_IF_ERROR(SetInput(asker, kind, (header.*kind.source)(),
                              std::move(pieces), transport, names, request));
   }
-  RETURN_IF_ERROR(SetResults(asker, header, transport, names, request));
-  if (names != nullptr) {
-    if (header.device().empty()) return request;
-    return absl::InvalidArgumentError(
-        "device is given; allowed for the whole sequence alone");
-  }
+  return SetResults(asker, header, transport, names, request);
+}
+
+}  // namespace
+
+absl::StatusOr<jit::Problem> ReadProblem(const v1::MatmulHeader& header) {
+  if (header.has_problem()) return ToProblem(header.problem());
+  return absl::InvalidArgumentError("header.problem is missing");
+}
+
+absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
+                                              const Asker& asker,
+                                              Transport transport) {
+  MatmulRequest request;
+  const v1::MatmulHeader& header = fields.header;
+  ASSIGN_OR_RETURN(request.product.problem, ReadProblem(header));
+  RETURN_IF_ERROR(
+      SetProduct(header, fields, asker, transport, nullptr, request));
   ASSIGN_OR_RETURN(request.device,
-                   DeviceOf(asker.runtime, header.device(), product));
+                   DeviceOf(asker.runtime, header.device(), request.product));
   return request;
+}
+
+absl::Status SetStep(const jit::Problem& problem,
+                     const v1::MatmulHeader& header, const Asker& asker,
+                     SequenceNames& names, MatmulRequest& step) {
+  step.product.problem = problem;
+  MatmulFields none;  // What is inline comes beside the steps.
+  RETURN_IF_ERROR(
+      SetProduct(header, none, asker, Transport::kOneMessage, &names, step));
+  if (header.device().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "device is given; allowed for the whole sequence alone");
 }
 
 }  // namespace gemmd::rpc

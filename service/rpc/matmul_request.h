@@ -51,7 +51,7 @@ struct MatmulRequest {
   int64_t operand_bytes = 0;
   int64_t result_bytes = 0;             // Of what is returned in one message.
   std::vector<AwaitedOperand> awaited;  // In the order in which they come.
-  // Operands that the problem does not read.
+  // Of those that come, what the problem does not read.
   std::vector<v1::MatmulStreamRequest::Operand> unread;
 };
 
@@ -63,12 +63,18 @@ enum class Transport {
 };
 
 // Looks up tensors and the device. Nothing is allocated before every length
-// has been found right. Of a step of a sequence `names` are what its header may
-// name, and the device is left to the sequence.
+// has been found right.
 absl::StatusOr<MatmulRequest> ToMatmulRequest(
     MatmulFields fields, const Asker& asker,
-    Transport transport = Transport::kOneMessage,
-    SequenceNames* names = nullptr);
+    Transport transport = Transport::kOneMessage);
+// Fills a step of a sequence, which makes `problem`, the header's own. What
+// that reads and writes may have one of `names`; the device is left to the
+// sequence.
+absl::Status SetStep(const jit::Problem& problem,
+                     const v1::MatmulHeader& header, const Asker& asker,
+                     SequenceNames& names, MatmulRequest& step);
+// Of a header.
+absl::StatusOr<jit::Problem> ReadProblem(const v1::MatmulHeader& header);
 
 // The device of the tensors that the product writes and of the device memory of
 // its regions, all of which are on `device` unless that is -1; `device` where

@@ -23,8 +23,8 @@ Async<absl::Status> Sequence(Runtime& runtime, Call& call) {
   }
   CO_ASSIGN_OR_RETURN(
       SequenceRequest request,
-      ToSequenceRequest((*message)->pieces(),
-                        Asker(runtime, call.request_context().identity)));
+      ToSequenceRequest((*message)->pieces(), runtime,
+                        call.request_context().identity));
   call.counters().received_bytes += request.operand_bytes;
   {
     absl::StatusOr<Temporaries> rooms = co_await TakeTemporaries(

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/rpc/parse.h"
+#include "service/rpc/step_headers.h"
 #include "service/rpc/wire_reader.h"
 
 namespace gemmd::rpc {
@@ -52,22 +53,31 @@ absl::StatusOr<Fields> ReadFields(absl::Span<const Piece> pieces) {
   }
 }
 
-// Counts what is parsed.
+// Joins them one after the other, and counts their bytes.
 class Headers {
  public:
-  absl::Status Parse(absl::Span<const Piece> pieces, absl::string_view what,
-                     google::protobuf::Message& message) {
+  // Valid until the next one.
+  absl::StatusOr<const std::string*> Join(absl::Span<const Piece> pieces) {
     bytes_ += SizeOf(pieces);
     if (bytes_ > kMaxSequenceHeaderBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat("steps and operands until here have more than ",
                        kMaxSequenceHeaderBytes, " bytes in all without data"));
     }
-    return rpc::Parse(Join(pieces), what, message);
+    joined_.clear();
+    for (const Piece& piece : pieces)
+      joined_.append(piece.data(), piece.size());
+    return &joined_;
+  }
+  absl::Status Parse(absl::Span<const Piece> pieces, absl::string_view what,
+                     google::protobuf::Message& message) {
+    ASSIGN_OR_RETURN(const std::string* const bytes, Join(pieces));
+    return rpc::Parse(*bytes, what, message);
   }
 
  private:
   int64_t bytes_ = 0;
+  std::string joined_;
 };
 
 // Adds one operand to the names.
@@ -147,14 +157,14 @@ class WrittenRegions {
 };
 
 absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
-                      Headers& headers, WrittenRegions& written,
-                      SequenceRequest& request) {
-  MatmulFields fields;
-  RETURN_IF_ERROR(headers.Parse(pieces, "it", fields.header));
+                      Headers& headers, StepHeaders& steps,
+                      WrittenRegions& written, SequenceRequest& request) {
+  ASSIGN_OR_RETURN(const std::string* const bytes, headers.Join(pieces));
+  RETURN_IF_ERROR(steps.Read(*bytes));
   request.names.BeginStep();
-  ASSIGN_OR_RETURN(MatmulRequest step,
-                   ToMatmulRequest(std::move(fields), asker,
-                                   Transport::kOneMessage, &request.names));
+  MatmulRequest step;
+  RETURN_IF_ERROR(
+      SetStep(steps.problem(), steps.header(), asker, request.names, step));
   ASSIGN_OR_RETURN(request.device,
                    BoundTo(asker.runtime, step.product, request.device));
   RETURN_IF_ERROR(written.Add(step.product));
@@ -182,13 +192,17 @@ absl::Status CheckRooms(Runtime& runtime,
 }  // namespace
 
 absl::StatusOr<SequenceRequest> ToSequenceRequest(
-    absl::Span<const Piece> pieces, const Asker& asker) {
+    absl::Span<const Piece> pieces, Runtime& runtime,
+    const std::string& identity) {
   ASSIGN_OR_RETURN(const Fields fields, ReadFields(pieces));
+  BoundTensors found;
+  const Asker asker = {
+      .runtime = runtime, .identity = identity, .found = &found};
   SequenceRequest request;
   request.device = -1;
   if (!fields.device.empty()) {
     ASSIGN_OR_RETURN(request.device,
-                     asker.runtime.engine.ChooseDevice(fields.device));
+                     runtime.engine.ChooseDevice(fields.device));
   }
   Headers headers;
   for (size_t i = 0; i < fields.operands.size(); ++i) {
@@ -198,9 +212,11 @@ absl::StatusOr<SequenceRequest> ToSequenceRequest(
                         absl::StrCat("operands[", i, "]: ", read.message()));
   }
   WrittenRegions written;
+  StepHeaders steps;
+  request.sequence.steps.reserve(fields.steps.size());
   for (size_t i = 0; i < fields.steps.size(); ++i) {
     const absl::Status read =
-        ReadStep(fields.steps[i], asker, headers, written, request);
+        ReadStep(fields.steps[i], asker, headers, steps, written, request);
     if (!read.ok()) return engine::OfStep(i, read);
   }
   ASSIGN_OR_RETURN(request.device,

@@ -4,6 +4,7 @@
 #define GEMMD_SERVICE_RPC_SEQUENCE_REQUEST_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,9 +28,11 @@ struct SequenceRequest {
   int64_t result_bytes = 0;  // With what is told of each step.
 };
 
-// Points into the pieces. Looks up tensors and the device; allocates nothing.
+// Points into the pieces. Looks up the device and tensors, of `identity`, each
+// of these once; allocates nothing.
 absl::StatusOr<SequenceRequest> ToSequenceRequest(
-    absl::Span<const Piece> pieces, const Asker& asker);
+    absl::Span<const Piece> pieces, Runtime& runtime,
+    const std::string& identity);
 
 }  // namespace gemmd::rpc
 
