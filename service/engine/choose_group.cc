@@ -53,7 +53,7 @@ std::shared_ptr<const Prepared> KernelTable::UseLoaded(jit::Plan plan) {
   std::lock_guard lock(mutex_);
   Slot* const slot = FindSlot(plan.family, plan.config);
   if (slot == nullptr) return nullptr;
-  Note(*slot);
+  Note(*slot, /*uses=*/1);
   return std::make_shared<const Prepared>(
       Prepared{std::move(plan), slot->kernel, &forms_});
 }

@@ -30,11 +30,13 @@ struct DeviceCounts {
     Multiplied(problem, source);
     Took(phases, total);
   }
-  // The same for one of several products of a request, and for the request.
-  void Multiplied(const jit::Problem& problem, KernelSource source) {
-    products[static_cast<size_t>(source)].fetch_add(1,
+  // The same for some of several products of a request, and for the request.
+  void Multiplied(const jit::Problem& problem, KernelSource source,
+                  int64_t times = 1) {
+    products[static_cast<size_t>(source)].fetch_add(times,
                                                     std::memory_order_relaxed);
-    operations.fetch_add(Operations(problem), std::memory_order_relaxed);
+    operations.fetch_add(static_cast<double>(times) * Operations(problem),
+                         std::memory_order_relaxed);
   }
   void Took(const Phases& phases, absl::Duration total) {
     queue.Observe(phases.queue);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/planner.h"
 #include "jit/plan/tuned_plan.h"
 #include "service/device/lost.h"
@@ -64,19 +65,20 @@ jit::Family Exchanged(jit::Family family) {
 
 }  // namespace
 
-std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem) {
+std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem,
+                                                  int64_t uses) {
   const Shape shape(problem);
   std::lock_guard lock(mutex_);
   const auto found = plans_.find(shape);
   if (found == plans_.end()) return nullptr;
   Known& known = found->second;
-  ++known.finds;
+  known.finds += uses;
   if (known.substitute &&
       (known.generation != generation_ || absl::Now() >= known.ask_again)) {
     return nullptr;
   }
-  ++hits_;
-  Note(*known.slot);
+  hits_ += uses;
+  Note(*known.slot, uses);
   return known.prepared;
 }
 
@@ -85,11 +87,15 @@ bool KernelTable::Knows(const jit::Problem& problem) const {
   return plans_.contains(Shape(problem));
 }
 
-void KernelTable::Note(Slot& slot) {
+void KernelTable::Note(Slot& slot, int64_t uses) {
   slot.last_use = ++uses_;
   // The cache's directory keeps what is used; the first use counts, and then
   // enough of them to be noticed.
-  if (slot.finds++ % kFindsPerNote == 0) cache_.NoteUse(slot.kernel->key);
+  const int64_t noted = jit::DivideUp(slot.finds, kFindsPerNote);
+  slot.finds += uses;
+  if (jit::DivideUp(slot.finds, kFindsPerNote) != noted) {
+    cache_.NoteUse(slot.kernel->key);
+  }
 }
 
 absl::StatusOr<KernelTable::Choice> KernelTable::Choose(

@@ -54,8 +54,9 @@ struct LoadedKernel {
 
 // How often a shape has run, and for how long. Thread-safe.
 struct ShapeUse {
-  void Ran(absl::Duration execute) {
-    runs.fetch_add(1, std::memory_order_relaxed);
+  // So many times, in all so long.
+  void Ran(absl::Duration execute, int64_t times = 1) {
+    runs.fetch_add(times, std::memory_order_relaxed);
     execute_ns.fetch_add(absl::ToInt64Nanoseconds(execute),
                          std::memory_order_relaxed);
   }
@@ -144,8 +145,10 @@ class KernelTable {
                options_.reserve_form) {}
 
   // How `problem` runs, when that has been chosen before and nothing better
-  // may have come since; else null. `problem` is valid and writes().
-  std::shared_ptr<const Prepared> Find(const jit::Problem& problem);
+  // may have come since; else null. `problem` is valid and writes(). Counts as
+  // so many `uses`.
+  std::shared_ptr<const Prepared> Find(const jit::Problem& problem,
+                                       int64_t uses = 1);
   // Whether Find has something, which this does not count as a find.
   bool Knows(const jit::Problem& problem) const;
 
@@ -267,7 +270,7 @@ class KernelTable {
   // With the kernel of `plan`, if it is loaded.
   std::shared_ptr<const Prepared> UseLoaded(jit::Plan plan);
   // The kernel is used.
-  void Note(Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Note(Slot& slot, int64_t uses) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The best kernel that can be had without compiling.
   std::optional<Prepared> FindInCache(const jit::Problem& problem,
                                       KernelSource& source);

@@ -11,6 +11,8 @@ Path OfRegion(const device::Region& region) {
                                                  : Path::kDeviceIpc;
 }
 
+}  // namespace
+
 Path PathOf(const Input& input) {
   if (input.is_streamed) return Path::kStream;
   if (input.tensor != nullptr) return Path::kTensor;
@@ -18,12 +20,16 @@ Path PathOf(const Input& input) {
   return input.pieces.empty() ? Path::kNone : Path::kInline;
 }
 
+Path PathOfLeaving(const Destination& to) {
+  return to.place.region == nullptr ? Path::kInline
+                                    : OfRegion(*to.place.region);
+}
+
+namespace {
+
 Path PathOf(const Destination& to) {
-  if (to.tensor != nullptr) {
-    return to.is_returned ? Path::kStream : Path::kTensor;
-  }
-  if (to.place.region != nullptr) return OfRegion(*to.place.region);
-  return Path::kInline;
+  if (to.tensor == nullptr) return PathOfLeaving(to);
+  return to.is_returned ? Path::kStream : Path::kTensor;
 }
 
 }  // namespace

@@ -3,12 +3,14 @@
 #define GEMMD_SERVICE_ENGINE_PATHS_H_
 
 #include <cstdint>
+#include <utility>
 
 #include "absl/types/span.h"
 
 namespace gemmd::engine {
 
 struct Destination;
+struct Input;
 struct Product;
 
 // As v1::Path.
@@ -31,7 +33,18 @@ struct Paths {
   // Of what is in device memory of a client's and not used where it is, and of
   // tensors of other devices that had no copy on this one.
   int copies = 0;
+
+  friend bool operator==(const Paths&, const Paths&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Paths& paths) {
+    return H::combine(std::move(h), paths.a, paths.b, paths.c, paths.d,
+                      paths.auxiliary, paths.copies);
+  }
 };
+
+Path PathOf(const Input& input);
+// Of a result that leaves the device: inline, unless it goes to a region.
+Path PathOfLeaving(const Destination& to);
 
 // All but the copies.
 Paths PathsOf(const Product& product);

@@ -12,7 +12,7 @@
 namespace gemmd::engine {
 namespace {
 
-using PreparedSteps = absl::Span<const std::shared_ptr<const Prepared>>;
+using PreparedSteps = absl::Span<const Prepared* const>;
 
 // All that the call holds on the device, at once: between the products nothing
 // is to be waited for.
@@ -31,11 +31,11 @@ absl::Status BringOperands(device::Lane& lane, const Sequence& sequence) {
   return absl::OkStatus();
 }
 
-// Enqueues the products. What is read when they are done is in `placed`.
+// Enqueues the products. What is read when they are done is in `amax`.
 absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
                          const Sequence& sequence,
                          const RequestContext& context,
-                         std::vector<Placed>& placed) {
+                         std::vector<Output>& amax) {
   const RequestContext rest = context.OfTheRest();
   const RequestContext* now = &context;
   for (size_t i = 0; i < sequence.steps.size(); ++i) {
@@ -51,7 +51,7 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
     const absl::Status launched =
         Launch(lane, *prepared[i], product.problem, *matrices);
     if (!launched.ok()) return OfStep(i, launched);
-    placed[i].amax = std::move(matrices->amax);
+    amax[i] = std::move(matrices->amax);
   }
   return absl::OkStatus();
 }
@@ -72,12 +72,12 @@ absl::StatusOr<std::unique_ptr<device::HostBuffer>> Deliver(
 }
 
 absl::StatusOr<Results> DownloadStep(device::Lane& lane, const Product& product,
-                                     const Placed& placed) {
+                                     const Output& amax) {
   Results results;
   ASSIGN_OR_RETURN(results.d, Deliver(lane, product.d));
   ASSIGN_OR_RETURN(results.auxiliary, Deliver(lane, product.auxiliary));
-  if (placed.amax.matrix != nullptr) {
-    ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *placed.amax.matrix));
+  if (amax.matrix != nullptr) {
+    ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *amax.matrix));
   }
   return results;
 }
@@ -92,7 +92,7 @@ void MarkChanges(Sequence& sequence) {
   absl::flat_hash_set<const Tensor*> written;
   for (const Product& step : sequence.steps) {
     for (const auto result : kResults) {
-      written.insert((step.*result).tensor.get());
+      if (Tensor* tensor = (step.*result).tensor.get()) written.insert(tensor);
     }
   }
   for (Product& step : sequence.steps) {
@@ -101,6 +101,21 @@ void MarkChanges(Sequence& sequence) {
       input->changes =
           IsRoom(*input->tensor) || written.contains(input->tensor.get());
     }
+  }
+}
+
+NamedTensors::NamedTensors(const Sequence& sequence) {
+  absl::flat_hash_set<const Tensor*> seen;
+  const auto add = [&](const std::shared_ptr<Tensor>& tensor,
+                       std::vector<std::shared_ptr<Tensor>>& to) {
+    if (tensor == nullptr || IsRoom(*tensor)) return;
+    if (seen.insert(tensor.get()).second) to.push_back(tensor);
+  };
+  for (const Product& step : sequence.steps) {
+    for (const auto result : kResults) add((step.*result).tensor, written);
+  }
+  for (const Product& step : sequence.steps) {
+    for (const auto input : kInputs) add((step.*input).tensor, read);
   }
 }
 
@@ -121,26 +136,31 @@ std::vector<Paths> PathsOf(const Sequence& sequence) {
   for (const Sequence::Operand& operand : sequence.operands) {
     brought[operand.room.get()] = &operand.bytes;
   }
+  const auto source_of = [&](const Input& input) -> const Input& {
+    const auto found = brought.find(input.tensor.get());
+    return found == brought.end() ? input : *found->second;
+  };
   absl::flat_hash_set<const Input*> counted;
   std::vector<Paths> all;
-  for (Product step : sequence.steps) {
-    int copies = 0;
+  all.reserve(sequence.steps.size());
+  for (const Product& step : sequence.steps) {
+    Paths& paths = all.emplace_back();
+    paths.a = PathOf(source_of(step.a));
+    paths.b = PathOf(source_of(step.b));
+    paths.c = PathOf(source_of(step.c));
     for (const auto input : kInputs) {
-      const auto found = brought.find((step.*input).tensor.get());
-      if (found == brought.end()) continue;
-      step.*input = *found->second;
-      copies += device::IsOnDevice((step.*input).region.get()) &&
-                counted.insert(found->second).second;
+      const Input& source = source_of(step.*input);
+      paths.copies += device::IsOnDevice(source.region.get()) &&
+                      counted.insert(&source).second;
     }
     for (const auto result : ResultsOf(step.problem)) {
-      Destination& to = step.*result;
+      const Destination& to = step.*result;
       brought.erase(to.tensor.get());
       const bool leaves = to.is_returned || to.place.region != nullptr;
-      if (leaves) to.tensor = nullptr;
-      copies += device::IsOnDevice(to.place.region.get());
+      Path& path = result == &Product::d ? paths.d : paths.auxiliary;
+      path = leaves ? PathOfLeaving(to) : Path::kTensor;
+      paths.copies += device::IsOnDevice(to.place.region.get());
     }
-    all.push_back(PathsOf(step));
-    all.back().copies = copies;
   }
   return all;
 }
@@ -151,11 +171,11 @@ absl::StatusOr<std::vector<Results>> RunSequence(device::Lane& lane,
                                                  const RequestContext& context,
                                                  Phases& phases) {
   device::Stopwatch stopwatch;
-  std::vector<Placed> placed(sequence.steps.size());
+  std::vector<Output> amax(sequence.steps.size());
   absl::Status enqueued = BringOperands(lane, sequence);
   phases.upload = stopwatch.Lap();
   if (enqueued.ok()) {
-    enqueued = LaunchSteps(lane, prepared, sequence, context, placed);
+    enqueued = LaunchSteps(lane, prepared, sequence, context, amax);
   }
   // Also after an error: what was enqueued before it uses tensors that others
   // get next.
@@ -165,8 +185,9 @@ absl::StatusOr<std::vector<Results>> RunSequence(device::Lane& lane,
   RETURN_IF_ERROR(done);
 
   std::vector<Results> all;
+  all.reserve(sequence.steps.size());
   for (size_t i = 0; i < sequence.steps.size(); ++i) {
-    auto results = DownloadStep(lane, sequence.steps[i], placed[i]);
+    auto results = DownloadStep(lane, sequence.steps[i], amax[i]);
     if (!results.ok()) return OfStep(i, results.status());
     all.push_back(*std::move(results));
   }

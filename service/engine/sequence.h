@@ -47,6 +47,13 @@ inline bool IsRoom(const Tensor& tensor) {
 // For the inputs that the sequence itself writes.
 void MarkChanges(Sequence& sequence);
 
+// Tensors that others can name, each once: those that a step writes, and those
+// that are only read.
+struct NamedTensors {
+  explicit NamedTensors(const Sequence& sequence);
+  std::vector<std::shared_ptr<Tensor>> read, written;
+};
+
 // As of a product.
 bool MayBeAbandoned(const Sequence& sequence);
 
@@ -58,8 +65,7 @@ std::vector<Paths> PathsOf(const Sequence& sequence);
 // tensors are held, and MarkChanges was called. The lane has nothing left to do
 // afterwards, whatever the status.
 absl::StatusOr<std::vector<Results>> RunSequence(
-    device::Lane& lane,
-    absl::Span<const std::shared_ptr<const Prepared>> prepared,
+    device::Lane& lane, absl::Span<const Prepared* const> prepared,
     const Sequence& sequence, const RequestContext& context, Phases& phases);
 
 }  // namespace gemmd::engine

@@ -1,14 +1,14 @@
 #include "service/engine/sequence_task.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "service/engine/cost.h"
-#include "service/engine/shape.h"
 
 namespace gemmd::engine {
 namespace {
@@ -16,25 +16,6 @@ namespace {
 // Kernels under way for steps behind the one that is waited for: enough for
 // every thread that compiles, and no more than a client may burden others with.
 constexpr size_t kAhead = 16;
-
-using Tensors = std::vector<std::shared_ptr<Tensor>>;
-
-// Those that others can name, by what the steps do with them.
-struct Named {
-  Tensors read, written;
-};
-
-Named NamedTensors(const Sequence& sequence) {
-  Named all;
-  const auto add = [](const std::shared_ptr<Tensor>& tensor, Tensors& to) {
-    if (tensor != nullptr && !IsRoom(*tensor)) to.push_back(tensor);
-  };
-  for (const Product& step : sequence.steps) {
-    for (const auto input : kInputs) add((step.*input).tensor, all.read);
-    for (const auto result : kResults) add((step.*result).tensor, all.written);
-  }
-  return all;
-}
 
 }  // namespace
 
@@ -48,60 +29,60 @@ SequenceTask::SequenceTask(ServedDevice& served, Preparer& preparer,
       may_abandon_(MayBeAbandoned(sequence)),
       sequence_(std::move(sequence)),
       done_(std::move(done)),
-      preparations_(sequence_.steps.size()),
-      ahead_(sequence_.steps.size()),
+      kernels_(sequence_.steps),
+      ahead_(kernels_.all().size()),
       locks_(served.locks) {
   MarkChanges(sequence_);
 }
 
-std::vector<size_t> SequenceTask::ColdSteps() const {
+std::vector<size_t> SequenceTask::ColdKernels() const {
   std::vector<size_t> cold;
-  absl::flat_hash_set<Shape> seen;
-  for (size_t i = 0; i < sequence_.steps.size(); ++i) {
-    const jit::Problem& problem = sequence_.steps[i].problem;
-    if (!problem.writes() || !seen.insert(Shape(problem)).second) continue;
-    if (!served_.kernels->Knows(problem)) cold.push_back(i);
+  for (size_t i = 0; i < kernels_.all().size(); ++i) {
+    const size_t step = kernels_.all()[i].first;
+    if (!served_.kernels->Knows(sequence_.steps[step].problem)) {
+      cold.push_back(i);
+    }
   }
   return cold;
 }
 
 void SequenceTask::Start() {
-  cold_ = ColdSteps();
+  cold_ = ColdKernels();
   PrepareFrom(0, Places::Entry::kIfFree);
 }
 
-void SequenceTask::PrepareBehind(size_t step) {
-  const auto after = std::ranges::upper_bound(cold_, step) - cold_.begin();
+void SequenceTask::PrepareBehind(size_t kernel) {
+  const auto after = std::ranges::upper_bound(cold_, kernel) - cold_.begin();
   const size_t end =
       std::min(cold_.size(), static_cast<size_t>(after) + kAhead);
   auto self = std::static_pointer_cast<SequenceTask>(shared_from_this());
   for (begun_ = std::max(begun_, static_cast<size_t>(after)); begun_ < end;
        ++begun_) {
     const size_t later = cold_[begun_];
-    preparer_.PrepareAhead(*served_.kernels, sequence_.steps[later].problem,
-                           self, [self, later](const Preparation& ready) {
+    const Product& step = sequence_.steps[kernels_.all()[later].first];
+    preparer_.PrepareAhead(*served_.kernels, step.problem, self,
+                           [self, later](const Preparation& ready) {
                              self->ahead_[later] = ready.source;
                            });
   }
 }
 
 void SequenceTask::PrepareFrom(size_t first, Places::Entry entry) {
-  for (size_t i = first; i < sequence_.steps.size(); ++i) {
-    const jit::Problem& problem = sequence_.steps[i].problem;
-    if (!problem.writes()) continue;
-    Preparation& preparation = preparations_[i];
-    preparation.prepared = served_.kernels->Find(problem);
+  for (size_t i = first; i < kernels_.all().size(); ++i) {
+    auto& [step, steps, preparation] = kernels_.all()[i];
+    const jit::Problem& problem = sequence_.steps[step].problem;
+    preparation.prepared = served_.kernels->Find(problem, steps);
     if (preparation.prepared != nullptr) {
       preparation.source = KernelSource::kLoaded;
       continue;
     }
-    preparing_ = static_cast<int>(i);
+    preparing_ = static_cast<int>(step);
     PrepareBehind(i);
     auto self = std::static_pointer_cast<SequenceTask>(shared_from_this());
     return preparer_.Prepare(
         *served_.kernels, problem, /*substitute=*/true, self,
         [self, i](Preparation ready) {
-          self->preparations_[i] = std::move(ready);
+          self->kernels_.all()[i].preparation = std::move(ready);
           self->PrepareFrom(i + 1, Places::Entry::kAlways);
         },
         entry);
@@ -109,19 +90,10 @@ void SequenceTask::PrepareFrom(size_t first, Places::Entry entry) {
   preparing_ = -1;
   for (size_t i = 0; i < ahead_.size(); ++i) {
     if (ahead_[i] == KernelSource::kCompiled) {
-      preparations_[i].source = KernelSource::kCompiled;
+      kernels_.all()[i].preparation.source = KernelSource::kCompiled;
     }
   }
   Queue(entry);
-}
-
-double SequenceTask::ProductCycles() const {
-  double cycles = 0;
-  for (const Preparation& preparation : preparations_) {
-    if (preparation.prepared == nullptr) continue;
-    cycles += preparation.prepared->plan.predicted_cycles;
-  }
-  return cycles;
 }
 
 int64_t SequenceTask::Cost() const {
@@ -129,11 +101,11 @@ int64_t SequenceTask::Cost() const {
   for (const Sequence::Operand& operand : sequence_.operands) {
     uploaded += SizeOf(operand.bytes);
   }
-  return SequenceCost(ProductCycles(), uploaded, ReturnedBytes(sequence_));
+  return SequenceCost(kernels_.Cycles(), uploaded, ReturnedBytes(sequence_));
 }
 
 void SequenceTask::Queue(Places::Entry entry) {
-  const double cycles = ProductCycles();
+  const double cycles = kernels_.Cycles();
   if (cycles > static_cast<double>(kMaxSequenceCycles)) {
     return GiveUp(absl::ResourceExhaustedError(absl::StrCat(
         "steps are predicted to take ", cycles, " cycles in all; allowed: ",
@@ -143,7 +115,7 @@ void SequenceTask::Queue(Places::Entry entry) {
   const absl::Status admitted = served_.products->Admit(*this, entry);
   if (!admitted.ok()) return GiveUp(admitted);
   auto self = std::static_pointer_cast<SequenceTask>(shared_from_this());
-  const Named tensors = NamedTensors(sequence_);
+  const NamedTensors tensors(sequence_);
   const bool held = locks_.Acquire(tensors.read, tensors.written, [self] {
     self->served_.products->Enqueue(self);
   });
@@ -152,47 +124,70 @@ void SequenceTask::Queue(Places::Entry entry) {
 
 SequenceResult SequenceTask::ToResult(std::vector<Results> results,
                                       const Phases& phases) {
-  const double cycles = ProductCycles();
+  // What two steps that ran the same way have in common.
+  using Way = std::tuple<const StepKernel*, KernelSource, Paths>;
+  absl::flat_hash_map<Way, size_t> ways;
   const std::vector<Paths> paths = PathsOf(sequence_);
   SequenceResult result;
   result.phases = phases;
+  result.steps.reserve(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
-    const Preparation& preparation = preparations_[i];
-    ProductResult& step = result.steps.emplace_back();
+    SequenceResult::Step& step = result.steps.emplace_back();
     static_cast<Results&>(step) = std::move(results[i]);
-    const jit::Problem& problem = sequence_.steps[i].problem;
-    if (preparation.prepared == nullptr) {
-      step.execution.device = served_.title;
-      if (problem.epilogue.measures_amax) step.amax = 0;
-      continue;
+    Way way;
+    if (kernels_.has(i)) {
+      way = {&kernels_.of(i), kernels_.SourceOf(i), paths[i]};
+    } else if (sequence_.steps[i].problem.epilogue.measures_amax) {
+      step.amax = 0;
     }
-    step.execution = ToExecution(served_, preparation);
-    step.execution.phases = {};
-    step.execution.paths = paths[i];
-    served_.counts.Multiplied(problem, preparation.source);
-    // Each has the part of the time that was predicted for it.
-    const auto& use = preparation.prepared->use;
-    if (use != nullptr && cycles > 0) {
-      use->Ran(phases.execute *
-               (preparation.prepared->plan.predicted_cycles / cycles));
-    }
+    const auto [known, is_new] =
+        ways.try_emplace(way, result.executions.size());
+    step.execution = known->second;
+    if (is_new) result.executions.push_back(ExecutionOf(i, paths[i]));
   }
   return result;
 }
 
+Execution SequenceTask::ExecutionOf(size_t step, const Paths& paths) const {
+  Execution execution;
+  if (kernels_.has(step)) {
+    execution = ToExecution(served_, kernels_.of(step).preparation);
+    execution.source = kernels_.SourceOf(step);
+    execution.phases = {};
+    execution.paths = paths;
+  }
+  execution.device = served_.title;
+  return execution;
+}
+
+// Each step has the part of the time that was predicted for it.
+void SequenceTask::CountSteps(absl::Duration execute) {
+  const double cycles = kernels_.Cycles();
+  for (const auto& [first, steps, preparation] : kernels_.all()) {
+    const jit::Problem& problem = sequence_.steps[first].problem;
+    served_.counts.Multiplied(problem, preparation.source);
+    served_.counts.Multiplied(problem, KernelSource::kLoaded, steps - 1);
+    const Prepared& prepared = *preparation.prepared;
+    if (prepared.use == nullptr || cycles <= 0) continue;
+    const double part =
+        static_cast<double>(steps) * prepared.plan.predicted_cycles / cycles;
+    prepared.use->Ran(execute * part, steps);
+  }
+}
+
 bool SequenceTask::Run(device::Lane& lane) {
-  std::vector<std::shared_ptr<const Prepared>> prepared;
   Phases phases;
-  for (const Preparation& preparation : preparations_) {
-    prepared.push_back(preparation.prepared);
-    phases.plan += preparation.plan_time;
-    phases.compile += preparation.compile_time;
+  for (const StepKernel& kernel : kernels_.all()) {
+    phases.plan += kernel.preparation.plan_time;
+    phases.compile += kernel.preparation.compile_time;
   }
   phases.queue = absl::Now() - admitted_ - phases.plan - phases.compile;
-  auto results = RunSequence(lane, prepared, sequence_, context(), phases);
+  auto results =
+      RunSequence(lane, kernels_.OfSteps(), sequence_, context(), phases);
   SequenceResult result;
   if (results.ok()) {
     result = ToResult(*std::move(results), phases);
+    CountSteps(phases.execute);
     served_.counts.Took(phases, absl::Now() - admitted_);
   }
   // Who has the answer may count on all being given back.

@@ -15,6 +15,7 @@
 #include "service/engine/product_task.h"
 #include "service/engine/sequence.h"
 #include "service/engine/served_device.h"
+#include "service/engine/step_kernels.h"
 #include "service/engine/tensor_locks.h"
 
 namespace gemmd::engine {
@@ -24,8 +25,18 @@ namespace gemmd::engine {
 inline constexpr int64_t kMaxSequenceCycles = 1'700'000'000;
 
 struct SequenceResult {
-  std::vector<ProductResult> steps;  // Without phases,
-  Phases phases;                     // which are those of the whole.
+  struct Step : Results {
+    size_t execution = 0;  // Of `executions`.
+  };
+
+  const Execution& execution(size_t step) const {
+    return executions[steps[step].execution];
+  }
+
+  std::vector<Step> steps;
+  // How they ran: each way once, and without phases,
+  std::vector<Execution> executions;
+  Phases phases;  // which are those of the whole.
 };
 
 class SequenceTask final : public LaneTask {
@@ -45,15 +56,17 @@ class SequenceTask final : public LaneTask {
 
  private:
   void Refuse(const absl::Status& why) override;
-  // Each the first one of those that need a kernel which is not there.
-  std::vector<size_t> ColdSteps() const;
-  // Has kernels of steps behind `step` under way.
-  void PrepareBehind(size_t step);
+  // Of kernels_, those that are not there.
+  std::vector<size_t> ColdKernels() const;
+  // Has those behind `kernel` under way.
+  void PrepareBehind(size_t kernel);
   void PrepareFrom(size_t first, Places::Entry entry);
   void Queue(Places::Entry entry);
-  double ProductCycles() const;
   int64_t Cost() const;
+  // Counts what the steps did, which took so long in all.
+  void CountSteps(absl::Duration execute);
   SequenceResult ToResult(std::vector<Results> results, const Phases& phases);
+  Execution ExecutionOf(size_t step, const Paths& paths) const;
 
   ServedDevice& served_;
   Preparer& preparer_;
@@ -61,12 +74,12 @@ class SequenceTask final : public LaneTask {
   const bool may_abandon_;  // As of a product.
   Sequence sequence_;
   Once<SequenceResult> done_;
-  std::vector<Preparation> preparations_;  // Of the steps.
+  StepKernels kernels_;
   std::vector<size_t> cold_;
   size_t begun_ = 0;  // Of cold_, those for which a kernel is under way.
-  // Whence came what was prepared ahead for a step.
+  // Whence came those of kernels_ that were prepared ahead.
   std::vector<std::atomic<KernelSource>> ahead_;
-  // The step whose kernel is waited for; -1: none is.
+  // The first step whose kernel is waited for; -1: none is.
   std::atomic<int> preparing_ = -1;
   TensorLocks locks_;
 };

@@ -9,10 +9,13 @@
 
 namespace gemmd::rpc {
 
-WireWriter ToMatmulResponse(engine::ProductResult result, Counters& counters) {
+WireWriter ToMatmulResponse(const engine::Execution* execution,
+                            engine::Results results, Counters& counters) {
   WireWriter writer;
-  writer.AddMessage(v1::MatmulResponse::kExecutionFieldNumber,
-                    ToWire(result.execution));
+  if (execution != nullptr) {
+    writer.AddMessage(v1::MatmulResponse::kExecutionFieldNumber,
+                      ToWire(*execution));
+  }
   const auto add = [&](uint32_t number,
                        std::unique_ptr<device::HostBuffer> buffer) {
     if (buffer == nullptr) return;
@@ -21,14 +24,18 @@ WireWriter ToMatmulResponse(engine::ProductResult result, Counters& counters) {
     counters.sent_bytes += slices.front().size();
     writer.AddBytes(number, std::move(slices));
   };
-  add(v1::MatmulResponse::kDFieldNumber, std::move(result.d));
-  add(v1::MatmulResponse::kAuxiliaryFieldNumber, std::move(result.auxiliary));
-  if (result.amax) {
+  add(v1::MatmulResponse::kDFieldNumber, std::move(results.d));
+  add(v1::MatmulResponse::kAuxiliaryFieldNumber, std::move(results.auxiliary));
+  if (results.amax) {
     v1::MatmulResponse rest;
-    rest.set_amax(*result.amax);
+    rest.set_amax(*results.amax);
     writer.AddFields(rest);
   }
   return writer;
+}
+
+WireWriter ToMatmulResponse(engine::ProductResult result, Counters& counters) {
+  return ToMatmulResponse(&result.execution, std::move(result), counters);
 }
 
 }  // namespace gemmd::rpc

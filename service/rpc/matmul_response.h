@@ -9,7 +9,10 @@
 
 namespace gemmd::rpc {
 
-// The fields of a MatmulResponse. Counts the bytes of matrices as sent.
+// The fields of a MatmulResponse, without `execution` where that is null.
+// Counts the bytes of matrices as sent.
+WireWriter ToMatmulResponse(const engine::Execution* execution,
+                            engine::Results results, Counters& counters);
 WireWriter ToMatmulResponse(engine::ProductResult result, Counters& counters);
 
 }  // namespace gemmd::rpc

@@ -14,6 +14,33 @@
 #include "service/rpc/take_temporaries.h"
 
 namespace gemmd::rpc {
+namespace {
+
+using Response = v1::SequenceResponse;
+
+grpc::ByteBuffer ToMessage(engine::SequenceResult result,
+                           bool shares_executions, Call& call) {
+  WireWriter writer;
+  std::vector<uint64_t> executions;  // Of the steps.
+  for (engine::SequenceResult::Step& step : result.steps) {
+    executions.push_back(step.execution);
+    writer.AddWritten(
+        Response::kStepsFieldNumber,
+        ToMatmulResponse(
+            shares_executions ? nullptr : &result.executions[step.execution],
+            std::move(step), call.counters()));
+  }
+  writer.AddMessage(Response::kPhasesFieldNumber, ToWire(result.phases));
+  if (shares_executions) {
+    for (const engine::Execution& execution : result.executions) {
+      writer.AddMessage(Response::kExecutionsFieldNumber, ToWire(execution));
+    }
+    writer.AddPacked(Response::kStepExecutionsFieldNumber, executions);
+  }
+  return std::move(writer).Finish();
+}
+
+}  // namespace
 
 Async<absl::Status> Sequence(Runtime& runtime, Call& call) {
   auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
@@ -21,10 +48,9 @@ Async<absl::Status> Sequence(Runtime& runtime, Call& call) {
   if (!message->has_value()) {
     co_return absl::InvalidArgumentError("the request message is missing");
   }
-  CO_ASSIGN_OR_RETURN(
-      SequenceRequest request,
-      ToSequenceRequest((*message)->pieces(), runtime,
-                        call.request_context().identity));
+  CO_ASSIGN_OR_RETURN(SequenceRequest request,
+                      ToSequenceRequest((*message)->pieces(), runtime,
+                                        call.request_context().identity));
   call.counters().received_bytes += request.operand_bytes;
   {
     absl::StatusOr<Temporaries> rooms = co_await TakeTemporaries(
@@ -46,14 +72,7 @@ Async<absl::Status> Sequence(Runtime& runtime, Call& call) {
   absl::StatusOr<engine::SequenceResult> result = co_await run;
   if (!result.ok()) co_return result.status();
 
-  WireWriter writer;
-  for (engine::ProductResult& step : result->steps) {
-    writer.AddWritten(v1::SequenceResponse::kStepsFieldNumber,
-                      ToMatmulResponse(std::move(step), call.counters()));
-  }
-  writer.AddMessage(v1::SequenceResponse::kPhasesFieldNumber,
-                    ToWire(result->phases));
-  call.Respond(std::move(writer).Finish());
+  call.Respond(ToMessage(*std::move(result), request.shares_executions, call));
   co_return absl::OkStatus();
 }
 

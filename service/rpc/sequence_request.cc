@@ -19,6 +19,7 @@ struct Fields {
   std::vector<Pieces> steps;
   std::vector<Pieces> operands;
   std::string device;
+  bool shares_executions = false;
 };
 
 absl::Status TooMany(absl::string_view field, int most) {
@@ -32,6 +33,10 @@ absl::StatusOr<Fields> ReadFields(absl::Span<const Piece> pieces) {
   while (true) {
     ASSIGN_OR_RETURN(const bool more, reader.Next());
     if (!more) return fields;
+    if (reader.is_varint() &&
+        reader.number() == v1::SequenceRequest::kSharedExecutionsFieldNumber) {
+      fields.shares_executions = reader.varint() != 0;
+    }
     if (!reader.length_delimited()) continue;  // Unknown to us.
     switch (reader.number()) {
       case v1::SequenceRequest::kStepsFieldNumber:
@@ -200,6 +205,7 @@ absl::StatusOr<SequenceRequest> ToSequenceRequest(
       .runtime = runtime, .identity = identity, .found = &found};
   SequenceRequest request;
   request.device = -1;
+  request.shares_executions = fields.shares_executions;
   if (!fields.device.empty()) {
     ASSIGN_OR_RETURN(request.device,
                      runtime.engine.ChooseDevice(fields.device));

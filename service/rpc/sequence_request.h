@@ -26,6 +26,7 @@ struct SequenceRequest {
   int device = 0;
   int64_t operand_bytes = 0;
   int64_t result_bytes = 0;  // With what is told of each step.
+  bool shares_executions = false;
 };
 
 // Points into the pieces. Looks up the device and tensors, of `identity`, each

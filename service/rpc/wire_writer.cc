@@ -52,7 +52,21 @@ void WireWriter::AddBytes(uint32_t number, std::vector<grpc::Slice> slices) {
   for (grpc::Slice& slice : slices) slices_.push_back(std::move(slice));
 }
 
+void WireWriter::AddPacked(uint32_t number, absl::Span<const uint64_t> values) {
+  if (values.empty()) return;
+  std::string packed;
+  for (const uint64_t value : values) AppendVarint(value, packed);
+  AddPrefix(number, packed.size());
+  small_ += packed;
+}
+
+// What is small stays in one slice with what is around it.
 void WireWriter::AddWritten(uint32_t number, WireWriter message) {
+  if (message.slices_.empty()) {
+    AddPrefix(number, message.small_.size());
+    small_ += message.small_;
+    return;
+  }
   message.Flush();
   AddBytes(number, std::move(message.slices_));
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "service/device/device.h"
 
 namespace gemmd::rpc {
@@ -28,11 +29,13 @@ class WireWriter {
                   const google::protobuf::MessageLite& message);
   // Appends the fields of `message`, which has the type that is written.
   void AddFields(const google::protobuf::MessageLite& message);
+  // Appends the numbers as one packed field `number`; nothing of none.
+  void AddPacked(uint32_t number, absl::Span<const uint64_t> values);
   // Appends a varint as field `number`.
   void AddNumber(uint32_t number, uint64_t value);
   // Appends the joined slices as one bytes field; nothing when they are empty.
   void AddBytes(uint32_t number, std::vector<grpc::Slice> slices);
-  // Appends what `message` has as field `number`; nothing when that is nothing.
+  // Appends what `message` has as field `number`.
   void AddWritten(uint32_t number, WireWriter message);
 
   grpc::ByteBuffer Finish() &&;

@@ -84,6 +84,38 @@ TEST_F(SequenceTest, ResultsAreReadByLaterSteps) {
   EXPECT_EQ(server_.engine().tensors().bytes(), 0);
 }
 
+TEST_F(SequenceTest, ExecutionsAreToldOnceWhereThatIsAsked) {
+  v1::SequenceRequest request = Chain();
+  for (int i = 0; i < 3; ++i) {
+    *request.add_steps() = Step(request, 1);
+    Step(request, 2 + i).mutable_d()->set_name(absl::StrCat("more ", i));
+  }
+  ASSERT_TRUE(Send(request).ok());  // Its kernel is loaded from here on.
+  ASSERT_TRUE(Send(request).ok());
+  ASSERT_EQ(response_.steps_size(), 5);
+  EXPECT_TRUE(response_.executions().empty());
+  EXPECT_TRUE(response_.step_executions().empty());
+  std::vector<std::string> each;
+  for (const v1::MatmulResponse& step : response_.steps()) {
+    each.push_back(step.execution().SerializeAsString());
+  }
+  const std::string y = response_.steps(1).d();
+
+  request.set_shared_executions(true);
+  ASSERT_TRUE(Send(request).ok());
+  ASSERT_EQ(response_.steps_size(), 5);
+  EXPECT_EQ(response_.steps(1).d(), y);
+  EXPECT_LT(response_.executions_size(), 5);
+  ASSERT_EQ(response_.step_executions_size(), 5);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(response_.steps(i).has_execution());
+    const v1::Execution& execution =
+        response_.executions(static_cast<int>(response_.step_executions(i)));
+    EXPECT_EQ(execution.SerializeAsString(), each[i]) << i;
+  }
+  EXPECT_EQ(response_.step_executions(2), response_.step_executions(3));
+}
+
 TEST_F(SequenceTest, WhatHasANameIsReturnedWhereThatIsAsked) {
   ASSERT_TRUE(Send(With([](auto& request) {
                 Step(request, 0).mutable_d()->mutable_inline_();

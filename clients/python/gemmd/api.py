@@ -68,6 +68,8 @@ Layout = message("Layout")
 Execution = message("Execution")
 MatmulHeader = message("MatmulHeader")
 SequenceOperand = message("SequenceOperand")
+SequenceRequest = message("SequenceRequest")
+SequenceResponse = message("SequenceResponse")
 Phases = message("Phases")
 
 CreateTensorRequest = message("CreateTensorRequest")

@@ -135,9 +135,13 @@ class Response(NamedTuple):
     amax: Optional[float] = None
 
 
-def parse_matmul_response(data: Buffer) -> Response:
-    """The Response in a serialised MatmulResponse."""
-    execution, amax = api.Execution(), None
+def parse_matmul_response(data: Buffer,
+                          execution: Any = None) -> Response:
+    """The Response in a serialised MatmulResponse; `execution` where that is
+    told elsewhere."""
+    amax = None
+    if execution is None:
+        execution = api.Execution()
     views: dict[int, memoryview] = {}
     for number, view in fields(data):
         if number == 1:
@@ -182,8 +186,8 @@ def sequence_request(steps: Iterable[Any], operands: Iterable[Named],
         prefix = field(3, len(data))
         parts += [field(2, len(head) + len(prefix) + len(data)), head, prefix,
                   data]
-    where = device.encode()
-    return b"".join([*parts, field(3, len(where)), where])
+    rest = api.SequenceRequest(device=device, shared_executions=True)
+    return b"".join([*parts, rest.SerializeToString()])
 
 
 class SequenceResponse(NamedTuple):
@@ -192,13 +196,21 @@ class SequenceResponse(NamedTuple):
 
 
 def parse_sequence_response(data: Buffer) -> SequenceResponse:
-    steps, phases = [], api.Phases()
+    """ValueError where steps lack their execution. Daemons that do not share
+    executions send one with each."""
+    steps, rest = [], api.SequenceResponse()
     for number, view in fields(data):
         if number == 1:
-            steps.append(parse_matmul_response(view))
-        elif number == 2:
-            phases.MergeFromString(bytes(view))
-    return SequenceResponse(steps, phases)
+            steps.append(view)
+        else:
+            rest.MergeFromString(field(number, len(view)) + bytes(view))
+    known, indices = list(rest.executions), rest.step_executions
+    executions = [known[i] for i in indices if i < len(known)]
+    if known and len(executions) != len(steps):
+        raise ValueError("an answer without the executions of its steps")
+    return SequenceResponse(
+        [parse_matmul_response(view, execution) for view, execution
+         in zip(steps, executions or [None] * len(steps))], rest.phases)
 
 
 def upload_requests(handle: str, layout: Any, data: Buffer,

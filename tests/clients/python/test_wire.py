@@ -46,6 +46,38 @@ class WireTest(unittest.TestCase):
             with self.assertRaises(ValueError):
                 wire.parse_matmul_response(data)
 
+    def test_steps_say_how_they_ran_or_share_it(self):
+        response = api.SequenceResponse()
+        for i in range(3):
+            response.steps.add(d=bytes([i]))
+        response.phases.plan_us = 7
+        for device in ("first", "others"):
+            response.executions.add(device=device)
+        response.step_executions[:] = [0, 1, 1]
+        steps, phases = wire.parse_sequence_response(
+            response.SerializeToString())
+        self.assertEqual([step.execution.device for step in steps],
+                         ["first", "others", "others"])
+        self.assertEqual(bytes(steps[2].d), b"\2")
+        self.assertEqual(phases.plan_us, 7)
+        for wrong in ([0, 1], [0, 1, 2], [0, 1, 1, 0], []):
+            response.step_executions[:] = wrong
+            with self.assertRaises(ValueError):
+                wire.parse_sequence_response(response.SerializeToString())
+
+        del response.executions[:], response.step_executions[:]
+        response.steps[1].execution.device = "own"
+        steps, _ = wire.parse_sequence_response(response.SerializeToString())
+        self.assertEqual([step.execution.device for step in steps],
+                         ["", "own", ""])
+
+    def test_sequences_ask_for_shared_executions(self):
+        request = api.SequenceRequest.FromString(
+            wire.sequence_request([api.MatmulHeader()], [], "here"))
+        self.assertEqual(len(request.steps), 1)
+        self.assertEqual(request.device, "here")
+        self.assertTrue(request.shared_executions)
+
     def test_varint_round_trip(self):
         for value in (0, 1, 127, 128, 300, 2 ** 31, 2 ** 63 - 1):
             data = wire.varint(value)

@@ -2,6 +2,7 @@
 // and what is left when one of them fails.
 #include "service/engine/sequence.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -117,7 +118,7 @@ TEST_F(SequenceTest, ResultsGoFromStepToStepInOrder) {
   EXPECT_EQ(First(*result->steps[2].d), 30);
   EXPECT_EQ(result->steps[0].d, nullptr);
   EXPECT_EQ(engine_.Elements(y)[0], 6) << "a tensor has what a step wrote";
-  EXPECT_EQ(result->steps[1].execution.source, KernelSource::kLoaded);
+  EXPECT_EQ(result->execution(1).source, KernelSource::kLoaded);
   EXPECT_GT(result->phases.execute, absl::ZeroDuration());
 }
 
@@ -333,7 +334,7 @@ TEST_F(SequenceTest, StepsThatWriteNothingNeedNoKernel) {
   auto result = Run({.steps = {{nothing}, {nothing}}});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->steps[1].amax, 0);
-  EXPECT_EQ(result->steps[1].execution.device, "fake:0");
+  EXPECT_EQ(result->execution(1).device, "fake:0");
   EXPECT_EQ(engine_.cache().gets(), 0);
 }
 
@@ -472,8 +473,8 @@ TEST_F(SequenceTest, KernelsAreThereBeforeALaneIsTaken) {
   engine_.cache().Hold(false);
   auto result = answer.Wait();
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->steps[0].execution.source, KernelSource::kLoaded);
-  EXPECT_EQ(result->steps[1].execution.source, KernelSource::kCompiled);
+  EXPECT_EQ(result->execution(0).source, KernelSource::kLoaded);
+  EXPECT_EQ(result->execution(1).source, KernelSource::kCompiled);
 }
 
 // Each twice; d_types tell the kernels apart.
@@ -505,13 +506,44 @@ TEST_F(ColdSequenceTest, AllKernelsAreUnderWayAtOnceEachOnce) {
   auto result = answer.Wait();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(engine_.cache().gets(), gets + 3);
-  EXPECT_EQ(result->steps[0].execution.source, KernelSource::kCompiled);
+  EXPECT_EQ(result->execution(0).source, KernelSource::kCompiled);
   for (size_t i = 0; i < 3; ++i) {
     // One that was found as soon as it was loaded may not be known as compiled.
-    EXPECT_NE(result->steps[i].execution.source, KernelSource::kNone) << i;
-    EXPECT_EQ(result->steps[i + 3].execution.source, KernelSource::kLoaded);
+    EXPECT_NE(result->execution(i).source, KernelSource::kNone) << i;
+    EXPECT_EQ(result->execution(i + 3).source, KernelSource::kLoaded);
   }
   EXPECT_EQ(engine_->waiting(), 0);
+}
+
+TEST_F(ColdSequenceTest, StepsOfOneShapeAreCountedOneByOne) {
+  ASSERT_TRUE(Run(Cold()).ok());
+  KernelTable& kernels = engine_->kernels(0);
+  const int64_t hits = kernels.hits();
+  const auto used = [&] {
+    std::vector<int64_t> runs;
+    for (const auto& use : kernels.MostUsed(8)) runs.push_back(use.runs);
+    return runs;
+  };
+  EXPECT_THAT(used(), ::testing::Each(2));
+  auto result = Run(Cold());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(kernels.hits(), hits + 6);
+  EXPECT_THAT(used(), ::testing::ElementsAre(4, 4, 4));
+  // Those of one shape ran alike.
+  ASSERT_EQ(result->executions.size(), 3u);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(result->steps[i].execution, i % 3);
+}
+
+TEST_F(ColdSequenceTest, WhatTheFirstStepCompiledIsLoadedForTheOthers) {
+  Sequence sequence = Cold();
+  for (Product& step : sequence.steps) step = sequence.steps[0];
+  auto result = Run(sequence);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->execution(0).source, KernelSource::kCompiled);
+  ASSERT_EQ(result->executions.size(), 2u);
+  for (size_t i = 1; i < 6; ++i) {
+    EXPECT_EQ(result->execution(i).source, KernelSource::kLoaded);
+  }
 }
 
 // More than are under way at a time.
@@ -530,8 +562,8 @@ TEST_F(ColdSequenceTest, AManyFoldSequenceGetsAllItsKernels) {
   const auto result = Run(std::move(sequence));
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->steps.size(), steps);
-  for (const ProductResult& step : result->steps) {
-    EXPECT_NE(step.execution.source, KernelSource::kNone);
+  for (size_t i = 0; i < steps; ++i) {
+    EXPECT_NE(result->execution(i).source, KernelSource::kNone);
   }
 }
 
@@ -636,8 +668,8 @@ TEST(SequenceFormsTest, WrittenTensorsAreDerivedAnew) {
   const auto run = [&](std::vector<Product> steps) {
     Sequence sequence = {.steps = std::move(steps)};
     MarkChanges(sequence);
-    const std::vector<std::shared_ptr<const Prepared>> all(
-        sequence.steps.size(), prepared);
+    const std::vector<const Prepared*> all(sequence.steps.size(),
+                                           prepared.get());
     Phases phases;
     const int before = device.derivations();
     EXPECT_TRUE(RunSequence(*lane, all, sequence, {}, phases).ok());

@@ -156,8 +156,7 @@ TEST_F(DeviceRegionTest, OfASequenceAllIsCopiedWithinTheDevice) {
        .b = {.tensor = b},
        .d = {.tensor = d, .place = {region_, 0}, .pitch_bytes = 64}});
   std::ranges::fill(region_->bytes(), 'A');
-  const std::vector<std::shared_ptr<const engine::Prepared>> prepared = {
-      std::make_shared<engine::Prepared>(prepared_)};
+  const engine::Prepared* const prepared[] = {&prepared_};
   engine::Phases phases;
   const auto results =
       engine::RunSequence(*lane_, prepared, sequence, {}, phases);

@@ -240,5 +240,36 @@ TEST(WireWriterTest, WritesWhatProtobufReads) {
   EXPECT_EQ(response.d(), "first " + std::string(200, 'x'));
 }
 
+TEST(WireWriterTest, WritesMessagesWithinMessages) {
+  v1::Phases phases;
+  phases.set_plan_us(5);
+  WireWriter writer;
+  const auto add_step = [&](absl::string_view d) {
+    WireWriter step;
+    if (!d.empty()) {
+      step.AddBytes(v1::MatmulResponse::kDFieldNumber,
+                    {grpc::Slice(std::string(d))});
+    }
+    writer.AddWritten(v1::SequenceResponse::kStepsFieldNumber, std::move(step));
+  };
+  add_step("");
+  const std::string d(200, 'D');
+  add_step(d);
+  add_step("");
+  writer.AddMessage(v1::SequenceResponse::kPhasesFieldNumber, phases);
+  writer.AddPacked(v1::SequenceResponse::kStepExecutionsFieldNumber, {});
+  writer.AddPacked(v1::SequenceResponse::kStepExecutionsFieldNumber,
+                   {0, 300, 1});
+  grpc::ByteBuffer buffer = std::move(writer).Finish();
+  const Message message(buffer);
+  v1::SequenceResponse response;
+  ASSERT_TRUE(response.ParseFromString(Join(message.pieces())));
+  ASSERT_EQ(response.steps_size(), 3) << "one that has nothing counts too";
+  EXPECT_EQ(response.steps(1).d(), d);
+  EXPECT_EQ(response.phases().plan_us(), 5);
+  EXPECT_THAT(response.step_executions(), testing::ElementsAre(0, 300, 1));
+  EXPECT_EQ(message.pieces().size(), 3u) << "what is small goes together";
+}
+
 }  // namespace
 }  // namespace gemmd::rpc
