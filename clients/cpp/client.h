@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "clients/cpp/encoded_sequence.h"
 #include "clients/cpp/product.h"
 #include "clients/cpp/security.h"
 #include "clients/cpp/shared_memory.h"
@@ -103,6 +104,12 @@ class Client {
   // Products in order in one call. Errors name "steps[i]". Nothing is returned
   // of a call that fails; tensors that it was to write may have been written.
   absl::StatusOr<SequenceResult> Run(const Sequence& sequence);
+  // The same of one that was encoded before, with the time limit (zero:
+  // Options::timeout) and the idempotency key of this call.
+  absl::StatusOr<SequenceResult> Run(
+      const EncodedSequence& sequence,
+      absl::Duration timeout = absl::ZeroDuration(),
+      const std::string& idempotency_key = "");
 
   // Memory of `bytes` that is shared with the daemon, at a Unix socket on this
   // machine. FAILED_PRECONDITION where there is none, RESOURCE_EXHAUSTED when
@@ -163,6 +170,11 @@ class Client {
   Client(std::string target, std::shared_ptr<grpc::Channel> channel,
          Options options, std::unique_ptr<Authorization> authorization);
 
+  // `parts` are those of `sequence`.
+  absl::StatusOr<SequenceResult> Run(const Sequence& sequence,
+                                     absl::Span<const SequencePart> parts,
+                                     absl::Duration timeout,
+                                     const std::string& idempotency_key);
   absl::StatusOr<Result> MatmulStream(const Product& product);
   // Nothing where the product does not go that way, or there is no room.
   absl::StatusOr<std::optional<Result>> MatmulStriped(const Product& product,

@@ -87,11 +87,11 @@ int BitsOf(v1::DataType type) {
   }
 }
 
-std::vector<Input> Inputs(const v1::Problem& problem) {
+absl::InlinedVector<Input, kMostInputs> Inputs(const v1::Problem& problem) {
   using Request = v1::MatmulRequest;
   using Header = v1::MatmulHeader;
   const v1::Epilogue& epilogue = problem.epilogue();
-  std::vector<Input> inputs = {
+  absl::InlinedVector<Input, kMostInputs> inputs = {
       {Request::kAFieldNumber, &Product::a, problem.a_type(), problem.a_order(),
        &Header::mutable_a, problem.sparsity() != v1::SPARSITY_UNSPECIFIED,
        IsQuantized(problem, problem.a_type(), problem.b_type())},
@@ -138,10 +138,8 @@ v1::DataType ResultType(const v1::Problem& problem) {
   }
 }
 
-OutgoingProduct ToOutgoing(const Product& product) {
+void SetHeader(const Product& product, v1::MatmulHeader& header) {
   const v1::Problem& problem = product.problem;
-  OutgoingProduct outgoing;
-  v1::MatmulHeader& header = outgoing.header;
   *header.mutable_problem() = problem;
   header.set_device(product.device);
   SetDestination(product.d, problem.d_order(), *header.mutable_d());
@@ -150,8 +148,15 @@ OutgoingProduct ToOutgoing(const Product& product) {
                    *header.mutable_auxiliary());
   }
   for (const Input& input : Inputs(problem)) {
+    SetSource(product.*input.operand, input.order, *(header.*input.source)());
+  }
+}
+
+OutgoingProduct ToOutgoing(const Product& product) {
+  OutgoingProduct outgoing;
+  SetHeader(product, outgoing.header);
+  for (const Input& input : Inputs(product.problem)) {
     const Operand& operand = product.*input.operand;
-    SetSource(operand, input.order, *(header.*input.source)());
     if (IsInline(operand)) {
       outgoing.operands.push_back({input.field, operand.bytes});
     }
@@ -191,7 +196,7 @@ bool Streams(const Product& product, uint64_t limit) {
   if (problem.epilogue().auxiliary()) {
     bytes += BytesTo(product.auxiliary, problem);
   }
-  const std::vector<Input> inputs = Inputs(problem);
+  const auto inputs = Inputs(problem);
   for (const Input& input : inputs) {
     const Operand& operand = product.*input.operand;
     if (IsInline(operand)) bytes += operand.bytes.size();

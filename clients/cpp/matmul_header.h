@@ -2,9 +2,11 @@
 #ifndef GEMMD_CLIENTS_CPP_MATMUL_HEADER_H_
 #define GEMMD_CLIENTS_CPP_MATMUL_HEADER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "clients/cpp/client.h"
 
@@ -14,6 +16,9 @@ struct InlineOperand {
   int field;  // Of MatmulRequest.
   absl::Span<const char> bytes;
 };
+
+// Fills the header of a product, which is empty.
+void SetHeader(const Product& product, v1::MatmulHeader& header);
 
 struct OutgoingProduct {
   v1::MatmulHeader header;
@@ -36,8 +41,9 @@ struct Input {
   bool is_sparse = false;
   bool is_quantized = false;
 };
+inline constexpr size_t kMostInputs = 7;
 // Those that the request asks for, A, B and C before others.
-std::vector<Input> Inputs(const v1::Problem& problem);
+absl::InlinedVector<Input, kMostInputs> Inputs(const v1::Problem& problem);
 
 // A, B and C, of which tensors are matrices.
 inline bool IsMatrix(const Input& input) {

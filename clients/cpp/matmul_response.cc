@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/read_result.h"
 #include "gemmd/v1/matmul.pb.h"
@@ -42,7 +43,7 @@ absl::StatusOr<Result> ReadResponse(SliceReader& reader, uint64_t rest,
                                     const Product& product) {
   using Response = v1::MatmulResponse;
   Result result;
-  std::vector<Output> outputs = {
+  absl::InlinedVector<Output, 2> outputs = {
       {Response::kDFieldNumber, "D", product.d, result.d}};
   if (product.problem.epilogue().auxiliary()) {
     outputs.push_back({Response::kAuxiliaryFieldNumber, "the auxiliary result",
@@ -67,6 +68,7 @@ absl::StatusOr<std::vector<Result>> ReadResponses(
     absl::Span<const Product> products, ReadOther other) {
   ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(message));
   std::vector<Result> results;
+  results.reserve(products.size());
   while (!reader.done()) {
     ASSIGN_OR_RETURN(const SliceReader::Field field, reader.ReadField());
     if (!field.delimited) continue;

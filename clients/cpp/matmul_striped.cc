@@ -61,7 +61,7 @@ absl::StatusOr<std::optional<Result>> Client::MatmulStriped(
     return true;
   };
 
-  const std::vector<Input> inputs = Inputs(problem);
+  const auto inputs = Inputs(problem);
   for (const Input& input : inputs) {
     const Operand& operand = product.*input.operand;
     if (operand.tensor.empty() || !resident.device.empty()) continue;

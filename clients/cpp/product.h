@@ -3,6 +3,7 @@
 #ifndef GEMMD_CLIENTS_CPP_PRODUCT_H_
 #define GEMMD_CLIENTS_CPP_PRODUCT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -136,11 +137,15 @@ struct Product {
   std::optional<Striping> striping;      // None: Options::striping.
 };
 
-struct Result {
-  v1::Execution execution;    // Device, kernel, time of each phase.
+// What a product returns.
+struct Returned {
   std::string d;              // Bytes of D when Product::d is the default.
   std::string auxiliary;      // Likewise.
   std::optional<float> amax;  // When problem.epilogue.amax.
+};
+
+struct Result : Returned {
+  v1::Execution execution;  // Device, kernel, time of each phase.
 };
 
 // Products in order, whose results the later ones read, for one call:
@@ -156,6 +161,8 @@ struct Result {
 // bytes, or the same place in shared memory, is sent or brought once. All of
 // these are read before the first step, and results go to buffers and shared
 // memory when the last one is done; tensors are read and written step by step.
+// One that is run again and again need not be encoded each time:
+// clients/cpp/encoded_sequence.h.
 struct Sequence {
   // Of each, `device` stays empty, and what is said of a call (timeout, key,
   // streams, striping) does not count.
@@ -166,8 +173,16 @@ struct Sequence {
 };
 
 struct SequenceResult {
-  std::vector<Result> steps;  // Their executions have no phases:
-  v1::Phases phases;          // these are of the whole.
+  // How a step ran, without phases:
+  const v1::Execution& execution(size_t step) const {
+    return executions[step_executions[step]];
+  }
+
+  std::vector<Returned> steps;
+  v1::Phases phases;  // these are of the whole.
+  // Most steps run alike: each way once, and of each step which one.
+  std::vector<v1::Execution> executions;
+  std::vector<uint32_t> step_executions;
 };
 
 }  // namespace gemmd::client

@@ -72,8 +72,9 @@ void AddLoad(cli::Command& program) {
                "daemon shares with a client on its Unix socket), striped (by "
                "--stripes connections, as tensors for the time of a request; "
                "matrices of less than 1 MiB in its message), sequence (as "
-               "resident, --steps products in one request), weights (B not at "
-               "all, the rest in one message).");
+               "resident, --steps products in one request), encoded (as "
+               "sequence, of which a client encodes its request once), weights "
+               "(B not at all, the rest in one message).");
   command.Int("--stripes N", o->stripes, {2, 8},
               "Connections of a striped request, of a client's own.");
   command.Int("--steps N", o->steps, {1, 256},

@@ -17,8 +17,11 @@
 namespace gemmd::gemmctl {
 namespace {
 
-constexpr const char* kWays[] = {"inline",  "stream",   "resident", "shared",
-                                 "striped", "sequence", "weights"};
+constexpr const char* kWays[] = {
+    "inline", "stream", "resident", "shared",
+    constexpr const char* kWays[] = {"inline", "stream", "resident", "shared",
+                                     "striped", "sequence", "encoded",
+                                     "weights"};
 // Of what lies in shared memory, as that of the device is aligned.
 constexpr int64_t kAlignmentBytes = 256;
 
@@ -97,7 +100,8 @@ absl::StatusOr<Way> ParseWay(const std::string& name) {
     if (name == kWays[i]) return static_cast<Way>(i);
   }
   return absl::InvalidArgumentError(
-      "inline, stream, resident, shared, striped, sequence or weights");
+      "inline, stream, resident, shared, striped, sequence, encoded or "
+      "weights");
 }
 
 absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
@@ -112,7 +116,7 @@ absl::StatusOr<Asked> ParseWork(const std::string& line, Way way) {
     if (way == Way::kShared && (problem.a().sparse || problem.b().sparse)) {
       return absl::InvalidArgumentError(
           "--ways is shared, but an operand is sparse; allowed: inline, "
-          "stream, resident, striped, sequence, weights");
+          "stream, resident, striped, sequence, encoded, weights");
     }
   }
   const bool takes_groups = way == Way::kInline || way == Way::kResident ||
@@ -128,7 +132,7 @@ Work::Work(const Asked& asked)
     : grouped_(asked.grouped),
       way_(asked.way),
       stripes_(asked.stripes),
-      steps_(asked.way == Way::kSequence ? asked.steps : 1),
+      steps_(IsSequence(asked.way) ? asked.steps : 1),
       device_(asked.device),
       name_(absl::StrCat(asked.grouped ? jit::GroupLine(asked.problems)
                                        : jit::ProblemLine(asked.problems[0]),
@@ -214,10 +218,15 @@ absl::StatusOr<std::unique_ptr<Work::Request>> Work::MakeRequest(
     ASSIGN_OR_RETURN(request->products.emplace_back(),
                      MakeProduct(client, member, place));
   }
+  if (!IsSequence(way_)) return request;
+  client::Product step = std::move(request->products[0]);
+  step.device.clear();
+  client::Sequence sequence = {.steps = std::vector(steps_, step),
+                               .device = device_};
   if (way_ == Way::kSequence) {
-    client::Product step = std::move(request->products[0]);
-    step.device.clear();
-    request->sequence = {.steps = std::vector(steps_, step), .device = device_};
+    request->sequence = std::move(sequence);
+  } else {
+    request->encoded.emplace(std::move(sequence));
   }
   return request;
 }
@@ -264,10 +273,12 @@ absl::StatusOr<client::Product> Work::MakeProduct(client::Client& client,
 
 absl::StatusOr<v1::Execution> Work::Request::Send(client::Client& client,
                                                   absl::Duration timeout) {
-  if (sequence) {
-    sequence->timeout = timeout;
-    ASSIGN_OR_RETURN(client::SequenceResult result, client.Run(*sequence));
-    v1::Execution execution = std::move(result.steps[0].execution);
+  if (sequence || encoded) {
+    if (sequence) sequence->timeout = timeout;
+    ASSIGN_OR_RETURN(
+        client::SequenceResult result,
+        sequence ? client.Run(*sequence) : client.Run(*encoded, timeout));
+    v1::Execution execution = result.execution(0);
     *execution.mutable_phases() = std::move(result.phases);
     return execution;
   }
@@ -282,7 +293,7 @@ absl::StatusOr<v1::Execution> Work::Request::Send(client::Client& client,
 }
 
 bool Work::has_tensors() const {
-  return way_ == Way::kResident || way_ == Way::kSequence;
+  return way_ == Way::kResident || IsSequence(way_);
 }
 
 bool Work::IsTensor(const Input& input) const {

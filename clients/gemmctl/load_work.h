@@ -27,6 +27,7 @@ enum class Way {
   kShared,    // Not at all: they are in memory shared with the daemon.
   kStriped,   // By several connections, as tensors for the time of a request.
   kSequence,  // Not at all: as kResident, several products in a request.
+  kEncoded,   // As kSequence, of which the request is encoded once.
   kWeights,   // B, with its scale, as kResident; the rest as kInline.
 };
 // "inline", ...; the message of an error is what is allowed.
@@ -38,7 +39,7 @@ struct Asked {
   bool grouped = false;
   Way way = Way::kInline;
   int stripes = 1;     // Connections of one request of kStriped.
-  int steps = 1;       // Products of one request of kSequence.
+  int steps = 1;       // Products of one request of kSequence, or kEncoded.
   std::string device;  // "": the daemon's choice, of each tensor and product.
 };
 // `line` is that of a problem or of a group. INVALID_ARGUMENT or UNIMPLEMENTED
@@ -58,8 +59,9 @@ class Work {
   struct Request {
     bool grouped = false;
     std::vector<client::Product> products;     // One, unless it is grouped.
-    std::optional<client::Sequence> sequence;  // In place of them.
-    std::deque<std::string> results;           // That the products point into.
+    std::optional<client::Sequence> sequence;  // In place of them, this
+    std::optional<client::EncodedSequence> encoded;  // or this.
+    std::deque<std::string> results;  // That the products point into.
 
     // Of all of them.
     absl::StatusOr<v1::Execution> Send(client::Client& client,
@@ -99,6 +101,10 @@ class Work {
   absl::StatusOr<client::Product> MakeProduct(client::Client& client,
                                               const Member& member,
                                               Place place) const;
+  // Whether several products are a request.
+  static bool IsSequence(Way way) {
+    return way == Way::kSequence || way == Way::kEncoded;
+  }
   // Whether operands and results are tensors; whether that one is.
   bool has_tensors() const;
   bool IsTensor(const Input& input) const;

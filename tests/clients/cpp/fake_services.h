@@ -128,7 +128,7 @@ class FakeMatmul final : public v1::MatmulService::Service {
   }
 
   // As MatmulGrouped; each D tells its step. Less than none left out is more
-  // answers than steps.
+  // answers than steps. Executions are those that were set to be shared.
   grpc::Status Sequence(grpc::ServerContext* context,
                         const v1::SequenceRequest* request,
                         v1::SequenceResponse* response) override {
@@ -138,10 +138,13 @@ class FakeMatmul final : public v1::MatmulService::Service {
     response->mutable_phases()->set_execute_us(7);
     for (int i = 0; i < request->steps_size() - missing_; ++i) {
       v1::MatmulResponse& one = *response->add_steps();
-      one.mutable_execution()->set_device("fake");
+      if (shared_.executions().empty()) {
+        one.mutable_execution()->set_device("fake");
+      }
       if (i >= request->steps_size()) continue;
       if (request->steps(i).d().has_inline_()) one.set_d(absl::StrCat("D", i));
     }
+    response->MergeFrom(shared_);
     return grpc::Status::OK;
   }
 
@@ -160,6 +163,17 @@ class FakeMatmul final : public v1::MatmulService::Service {
   v1::SequenceRequest last_sequence() {
     std::lock_guard lock(mutex_);
     return last_sequence_;
+  }
+  // How steps of a sequence are said to have run: executions of these devices,
+  // and for each step the index of its own.
+  void ShareExecutions(const std::vector<std::string>& devices,
+                       const std::vector<uint32_t>& steps) {
+    std::lock_guard lock(mutex_);
+    shared_.Clear();
+    for (const auto& device : devices) {
+      shared_.add_executions()->set_device(device);
+    }
+    shared_.mutable_step_executions()->Assign(steps.begin(), steps.end());
   }
   void LeaveOut(int groups) {
     std::lock_guard lock(mutex_);
@@ -194,6 +208,7 @@ class FakeMatmul final : public v1::MatmulService::Service {
   v1::MatmulRequest last_ ABSL_GUARDED_BY(mutex_);
   int64_t announced_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::MatmulGroupedRequest last_groups_ ABSL_GUARDED_BY(mutex_);
+  v1::SequenceResponse shared_ ABSL_GUARDED_BY(mutex_);
   v1::SequenceRequest last_sequence_ ABSL_GUARDED_BY(mutex_);
   int missing_ ABSL_GUARDED_BY(mutex_) = 0;
   int streams_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -129,13 +129,32 @@ TEST_F(SequenceRequestTest, LargeOnesAreAnnounced) {
   EXPECT_EQ(matmul_.announced(), static_cast<int64_t>(sent.ByteSizeLong()));
 }
 
+TEST_F(SequenceRequestTest, ExecutionsMayComeOnceForAllSteps) {
+  const Sequence three = {.steps = {Step(), Step(), Step()}};
+  matmul_.ShareExecutions({"first", "others"}, {0, 1, 1});
+  const auto all = client_->Run(three);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_TRUE(matmul_.last_sequence().shared_executions());
+  ASSERT_EQ(all->executions.size(), 2u);
+  EXPECT_EQ(all->execution(0).device(), "first");
+  EXPECT_EQ(all->execution(1).device(), "others");
+  EXPECT_EQ(all->execution(2).device(), "others");
+  EXPECT_EQ(all->steps[2].d, "D2");
+  for (const std::vector<uint32_t>& wrong :
+       {std::vector<uint32_t>{0, 1}, {0, 1, 1, 0}, {0, 1, 2}, {}}) {
+    matmul_.ShareExecutions({"first", "others"}, wrong);
+    EXPECT_EQ(client_->Run(three).status().code(), absl::StatusCode::kInternal)
+        << wrong.size();
+  }
+}
+
 TEST_F(SequenceRequestTest, AnswersForAllStepsAreExpected) {
   const Sequence two = {.steps = {Step(), Step()}};
   const auto all = client_->Run(two);
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(all->steps[0].d, "D0");
   EXPECT_EQ(all->steps[1].d, "D1");
-  EXPECT_EQ(all->steps[1].execution.device(), "fake");
+  EXPECT_EQ(all->execution(1).device(), "fake");
   EXPECT_EQ(all->phases.execute_us(), 7);
   matmul_.LeaveOut(1);
   EXPECT_EQ(client_->Run(two).status(),

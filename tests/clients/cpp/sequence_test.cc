@@ -176,10 +176,59 @@ TEST_F(SequenceTest, AnMlpIsThreeCallsBitForBit) {
     EXPECT_EQ(found->steps[2].d, expected[2].d);
     EXPECT_EQ(found->steps[2].auxiliary, expected[2].auxiliary);
     EXPECT_EQ(found->steps[2].amax, std::nullopt);
-    EXPECT_EQ(found->steps[2].execution.device(), "host");
+    EXPECT_EQ(found->execution(2).device(), "host");
     EXPECT_GT(found->phases.execute_us(), 0);
   }
   EXPECT_EQ(client_->GetStatistics()->tensor_bytes(), 0);
+}
+
+TEST_F(SequenceTest, WhatIsEncodedOnceIsReadAnewByEachRun) {
+  Sequence mlp = Mlp();
+  std::string x(mlp.steps[0].a.bytes.begin(), mlp.steps[0].a.bytes.end());
+  std::string d(OneByOne(mlp)[2].d.size(), '\0');
+  mlp.steps[0].a.bytes = Span(x);
+  mlp.steps[2].d = Destination::Bytes(Span(d));
+  const EncodedSequence encoded(mlp);
+  for (const bool checksums : {false, true}) {
+    const auto client = Connect(checksums);
+    for (int i = 0; i < 3; ++i) {
+      absl::c_copy(Random(static_cast<int64_t>(x.size()), 100 + i), x.begin());
+      const auto expected = client->Run(mlp);
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      const std::string expected_d = d;
+      d.assign(d.size(), 'x');
+      const auto found = client->Run(encoded);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(d, expected_d);
+      EXPECT_EQ(found->steps[2].auxiliary, expected->steps[2].auxiliary);
+      EXPECT_EQ(found->steps[1].amax, expected->steps[1].amax);
+    }
+  }
+  const auto late = client_->Run(encoded, absl::Seconds(-1));
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(SequenceTest, EachRunOfWhatIsEncodedHasItsOwnKey) {
+  const std::string sum = Tensor(kM, kWidth, "");
+  Product add = Step(kM, kWidth, kWidth);
+  add.problem.set_beta(1);
+  add.a = Operand::Bytes(x_);
+  add.b = Operand::Bytes(absl::MakeSpan(w1_).first(kWidth * kWidth * 2));
+  add.c = Operand::Tensor(sum);
+  add.d = Destination::Tensor(sum);
+  const EncodedSequence encoded(
+      {.steps = {add}, .idempotency_key = "one that does not count"});
+  const auto after = [&](const std::string& key) {
+    const auto ran = client_->Run(encoded, absl::ZeroDuration(), key);
+    EXPECT_TRUE(ran.ok()) << ran.status();
+    return Fetch(sum, x_.size());
+  };
+  const std::string once = after("0123456789abcdef");
+  EXPECT_THAT(once, ::testing::Contains(::testing::Ne('\0')));
+  EXPECT_EQ(after("0123456789abcdef"), once);
+  const std::string twice = after("fedcba9876543210");
+  EXPECT_NE(twice, once);
+  EXPECT_NE(after(""), twice);
 }
 
 TEST_F(SequenceTest, ResultsWithANameAreReturnedWhereThatIsAskedFor) {
@@ -277,7 +326,7 @@ TEST_F(SequenceTest, OperandsAndResultsAreTensorsAndInSharedMemory) {
   mlp.steps[2].d = Destination::Shared(**memory, 64, kWidth + 8);
   const auto found = client_->Run(mlp);
   ASSERT_TRUE(found.ok()) << found.status();
-  for (const Result& step : found->steps) EXPECT_EQ(step.d, "");
+  for (const Returned& step : found->steps) EXPECT_EQ(step.d, "");
   EXPECT_EQ(Fetch(d, expected[0].d.size()), expected[0].d);
   const absl::string_view shared(bytes.data(), bytes.size());
   EXPECT_EQ(shared.substr(16 << 10, expected[1].d.size()), expected[1].d);

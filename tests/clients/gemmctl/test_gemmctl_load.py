@@ -24,17 +24,18 @@ class GemmctlLoadTest(GemmctlCase):
     def test_a_closed_loop_of_every_way_and_shape(self):
         words = ("bf16 TN 64 48 32", "s8 TN 16 16 64 bias=row d=f32 aux amax",
                  "f16 NN 8 8 8 batch=3 broadcast=b beta=1", "--ways",
-                 "inline,stream,resident,shared,striped,sequence,weights",
+                 "inline,stream,resident,shared,striped,sequence,encoded,"
+                 "weights",
                  "--steps", "5", "--connections", "2", "--concurrency", "3")
         self.load(*words)  # With the compiles.
         before = int(self.statistics()["requests"])
         found = self.load(*words)
         self.assertEqual(found["loop"], "closed")
         self.assertEqual(found["failed"], 0, found["errors"])
-        self.assertEqual(len(found["works"]), 21)
+        self.assertEqual(len(found["works"]), 24)
         names = [work["name"] for work in found["works"]]
         self.assertEqual(names[0], "bf16 TN 64 48 32 inline")
-        self.assertEqual(len(set(names)), 21)
+        self.assertEqual(len(set(names)), 24)
         counts = [work["latency"]["count"] for work in found["works"]]
         self.assertEqual(sum(counts), found["requests"])
         self.assertLessEqual(max(counts) - min(counts), 4)  # They take turns.
@@ -73,10 +74,15 @@ class GemmctlLoadTest(GemmctlCase):
             found["received_bytes_per_s"] / (rate * 2 * 3 * 40), 1)
 
     def test_a_request_of_a_sequence_is_many_products(self):
+        for way in "sequence", "encoded":
+            with self.subTest(way):
+                self.check_sequence(way)
+
+    def check_sequence(self, way):
         line = "bf16 TN 16 24 32 batch=2 broadcast=b"
-        self.load(line, "--ways", "sequence")  # With the compiles.
+        self.load(line, "--ways", way)  # With the compiles.
         before = self.statistics()
-        found = self.load(line, "--ways", "sequence", "--steps", "7",
+        found = self.load(line, "--ways", way, "--steps", "7",
                           "--concurrency", "2", "--device", "host")
         after = self.statistics()
         self.assertEqual(found["failed"], 0, found["errors"])
@@ -159,7 +165,7 @@ class GemmctlLoadTest(GemmctlCase):
                 (("bf16 TN 8 8",), "LAYOUT M N K"),
                 (("bf16 TN 8 8 8", "--ways", "pigeon"),
                  "--ways: pigeon; allowed: inline, stream, resident, shared, "
-                 "striped, sequence or weights"),
+                 "striped, sequence, encoded or weights"),
                 (("bf16 TN 1 64 128 ; 13+0+12", "--ways", "sequence"),
                  "--ways is sequence, but a group is one call of one message; "
                  "allowed: inline, resident, shared, weights"),
