@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import product, wire
+from . import alike, product, wire
 from .errors import Error, InvalidArgument
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Groups:
         for i, left in enumerate(lefts):
             own = {name: values[i] for name, values in given.items()}
             try:
-                self.calls.append(product.Call(left, own.pop("b"), **own,
-                                               **shared))
+                self.calls.append(alike.call(left, own.pop("b"), **own,
+                                             **shared))
             except Error as error:
                 raise type(error)(f"groups[{i}]: {error.message}") from None
 
