@@ -128,12 +128,14 @@ class Engine {
     tuner_->Tune(std::move(order), device, std::move(context), std::move(done));
   }
   const Tuner& tuner() const { return *tuner_; }
-  // Runs `work`, which may read disks, on a thread for such.
+  // Runs `work`, which may read disks or take long, on a thread for such, of
+  // which each identity gets its share.
   template <typename T>
-  void InBackground(absl::AnyInvocable<absl::StatusOr<T>()> work,
+  void InBackground(const std::string& identity,
+                    absl::AnyInvocable<absl::StatusOr<T>()> work,
                     Done<T> done) {
     background_.Submit(
-        "", [work = std::move(work), done = std::move(done)]() mutable {
+        identity, [work = std::move(work), done = std::move(done)]() mutable {
           done(work());
         });
   }

@@ -53,6 +53,7 @@ Async<absl::StatusOr<v1::RegionInfo>> CreateRegion(
   device::Device& device = runtime.engine.device(number);
   auto create = CallEngine<Region>(call.loop(), [&](engine::Done<Region> done) {
     runtime.engine.InBackground<Region>(
+        context.identity,
         [&regions = runtime.regions, &device, number, request,
          owner = std::move(owner)]() mutable {
           if (!request.has_device_memory()) {

@@ -13,6 +13,7 @@ Async<absl::StatusOr<v1::KernelDescription>> DescribeKernel(
   using Found = std::shared_ptr<const jit::CompiledKernel>;
   auto find = CallEngine<Found>(call.loop(), [&](engine::Done<Found> done) {
     runtime.engine.InBackground<Found>(
+        call.request_context().identity,
         [&runtime, &request] {
           return runtime.engine.cache().Find(request.key());
         },

@@ -19,6 +19,7 @@ Async<absl::StatusOr<v1::EvictKernelResponse>> EvictKernel(
   auto evict =
       CallEngine<Nothing>(call.loop(), [&](engine::Done<Nothing> done) {
         runtime.engine.InBackground<Nothing>(
+            call.request_context().identity,
             [&runtime, &request]() -> absl::StatusOr<Nothing> {
               RETURN_IF_ERROR(runtime.engine.cache().Evict(request.key()));
               return Nothing();

@@ -12,6 +12,7 @@ Async<absl::StatusOr<v1::ServerInfo>> GetServerInfo(
   auto ask =
       CallEngine<std::string>(call.loop(), [&](engine::Done<std::string> done) {
         runtime.engine.InBackground<std::string>(
+            call.request_context().identity,
             [&runtime]() -> absl::StatusOr<std::string> {
               return runtime.facts.compiler();
             },

@@ -46,6 +46,7 @@ Async<absl::StatusOr<v1::ListKernelsResponse>> ListKernels(
   auto list =
       CallEngine<Response>(call.loop(), [&](engine::Done<Response> done) {
         runtime.engine.InBackground<Response>(
+            call.request_context().identity,
             [&runtime, &request, size]() -> absl::StatusOr<Response> {
               return Page(runtime.engine, size, request.page_token());
             },

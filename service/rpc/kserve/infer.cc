@@ -1,5 +1,6 @@
 #include "service/rpc/kserve/infer.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -68,27 +69,52 @@ models::Counts CountsOf(const engine::Phases& phases, absl::Duration all) {
   return counts;
 }
 
-// Room for what is decoded from numbers of variable length.
-absl::Status TakeDecoded(Call& call, const InferRequest& request) {
-  const int64_t bytes = DecodedBytes(request);
+// Room for more than the message that was read.
+absl::Status TakeMore(Call& call, int64_t bytes, absl::string_view why) {
   if (call.TryTakeRequest(HeldBytes(bytes))) return absl::OkStatus();
   call.metrics().Rejected(Rejection::kRequestBudget);
   return engine::TryAgainError(
-      absl::StrCat("the contents of inputs take ", bytes,
-                   " bytes more than raw_input_contents would, for which there "
-                   "is no room"),
+      absl::StrCat(why, " take ", bytes, " bytes, for which there is no room"),
       absl::Milliseconds(100));
+}
+
+// Not on the loop where that could take longer than others may wait for theirs.
+Async<absl::StatusOr<Inference>> Prepare(Runtime& runtime, Call& call,
+                                         InferRequest& request,
+                                         const models::Model& model) {
+  CO_RETURN_IF_ERROR(TakeMore(
+      call, DecodedBytes(request),
+      "the contents of inputs, beside what raw_input_contents would take,"));
+  const engine::RequestContext context = call.request_context();
+  const auto prepare = [&]() -> absl::StatusOr<Inference> {
+    RETURN_IF_ERROR(context.Check("its inputs were read"));
+    RETURN_IF_ERROR(Decode(request));
+    return ToInference(request, model, runtime.limits.max_message_bytes);
+  };
+  std::optional<absl::StatusOr<Inference>> inference;
+  if (TakesLong(request)) {
+    auto later =
+        CallEngine<Inference>(call.loop(), [&](engine::Done<Inference> done) {
+          runtime.engine.InBackground<Inference>(context.identity, prepare,
+                                                 std::move(done));
+        });
+    inference = co_await later;
+  } else {
+    inference = prepare();
+  }
+  if (inference->ok()) {
+    CO_RETURN_IF_ERROR(TakeMore(call, (*inference)->repeated_bytes,
+                                "lists of the matrices that are repeated"));
+  }
+  co_return *std::move(inference);
 }
 
 Async<absl::StatusOr<WireWriter>> Run(Runtime& runtime, Call& call,
                                       InferHeader header, models::Model& model,
                                       absl::Time start) {
   CO_ASSIGN_OR_RETURN(InferRequest request, ToInferRequest(std::move(header)));
-  CO_RETURN_IF_ERROR(TakeDecoded(call, request));
-  CO_RETURN_IF_ERROR(Decode(request));
-  CO_ASSIGN_OR_RETURN(
-      Inference inference,
-      ToInference(request, model, runtime.limits.max_message_bytes));
+  auto prepare = Prepare(runtime, call, request, model);
+  CO_ASSIGN_OR_RETURN(Inference inference, co_await prepare);
   const Asker asker(runtime, call.request_context().identity, &inference.bound);
   CO_ASSIGN_OR_RETURN(MatmulRequest product,
                       ToMatmulRequest(std::move(inference.fields), asker));

@@ -1,5 +1,6 @@
 #include "service/rpc/kserve/infer_request.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -149,6 +150,21 @@ int64_t DecodedBytes(const InferRequest& request) {
     if (!input.numbers.empty() || IsFragmented(input)) sum += input.bytes();
   }
   return sum;
+}
+
+bool TakesLong(const InferRequest& request) {
+  constexpr int64_t kLongBytes = 64 << 10;
+  constexpr int64_t kManyMatrices = 1024;
+  if (DecodedBytes(request) > kLongBytes) return true;
+  // As many as there are at most, where each of one goes with each of another.
+  int64_t matrices = 1;
+  for (const Input& input : request.inputs) {
+    for (size_t i = 2; i < input.shape.size(); ++i) {
+      matrices *= std::max<int64_t>(input.shape[i - 2], 1);
+      if (matrices > kManyMatrices) return true;
+    }
+  }
+  return false;
 }
 
 absl::Status Decode(InferRequest& request) {

@@ -50,6 +50,9 @@ absl::StatusOr<InferRequest> ToInferRequest(InferHeader header);
 
 // Bytes that Decode needs beside the message.
 int64_t DecodedBytes(const InferRequest& request);
+// Whether Decode, or to repeat matrices for a batch, takes longer than a tenth
+// of a millisecond or so.
+bool TakesLong(const InferRequest& request);
 // Gives every input its data. INVALID_ARGUMENT when a number is none of its
 // type, or there are more or fewer of them than the shape says.
 absl::Status Decode(InferRequest& request);

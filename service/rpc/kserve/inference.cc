@@ -154,12 +154,23 @@ class Builder {
     inference_.shape = ShapeOf(d_, a_, b_);
     RETURN_IF_ERROR(SetOperands());
     if (model_.weights().bias == nullptr) RETURN_IF_ERROR(SetBias());
+    inference_.repeated_bytes = RepeatedBytes();
     *header().mutable_problem() = convert::ToWire(problem_);
     inference_.type = problem_.d_type;
     return std::move(inference_);
   }
 
  private:
+  int64_t RepeatedBytes() const {
+    const auto bytes = [this](const Input* input, const Matrices& operand,
+                              const Pieces& pieces) -> int64_t {
+      const bool repeated =
+          input != nullptr && HowServes(operand, d_) == Serves::kRepeated;
+      return repeated ? pieces.size() * sizeof(Piece) : 0;
+    };
+    return bytes(a_input_, a_, inference_.fields.a) +
+           bytes(b_input_, b_, inference_.fields.b);
+  }
   v1::MatmulHeader& header() { return inference_.fields.header; }
 
   // Of "matmul".

@@ -3,6 +3,8 @@
 #ifndef GEMMD_SERVICE_RPC_KSERVE_INFERENCE_H_
 #define GEMMD_SERVICE_RPC_KSERVE_INFERENCE_H_
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "service/models/model.h"
 #include "service/rpc/kserve/infer_request.h"
@@ -23,6 +25,7 @@ struct Inference {
   BoundTensors bound;  // That the header names.
   Dimensions shape;    // Of D, which is row-major.
   jit::DataType type = jit::DataType::kF32;
+  int64_t repeated_bytes = 0;  // Of lists of pieces that are repeated.
 };
 
 // Takes the data of the inputs. Operands that are repeated for a batch have at

@@ -299,13 +299,43 @@ TEST_F(SharingTest, CompilesDoNotHoldUpControlCalls) {
   auto cold = engine().Multiply(Cold());
   engine().cache().WaitForGets(2);
   testing::Answer<int> looked;
-  engine()->InBackground<int>([] { return absl::StatusOr<int>(7); },
-                              looked.done());
+  engine()->InBackground<int>(
+      "", [] { return absl::StatusOr<int>(7); }, looked.done());
   EXPECT_EQ(looked.Wait().value(), 7);
   EXPECT_TRUE(engine().Create({}).Wait().ok());
   EXPECT_FALSE(cold.there());
   engine().cache().Hold(false);
   EXPECT_TRUE(cold.Wait().ok());
+}
+
+// Who lists kernels a hundred times at once does not keep others waiting for
+// their one look.
+TEST_F(SharingTest, BackgroundWorkIsServedInTurn) {
+  Start();
+  gate_.Close();
+  const int before = gate_.arrived();
+  std::mutex mutex;
+  std::vector<std::string> order;
+  std::vector<std::unique_ptr<testing::Answer<int>>> answers;
+  const auto ask = [&](const std::string& identity) {
+    answers.push_back(std::make_unique<testing::Answer<int>>());
+    engine()->InBackground<int>(
+        identity,
+        [&, identity]() -> absl::StatusOr<int> {
+          gate_.Pass();
+          std::lock_guard lock(mutex);
+          order.push_back(identity);
+          return 7;
+        },
+        answers.back()->done());
+  };
+  for (int i = 0; i < 20; ++i) ask("many");
+  ASSERT_TRUE(gate_.WaitForArrivals(before + 2)) << "all threads are busy";
+  ask("one");
+  gate_.Open();
+  for (auto& answer : answers) EXPECT_TRUE(answer->Wait().ok());
+  const auto place = std::find(order.begin(), order.end(), "one");
+  EXPECT_LE(place - order.begin(), 4);
 }
 
 // The kernel was compiled once and is found on disk, say; all threads that

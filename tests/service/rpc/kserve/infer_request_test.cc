@@ -64,6 +64,36 @@ std::string Read(const std::string& bytes, size_t piece_bytes = 1 << 20) {
   return all;
 }
 
+bool TakesLong(const Request& request) {
+  const std::string bytes = request.SerializeAsString();
+  const Pieces pieces = {bytes};
+  return kserve::TakesLong(
+      ToInferRequest(ReadInferHeader(pieces).value()).value());
+}
+
+TEST(InferRequestTest, KnowsWhatTakesLong) {
+  EXPECT_FALSE(TakesLong(Bytes(std::string(1 << 20, 'x'))));
+  EXPECT_FALSE(TakesLong(Numbers(std::vector<int>(1 << 16, 1))));
+  EXPECT_TRUE(TakesLong(Numbers(std::vector<int>((1 << 16) + 1, 1))));
+  const auto batches = [](int64_t of_a, int64_t of_b) {
+    Request request = Bytes(std::string(of_a, 'x'));
+    *request.add_inputs() = request.inputs(0);
+    request.mutable_inputs(1)->set_name("B");
+    request.add_raw_input_contents(std::string(of_b, 'x'));
+    for (const auto& [input, count] : {std::pair(0, of_a), {1, of_b}}) {
+      auto& shape = *request.mutable_inputs(input)->mutable_shape();
+      shape.Clear();
+      for (const int64_t size : {count, int64_t{1}, int64_t{1}}) {
+        shape.Add(size);
+      }
+    }
+    return request;
+  };
+  EXPECT_FALSE(TakesLong(batches(32, 32)));
+  EXPECT_TRUE(TakesLong(batches(32, 33)));
+  EXPECT_FALSE(TakesLong(batches(0, 1024)));
+}
+
 TEST(InferRequestTest, LeavesBytesWhereTheyLie) {
   const std::string bytes = Bytes("abcdefgh").SerializeAsString();
   const Pieces pieces = Cut(bytes, 1 << 20);
