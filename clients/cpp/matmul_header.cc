@@ -61,12 +61,6 @@ bool Overlaps(const Input& input, const Operand& operand, int64_t batch) {
   return stride * bits / 8 < (bytes + batch - 1) / batch;
 }
 
-uint64_t BytesTo(const Destination& destination, const v1::Problem& problem) {
-  if (!IsReturned(destination)) return 0;
-  return destination.bytes.empty() ? ResultBytes(problem)
-                                   : destination.bytes.size();
-}
-
 }  // namespace
 
 int BitsOf(v1::DataType type) {
@@ -188,6 +182,12 @@ uint64_t ResultBytes(const v1::Problem& problem) {
   if (problem.m() <= 0 || problem.n() <= 0 || batch <= 0) return 0;
   return static_cast<uint64_t>(problem.m()) * problem.n() * batch *
          BitsOf(ResultType(problem)) / 8;
+}
+
+uint64_t BytesTo(const Destination& destination, const v1::Problem& problem) {
+  if (!IsReturned(destination)) return 0;
+  return destination.bytes.data() == nullptr ? ResultBytes(problem)
+                                             : destination.bytes.size();
 }
 
 bool Streams(const Product& product, uint64_t limit) {

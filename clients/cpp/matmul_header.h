@@ -76,6 +76,9 @@ inline bool IsReturned(const Destination& to) {
 // Bytes of D, or of the auxiliary result, when it returns tight.
 uint64_t ResultBytes(const v1::Problem& problem);
 
+// Those that come back with the answer: of the destination's own, or tight.
+uint64_t BytesTo(const Destination& destination, const v1::Problem& problem);
+
 // Whether the product travels in chunks: its operands and results that are
 // neither tensors nor in shared memory have more than `limit` bytes, and no
 // matrices of a batch overlap, which streams do not serve.

@@ -5,6 +5,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "clients/cpp/matmul_header.h"
 #include "clients/cpp/read_result.h"
 #include "gemmd/v1/matmul.pb.h"
 #include "jit/base/status.h"
@@ -15,27 +16,33 @@ namespace {
 // A result that may come, and what becomes of it.
 struct Output {
   absl::Status Take(uint64_t length, SliceReader& reader) {
+    if (length != size) {
+      return absl::InternalError(absl::StrCat(
+          "the daemon sent ", length, " bytes of ", name,
+          bytes.data() == nullptr ? ", which has " : "; the buffer has ",
+          size));
+    }
     came = true;
-    const absl::Span<char> bytes = to.bytes;
     if (bytes.data() == nullptr) {
       otherwise = reader.Read(length);
-      return absl::OkStatus();
+    } else {
+      reader.Read(bytes);
     }
-    if (length != bytes.size()) {
-      return absl::InternalError(
-          absl::StrCat("the daemon sent ", length, " bytes of ", name,
-                       "; the buffer has ", bytes.size()));
-    }
-    reader.Read(bytes);
     return absl::OkStatus();
   }
 
   int field;  // Of MatmulResponse.
   absl::string_view name;
-  const Destination& to;
-  std::string& otherwise;  // Where `to` has no bytes.
+  absl::Span<char> bytes;  // Its own;
+  std::string& otherwise;  // without one, this gets it.
+  uint64_t size;
   bool came = false;
 };
+
+Output ToOutput(int field, absl::string_view name, const Destination& to,
+                const v1::Problem& problem, std::string& otherwise) {
+  return {field, name, to.bytes, otherwise, BytesTo(to, problem)};
+}
 
 }  // namespace
 
@@ -43,11 +50,12 @@ absl::StatusOr<Result> ReadResponse(SliceReader& reader, uint64_t rest,
                                     const Product& product) {
   using Response = v1::MatmulResponse;
   Result result;
-  absl::InlinedVector<Output, 2> outputs = {
-      {Response::kDFieldNumber, "D", product.d, result.d}};
+  absl::InlinedVector<Output, 2> outputs = {ToOutput(
+      Response::kDFieldNumber, "D", product.d, product.problem, result.d)};
   if (product.problem.epilogue().auxiliary()) {
-    outputs.push_back({Response::kAuxiliaryFieldNumber, "the auxiliary result",
-                       product.auxiliary, result.auxiliary});
+    outputs.push_back(ToOutput(Response::kAuxiliaryFieldNumber,
+                               "the auxiliary result", product.auxiliary,
+                               product.problem, result.auxiliary));
   }
   RETURN_IF_ERROR(
       ReadResult<Response>(reader, rest, absl::MakeSpan(outputs), result));
@@ -55,7 +63,7 @@ absl::StatusOr<Result> ReadResponse(SliceReader& reader, uint64_t rest,
     return absl::InternalError("the daemon sent no amax");
   }
   for (const Output& output : outputs) {
-    if (!output.came && output.to.tensor.empty() && !output.to.bytes.empty()) {
+    if (!output.came && output.size > 0) {
       return absl::InternalError(
           absl::StrCat("the daemon sent nothing of ", output.name));
     }

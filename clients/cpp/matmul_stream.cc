@@ -88,11 +88,7 @@ struct Output {
 
 Output ToOutput(int field, absl::string_view name, const Destination& to,
                 const v1::Problem& problem, std::string& otherwise) {
-  if (!IsReturned(to)) {
-    return {field, name, {}, otherwise, 0};
-  }
-  return {field, name, to.bytes, otherwise,
-          to.bytes.data() == nullptr ? ResultBytes(problem) : to.bytes.size()};
+  return {field, name, to.bytes, otherwise, BytesTo(to, problem)};
 }
 
 absl::Status TakeMessage(const grpc::ByteBuffer& message,

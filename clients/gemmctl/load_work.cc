@@ -17,11 +17,8 @@
 namespace gemmd::gemmctl {
 namespace {
 
-constexpr const char* kWays[] = {
-    "inline", "stream", "resident", "shared",
-    constexpr const char* kWays[] = {"inline", "stream", "resident", "shared",
-                                     "striped", "sequence", "encoded",
-                                     "weights"};
+constexpr const char* kWays[] = {"inline",  "stream",   "resident", "shared",
+                                 "striped", "sequence", "encoded",  "weights"};
 // Of what lies in shared memory, as that of the device is aligned.
 constexpr int64_t kAlignmentBytes = 256;
 

@@ -276,17 +276,18 @@ TEST_F(ClientTest, GroupsTravelInOneCall) {
   for (int i = 0; i < 5; ++i) products[i].problem.set_m(10 * i);
   products[0].a.bytes = {};
   products[2].problem.mutable_epilogue()->set_amax(true);
-  std::string buffer(5, '\0');
-  products[4].d = Destination::Bytes(absl::MakeSpan(&buffer[0], 5));
+  std::string buffer(40 * 3, '\0');
+  products[4].d =
+      Destination::Bytes(absl::MakeSpan(buffer.data(), buffer.size()));
   const auto results = client_->MatmulGrouped(products);
   ASSERT_TRUE(results.ok()) << results.status();
   ASSERT_EQ(results->size(), 5u);
-  EXPECT_EQ((*results)[0].d, "D0:0");
-  EXPECT_EQ((*results)[3].d, "D3:30");
+  EXPECT_EQ((*results)[0].d, "");
+  EXPECT_EQ((*results)[3].d, std::string(30 * 3, '3'));
   EXPECT_EQ((*results)[2].amax, 2.0f);
   EXPECT_EQ((*results)[3].amax, std::nullopt);
   EXPECT_EQ((*results)[1].execution.device(), "fake");
-  EXPECT_EQ(buffer, "D4:40");
+  EXPECT_EQ(buffer, std::string(40 * 3, '4'));
   EXPECT_EQ(matmul_.last_groups().groups(0).a(), "");
   EXPECT_EQ(matmul_.last_groups().groups(1).a(), a_);
   EXPECT_EQ(matmul_.last_groups().groups(4).b(), b_);
@@ -396,6 +397,16 @@ TEST_F(ClientTest, ResultOfAnotherSizeIsAnError) {
     EXPECT_EQ(client_->Matmul(product).status().code(),
               absl::StatusCode::kInternal);
   }
+  // Without a buffer it has those of the problem.
+  product.d = {};
+  for (const char* wrong : {"short", "too long", ""}) {
+    matmul_.Answer(wrong);
+    const absl::Status status = client_->Matmul(product).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << wrong;
+    EXPECT_THAT(status.message(), HasSubstr("D")) << wrong;
+  }
+  matmul_.Answer("result");
+  EXPECT_EQ(client_->Matmul(product)->d, "result");
 }
 
 TEST_F(ClientTest, ErrorsKeepCodeAndText) {

@@ -54,7 +54,10 @@ class FakeMatmul final : public v1::MatmulService::Service {
       return {grpc::INVALID_ARGUMENT, "device is unknown"};
     }
     response->mutable_execution()->set_device("fake");
-    if (!request->header().d().has_tensor()) response->set_d(result_);
+    const v1::Destination& d = request->header().d();
+    if (!d.has_tensor() && !d.has_region()) {
+      response->set_d(result_.value_or(Tight(request->header().problem())));
+    }
     response->set_auxiliary(auxiliary_);
     if (amax_) response->set_amax(*amax_);
     return grpc::Status::OK;
@@ -92,7 +95,7 @@ class FakeMatmul final : public v1::MatmulService::Service {
         stream->Write(message);
       }
     };
-    send(result_,
+    send(result_.value_or(""),
          [](auto& to, const std::string& bytes) { to.set_data(bytes); });
     send(auxiliary_,
          [](auto& to, const std::string& bytes) { to.set_auxiliary(bytes); });
@@ -111,7 +114,7 @@ class FakeMatmul final : public v1::MatmulService::Service {
     return longest_;
   }
 
-  // Each D tells its place and m.
+  // Each D is made of its place.
   grpc::Status MatmulGrouped(grpc::ServerContext*,
                              const v1::MatmulGroupedRequest* request,
                              v1::MatmulGroupedResponse* response) override {
@@ -121,7 +124,7 @@ class FakeMatmul final : public v1::MatmulService::Service {
       const v1::MatmulRequest& group = request->groups(i);
       v1::MatmulResponse& one = *response->add_groups();
       one.mutable_execution()->set_device("fake");
-      one.set_d(absl::StrCat("D", i, ":", group.header().problem().m()));
+      one.set_d(Tight(group.header().problem(), static_cast<char>('0' + i)));
       if (group.header().problem().epilogue().amax()) one.set_amax(i);
     }
     return grpc::Status::OK;
@@ -199,6 +202,12 @@ class FakeMatmul final : public v1::MatmulService::Service {
   }
 
  private:
+  // A D of elements of a byte.
+  static std::string Tight(const v1::Problem& problem, char element = 'd') {
+    const int64_t batch = problem.has_batch() ? problem.batch() : 1;
+    return std::string(problem.m() * problem.n() * batch, element);
+  }
+
   // Nobody is at both ends at a time, but only a lock shows that to a
   // sanitizer: the way through gRPC does not.
   std::mutex mutex_;
@@ -213,7 +222,7 @@ class FakeMatmul final : public v1::MatmulService::Service {
   int missing_ ABSL_GUARDED_BY(mutex_) = 0;
   int streams_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t longest_ ABSL_GUARDED_BY(mutex_) = 0;  // Chunk of the last one.
-  std::string result_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::string> result_ ABSL_GUARDED_BY(mutex_);
   std::string auxiliary_ ABSL_GUARDED_BY(mutex_);
   std::optional<float> amax_ ABSL_GUARDED_BY(mutex_);
 };
