@@ -48,12 +48,18 @@ absl::StatusOr<jit::TemplateLibrary> Templates(const std::string& directory) {
   return jit::TemplateLibrary::FromDirectory(directory);
 }
 
-// A client's connection is a file: running out of them ends the listener.
-void RaiseFileLimit() {
+// A client's connection is a file, and so is what threads wake each other by:
+// the daemon cannot start without some.
+absl::Status RaiseFileLimit() {
+  constexpr rlim_t kLeastFiles = 64;
   rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max >= kLeastFiles) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the process may open ", limit.rlim_max,
+                   " files (ulimit -n); allowed: ", kLeastFiles, " or more"));
 }
 
 void LogMissing(rpc::ServerFacts& facts, std::string sentence) {
@@ -227,8 +233,8 @@ absl::StatusOr<int> Run(daemon::Options& options) {
   log::Initialize(options.log_format == "json" ? log::Style::kJson
                                                : log::Style::kText);
   rpc::RedirectLibraryLogs();
-  RaiseFileLimit();
-  const absl::Status status = Serve(options);
+  absl::Status status = RaiseFileLimit();
+  if (status.ok()) status = Serve(options);
   if (!status.ok()) {
     log::Write(log::Level::kError, "failed",
                {{"code", absl::StatusCodeToString(status.code())},

@@ -1,11 +1,14 @@
 #include "clients/cli/command_line.h"
 
+#include <fcntl.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -19,6 +22,7 @@
 #include "clients/cli/nearest.h"
 #include "clients/cli/quantity.h"
 #include "clients/cli/standard_streams.h"
+#include "jit/base/file.h"
 #include "jit/base/printable.h"
 
 namespace gemmd::cli {
@@ -69,6 +73,14 @@ bool IsOperand(const std::string& name) { return name[0] != '-'; }
 
 absl::Status Allowed(const std::string& text) {
   return absl::InvalidArgumentError(text);
+}
+
+// What is wrong with a file of options; "" where that is for who reads it.
+std::string EndlessFile(const std::string& path) {
+  const jit::UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.ok()) return "";
+  const absl::Status endless = jit::CheckEnds(file.get());
+  return endless.ok() ? "" : absl::StrCat(path, ": ", endless.message());
 }
 
 }  // namespace
@@ -157,6 +169,21 @@ void Command::Number(const std::string& name, double& to,
       [&to](const std::string& value) {
         return absl::SimpleAtod(value, &to) ? absl::OkStatus()
                                             : Allowed("a number");
+      });
+}
+
+void Command::Number(const std::string& name, double& to, Range<double> range,
+                     const std::string& help) {
+  const std::string allowed = absl::StrCat(range.least, " to ", range.most);
+  Add(name, Describe(help, absl::StrCat(to), allowed),
+      [&to, range, allowed](const std::string& value) {
+        double number;  // Which may be none: nan is in no range.
+        if (!absl::SimpleAtod(value, &number) ||
+            !(number >= range.least && number <= range.most)) {
+          return Allowed(allowed);
+        }
+        to = number;
+        return absl::OkStatus();
       });
 }
 
@@ -265,7 +292,8 @@ void Program::ConfigFile() {
                    Wrap("A file of \"name = value\" lines; names are those of "
                         "options without dashes. The command line counts "
                         "more."))
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(EndlessFile);
   app_->allow_config_extras(CLI::config_extras_mode::error);
   app_->config_formatter(std::make_shared<Config>(*this));
 }
@@ -392,6 +420,12 @@ int Program::ParseAndRun(int argc, const char* const* argv) {
     Complain(unknown.empty() ? error.what() : unknown);
     std::cerr << "See " << app_->get_name() << " --help.\n";
     return kExitUsage;
+  } catch (const std::system_error& error) {  // Of std::thread.
+    Complain(absl::StrCat("the system gives no more threads or memory (",
+                          error.what(),
+                          "); see ulimit -u and -v, and what the container "
+                          "may have"));
+    return kExitFailed;
   } catch (const std::exception& error) {
     Complain(error.what());
     return kExitFailed;

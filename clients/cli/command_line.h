@@ -71,6 +71,8 @@ class Command {
         [&to](int64_t value) { to = static_cast<T>(value); }, help);
   }
   void Number(const std::string& name, double& to, const std::string& help);
+  void Number(const std::string& name, double& to, Range<double> range,
+              const std::string& help);
   void Bytes(const std::string& name, int64_t& to, Range<int64_t> range,
              const std::string& help);
   // A number without a unit counts `bare`.

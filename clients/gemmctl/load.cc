@@ -83,7 +83,7 @@ void AddLoad(cli::Command& program) {
   command.Text(
       "--device NAME", o->device,
       "Of tensors and products; default: the daemon's choice, of each.");
-  command.Number("--rate X", o->load.rate,
+  command.Number("--rate X", o->load.rate, {0, 1e6},
                  "Requests a second, at random times; 0: a closed loop, the "
                  "next when one has ended.");
   command.Int("--connections N", o->load.connections, {1, 1000}, "");

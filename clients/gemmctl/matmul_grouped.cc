@@ -1,7 +1,7 @@
 // gemmctl matmul-grouped.
+#include <unistd.h>
+
 #include <cstdio>
-#include <fstream>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,8 +10,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/matmul_product.h"
+#include "jit/base/file.h"
 #include "jit/base/status.h"
 #include "jit/problem/group_line.h"
 
@@ -41,27 +43,30 @@ absl::Status At(const Options& options, const Line& line,
                       absl::StrCat(Place(options, line), wrong.message()));
 }
 
+absl::StatusOr<std::string> ReadList(const std::string& path) {
+  constexpr int64_t kMostBytes = 16 << 20;
+  if (path == "-") return jit::ReadAll(STDIN_FILENO, kMostBytes);
+  return jit::ReadFile(path, kMostBytes);
+}
+
 absl::StatusOr<std::vector<Line>> ReadLines(const Options& options) {
-  std::ifstream file;
-  const bool standard = options.list == "-";
-  if (!standard) file.open(options.list);
-  std::istream& lines = standard ? std::cin : file;
-  if (!lines) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot read ", options.list));
+  const absl::StatusOr<std::string> list = ReadList(options.list);
+  if (!list.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot read ", options.list, ": ", list.status().message()));
   }
   std::vector<Line> all;
   int number = 0;
-  for (std::string text; std::getline(lines, text);) {
+  for (const absl::string_view line : absl::StrSplit(*list, '\n')) {
     ++number;
-    text = std::string(absl::StripAsciiWhitespace(text));
+    const std::string text(absl::StripAsciiWhitespace(line));
     if (text.empty() || text[0] == '#') continue;
-    Line& line = all.emplace_back(Line{number, options.common});
+    Line& product = all.emplace_back(Line{number, options.common});
     cli::Program words("a product", "");
-    DeclareOperands(words, line.product);
-    DeclareProduct(words, line.product);
+    DeclareOperands(words, product.product);
+    DeclareProduct(words, product.product);
     if (absl::Status wrong = words.ParseLine(text); !wrong.ok()) {
-      return At(options, line, wrong);
+      return At(options, product, wrong);
     }
   }
   const auto most = static_cast<size_t>(jit::kMaxGroupProducts);

@@ -44,6 +44,10 @@ absl::Status TakeMember(const jit::BundleMember& member,
 absl::StatusOr<jit::UniqueFd> Copy(const jit::UniqueFd& from,
                                    const std::string& path,
                                    const std::string& directory) {
+  if (absl::Status endless = jit::CheckEnds(from.get()); !endless.ok()) {
+    return absl::Status(endless.code(),
+                        absl::StrCat(path, ": ", endless.message()));
+  }
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   jit::UniqueFd to(

@@ -107,6 +107,14 @@ absl::StatusOr<std::string> ReadStartAt(int folder, const std::string& name,
                    std::min(bytes, static_cast<size_t>(open.bytes)));
 }
 
+absl::Status CheckEnds(int file) {
+  struct stat facts;
+  if (fstat(file, &facts) != 0) return ErrnoStatus(errno, "stat a file");
+  const bool device = S_ISCHR(facts.st_mode) || S_ISBLK(facts.st_mode);
+  if (!device || isatty(file) == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError("it is a device; allowed: a file, a pipe");
+}
+
 absl::StatusOr<std::string> ReadAll(int file, int64_t limit_bytes) {
   constexpr size_t kChunk = 65536;
   std::string bytes;

@@ -54,6 +54,10 @@ void ReadStartsAt(
     int folder, absl::Span<const std::string> names, size_t bytes,
     absl::FunctionRef<void(size_t, absl::StatusOr<std::string>)> take);
 
+// INVALID_ARGUMENT for a device, which may have no end (/dev/zero); a terminal
+// has one.
+absl::Status CheckEnds(int file);
+
 // All bytes of `file`, which may be a pipe. Errors as those of ReadFileAt.
 absl::StatusOr<std::string> ReadAll(int file, int64_t limit_bytes);
 

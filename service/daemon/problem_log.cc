@@ -1,6 +1,7 @@
 #include "service/daemon/problem_log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,11 +41,18 @@ absl::Status RepairEnd(const std::string& path, int fd) {
 
 absl::StatusOr<std::unique_ptr<ProblemLog>> ProblemLog::Open(
     const std::string& path) {
+  // What is no file of bytes neither blocks nor is read, maybe without end.
   jit::UniqueFd file(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (!file.ok()) {
+      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC,
+           0600));
+  struct stat facts;
+  if (!file.ok() || fstat(file.get(), &facts) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--record-problems: cannot write ", path));
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--record-problems: ", path, " is no regular file; allowed: one"));
   }
   RETURN_IF_ERROR(RepairEnd(path, file.get()));
   std::set<std::string> known;

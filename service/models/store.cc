@@ -50,8 +50,14 @@ Store::Store(engine::Engine& engine, Options options)
 absl::Status Store::Restore(
     absl::FunctionRef<bool(const std::string&)> is_owner) {
   if (options_.directory.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto files, ListFiles(options_.directory));
-  for (const auto& file : files) {
+  const auto files = ListFiles(options_.directory);
+  if (!files.ok()) {
+    return absl::Status(
+        files.status().code(),
+        absl::StrCat("--model-repository is ", options_.directory, ": ",
+                     files.status().message()));
+  }
+  for (const auto& file : *files) {
     absl::StatusOr<ModelPointer> model = Load(file.name, is_owner);
     if (model.ok()) {
       log::Write(log::Level::kInfo, "model_loaded",

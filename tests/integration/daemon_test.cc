@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <cstdio>
 #include <fstream>
@@ -120,6 +121,22 @@ TEST(DaemonTest, ACacheThatCannotBeWrittenCostsOnlyTheCache) {
     ASSERT_LT(absl::Now() - start, absl::Seconds(30));
     absl::SleepFor(absl::Milliseconds(20));
   }
+}
+
+// Not until it is out of them somewhere, which would end it there.
+TEST(DaemonTest, TooFewFilesAreToldAtTheStart) {
+  FILE* const daemon = popen(
+      "ulimit -n 20; exec timeout 20 " GEMMD_TEST_DAEMON
+      " --listen=127.0.0.1:0 --device=host --nvrtc=none --cache-dir= 2>&1",
+      "r");
+  ASSERT_NE(daemon, nullptr);
+  std::string said;
+  for (char part[256]; fgets(part, sizeof part, daemon) != nullptr;) {
+    said += part;
+  }
+  EXPECT_EQ(WEXITSTATUS(pclose(daemon)), 1);
+  EXPECT_THAT(said, HasSubstr("the process may open 20 files (ulimit -n); "
+                              "allowed: 64 or more"));
 }
 
 TEST(DaemonTest, SigtermFinishesWhatRunsAndExitsZero) {

@@ -34,6 +34,7 @@ struct Sample {
     program.Duration("--grace TIME", grace, absl::Milliseconds(1),
                      {absl::ZeroDuration(), absl::Hours(1)}, "Wait so long.");
     program.Number("--alpha X", alpha, "A factor.");
+    program.Number("--rate X", rate, {0, 1e6}, "So often.");
     program.Text("--cache-dir DIR", directory, "Where kernels are.");
     program.List("--listen ADDRESSES", listen, "Where to listen.");
     program.Choice("--device KIND", device, {"auto", "host"}, "Which.");
@@ -58,6 +59,7 @@ struct Sample {
   int64_t limit = int64_t{1} << 30;
   absl::Duration grace = absl::Seconds(30);
   double alpha = 1;
+  double rate = 0;
   std::string directory;
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   std::string device = "auto";
@@ -196,6 +198,18 @@ TEST(CommandLineTest, HelpAndVersionAreNoErrors) {
   EXPECT_EQ(sample.runs, 0);
 }
 
+TEST(CommandLineTest, NumbersHaveARange) {
+  Sample sample;
+  for (const char* const wrong :
+       {"--rate=nan", "--rate=inf", "--rate=-1", "--rate=1e7", "--rate=x"}) {
+    const Outcome outcome = sample({wrong});
+    EXPECT_EQ(outcome.code, kExitUsage) << wrong;
+    EXPECT_THAT(outcome.err, HasSubstr("allowed: 0 to 1e+06")) << wrong;
+  }
+  EXPECT_EQ(sample({"--rate=0.5", "--alpha=inf"}).code, kExitOk);
+  EXPECT_EQ(sample.rate, 0.5);
+}
+
 class ConfigTest : public testing::Test {
  protected:
   // --config with a file of this content.
@@ -239,6 +253,9 @@ TEST_F(ConfigTest, MistakesAreErrors) {
   const Outcome missing = sample_({"--config=/nowhere/gemmd.toml"});
   EXPECT_EQ(missing.code, kExitUsage);
   EXPECT_THAT(missing.err, HasSubstr("/nowhere/gemmd.toml"));
+  const Outcome endless = sample_({"--config=/dev/zero"});
+  EXPECT_EQ(endless.code, kExitUsage);
+  EXPECT_THAT(endless.err, HasSubstr("/dev/zero: it is a device; allowed"));
 }
 
 // A tree of commands, as gemmctl has one.

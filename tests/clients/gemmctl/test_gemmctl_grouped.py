@@ -100,6 +100,8 @@ class GemmctlGroupedTest(GemmctlCase):
 
         refuse("has 0 products; allowed: 1 to 256", "# none")
         refuse("has 257 products; allowed: 1 to 256", *[right] * 257)
+        self.assertIn("more than 16777216 bytes", self.run_gemmctl(
+            "matmul-grouped", "/dev/zero", code=USAGE))
         refuse("several results go to ", right, right)
         refuse("only one file can come from standard input", "- - -o x.npy")
         refuse("only one result can go to standard output",

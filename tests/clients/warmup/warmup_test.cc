@@ -255,6 +255,11 @@ TEST_F(WarmupTest, CarriesACacheToAnotherPlace) {
   EXPECT_EQ(import(Path("damaged")).code, 1);
   EXPECT_FALSE(fs::exists(other));
 
+  // Nothing waits for its end.
+  const Outcome endless = import("/dev/zero");
+  EXPECT_EQ(endless.code, 2);
+  EXPECT_TRUE(absl::StrContains(endless.output, "it is a device"));
+
   const Outcome first = import(Path("bundle"));
   EXPECT_EQ(first.code, 0) << first.output;
   EXPECT_TRUE(absl::StrContains(first.output, "3 imported"));

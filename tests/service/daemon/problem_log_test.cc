@@ -2,6 +2,7 @@
 #include "service/daemon/problem_log.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <fstream>
@@ -76,6 +77,16 @@ TEST_F(ProblemLogTest, HoldsOneGroupForEachKernelOfGroups) {
   const std::string noted = known + "bf16 TT 4 2 3 order=row ; 4*9  # new\n";
   EXPECT_EQ(ReadOnceItEndsWith("# new\n"), noted);
   EXPECT_EQ(After(""), noted + kNoted);
+}
+
+// Neither is waited for, nor read without end.
+TEST_F(ProblemLogTest, OnlyARegularFileWillDo) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  for (const std::string& path : {path_, std::string("/dev/zero")}) {
+    const auto log = ProblemLog::Open(path);
+    EXPECT_TRUE(absl::IsInvalidArgument(log.status())) << path;
+    EXPECT_TRUE(absl::StrContains(log.status().message(), path));
+  }
 }
 
 TEST_F(ProblemLogTest, ALastLineWithoutItsEndIsKept) {

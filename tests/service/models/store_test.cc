@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -66,6 +67,16 @@ TEST_F(StoreTest, ANewModelGetsItsKernels) {
   EXPECT_FALSE(life.Knows(1));
   ASSERT_TRUE(life.Make("linear").Wait().ok());
   EXPECT_TRUE(life.ComesToKnowAll());
+}
+
+TEST_F(StoreTest, AFolderThatIsNoneIsNamed) {
+  const std::string file = folder_ + "/file";
+  std::ofstream(file) << "no folder";
+  Life life(file);
+  const absl::Status status = life.store.Restore(Everybody);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message().find("--model-repository is " + file), 0u)
+      << status;
 }
 
 TEST_F(StoreTest, ARestartBringsModelsBackWarm) {
