@@ -12,7 +12,7 @@ from .bits import Bits
 from .composite import Composite
 from .device_arrays import DeviceArray, as_device_array, is_on_device
 from .epilogue import Epilogue, Result
-from .errors import InvalidArgument
+from .errors import Internal, InvalidArgument
 from .quantized import quantization_of
 from .shared import Block, Regions
 from .sparse import is_sparse
@@ -493,6 +493,11 @@ class Call:
         return self._array(data)
 
     def _received(self, data: Optional[memoryview]) -> arrays.Array:
+        came = 0 if data is None else data.nbytes
+        size = math.prod(self.shape) * self.dtype.itemsize
+        if came != size:
+            raise Internal(f"the daemon sent {came} bytes of a result, which "
+                           f"has {size}")
         return arrays.matrix(data if data is not None else b"", self.shape,
                              self.dtype, self.order)
 

@@ -14,6 +14,8 @@ MOST_RETRIES = 4
 # half a minute at most.
 MOST_RETRIES_WITH_KEY = 8
 _FIRST_PAUSE_S = 0.05
+# Who would have to wait longer is told so instead (Error.retry_after).
+_LONGEST_PAUSE_S = 300.0
 
 
 def check_timeout(timeout: Any) -> Optional[float]:
@@ -58,6 +60,8 @@ class Attempts:
     def _least_pause(self, error: errors.Error) -> Optional[float]:
         after = (error.retry_after
                  if isinstance(error, errors.ResourceExhausted) else None)
+        if after is not None and after > _LONGEST_PAUSE_S:
+            return None
         if not self._has_key:
             again = self._repeatable and self._retries < MOST_RETRIES
             return after if again else None

@@ -287,6 +287,12 @@ class FakeDaemon:
             self._find(header.d.tensor)[1][...] = d
             return reply
         data = _bytes(d, order, header.d.inline.leading_dimension)
+        if self.fault == "cut_off":
+            data = data[:-1]
+        if self.fault == "more":
+            data += bytes(1)
+        if self.fault == "nothing":
+            return reply
         return reply + wire.field(2, len(data)) + data
 
     def _product(self, a, b):

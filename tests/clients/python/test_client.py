@@ -167,6 +167,16 @@ class ClientTest(unittest.TestCase):
                 call(self.client)
         self.assertEqual(len(self.daemon.headers), count)
 
+    def test_results_of_another_size_are_errors(self):
+        a = np.ones((4, 2), np.float16)
+        for fault in ("cut_off", "more", "nothing"):
+            with self.subTest(fault), FakeDaemon(fault=fault) as daemon, \
+                    gemmd.Client(daemon.target) as client:
+                for out in (None, np.empty((4, 4), np.float32)):
+                    with self.assertRaisesRegex(
+                            gemmd.Internal, "bytes of a result, which has"):
+                        client.matmul(a, a.T, out=out, out_dtype=np.float32)
+
     def test_server_errors_keep_code_and_text(self):
         a, b = integers(4, 6, np.int8), integers(6, 5, np.int8)
         with self.assertRaisesRegex(gemmd.Unimplemented,

@@ -53,6 +53,17 @@ class RetryTest(unittest.TestCase):
         self.assertLess(time.monotonic() - start, 5)
         self.assertEqual(len(self.daemon.full), 1)
 
+    def test_not_in_a_year(self):
+        patient = gemmd.Client(self.daemon.target, timeout=None)
+        self.addCleanup(patient.close)
+        for after in (301_000, 10 ** 18):
+            self.daemon.full = [after]
+            with mock.patch("time.sleep") as sleep, \
+                    self.assertRaises(gemmd.ResourceExhausted) as raised:
+                patient.matmul(A, A.T)
+            self.assertEqual(raised.exception.retry_after, after / 1000)
+            sleep.assert_not_called()
+
     def test_an_attempt_has_the_time_that_is_left(self):
         attempts = retry.Attempts(10.0)
         self.assertEqual(attempts.timeout, 10.0)
