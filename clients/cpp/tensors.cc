@@ -258,6 +258,14 @@ absl::StatusOr<v1::TensorInfo> Client::Describe(const std::string& handle,
   request.set_handle(handle);
   v1::TensorInfo info;
   RETURN_IF_ERROR(ToStatus(tensors_->DescribeTensor(&context, request, &info)));
+  const bool known = v1::DataType_IsValid(info.dtype()) &&
+                     info.dtype() != v1::DATA_TYPE_UNSPECIFIED;
+  if (!known || info.rows() < 1 || info.columns() < 1 || info.count() < 0) {
+    return absl::InternalError(
+        absl::StrCat("the daemon describes a tensor of ", info.rows(), " x ",
+                     info.columns(), " elements of type ", info.dtype(),
+                     ", which this client does not know"));
+  }
   return info;
 }
 

@@ -445,6 +445,26 @@ TEST_F(ClientTest, TensorsTravelInChunks) {
   EXPECT_EQ(back, bytes);
 }
 
+// As a daemon of tomorrow may.
+TEST_F(ClientTest, TensorsOfAnUnknownKindAreNoneToWorkWith) {
+  v1::TensorInfo info;
+  info.set_dtype(v1::DATA_TYPE_F16);
+  info.set_rows(2);
+  info.set_columns(3);
+  tensors_.Tell(info);
+  EXPECT_EQ(client_->DescribeTensor("handle")->columns(), 3);
+  v1::TensorInfo type = info, rows = info, columns = info, none;
+  type.set_dtype(static_cast<v1::DataType>(99));
+  rows.set_rows(0);
+  columns.set_columns(-3);
+  for (const v1::TensorInfo& odd : {type, rows, columns, none}) {
+    tensors_.Tell(odd);
+    EXPECT_EQ(client_->DescribeTensor("handle").status().code(),
+              absl::StatusCode::kInternal)
+        << odd.ShortDebugString();
+  }
+}
+
 TEST_F(ClientTest, BadTransfersSayWhy) {
   EXPECT_EQ(client_->UploadTensor("other", {}, std::string(9 << 20, 'x')),
             absl::NotFoundError("no such tensor"));

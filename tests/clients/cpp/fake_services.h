@@ -236,6 +236,13 @@ class FakeTensors final : public v1::TensorService::Service {
     info->set_rows(request->rows());
     return grpc::Status::OK;
   }
+  grpc::Status DescribeTensor(grpc::ServerContext*,
+                              const v1::DescribeTensorRequest*,
+                              v1::TensorInfo* info) override {
+    std::lock_guard lock(mutex_);
+    *info = info_;
+    return grpc::Status::OK;
+  }
   grpc::Status UploadTensor(grpc::ServerContext* context,
                             grpc::ServerReader<v1::UploadTensorRequest>* reader,
                             v1::TensorInfo*) override {
@@ -284,8 +291,14 @@ class FakeTensors final : public v1::TensorService::Service {
     bytes_ = bytes;
   }
 
+  void Tell(const v1::TensorInfo& info) {
+    std::lock_guard lock(mutex_);
+    info_ = info;
+  }
+
  private:
   std::mutex mutex_;  // As above.
+  v1::TensorInfo info_ ABSL_GUARDED_BY(mutex_);
   std::string bytes_ ABSL_GUARDED_BY(mutex_);
   size_t largest_ ABSL_GUARDED_BY(mutex_) = 0;
 };
