@@ -8,7 +8,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -20,6 +19,7 @@
 #include "service/engine/try_again.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"
+#include "service/rpc/grpc_settings.h"
 #include "service/rpc/handler.h"
 #include "service/rpc/health_monitor.h"
 #include "service/rpc/listener.h"
@@ -57,36 +57,6 @@ void LogFailure(const Call& call, const absl::Status& status,
        {"message", status.message()}});
 }
 
-// gRPC wants milliseconds in an int, and its largest for never.
-int Milliseconds(absl::Duration duration) {
-  return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration),
-                                            std::numeric_limits<int>::max()));
-}
-
-void SetLimits(const Limits& limits, grpc::ServerBuilder& builder) {
-  const auto set = [&](const char* argument, int64_t value) {
-    builder.AddChannelArgument(argument, static_cast<int>(value));
-  };
-  builder.SetMaxReceiveMessageSize(static_cast<int>(limits.max_message_bytes));
-  builder.SetMaxSendMessageSize(-1);
-  // A small compressed message can become any number of bytes before the
-  // limit is looked at, and matrices do not compress.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  set(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.max_calls_per_connection);
-  // Of a stream that nobody reads, gRPC takes no more than this: with probes
-  // it would open the window as far as the line is fast.
-  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kCallAllowanceBytes);
-  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(limits.connection_idle));
-  set(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(limits.connection_age));
-  set(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(limits.keepalive_time));
-  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(limits.keepalive_timeout));
-  // Clients may ask as often as that themselves.
-  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000);
-  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-}
-
 // Where calls come in. Used on its loop.
 struct Door final : Sweepable {
   // `ask`: another one, of gRPC.
@@ -108,11 +78,6 @@ struct Door final : Sweepable {
   bool waits = false;  // For one.
   int64_t asked_until_sweep = 0;
 };
-
-// One for two cores, at most eight.
-int DefaultLoops() {
-  return std::clamp<int>(std::thread::hardware_concurrency() / 2, 2, 8);
-}
 
 }  // namespace
 
