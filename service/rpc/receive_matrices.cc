@@ -5,13 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/rpc/limits.h"
 
 namespace gemmd::rpc {
 namespace {
 
-// Bytes gathered before a part is sent to the device: long copies run at full
-// speed, and the daemon holds little of a large matrix.
-constexpr int64_t kPartBytes = 32 << 20;
+// Bytes that arrive while a part is on its way to the device; they are the next
+// one. The daemon holds little of a large matrix.
+constexpr int64_t kMostPartBytes = 32 << 20;
 
 }  // namespace
 
@@ -67,7 +68,8 @@ Async<absl::Status> MatrixReceiver::ReceiveAll() {
 // True at the end of the stream.
 Async<absl::StatusOr<bool>> MatrixReceiver::Gather() {
   const int64_t announced = std::min(HeldBytes(call_.AnnouncedBytes()), limit_);
-  while (size() - flying_bytes() < kPartBytes) {
+  while (size() - flying_bytes() <
+         (flying_bytes() == 0 ? kPartBytes : kMostPartBytes)) {
     if (flying_bytes() == 0 && size() <= kCallAllowanceBytes) {
       DetachAll();
       call_.HoldRequests(held_bytes());

@@ -7,13 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/rpc/engine_call.h"
+#include "service/rpc/limits.h"
 #include "service/rpc/wire_writer.h"
 
 namespace gemmd::rpc {
 namespace {
-
-// Bytes fetched from the device at once; see receive_matrices.cc.
-constexpr int64_t kPartBytes = 32 << 20;
 
 // Padding: there may be any amount of it, for which nobody has made room.
 constexpr int64_t kZeroBytes = 64 << 10;

@@ -23,7 +23,7 @@ namespace gemmd::rpc {
 namespace {
 
 // Sent from a region at once.
-constexpr int64_t kPartBytes = 64 << 20;
+constexpr int64_t kRegionPartBytes = 64 << 20;
 
 // Between two looks at whether the rest of a transfer is overdue.
 constexpr absl::Duration kOverdueInterval = absl::Seconds(1);
@@ -198,7 +198,7 @@ Async<absl::Status> Copy(Runtime& runtime, Call& call, Upload& upload) {
         "data are given; allowed: none, because the elements are in a region");
   }
   const int64_t pitch = upload.wire.pitch_bytes;
-  const int64_t at_once = std::max<int64_t>(1, kPartBytes / pitch);
+  const int64_t at_once = std::max<int64_t>(1, kRegionPartBytes / pitch);
   device::LineRange lines;
   for (; lines.first < upload.layout.lines(); lines.first += lines.count) {
     lines.count = std::min(at_once, upload.layout.lines() - lines.first);

@@ -77,7 +77,7 @@ class HeldCopies : public ::testing::Test {
 
 TEST_F(HeldCopies, TheNextPartArrivesWhileOneIsOnItsWay) {
   gate_.Close();
-  ASSERT_TRUE(WriteMebibytes(32));
+  ASSERT_TRUE(WriteMebibytes(8));
   ASSERT_TRUE(gate_.WaitForArrivals(1));
   // Far more than anybody takes who does not read.
   auto more =

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/integration/eventually.h"
 #include "tests/integration/test_server.h"
 #include "tests/service/gate.h"
 #include "tests/service/matrix.h"
@@ -197,7 +198,7 @@ TEST_F(TensorsTest, DoNotTravelInCrumbs) {
 }
 
 TEST_F(TensorsTest, TravelInPartsWhenTheyAreLarge) {
-  // Three parts of 32 MiB, the last one short; padded lines on the wire.
+  // Eleven parts of 8 MiB, the last one short; padded lines on the wire.
   const int64_t rows = 700, columns = 30000, leading_dimension = 30001;
   const std::string handle = CreateF32(rows, columns);
   const std::string bytes =
@@ -225,6 +226,22 @@ TEST_F(TensorsTest, TravelInPartsWhenTheyAreLarge) {
                 std::string_view("\0\0\0\0", 4));
     }
   }
+}
+
+TEST_F(TensorsTest, OfOneThatNobodyTakesAPartIsHeld) {
+  v1::DownloadTensorRequest request;
+  request.set_handle(CreateF32(4096, 4096));  // Eight parts.
+  grpc::ClientContext context;
+  const auto reader = tensors_->DownloadTensor(&context, request);
+  const auto held_bytes = [&] {
+    return server_.server().runtime().responses.held_bytes();
+  };
+  EXPECT_TRUE(testing::Eventually([&] { return held_bytes() > 0; }));
+  absl::SleepFor(absl::Milliseconds(300));
+  EXPECT_EQ(held_bytes(), 8 << 20);
+  context.TryCancel();
+  EXPECT_FALSE(reader->Finish().ok());
+  EXPECT_TRUE(testing::Eventually([&] { return held_bytes() == 0; }));
 }
 
 TEST_F(TensorsTest, MultiplyAndAccumulateInPlace) {
