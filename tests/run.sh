@@ -97,6 +97,8 @@ suite ctest python3 tests/tally.py ctest "$build"
 suite python-client python3 tests/tally.py unittest tests/clients/python
 suite gemmctl python3 tests/tally.py unittest tests/clients/gemmctl \
   tests/clients/python
+suite wire python3 tests/tally.py unittest tests/bench/wire \
+  tests/clients/python
 # With Triton's client, which has an environment of its own.
 suite kserve build/tools/triton/bin/python tests/tally.py unittest \
   tests/clients/kserve tests/clients/python

@@ -15,7 +15,7 @@ limit_mib=60
 
 # The digest below is that of the sources, so the binaries must be too.
 ninja -C "$build" gemmd gemmctl gemm-warmup gemm_bench grouped_bench latency \
-  prepare_bench \
+  prepare_bench wire \
   gemmd_python
 
 rm -rf "$output"
@@ -24,7 +24,7 @@ mkdir -p "$output/bin" "$output/lib" "$output/python/gemmd" \
 binaries=(
   service/gemmd clients/gemmctl/gemmctl clients/warmup/gemm-warmup
   tests/bench/gemm_bench tests/bench/grouped_bench tests/bench/latency/latency
-  tests/bench/prepare/prepare_bench
+  tests/bench/prepare/prepare_bench tests/bench/wire/wire
 )
 for binary in "${binaries[@]}"; do
   strip -s -o "$output/bin/$(basename "$binary")" "$build/$binary"

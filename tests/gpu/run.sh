@@ -13,11 +13,13 @@
 # summary.json and logs.
 #
 #   GEMMD_STEPS    which of "conformance random delays bench grouped latency
-#                  memory devices" to run; default: all but delays, memory and
-#                  devices. memory: products in a client's own GPU memory;
-#                  devices: of a daemon with two GPUs; random: products at random, bit for
-#                  bit against the host device, which stands for this GPU, and
-#                  the specification; delays: some of them on kernels that are
+#                  memory devices wire" to run; default: all but delays, memory,
+#                  devices and wire. wire: how fast bytes move, beside a bare
+#                  server, over loopback and by a Unix socket; memory: products
+#                  in a client's own GPU memory; devices: of a daemon with two
+#                  GPUs; random: products at random, bit for bit against the
+#                  host device, which stands for this GPU, and the
+#                  specification; delays: some of them on kernels that are
 #                  delayed at random (templates/ptx/delay.h)
 #   GEMMD_DELAY_SEEDS  of those delays; default: 1 2
 #   GEMMD_RANDOM   how many of them; default: 10000
@@ -29,6 +31,8 @@
 #   GEMMD_SKIP     so many units of the suite, which another run has done: see
 #                  join.py
 #   GEMMD_BENCH    further flags of gemm_bench
+#   GEMMD_WIRE     further flags of wire, as for a shell:
+#                  "--clients=1 --product='bf16 TN 1 4096 4096'"
 #   GEMMD_DEVICE   default: cuda:0; "host" tries this script without a GPU
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -105,7 +109,7 @@ start_daemon() {
 }
 
 export PYTHONPATH=$bundle/python:$bundle/tests PYTHONDONTWRITEBYTECODE=1
-if [[ $steps =~ \ (conformance|random|latency|memory|devices)\  ]]; then
+if [[ $steps =~ \ (conformance|random|latency|memory|devices|wire)\  ]]; then
   note "starting the daemon"
   start_daemon || exit 1
   "${ours[@]}" "$work/bin/gemmctl" info --target "$target"
@@ -129,6 +133,15 @@ if [[ $steps == *" devices "* ]]; then
   python3 "$bundle/two_devices.py" --target "$target" \
     --gemmctl "${ours[*]} $work/bin/gemmctl" --json "$output/devices.json" ||
     failed "two GPUs"
+fi
+if [[ $steps == *" wire "* ]]; then
+  eval "wire_flags=(${GEMMD_WIRE:-})"
+  for place in "wire $target" "wire-unix unix:$work/gemmd.socket"; do
+    note "${place%% *}"
+    "${ours[@]}" "$work/bin/wire" --target="${place#* }" --device="$device" \
+      --json="$output/${place%% *}.json" "${wire_flags[@]}" ||
+      failed "${place%% *}"
+  done
 fi
 if [[ $steps == *" conformance "* ]]; then
   note "conformance"  # By the socket over which memory is shared, too.
