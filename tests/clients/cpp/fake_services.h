@@ -17,7 +17,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "clients/cpp/client.h"
 
 namespace gemmd::client {
@@ -145,7 +144,10 @@ class FakeMatmul final : public v1::MatmulService::Service {
         one.mutable_execution()->set_device("fake");
       }
       if (i >= request->steps_size()) continue;
-      if (request->steps(i).d().has_inline_()) one.set_d(absl::StrCat("D", i));
+      const v1::MatmulHeader& step = request->steps(i);
+      if (step.d().has_inline_()) {
+        one.set_d(Tight(step.problem(), static_cast<char>('0' + i)));
+      }
     }
     response->MergeFrom(shared_);
     return grpc::Status::OK;

@@ -139,7 +139,7 @@ TEST_F(SequenceRequestTest, ExecutionsMayComeOnceForAllSteps) {
   EXPECT_EQ(all->execution(0).device(), "first");
   EXPECT_EQ(all->execution(1).device(), "others");
   EXPECT_EQ(all->execution(2).device(), "others");
-  EXPECT_EQ(all->steps[2].d, "D2");
+  EXPECT_EQ(all->steps[2].d, std::string(16, '2'));
   for (const std::vector<uint32_t>& wrong :
        {std::vector<uint32_t>{0, 1}, {0, 1, 1, 0}, {0, 1, 2}, {}}) {
     matmul_.ShareExecutions({"first", "others"}, wrong);
@@ -152,8 +152,8 @@ TEST_F(SequenceRequestTest, AnswersForAllStepsAreExpected) {
   const Sequence two = {.steps = {Step(), Step()}};
   const auto all = client_->Run(two);
   ASSERT_TRUE(all.ok()) << all.status();
-  EXPECT_EQ(all->steps[0].d, "D0");
-  EXPECT_EQ(all->steps[1].d, "D1");
+  EXPECT_EQ(all->steps[0].d, std::string(16, '0'));
+  EXPECT_EQ(all->steps[1].d, std::string(16, '1'));
   EXPECT_EQ(all->execution(1).device(), "fake");
   EXPECT_EQ(all->phases.execute_us(), 7);
   matmul_.LeaveOut(1);
