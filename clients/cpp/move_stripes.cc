@@ -13,16 +13,15 @@ namespace {
 // How several calls that stand or fall together ended. Thread-safe.
 class Outcome {
  public:
-  // True for the first failure.
+  // True for the first failure that is the cause of others. The daemon ends one
+  // part for another's failure, too, and may tell that one first.
   bool Note(const absl::Status& status) {
+    if (status.ok()) return false;
     std::lock_guard lock(mutex_);
-    const bool is_first = status_.ok() && !status.ok();
-    // The daemon ends one part for another's failure, and the client does: the
-    // cause says more.
-    if (status_.ok() || (IsConsequence(status_) && !IsConsequence(status))) {
-      if (!status.ok()) status_ = status;
-    }
-    return is_first;
+    const bool is_cause =
+        !IsConsequence(status) && (status_.ok() || IsConsequence(status_));
+    if (status_.ok() || is_cause) status_ = status;
+    return is_cause;
   }
   absl::Status status() {
     std::lock_guard lock(mutex_);

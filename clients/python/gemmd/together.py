@@ -11,13 +11,15 @@ import grpc
 
 from . import errors
 
-# The daemon ends one part for another's failure, and so do we.
+# The daemon ends the others for one's failure, too, and tells them so. What it
+# tells first is not always the cause.
 _CONSEQUENCES = (errors.Aborted, errors.Cancelled, grpc.FutureCancelledError,
                  asyncio.CancelledError)
 
 
 class Together:
-    """The first failure ends the others, and is raised, as `translated` has it.
+    """The first failure ends the others, and is raised, as `translated` has it;
+    but one that the daemon tells for another's failure waits for that one.
     Thread-safe.
 
     follow(i) makes the i-th call and waits for it, within part().
@@ -39,13 +41,14 @@ class Together:
 
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
-        """No error leaves it: it ends the others."""
+        """No error leaves it: it ends the others, if it is a cause."""
         try:
             with self._translated():
                 yield
         except BaseException as error:  # Raised by _check.
             self._failures.append(error)
-            self._end()
+            if not isinstance(error, _CONSEQUENCES):
+                self._end()
 
     def by_threads(self, count: int, follow: Callable[[int], None]) -> None:
         threads = [threading.Thread(target=follow, args=(i,), daemon=True)

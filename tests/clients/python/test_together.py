@@ -36,6 +36,15 @@ def ending(error):
     return fail
 
 
+def answered(error):
+    """Of one that the daemon answers a little later, unless it is ended."""
+    def fail(call):
+        if call.ended.wait(0.1):
+            raise errors.Cancelled("by the client")
+        raise error
+    return fail
+
+
 class TogetherTest(unittest.TestCase):
     def run_parts(self, *parts):
         """Each is what happens to one, given its call."""
@@ -64,10 +73,10 @@ class TogetherTest(unittest.TestCase):
                             asyncio.CancelledError()):
             with self.assertRaisesRegex(errors.NotFound, "gone"):
                 self.run_parts(failing(consequence),
-                               ending(errors.NotFound("gone")))
+                               answered(errors.NotFound("gone")))
         with self.assertRaisesRegex(errors.Aborted, "overwritten"):
             self.run_parts(failing(errors.Aborted("overwritten")),
-                           ending(errors.Cancelled("by the client")))
+                           answered(errors.Aborted("another part ended")))
 
     def test_an_interrupted_thread_ends_all(self):
         with self.assertRaises(KeyboardInterrupt):
