@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "clients/cpp/client.h"
 #include "gemmd/v1/tensors.grpc.pb.h"
+#include "tests/integration/eventually.h"
 
 namespace gemmd::client {
 namespace {
@@ -20,8 +21,8 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kSide = 64;
 
-// Ends the part of the first line at once, and the others a little later, if
-// nobody has ended them by then.
+// Of three parts: ends that of the first line once the others are there, and
+// those a little later, if nobody has ended them by then.
 class EndingTensors final : public v1::TensorService::Service {
  public:
   EndingTensors(grpc::Status first, grpc::Status others)
@@ -40,7 +41,11 @@ class EndingTensors final : public v1::TensorService::Service {
   grpc::Status DownloadTensor(
       grpc::ServerContext* context, const v1::DownloadTensorRequest* request,
       grpc::ServerWriter<v1::DownloadTensorResponse>*) override {
-    if (request->lines().first() == 0) return first_;
+    if (request->lines().first() == 0) {
+      EXPECT_TRUE(testing::Eventually([this] { return begun_ == 2; }));
+      return first_;
+    }
+    ++begun_;
     const absl::Time end = absl::Now() + absl::Milliseconds(200);
     while (absl::Now() < end) {
       if (context->IsCancelled()) {
@@ -57,6 +62,7 @@ class EndingTensors final : public v1::TensorService::Service {
  private:
   const grpc::Status first_;
   const grpc::Status others_;
+  std::atomic<int> begun_ = 0;  // Of the others.
   std::atomic<int> ended_ = 0;
 };
 
