@@ -140,23 +140,27 @@ class AsyncClient(AsyncCaller):
 
     async def matmul_grouped(self, a: Iterable[Any], b: Iterable[Any], *,
                              timeout: Optional[float] = None,
+                             idempotency_key: str = "",
                              **options: "Unpack[product.Options]"
                              ) -> list[Any]:
         """As Client.matmul_grouped."""
         groups = Groups(a, b, **options)
+        key = check_key(idempotency_key)
         with ExitStack() as sharing:
             for call in groups.calls:
                 await self._aside(call.share)
                 sharing.enter_context(call.sharing())
             responses = await self._run(rpcs.matmul_grouped(
-                (call.header, call.buffers) for call in groups.calls), timeout)
+                (call.header, call.buffers) for call in groups.calls
+            )._replace(key=key), timeout)
         return groups.values(responses)
 
     def sequence(self, *, device: str = "",
-                 timeout: Optional[float] = None) -> AsyncSequence:
+                 timeout: Optional[float] = None,
+                 idempotency_key: str = "") -> AsyncSequence:
         """As Client.sequence: `async with client.sequence() as s:`, in which
         s.matmul needs no await."""
-        return AsyncSequence(self, device, timeout)
+        return AsyncSequence(self, device, timeout, idempotency_key)
 
     async def product(self, a: Any, b: Any, *,
                       timeout: Optional[float] = None,

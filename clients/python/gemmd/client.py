@@ -161,25 +161,30 @@ class Client(BlockingCaller):
 
     def matmul_grouped(self, a: Iterable[Any], b: Iterable[Any], *,
                        timeout: Optional[float] = None,
+                       idempotency_key: str = "",
                        **options: "Unpack[product.Options]") -> list[Any]:
         """matmul(a[i], b[i]) for every i, in one call: matrices of any sizes,
         also empty ones, such as the experts of a mixture and their tokens.
 
         c, out, pre_activation_out, bias, a_scale, b_scale and out_scale are
         sequences, too, of one value a group; the other options are those of all
-        groups. At most 256 of them. Returns a list of what matmul returns.
+        groups, as is the key. At most 256 of them. Returns a list of what
+        matmul returns.
         """
         groups = Groups(a, b, **options)
+        key = check_key(idempotency_key)
         with contextlib.ExitStack() as sharing:
             for call in groups.calls:
                 call.share(self._regions)
                 sharing.enter_context(call.sharing())
             responses = self._run(rpcs.matmul_grouped(
-                (call.header, call.buffers) for call in groups.calls), timeout)
+                (call.header, call.buffers) for call in groups.calls
+            )._replace(key=key), timeout)
         return groups.values(responses)
 
     def sequence(self, *, device: str = "",
-                 timeout: Optional[float] = None) -> Sequence:
+                 timeout: Optional[float] = None,
+                 idempotency_key: str = "") -> Sequence:
         """Products in order in one call: `with client.sequence() as s:`
         records s.matmul(...), whose results are operands of later ones, and
         at its end runs them. Results that are returned, which are those of
@@ -188,9 +193,9 @@ class Client(BlockingCaller):
         sent once, and what is returned fit in one message, but for what is
         shared (Client.empty) or in the memory of the daemon's GPU, which does
         not travel. An `out` receives its result when all products are done.
-        Nothing is sent where the block raises.
+        Nothing is sent where the block raises. The key is that of the whole.
         """
-        return Sequence(self, device, timeout)
+        return Sequence(self, device, timeout, idempotency_key)
 
     def product(self, a: Any, b: Any, *, timeout: Optional[float] = None,
                 idempotency_key: str = "",

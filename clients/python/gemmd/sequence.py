@@ -10,6 +10,7 @@ import numpy as np
 from . import alike, arrays, product, rpcs, wire
 from .device_arrays import DeviceArray
 from .errors import FailedPrecondition, InvalidArgument
+from .retry import check_key
 from .shared import Regions
 from .tensor import Resident
 
@@ -164,13 +165,15 @@ def _overlapping(outs: list[tuple[Any, Any]]) -> set[Any]:
 class Recording:
     """Calls of matmul that become one request."""
 
-    def __init__(self, device: str, timeout: Optional[float]) -> None:
+    def __init__(self, device: str, timeout: Optional[float],
+                 key: str) -> None:
         self.done = False
         # Of the daemon's answer: Phases of the whole, an Execution a call.
         self.phases: Any = None
         self.executions: list[Any] = []
         self._device = device
         self._timeout = timeout
+        self._key = check_key(key)
         self._steps: list[_Step] = []
         self._operands = _Operands()
         self._returned: Optional[set[str]] = None
@@ -267,7 +270,8 @@ class Recording:
                 if not self._leaves(pending):
                     to.ClearField("inline")
         return rpcs.sequence([step.call.header for step in self._steps],
-                             self._operands.all, self._device)
+                             self._operands.all, self._device)._replace(
+                                 key=self._key)
 
     def _take(self, response: wire.SequenceResponse) -> None:
         self.phases = response.phases
@@ -288,8 +292,8 @@ class Sequence(Recording):
     """Made by Client.sequence."""
 
     def __init__(self, client: "Client", device: str,
-                 timeout: Optional[float]) -> None:
-        super().__init__(device, timeout)
+                 timeout: Optional[float], key: str) -> None:
+        super().__init__(device, timeout, key)
         self._client = client
 
     def __enter__(self) -> "Sequence":
@@ -310,8 +314,8 @@ class AsyncSequence(Recording):
     """Made by AsyncClient.sequence."""
 
     def __init__(self, client: "AsyncClient", device: str,
-                 timeout: Optional[float]) -> None:
-        super().__init__(device, timeout)
+                 timeout: Optional[float], key: str) -> None:
+        super().__init__(device, timeout, key)
         self._client = client
 
     async def __aenter__(self) -> "AsyncSequence":

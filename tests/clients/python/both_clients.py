@@ -1,6 +1,7 @@
 """A Client, and an AsyncClient with the same methods, for tests of both."""
 
 import asyncio
+import contextlib
 
 import gemmd
 
@@ -15,19 +16,33 @@ class _Awaited:
 
     def __getattr__(self, name):
         found = getattr(self._of, name)
-        if not asyncio.iscoroutinefunction(found):
+        if not callable(found):
             return found
 
         def call(*arguments, **options):
-            result = self._runner.run(found(
+            result = found(
                 *map(_plain, arguments),
-                **{name: _plain(value) for name, value in options.items()}))
+                **{name: _plain(value) for name, value in options.items()})
+            if asyncio.iscoroutine(result):
+                result = self._runner.run(result)
             return (_Awaited(self._runner, result)
                     if isinstance(result, gemmd.AsyncTensor) else result)
         return call
 
+    @contextlib.contextmanager
+    def sequence(self, **options):
+        """A block that is no coroutine."""
+        recorded = self._of.sequence(**options)
+        with contextlib.ExitStack() as block:
+            block.push(lambda *error: self._runner.run(
+                recorded.__aexit__(*error)))
+            yield _Awaited(self._runner, recorded)
+
 
 def _plain(value):
+    """What the client knows, also of a list."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
     return value._of if isinstance(value, _Awaited) else value
 
 

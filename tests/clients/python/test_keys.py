@@ -129,6 +129,33 @@ class KeysTest(HostCase):
                     setattr(self.proxy, f"spoil_{direction}",
                             lambda call, message: message)
 
+    def test_of_a_group_and_of_a_sequence(self):
+        def grouped(client, sums, key):
+            return client.matmul_grouped([A], [A.T], c=[sums], beta=1,
+                                         out=[sums], idempotency_key=key)
+
+        def sequence(client, sums, key):
+            with client.sequence(idempotency_key=key) as s:
+                s.matmul(A, A.T, c=sums, beta=1, out=sums)
+
+        for run, method in ((grouped, "MatmulService/MatmulGrouped"),
+                            (sequence, "MatmulService/Sequence")):
+            for client, _ in self.clients():
+                sums = client.attach(self.sums.handle)
+                self.proxy.lose[method] = 1
+                mine = key()
+                run(client, sums, mine)
+                self.assertEqual(len(self.proxy.of(method)), 2)
+                run(client, sums, mine)
+                self.check_added(1)
+                self.proxy.lose[method] = 1
+                with self.assertRaises(gemmd.Unavailable):
+                    run(client, sums, "")
+                self.check_added(2)
+                with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                            "idempotency_key: 'short'"):
+                    run(client, sums, "short")
+
     def test_results_that_return(self):
         large = np.ones((130, 130), F32)  # 66 KiB.
         for client, _ in self.clients():
