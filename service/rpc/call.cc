@@ -1,17 +1,10 @@
 #include "service/rpc/call.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
-#include <vector>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "proto/checksum/checksum.h"
 #include "service/engine/try_again.h"
 #include "service/rpc/checksums.h"
 #include "service/rpc/status.h"
@@ -19,21 +12,10 @@
 namespace gemmd::rpc {
 namespace {
 
-constexpr char kAnnouncement[] = "gemmd-message-bytes";
-constexpr char kKey[] = "gemmd-idempotency-key";
-constexpr size_t kLeastKeyBytes = 16;
-constexpr size_t kMostKeyBytes = 64;
-// Of a request, to tell others from it.
-constexpr size_t kComparedBytes = 64 << 10;
 // After how many milliseconds a call may be tried again, or never, as
 // gRPC's own retries understand it:
 // https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
 constexpr char kPushback[] = "grpc-retry-pushback-ms";
-
-// What gRPC tells clients, as HTTP/2 counts it, and holds them to once they
-// have acknowledged it.
-constexpr int64_t kMaxMetadataBytes = 8 << 10;
-constexpr int64_t kMetadataEntryBytes = 32;
 
 // Less than this in the time of a stall is no progress: pings move bytes too.
 constexpr int64_t kProgressBytes = 64 << 10;
@@ -64,6 +46,7 @@ Call::Call(EventLoop& loop, std::string id, Runtime& runtime)
       done_(*this),
       finished_(*this),
       stream_(&context_),
+      keyed_(runtime.kept_answers),
       counters_(&runtime.counters) {
   context_.AsyncNotifyWhenDone(static_cast<Event*>(&done_));
 }
@@ -85,12 +68,7 @@ int64_t Call::Open(std::shared_ptr<Connection> connection) {
 }
 
 absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
-  std::vector<absl::string_view> authorization;
-  const auto [first, last] =
-      context_.client_metadata().equal_range("authorization");
-  for (auto at = first; at != last; ++at) {
-    authorization.emplace_back(at->second.data(), at->second.size());
-  }
+  const auto authorization = metadata().All("authorization");
   const absl::Time now = absl::Now();
   identity::Credentials credentials = {.authorization = authorization,
                                        .certificate_names = {},
@@ -177,52 +155,11 @@ void Call::ReturnResponse(int64_t bytes) {
   connection_->responses().Return(response_account(), bytes);
 }
 
-std::optional<absl::string_view> Call::Metadata(absl::string_view name) const {
-  const auto [first, last] =
-      context_.client_metadata().equal_range({name.data(), name.size()});
-  // More than one would be as good as none.
-  if (first == last || std::next(first) != last) return std::nullopt;
-  return absl::string_view(first->second.data(), first->second.size());
-}
-
-int64_t Call::AnnouncedBytes() const {
-  int64_t bytes = 0;
-  if (!absl::SimpleAtoi(Metadata(kAnnouncement).value_or(""), &bytes)) return 0;
-  return std::max<int64_t>(bytes, 0);
-}
-
 absl::Status Call::ReadMetadata() {
-  RETURN_IF_ERROR(CheckMetadata());
-  const auto checksums = Metadata(checksum::kMetadata);
-  checksums_ = checksums.has_value();
-  if (checksums_ && *checksums != checksum::kCrc32c) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the metadata ", checksum::kMetadata, " is \"",
-        absl::CEscape(*checksums), "\"; allowed: ", checksum::kCrc32c));
-  }
-  const auto key = Metadata(kKey);
-  if (!key) return absl::OkStatus();
-  if (key->size() < kLeastKeyBytes || key->size() > kMostKeyBytes ||
-      !absl::c_all_of(*key, absl::ascii_isgraph)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the metadata ", kKey, " has ", key->size(),
-                     " characters; allowed: ", kLeastKeyBytes, " to ",
-                     kMostKeyBytes, " printable ones, drawn at random"));
-  }
-  key_ = std::string(*key);
+  RETURN_IF_ERROR(metadata().Check());
+  checksums_ = metadata().has_checksums();
+  keyed_.SetKey(metadata().idempotency_key());
   return absl::OkStatus();
-}
-
-absl::Status Call::CheckMetadata() const {
-  int64_t bytes = 0;
-  for (const auto& [name, value] : context_.client_metadata()) {
-    bytes += kMetadataEntryBytes + static_cast<int64_t>(name.size()) +
-             static_cast<int64_t>(value.size());
-  }
-  if (bytes <= kMaxMetadataBytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the call's metadata has ", bytes, " bytes, with ", kMetadataEntryBytes,
-      " for each entry; allowed: 0 to ", kMaxMetadataBytes));
 }
 
 Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
@@ -256,33 +193,16 @@ Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
     if (!ended_.ok()) co_return ended_;
     if (!whole.ok()) co_return whole;
   }
-  if (!key_.empty() && claim_ == nullptr) {
-    CO_RETURN_IF_ERROR(ClaimKey(message));
-  }
+  CO_RETURN_IF_ERROR(ClaimKey(message));
   co_return std::move(message);
 }
 
 absl::Status Call::ClaimKey(const Message& message) {
-  KeptAnswers::Request request = {
-      .principal = principal_ == nullptr ? "" : principal_->name,
-      .key = key_,
-      .method = context_.method(),
-      .bytes = message.size()};
-  size_t left = kComparedBytes;
-  for (const Piece& piece : message.pieces()) {
-    const Piece part = piece.first(std::min(left, piece.size()));
-    request.crc32c =
-        checksum::Extend(request.crc32c, {part.data(), part.size()});
-    left -= part.size();
-  }
-  ASSIGN_OR_RETURN(KeptAnswers::Found found,
-                   runtime_.kept_answers.Find(std::move(request),
-                                              KeptAnswers::Clock::now()));
-  if (auto* claim = std::get_if<std::unique_ptr<KeptAnswers::Claim>>(&found)) {
-    claim_ = std::move(*claim);
-    return absl::OkStatus();
-  }
-  const grpc::Slice slice(std::get<std::string>(found));
+  ASSIGN_OR_RETURN(const std::optional<std::string> answer,
+                   keyed_.Claim(principal_ == nullptr ? "" : principal_->name,
+                                context_.method(), message));
+  if (!answer) return absl::OkStatus();
+  const grpc::Slice slice(*answer);
   Respond(grpc::ByteBuffer(&slice, 1));
   answered_before_ = true;
   return absl::AbortedError("answered as before");
@@ -304,14 +224,9 @@ Async<bool> Call::Write(const grpc::ByteBuffer& message) {
 
 Async<absl::Status> Call::Conclude(absl::Status status) {
   if (answered_before_) status = absl::OkStatus();
-  if (claim_ != nullptr && (status.ok() || has_written_)) {
-    // Answers of several messages are not kept.
-    std::optional<std::string> answer;
-    if (status.ok() && !has_written_ && response_ &&
-        response_->Length() <= KeptAnswers::kMostAnswerBytes) {
-      answer = Join(*response_);
-    }
-    claim_->Keep(std::move(answer), KeptAnswers::Clock::now());
+  if (status.ok() || has_written_) {
+    const bool is_one_message = status.ok() && !has_written_ && response_;
+    keyed_.Keep(is_one_message ? &*response_ : nullptr);
   }
   if (status.ok() && checksums_ && response_) {
     response_ = co_await AddChecksum(loop_, *response_);
@@ -320,8 +235,7 @@ Async<absl::Status> Call::Conclude(absl::Status status) {
 }
 
 void Call::Undo() {
-  if (!undo_ || (claim_ != nullptr && !claim_->MayUndo())) return;
-  undo_();
+  if (undo_ && keyed_.MayUndo()) undo_();
 }
 
 void Call::Respond(grpc::ByteBuffer message) {
@@ -332,11 +246,6 @@ void Call::Respond(grpc::ByteBuffer message) {
     response_bytes_ = held;
   }
   response_ = std::move(message);
-}
-
-std::optional<TraceContext> Call::trace() const {
-  const auto parent = Metadata(kTraceparent);
-  return parent ? ParseTraceparent(*parent) : std::nullopt;
 }
 
 engine::RequestContext Call::request_context() const {
@@ -352,7 +261,7 @@ engine::RequestContext Call::request_context() const {
   }
   context.deadline = DeadlineOf(context_);
   context.cancelled = cancelled_;
-  context.is_repeatable = claim_ != nullptr;
+  context.is_repeatable = keyed_.is_claimed();
   return context;
 }
 
@@ -390,7 +299,7 @@ void Call::StartFinish(const absl::Status& status) {
   if (finishing_) return;
   finishing_ = true;
   context_.AddTrailingMetadata("gemmd-request-id", id_);
-  if (const auto found = trace()) {
+  if (const auto found = metadata().trace()) {
     context_.AddTrailingMetadata(kTraceparent, found->Header());
   }
   if (absl::IsResourceExhausted(status)) {
@@ -472,7 +381,8 @@ void Call::Sweep() {
                    "). A call that announces the size of its largest "
                    "message in "
                    "the metadata ",
-                   kAnnouncement, " waits for room before it is read.")));
+                   CallMetadata::kAnnouncement,
+                   " waits for room before it is read.")));
   }
   if (state_ != State::kBusy) EndIfStalled();
 }

@@ -23,12 +23,12 @@
 #include "service/identity/gate.h"
 #include "service/rpc/async.h"
 #include "service/rpc/budget.h"
+#include "service/rpc/call_metadata.h"
 #include "service/rpc/connection.h"
 #include "service/rpc/event_loop.h"
-#include "service/rpc/kept_answers.h"
+#include "service/rpc/keyed_answer.h"
 #include "service/rpc/message.h"
 #include "service/rpc/runtime.h"
-#include "service/rpc/trace_context.h"
 
 namespace gemmd::rpc {
 
@@ -78,11 +78,8 @@ class Call final : public Sweepable {
   void ReturnRequest(int64_t bytes);
   // From now on so many are held, for messages that are there.
   void HoldRequests(int64_t bytes);
-  // What the client says of its messages: none has more bytes. 0: nothing.
-  int64_t AnnouncedBytes() const;
-  // Reads what the client says of the whole call. RESOURCE_EXHAUSTED for more
-  // metadata than gRPC takes from a client that has acknowledged its settings;
-  // INVALID_ARGUMENT for checksums of an unknown kind and for a bad key.
+  CallMetadata metadata() const { return CallMetadata(context_); }
+  // Takes over what the client says of the whole call; fails as its Check.
   absl::Status ReadMetadata();
 
   // The next message, of at most `limit` bytes, for which `taken` are held
@@ -139,8 +136,6 @@ class Call final : public Sweepable {
   // Unique in the daemon's life; in logs and in the response's metadata.
   const std::string& id() const { return id_; }
   const std::string& method() const { return context_.method(); }
-  // Nothing unless the client sent one that is valid.
-  std::optional<TraceContext> trace() const;
   // gRPC's name of the connection.
   std::string transport() const { return context_.peer(); }
   std::string peer() const {
@@ -249,10 +244,6 @@ class Call final : public Sweepable {
     return tenant_ == nullptr ? connection_->response_account()
                               : tenant_->responses;
   }
-  // Counts all of the client's metadata.
-  absl::Status CheckMetadata() const;
-  // Nothing unless the client sent it once.
-  std::optional<absl::string_view> Metadata(absl::string_view name) const;
   // Claims the call's key for the request that begins with `message`. Fails
   // when that has been answered: the call has the answer then.
   absl::Status ClaimKey(const Message& message);
@@ -285,8 +276,7 @@ class Call final : public Sweepable {
   std::optional<grpc::ByteBuffer> response_;
 
   bool checksums_ = false;  // Messages end with one.
-  std::string key_;         // Of idempotency; "" has none.
-  std::unique_ptr<KeptAnswers::Claim> claim_;
+  KeyedAnswer keyed_;
   bool answered_before_ = false;
   bool has_written_ = false;
 

@@ -112,7 +112,7 @@ Async<absl::StatusOr<std::optional<Message>>> ReadMessage(Call& call,
                                                           int64_t limit) {
   int64_t announced = 0;
   if (limit > kMaxSmallMessageBytes) {
-    announced = HeldBytes(call.AnnouncedBytes());
+    announced = HeldBytes(call.metadata().announced_bytes());
     if (announced > limit) {
       call.metrics().Rejected(Rejection::kMessageSize);
       co_return absl::ResourceExhaustedError(absl::StrCat(

@@ -67,7 +67,8 @@ Async<absl::Status> MatrixReceiver::ReceiveAll() {
 // has come already is not held while there is no room for the next message.
 // True at the end of the stream.
 Async<absl::StatusOr<bool>> MatrixReceiver::Gather() {
-  const int64_t announced = std::min(HeldBytes(call_.AnnouncedBytes()), limit_);
+  const int64_t announced =
+      std::min(HeldBytes(call_.metadata().announced_bytes()), limit_);
   while (size() - flying_bytes() <
          (flying_bytes() == 0 ? kPartBytes : kMostPartBytes)) {
     if (flying_bytes() == 0 && size() <= kCallAllowanceBytes) {

@@ -44,7 +44,7 @@ void LogFailure(const Call& call, const absl::Status& status,
   // A client that leaves is no trouble of ours.
   const auto level =
       absl::IsCancelled(status) ? log::Level::kInfo : log::Level::kWarning;
-  const auto trace = call.trace();
+  const auto trace = call.metadata().trace();
   log::Write(
       level, "request_failed",
       {{"id", call.id()},
