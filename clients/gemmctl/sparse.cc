@@ -77,13 +77,9 @@ void ForEachValue(jit::DataType type, int64_t chunk, int metadata,
 }  // namespace
 
 absl::Status CheckSparseType(v1::DataType type) {
-  if (type != v1::DATA_TYPE_B1 && type != v1::DATA_TYPE_S32) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("elements are ", Name(type),
-                   "; allowed in a sparse matrix: f32, f16, bf16, e4m3, e5m2, "
-                   "s8, u8"));
+  ASSIGN_OR_RETURN(const jit::DataType known,
+                   convert::ToDataType(type, "type"));
+  return jit::CheckSparseType("elements are", known);
 }
 
 absl::StatusOr<Matrix> Compress(Matrix dense, v1::Order order, Excess excess) {

@@ -1,6 +1,12 @@
 #include "jit/problem/metadata.h"
 
 #include <cstring>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "jit/problem/instruction.h"
 
 namespace gemmd::jit {
 namespace {
@@ -57,6 +63,20 @@ int64_t FirstIllegalChunk(DataType type, absl::Span<const char> metadata) {
 Places PlacesOf(DataType type, int metadata) {
   if (type == DataType::kF32) return {metadata >> 3, 0};
   return {metadata & 3, metadata >> 2 & 3};
+}
+
+absl::Status CheckSparseType(absl::string_view what, DataType type) {
+  std::vector<absl::string_view> types;
+  for (const Instruction& instruction : Instructions()) {
+    const absl::string_view name = Name(instruction.x);
+    if (instruction.sparse && !absl::c_linear_search(types, name)) {
+      types.push_back(name);
+    }
+  }
+  if (absl::c_linear_search(types, Name(type))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " ", Name(type),
+      "; allowed in a sparse matrix: ", absl::StrJoin(types, ", ")));
 }
 
 std::string LegalMetadata(DataType type) {

@@ -1,15 +1,22 @@
-// Which metadata of sparse lines (layout.h) are legal. Others would make a
-// tensor core multiply what nobody asked for. Pure functions.
+// Which sparse lines (layout.h) there are, and which metadata of theirs are
+// legal: others would make a tensor core multiply what nobody asked for. Pure
+// functions.
 #ifndef GEMMD_JIT_PROBLEM_METADATA_H_
 #define GEMMD_JIT_PROBLEM_METADATA_H_
 
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "jit/problem/data_type.h"
 
 namespace gemmd::jit {
+
+// INVALID_ARGUMENT unless operands of such elements have a sparse form. `what`
+// begins the text: "dtype is".
+absl::Status CheckSparseType(absl::string_view what, DataType type);
 
 // Two chunks whose first elements are the values: legal for every type.
 inline constexpr char kFirstPlaces = 0x44;

@@ -1,12 +1,9 @@
 #include <algorithm>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "jit/problem/instruction.h"
+#include "jit/problem/metadata.h"
 #include "jit/problem/problem.h"
 #include "service/rpc/convert.h"
 #include "service/rpc/engine_call.h"
@@ -28,21 +25,9 @@ absl::Status CheckRange(absl::string_view field, int64_t value, int64_t least,
       absl::StrCat(field, " is ", value, "; allowed: ", least, " to ", most));
 }
 
-// Lines of a sparse tensor are those of an operand that has a sparse form.
 absl::Status CheckSparse(const jit::MatrixLayout& layout) {
   if (!layout.sparse) return absl::OkStatus();
-  std::vector<absl::string_view> types;
-  for (const jit::Instruction& instruction : jit::Instructions()) {
-    const absl::string_view name = jit::Name(instruction.x);
-    if (instruction.sparse && !absl::c_linear_search(types, name)) {
-      types.push_back(name);
-    }
-  }
-  if (!absl::c_linear_search(types, jit::Name(layout.type))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "dtype is ", jit::Name(layout.type),
-        "; allowed in a sparse tensor: ", absl::StrJoin(types, ", ")));
-  }
+  RETURN_IF_ERROR(jit::CheckSparseType("dtype is", layout.type));
   const int chunk = jit::ChunkOf(layout.type);
   if (layout.width() % chunk == 0) return absl::OkStatus();
   const bool rows = layout.order == jit::Order::kRowMajor;

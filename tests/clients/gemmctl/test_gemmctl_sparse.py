@@ -146,13 +146,17 @@ class GemmctlSparseTest(GemmctlCase):
                       "s8: multiples of 4",
                       self.local("compress", six, "-o", out, code=FAILED))
         bits = self.save("bits.npy", np.zeros((3, 8), bool))
-        self.assertIn("elements are b1; allowed in a sparse matrix: f32",
+        self.assertIn("elements are b1; allowed in a sparse matrix: bf16, f16",
                       self.local("compress", bits, "-o", out, code=FAILED))
         lines = self.save("lines.npy", np.zeros((3, 5), np.uint8))
         self.assertIn("its metadata for k 0 to 3 of line 0 is 0x0; allowed: "
                       "0x4, 0x8",
                       self.local("decompress", lines, "-o", out, "--dtype",
                                  "s8", code=FAILED))
+        for dtype in "s4", "u4", "s32", "b1":
+            self.assertIn(f"elements are {dtype}; allowed in a sparse matrix: ",
+                          self.local("decompress", lines, "-o", out, "--dtype",
+                                     dtype, code=FAILED))
         short = self.save("short.npy", np.zeros((3, 6), np.uint8))
         self.assertIn("its lines have 6 bytes; allowed in sparse lines of s8: "
                       "multiples of 5, and 3 more",

@@ -307,7 +307,7 @@ class ProductsTest(HostCase):
         for shape, dtype, text in (
                 ((3, 6), BF16, "columns is 6; allowed in a sparse tensor of "
                  "bf16, whose rows run along k: multiples of 4"),
-                ((3, 8), np.int32, "dtype is s32; allowed in a sparse tensor: "
+                ((3, 8), np.int32, "dtype is s32; allowed in a sparse matrix: "
                  "bf16, f16, f32, e4m3, e5m2, s8, u8")):
             with self.assertRaisesRegex(gemmd.InvalidArgument, text):
                 self.client.zeros(shape, dtype, sparse=True)
