@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "clients/cpp/page_token.h"
 #include "clients/cpp/status.h"
 #include "clients/cpp/unary.h"
 #include "gemmd/v1/regions.grpc.pb.h"
@@ -143,18 +144,21 @@ absl::StatusOr<std::vector<v1::Execution>> Client::PrepareKernels(
 }
 
 absl::StatusOr<std::vector<v1::KernelSummary>> Client::ListKernels() {
+  const absl::Time end = EndOf(absl::ZeroDuration());  // Of all pages.
   std::vector<v1::KernelSummary> kernels;
-  v1::ListKernelsRequest request;
+  PageToken token;
   do {
     grpc::ClientContext context;
-    Prepare(context, absl::ZeroDuration());
+    Prepare(context, end);
+    v1::ListKernelsRequest request;
+    request.set_page_token(token.text());
     v1::ListKernelsResponse page;
     RETURN_IF_ERROR(ToStatus(kernels_->ListKernels(&context, request, &page)));
     for (v1::KernelSummary& kernel : *page.mutable_kernels()) {
       kernels.push_back(std::move(kernel));
     }
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
+    RETURN_IF_ERROR(token.Advance(page.next_page_token()));
+  } while (!token.text().empty());
   return kernels;
 }
 

@@ -138,6 +138,7 @@ class Client {
                               const v1::Layout& layout,
                               const SharedMemory& memory, int64_t offset);
   absl::StatusOr<v1::TensorInfo> DescribeTensor(const std::string& handle);
+  // All of them, however many pages that takes, which have one time limit.
   absl::StatusOr<std::vector<v1::TensorInfo>> ListTensors();
   absl::Status DeleteTensor(const std::string& handle);
 
@@ -152,7 +153,7 @@ class Client {
   // Of groups, too.
   absl::StatusOr<std::vector<v1::Execution>> PrepareKernels(
       const v1::PrepareKernelsRequest& request);
-  // All of them, however many pages that takes.
+  // All of them, as ListTensors.
   absl::StatusOr<std::vector<v1::KernelSummary>> ListKernels();
   absl::StatusOr<v1::KernelDescription> DescribeKernel(const std::string& key);
   absl::Status EvictKernel(const std::string& key);

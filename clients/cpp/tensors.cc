@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/client.h"
 #include "clients/cpp/loan.h"
+#include "clients/cpp/page_token.h"
 #include "clients/cpp/slice_reader.h"
 #include "clients/cpp/status.h"
 #include "clients/cpp/stream.h"
@@ -270,18 +271,21 @@ absl::StatusOr<v1::TensorInfo> Client::Describe(const std::string& handle,
 }
 
 absl::StatusOr<std::vector<v1::TensorInfo>> Client::ListTensors() {
+  const absl::Time end = EndOf(absl::ZeroDuration());  // Of all pages.
   std::vector<v1::TensorInfo> tensors;
-  v1::ListTensorsRequest request;
+  PageToken token;
   do {
     grpc::ClientContext context;
-    Prepare(context, absl::ZeroDuration());
+    Prepare(context, end);
+    v1::ListTensorsRequest request;
+    request.set_page_token(token.text());
     v1::ListTensorsResponse page;
     RETURN_IF_ERROR(ToStatus(tensors_->ListTensors(&context, request, &page)));
     for (v1::TensorInfo& tensor : *page.mutable_tensors()) {
       tensors.push_back(std::move(tensor));
     }
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
+    RETURN_IF_ERROR(token.Advance(page.next_page_token()));
+  } while (!token.text().empty());
   return tensors;
 }
 

@@ -14,6 +14,7 @@ from . import (alike, arrays, errors, product, rpcs, security,
 from .aio_caller import AsyncCaller
 from .client import READY_POLL_S, STREAM_BYTES, default_target
 from .grouped import Groups
+from .pages import Pages
 from .product import Call, Product
 from .quantized import Quantization, QuantizedMatrix, quantization_of
 from .retry import Attempts, check_key
@@ -236,11 +237,12 @@ class AsyncClient(AsyncCaller):
                       timeout: Optional[float] = None) -> list[AsyncTensor]:
         """All tensors of the daemon."""
         tensors: list[AsyncTensor] = []
-        page: Any = None
-        while page is None or page.next_page_token:
-            page = await self._run(rpcs.list_tensors(
-                "" if page is None else page.next_page_token), timeout)
+        pages = Pages(self._seconds(timeout))
+        while pages.left:
+            page = await self._run(rpcs.list_tensors(pages.token),
+                                   pages.timeout)
             tensors += (AsyncTensor(self, info) for info in page.tensors)
+            pages.turn(page)
         return tensors
 
     async def info(self, *, timeout: Optional[float] = None) -> Any:

@@ -12,6 +12,7 @@ from . import (alike, arrays, errors, product, rpcs, security,
                striped_product, wire)
 from .blocking_caller import Blocking, BlockingCaller, completed
 from .grouped import Groups
+from .pages import Pages
 from .product import Call, Product
 from .quantized import Quantization, quantization_of
 from .retry import Attempts, check_key
@@ -304,13 +305,13 @@ class Client(BlockingCaller):
         return Tensor(self, self._run(rpcs.describe_tensor(handle), timeout))
 
     def tensors(self, *, timeout: Optional[float] = None) -> list[Tensor]:
-        """All tensors of the daemon."""
+        """All tensors of the daemon, within `timeout`."""
         tensors: list[Tensor] = []
-        page: Any = None
-        while page is None or page.next_page_token:
-            page = self._run(rpcs.list_tensors(
-                "" if page is None else page.next_page_token), timeout)
+        pages = Pages(self._seconds(timeout))
+        while pages.left:
+            page = self._run(rpcs.list_tensors(pages.token), pages.timeout)
             tensors += (Tensor(self, info) for info in page.tensors)
+            pages.turn(page)
         return tensors
 
     def info(self, *, timeout: Optional[float] = None) -> Any:
@@ -324,13 +325,12 @@ class Client(BlockingCaller):
     def kernels(self, *, timeout: Optional[float] = None) -> list[Any]:
         """KernelSummary of each cached kernel: key, kernel, loaded_on."""
         kernels: list[Any] = []
-        token = ""
-        while True:
-            page = self._run(rpcs.list_kernels(token), timeout)
+        pages = Pages(self._seconds(timeout))
+        while pages.left:
+            page = self._run(rpcs.list_kernels(pages.token), pages.timeout)
             kernels += page.kernels
-            token = page.next_page_token
-            if not token:
-                return kernels
+            pages.turn(page)
+        return kernels
 
     def kernel(self, key: str, *, timeout: Optional[float] = None) -> Any:
         """KernelDescription: source, compile_log, registers and more."""
