@@ -81,6 +81,23 @@ TEST(DrainTest, ASecondSignalIsHarmless) {
   EXPECT_THAT(daemon.Log(), HasSubstr("event=stopped"));
 }
 
+// Of who tells other daemons by it that their certificates are new.
+TEST(DrainTest, SighupChangesNothing) {
+  DaemonProcess daemon({"--device=host", kNvrtc});
+  Caller caller(daemon.Connect());
+  ASSERT_TRUE(caller.Multiply(OnesTimesTwos(7, 7, 7)).get().ok());
+  const pid_t worker = daemon.CompileWorker();
+  daemon.Signal(SIGHUP);
+  ASSERT_EQ(kill(worker, SIGHUP), 0);  // As a terminal that is closed does.
+  ASSERT_EQ(daemon.Wait(absl::Milliseconds(300)), std::nullopt);
+  ASSERT_TRUE(caller.Multiply(OnesTimesTwos(9, 9, 9)).get().ok());
+  EXPECT_TRUE(Lives(worker));
+  daemon.Signal(SIGTERM);
+  daemon.Signal(SIGHUP);
+  EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+  EXPECT_THAT(daemon.Log(), HasSubstr("event=stopped"));
+}
+
 TEST(DrainTest, AProductThatDoesNotEndIsGivenUp) {
   constexpr int64_t kSide = 8192;  // Half a minute of one core.
   DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=0"});
