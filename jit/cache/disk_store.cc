@@ -147,6 +147,14 @@ absl::Status DiskStore::Remove(const std::string& key) {
 
 absl::Status DiskStore::CheckReadable() const { return OpenEntries().status(); }
 
+absl::Status DiskStore::CheckWritable() const {
+  ASSIGN_OR_RETURN(const UniqueFd folder, OpenToWrite(kEntriesFolder));
+  if (faccessat(folder.get(), ".", W_OK | X_OK, AT_EACCESS) != 0) {
+    return ErrnoStatus(errno, "write a cache folder");
+  }
+  return absl::OkStatus();
+}
+
 std::vector<std::string> DiskStore::Keys() const {
   const absl::StatusOr<UniqueFd> folder = OpenEntries();
   if (!folder.ok()) return {};

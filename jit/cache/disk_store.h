@@ -80,6 +80,9 @@ class DiskStore final : public Tier {
   // PERMISSION_DENIED when it is not to be trusted. Names no path.
   absl::Status CheckReadable() const;
 
+  // Why none can be stored. Makes the directory where there is none.
+  absl::Status CheckWritable() const;
+
   // Keys of all entries, in no order; empty when the directory cannot be read.
   std::vector<std::string> Keys() const;
 

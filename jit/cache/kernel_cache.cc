@@ -56,6 +56,8 @@ class KernelCacheImpl final : public KernelCache {
     }
     if (const absl::Status status = CheckReadable(options_); !status.ok()) {
       Warn(std::string(status.message()));
+    } else if (may_compile_ || shared_ != nullptr) {
+      WarnOfDirectory(local_.CheckWritable());
     }
   }
 
@@ -170,8 +172,7 @@ class KernelCacheImpl final : public KernelCache {
             .write_failed =
                 [this](const absl::Status& status) {
                   Count(&CacheStatistics::write_errors);
-                  Warn(absl::StrCat("cache directory ", options_.directory,
-                                    ": ", status.message()));
+                  WarnOfDirectory(status);
                 }};
   }
 
@@ -319,6 +320,12 @@ class KernelCacheImpl final : public KernelCache {
 
   void Warn(const std::string& text) const {
     if (options_.warn) options_.warn(text);
+  }
+
+  void WarnOfDirectory(const absl::Status& status) const {
+    if (status.ok()) return;
+    Warn(absl::StrCat("cache directory ", options_.directory, ": ",
+                      status.message()));
   }
 
   const Options options_;

@@ -94,8 +94,8 @@ class KernelCache {
 
   // Why the directories of `options` cannot be read, by their paths: one that
   // is not there, or that others could have written to. A `directory` that is
-  // not there will be made. Create warns of it; who relies on what they hold
-  // asks before.
+  // not there will be made. Create warns of it, and of one that cannot be made
+  // or written; who relies on what they hold asks before.
   static absl::Status CheckReadable(const Options& options);
 
   // The compiled kernel of `instance`. Errors: DEADLINE_EXCEEDED when it is

@@ -64,6 +64,11 @@ class LocalTiers {
     return stores_;
   }
   bool writable() const { return writable_ != nullptr; }
+  // Why the directory takes no kernels, of which Store tells nobody but
+  // write_failed.
+  absl::Status CheckWritable() const {
+    return writable() ? writable_->CheckWritable() : absl::OkStatus();
+  }
   std::vector<TierStatistics> statistics() const;
   // Waits until nothing waits to be written.
   void Flush();

@@ -350,6 +350,26 @@ TEST_F(KernelCacheTest, SaysAtItsStartWhichDirectoriesItCannotRead) {
       KernelCache::CheckReadable({.directory = open_to_all.path()})));
 }
 
+// Else the first word of it would come behind the first compile.
+TEST_F(KernelCacheTest, SaysAtItsStartThatItsDirectoryCannotBeMade) {
+  std::vector<std::string> warnings;
+  const auto create = [&](std::unique_ptr<Compiler> compiler) {
+    warnings.clear();
+    KernelCache::Create(
+        {.directory = "/proc/none/cache",
+         .warn = [&](const std::string& text) { warnings.push_back(text); }},
+        std::move(compiler));
+  };
+  create(std::make_unique<FakeCompiler>(control_));
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(absl::StrContains(
+      warnings[0], "cache directory /proc/none/cache: cannot create"))
+      << warnings[0];
+  // Who makes none has none to store.
+  create(nullptr);
+  EXPECT_TRUE(warnings.empty()) << warnings[0];
+}
+
 TEST_F(KernelCacheTest, ForgetsARejectionAfterItsLifetime) {
   control_->behave = [](const Instance&, absl::Time) {
     return absl::InternalError("nonsense");
