@@ -31,6 +31,17 @@ absl::Status CannotListen(const std::string& address, int error) {
       absl::StrCat("cannot listen on ", address, ": ", strerror(error)));
 }
 
+// What lies on the path of a Unix socket and is none: somebody else's.
+absl::Status IsTaken(const std::string& address, mode_t mode) {
+  const absl::string_view what = S_ISDIR(mode)   ? "a folder"
+                                 : S_ISLNK(mode) ? "a link"
+                                 : S_ISREG(mode) ? "a file"
+                                                 : "a pipe or device";
+  return absl::FailedPreconditionError(absl::StrCat(
+      "cannot listen on ", address, ": there is ", what,
+      "; allowed: a path where nothing is, or a socket that nobody serves"));
+}
+
 jit::UniqueFd NewSocket(int family) {
   return jit::UniqueFd(
       socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -89,7 +100,8 @@ absl::Status ListeningSocket::BindUnix(bool takes_descriptors) {
   ASSIGN_OR_RETURN(SocketLock lock, SocketLock::Take(name.sun_path));
   lock_.emplace(std::move(lock));
   struct stat status;
-  if (lstat(name.sun_path, &status) == 0 && S_ISSOCK(status.st_mode)) {
+  if (lstat(name.sun_path, &status) == 0) {
+    if (!S_ISSOCK(status.st_mode)) return IsTaken(address_, status.st_mode);
     if (IsAlive(name)) return CannotListen(address_, EADDRINUSE);
     unlink(name.sun_path);
   }

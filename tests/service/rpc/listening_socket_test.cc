@@ -71,11 +71,25 @@ TEST_F(ListeningSocketTest, ReplacesAUnixSocketThatNobodyListensOn) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST_F(ListeningSocketTest, DoesNotRemoveWhatIsNoSocket) {
-  const std::string path = folder_ + "/file";
-  ASSERT_NE(system(("echo precious > " + path).c_str()), -1);
-  EXPECT_FALSE(ListeningSocket::Bind("unix:" + path).ok());
-  EXPECT_TRUE(std::filesystem::exists(path));
+TEST_F(ListeningSocketTest, SaysWhatIsThereInPlaceOfASocketAndLeavesIt) {
+  const struct {
+    std::string path, is_made_by, what;
+  } cases[] = {{folder_ + "/file", "echo precious > ", "a file"},
+               {folder_ + "/folder", "mkdir ", "a folder"},
+               {folder_ + "/link", "ln -s nowhere ", "a link"},
+               {folder_ + "/pipe", "mkfifo ", "a pipe or device"}};
+  for (const auto& [path, is_made_by, what] : cases) {
+    ASSERT_EQ(system((is_made_by + path).c_str()), 0);
+    const absl::Status status = ListeningSocket::Bind("unix:" + path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(status.message(),
+              "cannot listen on unix:" + path + ": there is " + what +
+                  "; allowed: a path where nothing is, or a socket that nobody "
+                  "serves");
+    EXPECT_TRUE(std::filesystem::is_symlink(path) ||
+                std::filesystem::exists(path));
+    EXPECT_FALSE(std::filesystem::exists(path + ".lock"));
+  }
 }
 
 }  // namespace
