@@ -240,6 +240,26 @@ void DeclareKernels(cli::Command& c, Options& o) {
          "Device templates in place of those built in; for kernel authors.");
 }
 
+// What is said of a server without naming it would change nothing, least of
+// all a key that somebody relies on.
+absl::Status CheckRedis(const Options& options) {
+  if (!options.redis.empty()) return absl::OkStatus();
+  const struct {
+    const char* name;
+    bool given;
+  } others[] = {
+      {"--cache-redis-ca-file", !options.redis_ca_file.empty()},
+      {"--cache-redis-allow-unsigned", options.redis_allow_unsigned},
+      {"--cache-redis-password-file", !options.redis_password_file.empty()},
+      {"--cache-signing-key-file", !options.signing_key_file.empty()}};
+  for (const auto& [name, given] : others) {
+    if (!given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " needs --cache-redis"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Duration DefaultSpin() {
@@ -294,6 +314,7 @@ absl::Status Check(const Options& options) {
   for (const std::string& preset : options.presets) {
     RETURN_IF_ERROR(warmup::FindModel(preset).status());
   }
+  RETURN_IF_ERROR(CheckRedis(options));
   const tls::Files& tls = options.server.tls;
   if (tls.certificate.empty() != tls.key.empty()) {
     return absl::InvalidArgumentError(

@@ -1,4 +1,5 @@
-// Where the daemon keeps kernels when nobody says where.
+// Where the daemon keeps kernels when nobody says where, and which options go
+// together.
 #include "service/daemon/options.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace gemmd::daemon {
 namespace {
@@ -28,31 +30,51 @@ TEST(OptionsTest, ARelativeHomeIsNone) {
   EXPECT_EQ(DirectoryWith("/home/me", "cache"), "/home/me/.cache/gemmd");
 }
 
+std::string Error(const std::function<void(Options&)>& change) {
+  Options options;
+  change(options);
+  return std::string(Check(options).message());
+}
+
+TEST(OptionsTest, WhatIsSaidOfRedisNeedsIt) {
+  const std::pair<std::string, std::function<void(Options&)>> cases[] = {
+      {"--cache-redis-ca-file", [](Options& o) { o.redis_ca_file = "x"; }},
+      {"--cache-redis-allow-unsigned",
+       [](Options& o) { o.redis_allow_unsigned = true; }},
+      {"--cache-redis-password-file",
+       [](Options& o) { o.redis_password_file = "x"; }},
+      {"--cache-signing-key-file",
+       [](Options& o) { o.signing_key_file = "x"; }}};
+  for (const auto& [name, give] : cases) {
+    EXPECT_EQ(Error(give), name + " needs --cache-redis");
+    EXPECT_EQ(Error([&](Options& o) {
+                give(o);
+                o.redis = "unix:/x";
+              }),
+              "");
+  }
+}
+
 TEST(OptionsTest, FilesOfIdentityGoTogether) {
-  const auto error = [](const std::function<void(Options&)>& change) {
-    Options options;
-    change(options);
-    return std::string(Check(options).message());
-  };
-  EXPECT_EQ(error([](Options& o) { o.server.tls.certificate = "x"; }),
+  EXPECT_EQ(Error([](Options& o) { o.server.tls.certificate = "x"; }),
             "--tls-certificate-file and --tls-key-file go together");
-  EXPECT_EQ(error([](Options& o) { o.server.tls.client_ca = "x"; }),
+  EXPECT_EQ(Error([](Options& o) { o.server.tls.client_ca = "x"; }),
             "--tls-client-ca-file needs --tls-certificate-file");
-  EXPECT_EQ(error([](Options& o) { o.server.identity.token_digests = "x"; }),
+  EXPECT_EQ(Error([](Options& o) { o.server.identity.token_digests = "x"; }),
             "--token-digest-file needs --policy-file, which says what "
             "principals may do");
-  EXPECT_EQ(error([](Options& o) {
+  EXPECT_EQ(Error([](Options& o) {
               o.server.tls = {.certificate = "x", .key = "x", .client_ca = "x"};
             }),
             "--tls-client-ca-file needs --policy-file, which says what "
             "principals may do");
-  EXPECT_EQ(error([](Options& o) {
+  EXPECT_EQ(Error([](Options& o) {
               o.server.identity.policy = "x";
               o.server.limits.admin_calls = true;
             }),
             "--admin-calls is for everybody; with --policy-file, give the role "
             "admin to those who are to have it");
-  EXPECT_EQ(error([](Options& o) {
+  EXPECT_EQ(Error([](Options& o) {
               o.server.tls = {.certificate = "x", .key = "x", .client_ca = "x"};
               o.server.identity = {.policy = "x", .token_digests = "x"};
             }),
