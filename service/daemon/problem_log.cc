@@ -80,9 +80,13 @@ void ProblemLog::Note(absl::Span<const jit::Problem> group,
 void ProblemLog::Write(const std::string& key, std::string line) {
   std::lock_guard lock(mutex_);
   if (known_.size() >= kMaxLines || !known_.insert(key).second) return;
-  // A full disk loses lines, nothing else.
   writer_.Schedule([this, line = std::move(line)] {
-    jit::WriteAll(file_.get(), line + "\n").IgnoreError();
+    struct stat before;
+    if (fstat(file_.get(), &before) != 0) return;
+    if (jit::WriteAll(file_.get(), line + "\n").ok()) return;
+    // A full disk loses lines, nothing else: not the next one to a part of
+    // this one.
+    [[maybe_unused]] const int cut = ftruncate(file_.get(), before.st_size);
   });
 }
 

@@ -2,6 +2,8 @@
 #include "service/daemon/problem_log.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -63,6 +65,26 @@ TEST_F(ProblemLogTest, ATornLastLineCostsThatLine) {
   EXPECT_EQ(After("bf16 TN 1 2 3\nbf16 TN 4"),
             std::string("bf16 TN 1 2 3\n") + kNoted);
   EXPECT_EQ(After("bf16"), kNoted);
+}
+
+// A limit of files fills up as a disk does: in the middle of a line.
+TEST_F(ProblemLogTest, AFullDiskLosesLinesAndNothingElse) {
+  signal(SIGXFSZ, SIG_IGN);
+  const auto log = ProblemLog::Open(path_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  rlimit usual;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);
+  rlimit full = usual;
+  full.rlim_cur = 9;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  (*log)->Note({.m = 1, .n = 2, .k = 3});
+  absl::SleepFor(absl::Milliseconds(200));  // Later it is not lost.
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &usual), 0);
+  (*log)->Note({.m = 7, .n = 7, .k = 7});
+  const std::string text = ReadOnceItEndsWith(kNoted);
+  EXPECT_TRUE(text == kNoted ||
+              text == "bf16 TT 1 2 3 order=row\n" + std::string(kNoted))
+      << text;
 }
 
 TEST_F(ProblemLogTest, HoldsOneGroupForEachKernelOfGroups) {
