@@ -9,6 +9,7 @@ namespace gemmd::daemon {
 
 void SecureProcess() {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   signal(SIGHUP, SIG_IGN);
   cli::HoldStandardStreams();
   cli::DoNotLookForDeadlocks();

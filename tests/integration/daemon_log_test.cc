@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -110,6 +111,22 @@ TEST(DaemonLogTest, WithoutAStandardErrorItsFilesAreNotItsLog) {
   EXPECT_EQ(std::filesystem::read_symlink(
                 absl::StrCat("/proc/", daemon.pid(), "/fd/2")),
             "/dev/null");
+}
+
+TEST(DaemonLogTest, AFileThatMayNotGrowCostsOnlyTheLog) {
+  rlimit usual;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);
+  rlimit small = usual;
+  small.rlim_cur = 200;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  DaemonProcess daemon(kFlags);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &usual), 0);
+  const auto channel = daemon.Connect();
+  ASSERT_NE(channel, nullptr);
+  EXPECT_EQ(daemon.Log().size(), 200u);
+  EXPECT_TRUE(MultiplyNothing(channel).ok());
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
 }
 
 TEST(DaemonLogTest, ManyEventsOfAKindAreCountedNotWritten) {
