@@ -22,7 +22,9 @@ absl::Status RemoveOthers(jit::DiskStore& store, const Flags& flags) {
   ASSIGN_OR_RETURN(const KernelList list, ListKernels(store.directory()));
   for (const jit::EntrySummary& kernel : list.kernels) {
     if (kernel.compiler == compiler->identity()) continue;
-    RETURN_IF_ERROR(store.Remove(kernel.key));
+    const absl::Status removed = store.Remove(kernel.key);
+    // Another process may have been quicker.
+    if (!absl::IsNotFound(removed)) RETURN_IF_ERROR(removed);
   }
   return absl::OkStatus();
 }

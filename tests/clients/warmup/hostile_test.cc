@@ -137,6 +137,22 @@ TEST_F(HostileTest, DamagedEntriesMakeAVerificationFail) {
   EXPECT_TRUE(absl::StrContains(outcome.output, "1 damaged")) << outcome.output;
 }
 
+// Each finds that the others were quicker, all the time.
+TEST_F(HostileTest, CollectionsAtOneTimeAreNoFailure) {
+  jit::DiskStore store({.directory = Path("cache")});
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(store.Store(jit::FakeKernel(absl::StrCat(i))).ok());
+  }
+  const std::string collect =
+      absl::StrCat(GEMMD_TEST_WARMUP " gc --other_compilers ", kFakeNvrtc,
+                   " --cache_dir ", Path("cache"));
+  const Outcome outcome =
+      WarmupShell(absl::StrCat(collect, " & one=$!\n", collect, " & two=$!\n",
+                               collect, " && wait $one && wait $two"));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_TRUE(store.Keys().empty());
+}
+
 // Zero kernels would be a lie.
 TEST_F(HostileTest, ACacheThatCannotBeTrustedIsAnError) {
   ASSERT_TRUE(jit::DiskStore({.directory = Path("cache")})
