@@ -28,8 +28,8 @@ absl::StatusOr<uint64_t> TakeHeader(const FrameKind& kind,
         absl::StrCat("entry does not start with ", kind.magic));
   }
   if (format != kind.format || reserved != 0) {
-    return absl::DataLossError(absl::StrCat("entry is of format ", format,
-                                            " instead of ", kind.format));
+    return absl::UnimplementedError(absl::StrCat("entry is of format ", format,
+                                                 " instead of ", kind.format));
   }
   return length;
 }
@@ -53,14 +53,15 @@ absl::StatusOr<absl::string_view> Unframe(const FrameKind& kind,
   }
   const absl::string_view checked =
       bytes.substr(0, bytes.size() - kSha256Bytes);
+  // First, so that what is damaged passes for no other format.
+  if (Sha256Of(checked) != bytes.substr(checked.size())) {
+    return absl::DataLossError("entry's checksum does not match");
+  }
   absl::string_view rest = checked;
   ASSIGN_OR_RETURN(const uint64_t length, TakeHeader(kind, rest));
   if (length != rest.size()) {
     return absl::DataLossError(absl::StrCat("entry's body has ", rest.size(),
                                             " bytes instead of ", length));
-  }
-  if (Sha256Of(checked) != bytes.substr(checked.size())) {
-    return absl::DataLossError("entry's checksum does not match");
   }
   return rest;
 }

@@ -22,12 +22,13 @@ struct FrameKind {
 std::string Frame(const FrameKind& kind, absl::string_view body);
 
 // The body, a view into `bytes`, its checksum verified. DATA_LOSS says what is
-// wrong; any bytes may be given.
+// wrong; any bytes may be given. UNIMPLEMENTED where nothing is but the format:
+// another version of the program wrote it, which may run beside this one.
 absl::StatusOr<absl::string_view> Unframe(const FrameKind& kind,
                                           absl::string_view bytes);
 
 // What there is of the body when `bytes` are but the start of a frame. Its
-// checksum is not verified. DATA_LOSS as above.
+// checksum is not verified. Errors as above.
 absl::StatusOr<absl::string_view> UnframeStart(const FrameKind& kind,
                                                absl::string_view bytes);
 

@@ -34,7 +34,8 @@ absl::StatusOr<TuningRecord> TuningStore::Load(const std::string& key) const {
     return record;
   };
   absl::StatusOr<TuningRecord> record = read();
-  // It can be measured again: not worth keeping aside.
+  // It can be measured again: not worth keeping aside. What another version
+  // wrote is not damaged.
   if (absl::IsDataLoss(record.status()) && !read_only_) {
     unlinkat(folder.get(), key.c_str(), 0);
   }

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "jit/base/file.h"
+#include "jit/base/frame.h"
 #include "jit/cache/disk_store.h"
 #include "jit/problem/problem_line.h"
 #include "tests/jit/fake_compiler.h"
@@ -93,6 +95,24 @@ TEST(TuningStoreTest, RemovesWhatIsDamagedOrOfOtherTemplates) {
   EXPECT_TRUE(absl::IsDataLoss(
       store.Find(Parse("bf16 TN 1 2 3"), "H100", "digest").status()));
   EXPECT_FALSE(fs::exists(file));
+}
+
+// Of a version that was there before a rollback, or that runs beside this one:
+// with its records the parts of k would go.
+TEST(TuningStoreTest, LeavesRecordsOfAnotherFormatAlone) {
+  const TemporaryDirectory directory;
+  const TuningStore store(directory.path());
+  ASSERT_TRUE(store.Put(RecordOf("bf16 TN 1 2 3")).ok());
+  const fs::path file =
+      fs::directory_iterator(directory.path() + "/tuning")->path();
+  const std::string other =
+      Frame({.magic = "GEMMDTUN", .format = 99}, "a body of another kind");
+  std::ofstream(file, std::ios::trunc) << other;
+  EXPECT_TRUE(store.All().empty());
+  const absl::Status status =
+      store.Find(Parse("bf16 TN 1 2 3"), "H100", "digest").status();
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  EXPECT_EQ(ReadFile(file, 1024).value_or("gone"), other);
 }
 
 // One limit for all: records make room like anything else, and leave room.
