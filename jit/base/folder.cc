@@ -38,22 +38,24 @@ absl::StatusOr<UniqueFd> OpenFolder(const std::string& directory,
     std::error_code error;
     std::filesystem::create_directories(directory, error);
     if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-      return ErrnoStatus(errno, "create a cache folder");
+      return ErrnoStatus(errno, absl::StrCat("create the folder ", name));
     }
   }
   UniqueFd folder(
       open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!folder.ok()) return ErrnoStatus(errno, "open a cache folder");
+  if (!folder.ok()) {
+    return ErrnoStatus(errno, absl::StrCat("open the folder ", name));
+  }
   struct stat facts;
   if (fstat(folder.get(), &facts) != 0) {
-    return ErrnoStatus(errno, "stat a cache folder");
+    return ErrnoStatus(errno, absl::StrCat("stat the folder ", name));
   }
   const bool foreign = access == FolderAccess::kRead
                            ? MayBeAnybodys(directory, facts.st_uid)
                            : facts.st_uid != geteuid();
   if (foreign || (facts.st_mode & 022) != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat("cache folder ", name,
+        absl::StrCat("folder ", name,
                      " belongs to another user or can be written by others"));
   }
   return folder;
@@ -104,7 +106,6 @@ std::vector<FileUse> UsesIn(const UniqueFd& folder) {
     }
     uses.push_back({.name = std::move(name),
                     .bytes = BytesOnDisk(facts.st_size),
-                    .is_folder = S_ISDIR(facts.st_mode),
                     .used = absl::TimeFromTimespec(facts.st_mtim)});
   }
   std::sort(uses.begin(), uses.end(), [](const FileUse& a, const FileUse& b) {

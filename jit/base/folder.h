@@ -37,8 +37,7 @@ std::vector<std::string> NamesIn(const UniqueFd& folder);
 struct FileUse {
   std::string name;
   int64_t bytes = 0;  // On disk: whole blocks.
-  bool is_folder = false;
-  absl::Time used;  // When it was last written or marked as used.
+  absl::Time used;    // When it was last written or marked as used.
 };
 
 // The files of `folder`, least recently used first.

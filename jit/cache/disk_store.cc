@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/folder.h"
 #include "jit/base/sha256.h"
@@ -150,7 +151,8 @@ absl::Status DiskStore::CheckReadable() const { return OpenEntries().status(); }
 absl::Status DiskStore::CheckWritable() const {
   ASSIGN_OR_RETURN(const UniqueFd folder, OpenToWrite(kEntriesFolder));
   if (faccessat(folder.get(), ".", W_OK | X_OK, AT_EACCESS) != 0) {
-    return ErrnoStatus(errno, "write a cache folder");
+    return ErrnoStatus(errno,
+                       absl::StrCat("write the folder ", kEntriesFolder));
   }
   return absl::OkStatus();
 }

@@ -54,7 +54,7 @@ KeyLock::KeyLock(const std::string& directory, const std::string& key,
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (!IsLocalFileSystem(directory)) return;
-  absl::StatusOr<UniqueFd> own = OpenOwnFile(directory, "compiling");
+  absl::StatusOr<UniqueFd> own = OpenOwnFile(directory, kKeyLockFile);
   if (!own.ok()) return;
   UniqueFd file = *std::move(own);
   struct flock range = {};

@@ -15,6 +15,9 @@
 
 namespace gemmd::jit {
 
+// Whose ranges are locked. Empty.
+inline constexpr char kKeyLockFile[] = "compiling";
+
 // Held by one thread, and between threads of one process too: each has its own
 // open file.
 class KeyLock {

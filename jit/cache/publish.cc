@@ -32,7 +32,7 @@ std::string TemporaryName(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<UniqueFd> LockDirectory(const std::string& directory) {
-  ASSIGN_OR_RETURN(UniqueFd file, OpenOwnFile(directory, "lock"));
+  ASSIGN_OR_RETURN(UniqueFd file, OpenOwnFile(directory, kLockFile));
   if (!IsLocalFileSystem(directory)) return file;
   const SteadyDeadline end(absl::Now() + kLockTimeout);
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {

@@ -16,6 +16,8 @@ namespace gemmd::jit {
 // Folder of files that are being written. What lies there while nobody writes
 // was left by a crash.
 inline constexpr char kTemporaryFolder[] = "temporary";
+// Whose lock a writer holds. It has the ledger in it (jit/cache/ledger.h).
+inline constexpr char kLockFile[] = "lock";
 
 // Steps of publishing, in order, for tests that make them fail or that end the
 // process there.

@@ -182,12 +182,10 @@ absl::Status CollectGarbage(const QuotaOptions& options,
 
 int64_t BytesUsed(const std::string& directory, FolderAccess access) {
   int64_t bytes = 0;
-  const UniqueFd top(
-      open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (top.ok()) {
-    for (const FileUse& file : UsesIn(top)) {
-      bytes += file.is_folder ? 0 : file.bytes;
-    }
+  for (const char* name : {kLockFile, kKeyLockFile}) {
+    struct stat facts;
+    const std::string path = absl::StrCat(directory, "/", name);
+    if (lstat(path.c_str(), &facts) == 0) bytes += BytesOnDisk(facts.st_size);
   }
   for (const char* name : {kEntriesFolder, kTemporaryFolder, kQuarantineFolder,
                            kTuningFolder, kIdentityFolder}) {

@@ -45,7 +45,8 @@ absl::Status WriteWithinQuota(const QuotaOptions& options, const char* folder,
 absl::Status CollectGarbage(const QuotaOptions& options,
                             std::optional<int64_t> limit_bytes);
 
-// Bytes on disk of all files.
+// Bytes on disk of all files of the cache. What else lies beside its folders is
+// nobody's to count: no room can be made of it.
 int64_t BytesUsed(const std::string& directory, FolderAccess access);
 
 }  // namespace gemmd::jit

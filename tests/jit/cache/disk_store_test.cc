@@ -342,6 +342,21 @@ TEST_F(DiskStoreTest, TheLedgerIsNotBelievedBlindly) {
   }
 }
 
+// Else nothing would stay in a cache beside a file that is larger than its
+// limit, such as what dumped its core there.
+TEST_F(DiskStoreTest, FilesOfOthersTakeNoRoomOfItsLimit) {
+  std::ofstream(Path("core"));
+  fs::resize_file(Path("core"), 1 << 20);
+  DiskStore store({.directory = directory_.path(), .limit_bytes = 8 * 4096});
+  for (const char* source : {"1", "2"}) {
+    ASSERT_TRUE(store.Store(FakeKernel(source)).ok());
+  }
+  ASSERT_TRUE(store.Collect().ok());
+  EXPECT_EQ(store.Keys().size(), 2u);
+  EXPECT_LE(store.BytesUsed(), 8 * 4096);
+  EXPECT_EQ(fs::file_size(Path("core")), 1u << 20);
+}
+
 int64_t BytesBelow(const fs::path& directory) {
   int64_t bytes = 0;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
