@@ -36,6 +36,20 @@ int Milliseconds(absl::Duration duration) {
       absl::ToInt64Milliseconds(duration), 1, std::numeric_limits<int>::max()));
 }
 
+// Why `channel` does not connect, as far as gRPC knows: it tells those alone
+// who make a call.
+std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  context.set_deadline(
+      absl::ToChronoTime(absl::Now() + absl::Milliseconds(100)));
+  const grpc::Slice empty;
+  const absl::Status status = CallRaw(channel, "/grpc.health.v1.Health/Check",
+                                      context, grpc::ByteBuffer(&empty, 1))
+                                  .status();
+  return absl::IsUnavailable(status) ? absl::StrCat(": ", status.message())
+                                     : "";
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
@@ -74,9 +88,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
       grpc::CreateCustomChannel(target, options.credentials, arguments);
   const absl::Time deadline = absl::Now() + options.connect_timeout;
   if (!channel->WaitForConnected(absl::ToChronoTime(deadline))) {
-    return absl::UnavailableError(
-        absl::StrCat("no daemon answers at ", target, " within ",
-                     absl::FormatDuration(options.connect_timeout)));
+    return absl::UnavailableError(absl::StrCat(
+        "no daemon answers at ", target, " within ",
+        absl::FormatDuration(options.connect_timeout), WhyNot(channel)));
   }
   return std::unique_ptr<Client>(
       new Client(target, std::move(channel), given, std::move(authorization)));

@@ -5,6 +5,7 @@ in the file of $GEMMD_CONFIG ("ca-file = PATH"). The first of these counts."""
 import ipaddress
 import os
 import re
+import ssl
 import threading
 import time
 from typing import Any, NamedTuple, Optional
@@ -94,6 +95,29 @@ def check(security: Security, target: str, tls: bool) -> None:
             "127.0.0.1, [::1], localhost)")
 
 
+def _check_certificates(security: Security) -> None:
+    """gRPC says of files that are wrong that there is no address."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_ciphers("DEFAULT@SECLEVEL=0")  # How strong, gRPC decides.
+    try:
+        if security.ca_file and security.ca_file != "system":
+            context.load_verify_locations(security.ca_file)
+    except OSError as error:
+        raise InvalidArgument(
+            f"ca_file is {security.ca_file}, which holds no certificates in "
+            f"PEM: {error}") from None
+    try:
+        if security.certificate_file:
+            # Nobody is asked for the password of a key.
+            context.load_cert_chain(security.certificate_file,
+                                    security.key_file, password="")
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(
+            f"certificate_file is {security.certificate_file} and key_file "
+            f"{security.key_file}, which are not in PEM, encrypted, or do not "
+            f"go together: {error}") from None
+
+
 def credentials(security: Security) -> Any:
     """None: plaintext."""
     if not security.tls:
@@ -105,6 +129,7 @@ def credentials(security: Security) -> Any:
     if security.certificate_file:
         key = _read("key_file", security.key_file)
         chain = _read("certificate_file", security.certificate_file)
+    _check_certificates(security)
     return grpc.ssl_channel_credentials(roots, key, chain)
 
 

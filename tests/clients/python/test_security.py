@@ -125,6 +125,16 @@ token-file = {DAEMON.path('token')}
         with self.assertRaises(gemmd.InvalidArgument) as caught:
             gemmd.Client(token_file=bad)
         self.assertNotIn("secret", str(caught.exception))
+        with open(DAEMON.path("authority.pem"), encoding="ascii") as file:
+            half = DAEMON.write("half", file.read()[:300])
+        for ca_file in (bad, half):
+            with self.assertRaisesRegex(
+                    gemmd.InvalidArgument, "ca_file .* no certificates in PEM"):
+                gemmd.Client(ca_file=ca_file)
+        with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                    "do not go together"):
+            gemmd.Client(**files(certificate_file="worker.pem",
+                                 key_file="daemon.key"))
 
 
 class ProgramsTest(unittest.TestCase):
@@ -142,6 +152,16 @@ class ProgramsTest(unittest.TestCase):
                                certificate_file="worker.pem",
                                key_file="worker.key"))
         self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_why_no_daemon_answers(self):
+        done = run("gemmctl", "info", "--wait=2s", f"--server={DAEMON.target}",
+                   **variables(ca_file="stranger.pem"))
+        self.assertEqual(1, done.returncode)
+        self.assertRegex(done.stderr, "no daemon answers at .* within 2s: .*"
+                         "(?i:certificate.verify.failed)")
+        nobody = f"unix:{DAEMON.path('nobody')}"
+        done = run("gemmctl", "info", "--wait=1s", f"--server={nobody}")
+        self.assertRegex(done.stderr, "within 1s: .*No such file")
 
     def test_health_needs_nobody(self):
         done = run("gemmctl", "health", f"--server={DAEMON.unix}")
