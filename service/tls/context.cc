@@ -28,6 +28,15 @@ UniqueX509 NextCertificate(BIO* bytes) {
   return UniqueX509(PEM_read_bio_X509(bytes, nullptr, NoPassword, nullptr));
 }
 
+// Whether that there is no next one is the end of the file, and not one that
+// was written in part: it would be missing among the others.
+bool WasTheEnd() {
+  const unsigned long error = ERR_peek_last_error();
+  ERR_clear_error();
+  return ERR_GET_LIB(error) == ERR_LIB_PEM &&
+         ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
+}
+
 absl::Status UseCertificates(SSL_CTX* context, const std::string& pem) {
   const UniqueBio bytes = BytesOf(pem);
   const UniqueX509 own = NextCertificate(bytes.get());
@@ -41,7 +50,9 @@ absl::Status UseCertificates(SSL_CTX* context, const std::string& pem) {
       return Wrong("an intermediate certificate is not to be used");
     }
   }
-  ERR_clear_error();  // The end of the file is one.
+  if (!WasTheEnd()) {
+    return Wrong("a certificate behind the first one is not whole");
+  }
   return absl::OkStatus();
 }
 
@@ -69,11 +80,12 @@ absl::StatusOr<UniqueStore> StoreOf(const std::string& pem) {
     }
     ++count;
   }
-  ERR_clear_error();
+  const bool whole = WasTheEnd();
   if (count == 0) {
     return Wrong(
         "the file of clients' authorities holds no certificate in PEM");
   }
+  if (!whole) return Wrong("an authority of clients is not whole");
   return store;
 }
 

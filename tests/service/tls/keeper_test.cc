@@ -81,6 +81,30 @@ TEST_F(KeeperTest, SaysWhatIsWrong) {
   EXPECT_EQ(Error(), "--tls-client-ca-file: it is empty");
 }
 
+// Without those that were to follow, clients would trust the daemon, or it
+// them, no more.
+TEST_F(KeeperTest, WhatIsWrittenInPartIsNotTaken) {
+  const std::string two = one_.Pem() + other_.Pem();
+  Write(files_.client_ca = folder_ + "/ca", two);
+  Write(files_.certificate, two);
+  const auto keeper = Keeper::Open(files_).value();
+  // In the middle of the second one, and of its last line.
+  for (const size_t cut : {other_.Pem().size() / 2, size_t{5}}) {
+    const auto before = keeper->context();
+    const std::string part = two.substr(0, two.size() - cut);
+    Write(files_.client_ca, part);
+    EXPECT_EQ(keeper->Reload().status().message(),
+              "an authority of clients is not whole");
+    Write(files_.client_ca, two);
+    Write(files_.certificate, part);
+    EXPECT_EQ(keeper->Reload().status().message(),
+              "a certificate behind the first one is not whole");
+    Write(files_.certificate, two);
+    EXPECT_EQ(keeper->context(), before);
+    EXPECT_TRUE(*keeper->Reload());
+  }
+}
+
 TEST_F(KeeperTest, AnEmptiedAuthorityAsksNobodyLess) {
   Write(files_.client_ca = folder_ + "/ca", other_.Pem());
   const auto keeper = Keeper::Open(files_).value();
