@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/client.h"
 #include "clients/cpp/loan.h"
@@ -21,6 +22,15 @@ namespace {
 constexpr int kDataField = 2;            // Of UploadTensorRequest.
 constexpr int kDownloadedDataField = 1;  // Of DownloadTensorResponse.
 constexpr size_t kChunkBytes = 2 << 20;
+constexpr int64_t kMostElements = int64_t{1} << 57;  // Bits fit 63 of them.
+
+// Whether the daemon can mean it: what does not fit would look like nothing.
+bool IsMatrix(const v1::TensorInfo& info) {
+  if (info.rows() < 1 || info.columns() < 1 || info.count() < 0) return false;
+  const absl::uint128 elements = absl::uint128(info.rows()) * info.columns();
+  return elements <= kMostElements &&
+         elements * std::max<int64_t>(info.count(), 1) <= kMostElements;
+}
 
 grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message) {
   const grpc::Slice slice(message.SerializeAsString());
@@ -261,7 +271,7 @@ absl::StatusOr<v1::TensorInfo> Client::Describe(const std::string& handle,
   RETURN_IF_ERROR(ToStatus(tensors_->DescribeTensor(&context, request, &info)));
   const bool known = v1::DataType_IsValid(info.dtype()) &&
                      info.dtype() != v1::DATA_TYPE_UNSPECIFIED;
-  if (!known || info.rows() < 1 || info.columns() < 1 || info.count() < 0) {
+  if (!known || !IsMatrix(info)) {
     return absl::InternalError(
         absl::StrCat("the daemon describes a tensor of ", info.rows(), " x ",
                      info.columns(), " elements of type ", info.dtype(),

@@ -56,16 +56,16 @@ class Filling:
         """Puts it where it belongs."""
         end = self._position + len(chunk)
         if end > len(self._target):
-            raise errors.InvalidArgument(
+            raise errors.Internal(
                 f"the daemon sent more than the {len(self._target)} bytes of "
                 "the tensor")
         self._target[self._position:end] = chunk
         self._position = end
 
     def check(self) -> None:
-        """InvalidArgument where they did not."""
+        """Internal where they did not."""
         if self._position != len(self._target):
-            raise errors.InvalidArgument(
+            raise errors.Internal(
                 f"the daemon sent {self._position} bytes of a tensor of "
                 f"{len(self._target)}")
 

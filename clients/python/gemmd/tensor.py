@@ -12,7 +12,7 @@ from .blocking_caller import Blocking, completed
 from .caller import Caller
 from .composite import Composite
 from .device_arrays import DeviceArray, as_device_array, is_on_device
-from .errors import Error, InvalidArgument, NotFound
+from .errors import Error, Internal, InvalidArgument, NotFound
 from .quantized import Quantization, QuantizedMatrix, quantization_of
 from .shared import Block, Regions
 from .sparse import SparseMatrix, is_sparse
@@ -20,6 +20,9 @@ from .wire import Place
 
 if TYPE_CHECKING:
     from .client import Client
+
+# Whose bits can be counted in 63.
+MOST_ELEMENTS = 1 << 57
 
 Self = TypeVar("Self", bound="Resident")
 Bytes = npt.NDArray[np.uint8]
@@ -70,6 +73,10 @@ class Resident:
     label: str = ""
 
     def __init__(self, client: Any, info: Any) -> None:
+        if (min(info.rows, info.columns) < 1
+                or info.rows * info.columns > MOST_ELEMENTS):
+            raise Internal(f"the daemon describes a tensor of {info.rows} x "
+                           f"{info.columns} elements, which is none")
         self._lie(client, (info.rows, info.columns),
                   "F" if info.order == api.COLUMN_MAJOR else "C",
                   arrays.numpy_type(info.dtype))

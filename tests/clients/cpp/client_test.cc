@@ -454,10 +454,17 @@ TEST_F(ClientTest, TensorsOfAnUnknownKindAreNoneToWorkWith) {
   tensors_.Tell(info);
   EXPECT_EQ(client_->DescribeTensor("handle")->columns(), 3);
   v1::TensorInfo type = info, rows = info, columns = info, none;
+  // Whose bytes, counted in 64 bits, would be none.
+  v1::TensorInfo huge = info, many = info;
+  huge.set_rows(int64_t{1} << 62);
+  huge.set_columns(int64_t{1} << 62);
+  many.set_rows(int64_t{1} << 31);
+  many.set_columns(int64_t{1} << 1);
+  many.set_count(int64_t{1} << 31);
   type.set_dtype(static_cast<v1::DataType>(99));
   rows.set_rows(0);
   columns.set_columns(-3);
-  for (const v1::TensorInfo& odd : {type, rows, columns, none}) {
+  for (const v1::TensorInfo& odd : {type, rows, columns, none, huge, many}) {
     tensors_.Tell(odd);
     EXPECT_EQ(client_->DescribeTensor("handle").status().code(),
               absl::StatusCode::kInternal)

@@ -55,11 +55,11 @@ class AioPartsTest(StripesCase):
     async def test_parts_of_other_sizes(self):
         self.daemon.too_many = 4
         with self.assertRaisesRegex(
-                gemmd.InvalidArgument,
-                "^INVALID_ARGUMENT: the daemon sent more than the 3600 bytes"):
+                gemmd.Internal,
+                "^INTERNAL: the daemon sent more than the 3600 bytes"):
             await self.tensor.numpy()
         self.daemon.too_many = -4
-        with self.assertRaisesRegex(gemmd.InvalidArgument,
+        with self.assertRaisesRegex(gemmd.Internal,
                                     "sent 3596 bytes of a tensor of 3600"):
             await self.tensor.numpy()
 
@@ -68,10 +68,10 @@ class AioPartsTest(StripesCase):
         self.daemon.endless = True
         for least_bytes in 0, 1 << 20:
             self.client._stripes.least_bytes = least_bytes
-            with self.assertRaises(gemmd.InvalidArgument):
+            with self.assertRaises(gemmd.Internal):
                 try:
                     await self.tensor.numpy()
-                except gemmd.InvalidArgument as error:
+                except gemmd.Internal as error:
                     kept = error  # With all that it refers to.
                     self.assertTrue(await eventually(self.none_hangs))
                     raise

@@ -8,7 +8,7 @@ import numpy as np
 
 import gemmd
 from fake_daemon import FakeDaemon
-from gemmd import api
+from gemmd import api, arrays
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -117,6 +117,15 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(self.client.tensors(), [])
         with self.assertRaises(gemmd.NotFound):
             ta.numpy()
+
+    def test_a_tensor_that_none_can_be_is_not_worked_with(self):
+        for rows, columns in (-1, 4), (4, 0), (2 ** 62, 2 ** 62):
+            self.daemon.tensors["odd"] = (api.TensorInfo(
+                handle="odd", dtype=arrays.wire_type("f4"), rows=rows,
+                columns=columns), None)
+            self.addCleanup(self.daemon.tensors.pop, "odd", None)
+            with self.assertRaisesRegex(gemmd.Internal, "which is none"):
+                self.client.attach("odd")
 
     def test_large_messages_are_announced(self):
         """So that the daemon makes room before it reads."""

@@ -205,11 +205,11 @@ class PartsTest(unittest.TestCase):
         tensor = self.client.tensor(self.array)
         self.daemon.too_many = 4
         with self.assertRaisesRegex(
-                gemmd.InvalidArgument,
-                "^INVALID_ARGUMENT: the daemon sent more than the 3600 bytes"):
+                gemmd.Internal,
+                "^INTERNAL: the daemon sent more than the 3600 bytes"):
             tensor.numpy()
         self.daemon.too_many = -4
-        with self.assertRaisesRegex(gemmd.InvalidArgument,
+        with self.assertRaisesRegex(gemmd.Internal,
                                     "sent 3596 bytes of a tensor of 3600"):
             tensor.numpy()
 
@@ -222,10 +222,10 @@ class PartsTest(unittest.TestCase):
         self.daemon.endless = True
         for least_bytes in 0, 1 << 20:
             self.client._stripes.least_bytes = least_bytes
-            with self.assertRaises(gemmd.InvalidArgument):
+            with self.assertRaises(gemmd.Internal):
                 try:
                     tensor.numpy()
-                except gemmd.InvalidArgument as error:
+                except gemmd.Internal as error:
                     kept = error  # With all that it refers to.
                     self.assertTrue(eventually(self.none_hangs))
                     raise
