@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -425,6 +426,9 @@ int Program::ParseAndRun(int argc, const char* const* argv) {
                           error.what(),
                           "); see ulimit -u and -v, and what the container "
                           "may have"));
+    return kExitFailed;
+  } catch (const std::bad_alloc&) {
+    Complain("there is not enough memory for what was asked for");
     return kExitFailed;
   } catch (const std::exception& error) {
     Complain(error.what());

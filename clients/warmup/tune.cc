@@ -69,7 +69,10 @@ class Tally {
     std::lock_guard lock(mutex_);
     ++tuned_;
     changed_ += tuned.us() < tuned.us_before();
-    log_gain_ += std::log(tuned.us_before() / tuned.us());
+    // Who says 0 has measured nothing.
+    if (tuned.us() > 0 && tuned.us_before() > 0) {
+      log_gain_ += std::log(tuned.us_before() / tuned.us());
+    }
     if (json_) {
       absl::PrintF("%s\n", Json(line, tuned));
       std::fflush(stdout);

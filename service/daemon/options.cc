@@ -3,8 +3,12 @@
 #include <cstdlib>
 #include <limits>
 #include <thread>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "clients/cli/address.h"
 #include "clients/cli/quantity.h"
 #include "clients/warmup/presets.h"
@@ -240,6 +244,17 @@ void DeclareKernels(cli::Command& c, Options& o) {
          "Device templates in place of those built in; for kernel authors.");
 }
 
+// Ports that are chosen freely are others each time.
+absl::Status CheckTwice(const std::vector<std::string>& addresses) {
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const std::string& address : addresses) {
+    if (absl::EndsWith(address, ":0") || seen.insert(address).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen has ", address, " twice; allowed: once"));
+  }
+  return absl::OkStatus();
+}
+
 // What is said of a server without naming it would change nothing, least of
 // all a key that somebody relies on.
 absl::Status CheckRedis(const Options& options) {
@@ -300,6 +315,7 @@ absl::Status Check(const Options& options) {
           absl::StrCat("--listen is ", address, ": ", status.message()));
     }
   }
+  RETURN_IF_ERROR(CheckTwice(options.server.listen));
   if (const std::string& address = options.monitor.listen; !address.empty()) {
     if (const absl::Status status = cli::CheckListenAddress(address);
         !status.ok()) {

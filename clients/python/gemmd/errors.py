@@ -127,13 +127,19 @@ def _in_words_of_numpy(text: str) -> str:
     return re.sub(r"\bDATA_TYPE_(\w+)", name, text)
 
 
+def _printable(text: str) -> str:
+    """Without what a terminal would obey: a daemon may mean harm."""
+    return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]",
+                  lambda found: repr(found[0])[1:-1], text)
+
+
 _BY_CODE = {cls.code: cls for cls in Error.__subclasses__()}
 
 
 def from_rpc_error(error: Any) -> Error:
     """The gemmd exception for an error that gRPC raised."""
     raised = _BY_CODE.get(error.code().name, Unknown)(
-        _in_words_of_numpy(error.details() or ""))
+        _printable(_in_words_of_numpy(error.details() or "")))
     if isinstance(raised, ResourceExhausted):
         for key, value in error.trailing_metadata() or ():
             # https://github.com/grpc/proposal/blob/master/A6-client-retries.md

@@ -2,13 +2,15 @@
 back, and which errors are raised."""
 
 import unittest
+from unittest import mock
 
+import grpc
 import ml_dtypes
 import numpy as np
 
 import gemmd
 from fake_daemon import FakeDaemon
-from gemmd import api, arrays
+from gemmd import api, arrays, errors
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -195,6 +197,12 @@ class ClientTest(unittest.TestCase):
             self.client.matmul(a, b)
         with self.assertRaises(gemmd.Unimplemented):
             self.client.prepare([])
+
+    def test_texts_are_nothing_that_a_terminal_obeys(self):
+        refused = mock.Mock(code=lambda: grpc.StatusCode.NOT_FOUND,
+                            details=lambda: "no \x1b[2J\x9b1m\0\r\n\u00e4")
+        self.assertEqual(str(errors.from_rpc_error(refused)),
+                         "NOT_FOUND: no \\x1b[2J\\x9b1m\\x00\\r\n\u00e4")
 
     def test_unreachable_and_late_daemons(self):
         with gemmd.Client("127.0.0.1:1") as client:

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gemmd::daemon {
 namespace {
@@ -53,6 +54,15 @@ TEST(OptionsTest, WhatIsSaidOfRedisNeedsIt) {
               }),
               "");
   }
+}
+
+TEST(OptionsTest, AnAddressIsListenedOnOnce) {
+  const auto listen = [](std::vector<std::string> addresses) {
+    return Error([&](Options& o) { o.server.listen = std::move(addresses); });
+  };
+  EXPECT_EQ(listen({"unix:/x", "127.0.0.1:1", "unix:/x"}),
+            "--listen has unix:/x twice; allowed: once");
+  EXPECT_EQ(listen({"unix:/x", "unix:/y", "127.0.0.1:0", "127.0.0.1:0"}), "");
 }
 
 TEST(OptionsTest, FilesOfIdentityGoTogether) {
