@@ -32,6 +32,12 @@ def _gtest_counts(report):
     return total - failed - skipped, failed
 
 
+def _longest_s(build):
+    """That a test program may take: instrumented ones are slow."""
+    cache = (pathlib.Path(build) / "CMakeCache.txt").read_text("utf-8")
+    return "300" if "GEMMD_SANITIZE:STRING=\n" in cache else "1200"
+
+
 def run_ctest(build):
     """A test without a report, or one that crashed, counts as one case."""
     reports = pathlib.Path(build).resolve() / "test-reports"
@@ -40,7 +46,7 @@ def run_ctest(build):
     summary = reports / "ctest.xml"
     subprocess.run(
         ["ctest", "--test-dir", build, "--output-on-failure", "--timeout",
-         "300", "-j", "2", "--output-junit", summary],
+         _longest_s(build), "-j", "2", "--output-junit", summary],
         env={**os.environ, "GTEST_OUTPUT": f"xml:{reports}/"}, check=False)
     passed = failed = 0
     for case in xml.parse(summary).getroot().iter("testcase"):

@@ -14,7 +14,7 @@
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::chrono::seconds kLimit(280);
+constexpr std::chrono::seconds kLimit(900);
 #else
 constexpr std::chrono::seconds kLimit(200);
 #endif

@@ -291,6 +291,13 @@ void Server::Impl::Reload() {
     return *changed;
   };
   reload(runtime_.tls, "tls");
+  if (runtime_.tls != nullptr) {
+    const absl::Status valid = runtime_.tls->CheckTime(absl::Now());
+    if (!valid.ok()) {
+      log::Write(log::Level::kError, "certificate_refused",
+                 {{"message", valid.message()}});
+    }
+  }
   if (reload(runtime_.gate, "policy")) ApplyPolicy();
 }
 

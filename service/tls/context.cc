@@ -102,6 +102,12 @@ int SelectHttp2(SSL*, const unsigned char** out, unsigned char* out_size,
   return SSL_TLSEXT_ERR_OK;
 }
 
+absl::Time TimeOf(const ASN1_TIME* time) {
+  tm fields = {};
+  CHECK(ASN1_TIME_to_tm(time, &fields) == 1);
+  return absl::FromTM(fields, absl::UTCTimeZone());
+}
+
 // A certificate is judged when a call is made with it, so that its end, and
 // that of its authority, count at once: here it is only taken.
 int TakeAnyCertificate(X509_STORE_CTX*, void*) { return 1; }
@@ -137,6 +143,19 @@ absl::StatusOr<std::shared_ptr<const Context>> Context::Create(const Pem& pem) {
     SSL_CTX_set_cert_verify_callback(context, TakeAnyCertificate, nullptr);
   }
   return made;
+}
+
+absl::Status Context::CheckTime(absl::Time now) const {
+  const X509* const own = SSL_CTX_get0_certificate(context_.get());
+  const absl::Time begin = TimeOf(X509_get0_notBefore(own));
+  const absl::Time end = TimeOf(X509_get0_notAfter(own));
+  if (begin <= now && now <= end) return absl::OkStatus();
+  const auto text = [](absl::Time time) {
+    return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
+  };
+  return absl::FailedPreconditionError(
+      absl::StrCat("the daemon's certificate is valid from ", text(begin),
+                   " to ", text(end), "; clients refuse it now"));
 }
 
 }  // namespace gemmd::tls

@@ -9,7 +9,9 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "service/tls/handles.h"
 
 namespace gemmd::tls {
@@ -30,6 +32,9 @@ class Context {
   SSL_CTX* get() const { return context_.get(); }
   // Null when clients are asked for no certificate.
   X509_STORE* client_authorities() const { return store_.get(); }
+  // FAILED_PRECONDITION when clients refuse the daemon's certificate, as it has
+  // not begun or has ended.
+  absl::Status CheckTime(absl::Time now) const;
 
  private:
   Context() = default;

@@ -1,5 +1,7 @@
 #include "service/tls/keeper.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "jit/base/watched_file.h"
@@ -52,6 +54,18 @@ absl::StatusOr<bool> Keeper::Reload() {
     RETURN_IF_ERROR(Load(tried_.content()));
   }
   return changed;
+}
+
+absl::Status Keeper::CheckTime(absl::Time now) {
+  std::shared_ptr<const Context> present = context();
+  const absl::Status status = present->CheckTime(now);
+  if (status.ok()) {
+    refused_ = nullptr;
+    return status;
+  }
+  const bool is_told = refused_ == present;
+  refused_ = std::move(present);
+  return is_told ? absl::OkStatus() : status;
 }
 
 std::shared_ptr<const Context> Keeper::context() const {

@@ -31,6 +31,9 @@ class Keeper {
   // some of them are being replaced: what was before goes on.
   absl::StatusOr<bool> Reload();
 
+  // What Context::CheckTime says of the present one, once.
+  absl::Status CheckTime(absl::Time now);
+
   std::shared_ptr<const Context> context() const;
 
  private:
@@ -40,7 +43,9 @@ class Keeper {
   absl::Status Load(const Pem& pem);
 
   const Files files_;
-  jit::LastRead<Pem> tried_;  // Of the thread that reloads.
+  // Of the thread that reloads:
+  jit::LastRead<Pem> tried_;
+  std::shared_ptr<const Context> refused_;  // By its time, which was told.
   mutable std::mutex mutex_;
   std::shared_ptr<const Context> context_ ABSL_GUARDED_BY(mutex_);
 };

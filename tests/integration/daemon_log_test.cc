@@ -8,14 +8,18 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/file.h"
 #include "tests/integration/daemon_process.h"
+#include "tests/integration/eventually.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/test_server.h"
+#include "tests/service/tls/certificates.h"
 
 namespace gemmd {
 namespace {
@@ -149,6 +153,23 @@ TEST(DaemonLogTest, ManyEventsOfAKindAreCountedNotWritten) {
   EXPECT_GE(lines, 50);
   EXPECT_LE(lines, 50 + 10 * (seconds + 2));
   EXPECT_THAT(log, HasSubstr("suppressed="));
+}
+
+TEST(DaemonLogTest, ACertificateThatHasEndedIsToldOfAtOnce) {
+  const absl::Time now = absl::Now();
+  const testing::Certificate ended({.name = "one",
+                                    .from = now - absl::Hours(2),
+                                    .until = now - absl::Hours(1)});
+  const testing::TemporaryFolder folder;
+  const std::string certificate = folder.path() + "/cert";
+  const std::string key = folder.path() + "/key";
+  std::ofstream(certificate) << ended.Pem();
+  std::ofstream(key) << ended.KeyPem();
+  DaemonProcess daemon({"--device=host", "--tls-certificate-file", certificate,
+                        "--tls-key-file", key});
+  EXPECT_TRUE(testing::Eventually([&] {
+    return absl::StrContains(daemon.Log(), "event=certificate_refused");
+  })) << daemon.Log();
 }
 
 TEST(DaemonLogTest, ClientsThatLeaveAreNotBlamedForTheirRequests) {

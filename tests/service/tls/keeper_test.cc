@@ -63,6 +63,27 @@ TEST_F(KeeperTest, TakesNewFilesOnceTheyGoTogether) {
   EXPECT_NE((*keeper)->context(), before);
 }
 
+TEST_F(KeeperTest, SaysOnceThatACertificateHasEndedOrNotBegun) {
+  const absl::Time now = absl::Now();
+  const auto keeper = Keeper::Open(files_);
+  ASSERT_TRUE(keeper.ok()) << keeper.status();
+  EXPECT_TRUE((*keeper)->CheckTime(now).ok());
+  const absl::Time late = now + absl::Hours(2);
+  EXPECT_TRUE(absl::IsFailedPrecondition((*keeper)->CheckTime(late)));
+  EXPECT_TRUE((*keeper)->CheckTime(late).ok()) << "told once";
+  const Certificate future(
+      {.name = "one",
+       .from = absl::FromCivil(absl::CivilDay(2070, 1, 1), absl::UTCTimeZone()),
+       .until =
+           absl::FromCivil(absl::CivilDay(2071, 1, 1), absl::UTCTimeZone())});
+  Write(files_.certificate, future.Pem());
+  Write(files_.key, future.KeyPem());
+  ASSERT_TRUE(*(*keeper)->Reload());
+  EXPECT_EQ((*keeper)->CheckTime(now).message(),
+            "the daemon's certificate is valid from 2070-01-01T00:00:00+00:00 "
+            "to 2071-01-01T00:00:00+00:00; clients refuse it now");
+}
+
 TEST_F(KeeperTest, SaysWhatIsWrong) {
   Write(files_.certificate, "secret");
   EXPECT_EQ(Error(), "the file of certificates holds none in PEM");
