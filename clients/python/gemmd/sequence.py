@@ -292,7 +292,7 @@ class Sequence(Recording):
     """Made by Client.sequence."""
 
     def __init__(self, client: "Client", device: str,
-                 timeout: Optional[float], key: str) -> None:
+                 timeout: Optional[float], key: str = "") -> None:
         super().__init__(device, timeout, key)
         self._client = client
 
@@ -314,7 +314,7 @@ class AsyncSequence(Recording):
     """Made by AsyncClient.sequence."""
 
     def __init__(self, client: "AsyncClient", device: str,
-                 timeout: Optional[float], key: str) -> None:
+                 timeout: Optional[float], key: str = "") -> None:
         super().__init__(device, timeout, key)
         self._client = client
 
