@@ -199,7 +199,8 @@ Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
 
 absl::Status Call::ClaimKey(const Message& message) {
   ASSIGN_OR_RETURN(const std::optional<std::string> answer,
-                   keyed_.Claim(principal_ == nullptr ? "" : principal_->name,
+                   keyed_.Claim(principal_ == nullptr ? absl::string_view()
+                                                      : principal_->name,
                                 context_.method(), message));
   if (!answer) return absl::OkStatus();
   const grpc::Slice slice(*answer);

@@ -24,10 +24,10 @@ constexpr int64_t kEntryBytes = 32;
 
 }  // namespace
 
-std::vector<absl::string_view> CallMetadata::All(absl::string_view name) const {
+CallMetadata::Values CallMetadata::All(absl::string_view name) const {
   const auto [first, last] =
       context_.client_metadata().equal_range({name.data(), name.size()});
-  std::vector<absl::string_view> values;
+  Values values;
   for (auto at = first; at != last; ++at) {
     values.emplace_back(at->second.data(), at->second.size());
   }

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "service/rpc/trace_context.h"
@@ -38,7 +38,8 @@ class CallMetadata {
   // Nothing unless the client sent one that is valid.
   std::optional<TraceContext> trace() const;
   // All values of `name`.
-  std::vector<absl::string_view> All(absl::string_view name) const;
+  using Values = absl::InlinedVector<absl::string_view, 1>;
+  Values All(absl::string_view name) const;
 
  private:
   absl::Status CheckSize() const;

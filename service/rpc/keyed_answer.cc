@@ -26,12 +26,13 @@ uint32_t ChecksumOfBeginning(const Message& message) {
 }  // namespace
 
 absl::StatusOr<std::optional<std::string>> KeyedAnswer::Claim(
-    std::string principal, std::string method, const Message& message) {
+    absl::string_view principal, absl::string_view method,
+    const Message& message) {
   if (key_.empty() || is_claimed()) return std::nullopt;
   ASSIGN_OR_RETURN(KeptAnswers::Found found,
-                   kept_.Find({.principal = std::move(principal),
+                   kept_.Find({.principal = std::string(principal),
                                .key = key_,
-                               .method = std::move(method),
+                               .method = std::string(method),
                                .bytes = message.size(),
                                .crc32c = ChecksumOfBeginning(message)},
                               KeptAnswers::Clock::now()));

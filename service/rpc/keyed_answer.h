@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "service/rpc/kept_answers.h"
 #include "service/rpc/message.h"
 
@@ -27,8 +28,8 @@ class KeyedAnswer {
   // Claims the key, unless that was done, for a request of `principal` that
   // begins with `message`. Returns what an earlier call answered to it: this
   // one is over then. Fails as KeptAnswers::Find.
-  absl::StatusOr<std::optional<std::string>> Claim(std::string principal,
-                                                   std::string method,
+  absl::StatusOr<std::optional<std::string>> Claim(absl::string_view principal,
+                                                   absl::string_view method,
                                                    const Message& message);
   bool is_claimed() const { return claim_ != nullptr; }
   // The request was carried out. `answer` is all that was answered; null where

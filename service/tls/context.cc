@@ -102,9 +102,11 @@ int SelectHttp2(SSL*, const unsigned char** out, unsigned char* out_size,
   return SSL_TLSEXT_ERR_OK;
 }
 
-absl::Time TimeOf(const ASN1_TIME* time) {
+absl::StatusOr<absl::Time> TimeOf(const ASN1_TIME* time) {
   tm fields = {};
-  CHECK(ASN1_TIME_to_tm(time, &fields) == 1);
+  if (ASN1_TIME_to_tm(time, &fields) != 1) {
+    return Wrong("the certificate does not say when it begins and ends");
+  }
   return absl::FromTM(fields, absl::UTCTimeZone());
 }
 
@@ -136,6 +138,9 @@ absl::StatusOr<std::shared_ptr<const Context>> Context::Create(const Pem& pem) {
   SSL_CTX_set_default_read_buffer_len(context, kReadBufferBytes);
   SSL_CTX_set_alpn_select_cb(context, SelectHttp2, nullptr);
   RETURN_IF_ERROR(UseCertificates(context, pem.certificates));
+  const X509* const own = SSL_CTX_get0_certificate(context);
+  ASSIGN_OR_RETURN(made->begin_, TimeOf(X509_get0_notBefore(own)));
+  ASSIGN_OR_RETURN(made->end_, TimeOf(X509_get0_notAfter(own)));
   RETURN_IF_ERROR(UseKey(context, pem.key));
   if (!pem.client_authorities.empty()) {
     ASSIGN_OR_RETURN(made->store_, StoreOf(pem.client_authorities));
@@ -146,16 +151,13 @@ absl::StatusOr<std::shared_ptr<const Context>> Context::Create(const Pem& pem) {
 }
 
 absl::Status Context::CheckTime(absl::Time now) const {
-  const X509* const own = SSL_CTX_get0_certificate(context_.get());
-  const absl::Time begin = TimeOf(X509_get0_notBefore(own));
-  const absl::Time end = TimeOf(X509_get0_notAfter(own));
-  if (begin <= now && now <= end) return absl::OkStatus();
+  if (begin_ <= now && now <= end_) return absl::OkStatus();
   const auto text = [](absl::Time time) {
     return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
   };
   return absl::FailedPreconditionError(
-      absl::StrCat("the daemon's certificate is valid from ", text(begin),
-                   " to ", text(end), "; clients refuse it now"));
+      absl::StrCat("the daemon's certificate is valid from ", text(begin_),
+                   " to ", text(end_), "; clients refuse it now"));
 }
 
 }  // namespace gemmd::tls

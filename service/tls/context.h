@@ -41,6 +41,8 @@ class Context {
 
   UniqueSslContext context_;
   UniqueStore store_;
+  absl::Time begin_;  // Of the daemon's own certificate.
+  absl::Time end_;
 };
 
 }  // namespace gemmd::tls

@@ -39,6 +39,9 @@ Certificate::Certificate(const Options& options)
   ASN1_INTEGER_set_uint64(X509_get_serialNumber(own), serial >> 1);
   ASN1_TIME_set(X509_getm_notBefore(own), absl::ToTimeT(options.from));
   ASN1_TIME_set(X509_getm_notAfter(own), absl::ToTimeT(options.until));
+  if (!options.has_times) {
+    CHECK(ASN1_STRING_set(X509_getm_notAfter(own), "soon", -1) == 1);
+  }
   X509_set_pubkey(own, key_.get());
   X509_NAME* const subject = X509_get_subject_name(own);
   X509_NAME_add_entry_by_txt(

@@ -19,6 +19,7 @@ class Certificate {
     absl::Time until = absl::Now() + absl::Hours(1);
     const Certificate* authority = nullptr;  // Null: it vouches for itself.
     bool is_authority = false;
+    bool has_times = true;     // Else what stands there is no time.
     bool for_servers = false;  // And for nothing else.
   };
 

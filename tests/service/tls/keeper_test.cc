@@ -104,6 +104,13 @@ TEST_F(KeeperTest, SaysWhatIsWrong) {
 
 // Without those that were to follow, clients would trust the daemon, or it
 // them, no more.
+TEST_F(KeeperTest, TimesThatAreNoneAreRefused) {
+  const Certificate odd({.name = "one", .has_times = false});
+  Write(files_.certificate, odd.Pem());
+  Write(files_.key, odd.KeyPem());
+  EXPECT_EQ(Error(), "the certificate does not say when it begins and ends");
+}
+
 TEST_F(KeeperTest, WhatIsWrittenInPartIsNotTaken) {
   const std::string two = one_.Pem() + other_.Pem();
   Write(files_.client_ca = folder_ + "/ca", two);
