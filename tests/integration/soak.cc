@@ -4,7 +4,8 @@
 //   soak [SECONDS [tight|default [LATEST_SECONDS [ABUSER...]]]]
 //
 // The clients work alone for a fifth of the time and beside the abusers, all
-// or those that are named, for the rest. Fails on a wrong, refused or late
+// or those that are named, for the rest: those are another process, and have
+// other cores where there are eight or more. Fails on a wrong, refused or late
 // answer, when the daemon grows beyond what its limits add up to, when it does
 // not give back in time what the abusers held, and when it does not end well.
 // In time is 5 s on a machine that does nothing else; the default is meant for
@@ -26,6 +27,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "gemmd/v1/server.grpc.pb.h"
+#include "tests/integration/abuser_process.h"
 #include "tests/integration/abusers.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/sanitizer.h"
@@ -70,6 +72,11 @@ Profile ProfileOf(const std::string& name) {
             512};
   }
   return {{}, 4096 * kMiB, 1000, 8192};
+}
+
+bool IsAbuser(const std::string& name) {
+  return absl::c_any_of(
+      AllAbuses(), [&](const NamedAbuse& abuse) { return abuse.name == name; });
 }
 
 // Each thing that must hold is one check.
@@ -176,15 +183,7 @@ class Soak {
 
   // The most memory that the daemon takes meanwhile.
   int64_t Abuse() {
-    std::vector<std::unique_ptr<Abuser>> abusers;
-    for (const NamedAbuse& named : AllAbuses()) {
-      if (!plan_.abusers.empty() &&
-          !absl::c_linear_search(plan_.abusers, named.name)) {
-        continue;
-      }
-      abusers.push_back(
-          std::make_unique<Abuser>(named.abuse, daemon_.address()));
-    }
+    const AbuserProcess abusers(cores_, daemon_.address(), plan_.abusers);
     int64_t most = 0;
     const absl::Time end = absl::Now() + plan_.time * 0.8;
     while (absl::Now() < end) {
@@ -234,6 +233,7 @@ class Soak {
 
   const Plan plan_;
   const Profile profile_;
+  const AbuserCores cores_;  // Before all that keeps to ours.
   DaemonProcess daemon_;
   std::vector<std::unique_ptr<HonestClient>> clients_;
   Checks checks_;
@@ -243,21 +243,30 @@ class Soak {
 }  // namespace gemmd::testing
 
 int main(int argc, char** argv) {
+  if (argc > 2 &&
+      argv[1] == absl::string_view(gemmd::testing::AbuserProcess::kFlag)) {
+    return gemmd::testing::RunAbusers({argv + 2, argv + argc});
+  }
   const double seconds = argc > 1 ? std::atof(argv[1]) : 90;
   const std::string profile = argc > 2 ? argv[2] : "default";
   const double latest_seconds = argc > 3 ? std::atof(argv[3]) : 30;
+  const std::vector<std::string> abusers(argv + std::min(argc, 4), argv + argc);
   if (seconds < 5 || latest_seconds <= 0 ||
-      (profile != "default" && profile != "tight")) {
+      (profile != "default" && profile != "tight") ||
+      !absl::c_all_of(abusers, gemmd::testing::IsAbuser)) {
     std::fprintf(stderr,
                  "usage: soak [SECONDS, at least 5 [tight|default "
-                 "[LATEST_SECONDS [ABUSER...]]]]\n");
+                 "[LATEST_SECONDS [ABUSER...]]]]\nabusers:");
+    for (const auto& [name, abuse] : gemmd::testing::AllAbuses()) {
+      std::fprintf(stderr, " %s", name);
+    }
+    std::fprintf(stderr, "\n");
     return 2;
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  return gemmd::testing::Soak(
-             {.time = absl::Seconds(seconds),
-              .latest_seconds = latest_seconds,
-              .abusers = {argv + std::min(argc, 4), argv + argc}},
-             gemmd::testing::ProfileOf(profile))
+  return gemmd::testing::Soak({.time = absl::Seconds(seconds),
+                               .latest_seconds = latest_seconds,
+                               .abusers = abusers},
+                              gemmd::testing::ProfileOf(profile))
       .Run();
 }
