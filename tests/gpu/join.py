@@ -20,14 +20,20 @@ def _join(first, other):
             first[key] = max(first.get(key, value), value)
 
 
+def _tested(run):
+    """What must be the same: another GPU of the same kind, on another day, is."""
+    daemon = run["daemon"]
+    return (daemon["templateDigest"], daemon["compiler"], run["unsupported"],
+            [device["description"] for device in daemon["devices"]])
+
+
 def main():
     joined, *others = (json.loads(pathlib.Path(path).read_text())
                        for path in sys.argv[1:])
     checks = joined.pop("checks")
     for other in others:
-        if (other["daemon"], other["unsupported"]) != (
-                joined["daemon"], joined["unsupported"]):
-            sys.exit("these are runs of different daemons")
+        if _tested(other) != _tested(joined):
+            sys.exit("these are runs of different code or devices")
         for name, entry in other["checks"].items():
             _join(checks.setdefault(name, {"passed": 0, "failed": 0}), entry)
         for key in ("seconds", "passed", "failed", "not_served", "failures"):
