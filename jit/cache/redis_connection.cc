@@ -109,9 +109,8 @@ absl::Status RedisConnection::Connect(absl::Time deadline) {
     stream_ = PlainStream(std::move(socket));
   }
   if (server_.password.empty()) return absl::OkStatus();
-  std::vector<std::string> command = {"AUTH"};
-  if (!server_.user.empty()) command.push_back(server_.user);
-  command.push_back(server_.password);
+  std::vector<std::string> command = {"AUTH", server_.user, server_.password};
+  if (server_.user.empty()) command.erase(command.begin() + 1);
   return Exchange(command, kMaxLineBytes, deadline).status();
 }
 

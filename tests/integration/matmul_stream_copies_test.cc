@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "tests/integration/eventually.h"
 #include "tests/integration/matmul_stream_fixture.h"
+#include "tests/integration/sanitizer.h"
 #include "tests/service/gate.h"
 
 namespace gemmd {
@@ -97,7 +98,8 @@ TEST_F(HeldCopies, WhatHasGoneToTheDeviceIsHeldNoLonger) {
   const v1::MatmulRequest other = OnesTimesTwos(1, 1, 10 * kMiB);
   EXPECT_TRUE(Eventually([&] {
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
+    context.set_deadline(absl::ToChronoTime(
+        absl::Now() + absl::Seconds(20) * testing::kSanitizerSlowness));
     context.AddMetadata("gemmd-message-bytes",
                         std::to_string(other.ByteSizeLong()));
     v1::MatmulResponse response;
