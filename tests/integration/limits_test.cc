@@ -39,7 +39,7 @@ constexpr char kMatmul[] = "/gemmd.v1.MatmulService/Matmul";
 constexpr int64_t kMiB = 1 << 20;
 // Longer than any limit of these tests, shorter than a test's time-out.
 constexpr absl::Duration kPatience =
-    absl::Seconds(60) * testing::kSanitizerSlowness;
+    absl::Seconds(60 * testing::kSanitizerSlowness);
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;

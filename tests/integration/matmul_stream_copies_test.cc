@@ -99,7 +99,7 @@ TEST_F(HeldCopies, WhatHasGoneToTheDeviceIsHeldNoLonger) {
   EXPECT_TRUE(Eventually([&] {
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(
-        absl::Now() + absl::Seconds(20) * testing::kSanitizerSlowness));
+        absl::Now() + absl::Seconds(20 * testing::kSanitizerSlowness)));
     context.AddMetadata("gemmd-message-bytes",
                         std::to_string(other.ByteSizeLong()));
     v1::MatmulResponse response;
