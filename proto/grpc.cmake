@@ -8,7 +8,8 @@ pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc++)
 # What `pkg-config --static grpc++` names beside abseil.
 set(archives)
 foreach(name grpc++ grpc gpr address_sorting upb re2 cares)
-  find_library(GRPC_ARCHIVE_${name} lib${name}.a)
+  # Ubuntu's c-ares has the longer name.
+  find_library(GRPC_ARCHIVE_${name} NAMES lib${name}.a lib${name}_static.a)
   list(APPEND archives ${GRPC_ARCHIVE_${name}})
 endforeach()
 if(GEMMD_SANITIZE OR "${archives}" MATCHES "NOTFOUND")

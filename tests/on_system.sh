@@ -30,7 +30,7 @@ fi
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 root=$(mktemp -d /var/tmp/gemmd-system-XXXXXX)
 clean() {
-  umount "$root/proc" "$root/dev" 2> /dev/null
+  umount --recursive "$root/proc" "$root/dev" 2> /dev/null
   rm -rf --one-file-system "$root"
 }
 trap clean EXIT
@@ -38,7 +38,7 @@ debootstrap --variant=minbase "${options[@]}" "$suite" "$root" "${from[@]}" \
   > "$root.log" || { tail "$root.log"; exit 1; }
 rm "$root.log"
 mount --bind /proc "$root/proc"
-mount --bind /dev "$root/dev"
+mount --rbind /dev "$root/dev"
 cp /etc/resolv.conf "$root/etc/"
 git clone --quiet "$repository" "$root/root/gemmd"
 # Whom this machine trusts, pip there does too.

@@ -23,8 +23,10 @@
 #include "clients/cli/nearest.h"
 #include "clients/cli/quantity.h"
 #include "clients/cli/standard_streams.h"
+#include "clients/cli/words.h"
 #include "jit/base/file.h"
 #include "jit/base/printable.h"
+#include "jit/base/status.h"
 
 namespace gemmd::cli {
 namespace {
@@ -380,6 +382,13 @@ std::string Program::UnknownWord() const {
                                     : "did you mean " + meant + "?");
 }
 
+std::string Program::WhatIsWrong(const std::exception& error) const {
+  // Words of a file are not those of the command line.
+  const bool in_file = dynamic_cast<const CLI::ConfigError*>(&error) != nullptr;
+  const std::string unknown = in_file ? "" : UnknownWord();
+  return unknown.empty() ? error.what() : unknown;
+}
+
 int Program::RunParsed() {
   const absl::StatusOr<int> code = Given().body_();
   if (code.ok()) return *code;
@@ -398,16 +407,16 @@ void Program::Parse(const std::vector<std::string>& given) {
 }
 
 absl::Status Program::ParseLine(const std::string& line) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> words, SplitWords(line));
   try {
-    Parse(CLI::detail::split_up(line));
+    Parse(words);
     return absl::OkStatus();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
       return absl::InvalidArgumentError(
           "--help and --version are of the command line");
     }
-    const std::string unknown = UnknownWord();
-    return absl::InvalidArgumentError(unknown.empty() ? error.what() : unknown);
+    return absl::InvalidArgumentError(WhatIsWrong(error));
   }
 }
 
@@ -417,8 +426,7 @@ int Program::ParseAndRun(int argc, const char* const* argv) {
     return RunParsed();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app_->exit(error);
-    const std::string unknown = UnknownWord();
-    Complain(unknown.empty() ? error.what() : unknown);
+    Complain(WhatIsWrong(error));
     std::cerr << "See " << app_->get_name() << " --help.\n";
     return kExitUsage;
   } catch (const std::system_error& error) {  // Of std::thread.

@@ -13,6 +13,7 @@
 #define GEMMD_CLIENTS_CLI_COMMAND_LINE_H_
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <map>
@@ -151,6 +152,8 @@ class Program : public Command {
   const Command& Given() const;
   // What is wrong with a word that nothing takes; empty when there is none.
   std::string UnknownWord() const;
+  // Of a parse that ended with `error`.
+  std::string WhatIsWrong(const std::exception& error) const;
   int RunParsed();
   int ParseAndRun(int argc, const char* const* argv);
   void Complain(absl::string_view what) const;
