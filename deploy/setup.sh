@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what gemmd is built from and tested with, on Debian 12 or Ubuntu
-# 24.04: system packages, a Python environment in build/venv, and NVRTC with
-# the CUDA header from pinned wheels. Idempotent; quick when nothing is missing.
+# Installs what gemmd is built from and tested with, on Debian 12 and 13 or
+# Ubuntu 24.04: system packages, a Python environment in build/venv, and NVRTC
+# with the CUDA header from pinned wheels. Idempotent; quick when nothing is
+# missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
