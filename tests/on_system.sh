@@ -30,13 +30,12 @@ fi
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 root=$(mktemp -d /var/tmp/gemmd-system-XXXXXX)
 clean() {
-  umount --recursive "$root/proc" "$root/dev" 2> /dev/null
-  rm -rf --one-file-system "$root"
+  umount --recursive "$root/proc" "$root/dev" 2> /dev/null || true
+  rm -rf --one-file-system "$root" "$root.log"
 }
 trap clean EXIT
 debootstrap --variant=minbase "${options[@]}" "$suite" "$root" "${from[@]}" \
   > "$root.log" || { tail "$root.log"; exit 1; }
-rm "$root.log"
 mount --bind /proc "$root/proc"
 mount --rbind /dev "$root/dev"
 cp /etc/resolv.conf "$root/etc/"

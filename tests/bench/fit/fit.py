@@ -13,9 +13,8 @@ is how much is lost by who chooses the plan of the least prediction, softly: a
 plan with odds of exp(-logarithm / SOFTNESS). On standard error: how much slower
 than the fastest plan timed the chosen one is, by the model alone and corrected,
 on problems that were left out of the fit (ten folds by problem); of --check, what
-the committed weights choose. They were fitted to h200.csv.gz alone: with h100.csv.gz
-beside it, and the memory's speed as a term, what is chosen of either device's
-left-out problems is better by 0.0005 in the mean. Needs numpy.
+the committed weights choose. They were fitted to h200.csv.gz alone; h100.csv.gz is
+of a device that they have not seen. Needs numpy.
 """
 
 import csv

@@ -102,8 +102,6 @@ TEST_F(KeeperTest, SaysWhatIsWrong) {
   EXPECT_EQ(Error(), "--tls-client-ca-file: it is empty");
 }
 
-// Without those that were to follow, clients would trust the daemon, or it
-// them, no more.
 TEST_F(KeeperTest, TimesThatAreNoneAreRefused) {
   const Certificate odd({.name = "one", .has_times = false});
   Write(files_.certificate, odd.Pem());
@@ -111,6 +109,8 @@ TEST_F(KeeperTest, TimesThatAreNoneAreRefused) {
   EXPECT_EQ(Error(), "the certificate does not say when it begins and ends");
 }
 
+// Without those that were to follow, clients would trust the daemon, or it
+// them, no more.
 TEST_F(KeeperTest, WhatIsWrittenInPartIsNotTaken) {
   const std::string two = one_.Pem() + other_.Pem();
   Write(files_.client_ca = folder_ + "/ca", two);
