@@ -34,7 +34,7 @@ _NUMBERS = api.enum("DataType")
 _TO_WIRE: dict[Any, int] = {
     dtype: _NUMBERS[f"DATA_TYPE_{name}"] for dtype, name in _TYPE_NAMES.items()
 }
-_FROM_WIRE: dict[int, Any] = {
+_FROM_WIRE: dict[int, "np.dtype[Any]"] = {
     number: dtype for dtype, number in _TO_WIRE.items()}
 
 # A view whose padding is at most this fraction of its width is sent with its
@@ -45,9 +45,10 @@ _MAX_PADDING = 0.25
 def check_dtype(dtype: Any, name: str = "dtype") -> "np.dtype[Any]":
     """`dtype` as numpy has it, or an error."""
     try:
-        return np.dtype(dtype)
+        found: "np.dtype[Any]" = np.dtype(dtype)
     except TypeError as error:
         raise InvalidArgument(f"{name}: {error}") from None
+    return found
 
 
 def wire_type(dtype: Any, name: str = "dtype") -> int:
@@ -65,7 +66,7 @@ def numpy_type(number: int) -> "np.dtype[Any]":
     dtype = _FROM_WIRE.get(number)
     if dtype is None:
         raise InvalidArgument(f"data type {number} has no numpy dtype")
-    return np.dtype(dtype)
+    return dtype
 
 
 def wire_order(order: Any, name: str = "order") -> int:

@@ -96,7 +96,7 @@ class Composite:
         with none where one serves all."""
         *own, lines, size = self._lines.shape
         if all(side == 1 for side in own):
-            array = self._lines.reshape(lines, size)
+            array: npt.NDArray[np.uint8] = self._lines.reshape(lines, size)
         else:
             array = np.broadcast_to(
                 self._lines, (*batch, lines, size)).reshape(

@@ -60,15 +60,14 @@ def _elements_bytes(length: int, dtype: Any) -> int:
 
 
 def _check_type(dtype: Any) -> "np.dtype[Any]":
-    known = _NAMES.get(dtype) if isinstance(dtype, str) else None
     try:
-        known = known or np.dtype(dtype)
+        known: "np.dtype[Any]" = np.dtype(_NAMES.get(dtype, dtype))
+        if known in _ENDS:
+            return known
     except TypeError:
         pass
-    if known not in _ENDS:
-        raise InvalidArgument(f"dtype: {dtype!r} is no type of quantized "
-                              f"weights; allowed: {', '.join(_NAMES)}")
-    return known
+    raise InvalidArgument(f"dtype: {dtype!r} is no type of quantized weights; "
+                          f"allowed: {', '.join(_NAMES)}")
 
 
 def _check_group(group: Any) -> Optional[int]:

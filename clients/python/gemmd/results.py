@@ -59,14 +59,13 @@ def order_of(results: Results, c: Any,
 
 def type_of(results: Results, c: Any, out_dtype: Any,
             kind: "np.dtype[Any]") -> "np.dtype[Any]":
-    if out_dtype is not None:
-        out_dtype = arrays.check_dtype(out_dtype, "out_dtype")
-    dtype = None if out_dtype is None else np.dtype(out_dtype)
+    dtype = (None if out_dtype is None
+             else arrays.check_dtype(out_dtype, "out_dtype"))
     owner = "out_dtype"
     for result in results.values():
         if result.target is None:
             continue
-        found = result.target.dtype
+        found: "np.dtype[Any]" = result.target.dtype
         if dtype not in (None, found):
             raise InvalidArgument(
                 f"out_dtype: {dtype} is not {result.option}'s dtype {found}"

@@ -156,11 +156,11 @@ def _compress(lines: Array, prune: bool, axis: int) -> npt.NDArray[np.uint8]:
     chunks = lines.reshape(-1, pattern.chunk)
     flat = chunks.view(plain).reshape(-1)
     values = np.empty((len(chunks), pattern.kept), plain)
-    halves = np.empty(len(chunks), np.uint8)
+    halves: npt.NDArray[np.uint8] = np.empty(len(chunks), np.uint8)
     for first in range(0, len(chunks), _CHUNKS_AT_ONCE):
         some = slice(first, first + _CHUNKS_AT_ONCE)
         magnitudes = patterns.magnitudes(chunks[some])
-        kept = patterns.not_zero(magnitudes).reshape(-1)
+        kept: Array = patterns.not_zero(magnitudes).reshape(-1)
         metadata = pattern.metadata.take(kept)
         if prune and metadata.max() == patterns.ILLEGAL:
             greatest = patterns.greatest(magnitudes, pattern.kept)

@@ -47,11 +47,12 @@ def is_mixed(a: Any, b: Any) -> bool:
                for one, other in (names, names[::-1]))
 
 
-def multiplied_as(a: Any, b: Any) -> "np.dtype[Any]":
+def multiplied_as(a: "np.dtype[Any]",
+                  b: "np.dtype[Any]") -> "np.dtype[Any]":
     """The type whose rules a product goes by: that of a, of weights that of
     b."""
     wide = is_mixed(a, b) and _name(a) in _WEIGHTS
-    return np.dtype(b if wide else a)
+    return b if wide else a
 
 
 def _sums_are_integers(dtype: Any) -> bool:
@@ -65,10 +66,8 @@ def outputs(dtype: Any) -> tuple[str, ...]:
     return (*_FLOATS, *_FP8)
 
 
-def default_output(dtype: Any) -> "np.dtype[Any]":
-    if _sums_are_integers(dtype):
-        return np.dtype(np.int32)
-    return np.dtype(dtype)
+def default_output(dtype: "np.dtype[Any]") -> "np.dtype[Any]":
+    return np.dtype(np.int32) if _sums_are_integers(dtype) else dtype
 
 
 def check_input(dtype: Any, side: str) -> None:
