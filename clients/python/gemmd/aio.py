@@ -119,16 +119,22 @@ class AsyncClient(AsyncCaller):
                 f"{', closed' if self._closed else ''}>")
 
     async def wait_for_ready(self, timeout: float = 30.0) -> "AsyncClient":
-        """Returns once the daemon serves. DeadlineExceeded after `timeout`
-        seconds."""
+        """As Client.wait_for_ready."""
         end = time.monotonic() + arrays.check_number(timeout, "timeout")
         while True:
             # A connection that ends meanwhile is not waited for by gRPC.
             with suppress(errors.Unavailable):
-                if await self._run(rpcs.check_health(), end - time.monotonic(),
-                                   wait_for_ready=True):
+                if await self._serves(end):
                     return self
             await asyncio.sleep(READY_POLL_S)
+
+    async def _serves(self, end: float) -> bool:
+        """As Client._serves."""
+        for channel in (self._channel, *self._stripes.made()):
+            if not await self._run(rpcs.check_health(), end - time.monotonic(),
+                                   channel, wait_for_ready=True):
+                return False
+        return True
 
     async def matmul(self, a: Any, b: Any, *, timeout: Optional[float] = None,
                      idempotency_key: str = "",

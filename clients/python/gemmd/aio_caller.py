@@ -98,10 +98,10 @@ class AsyncCaller:
                     metadata=self._messages.metadata(rpc), **more)
 
     async def _run(self, rpc: rpcs.Rpc[R], timeout: Optional[float],
-                   **more: Any) -> R:
+                   channel: Any = None, **more: Any) -> R:
         async def attempt(left: Optional[float]) -> R:
             with self._translated():
-                call = self._start(self._channel, rpc, left, **more)
+                call = self._start(channel or self._channel, rpc, left, **more)
                 async with _sending(call, rpc):
                     response: R = received(await call)
                     return response

@@ -27,7 +27,7 @@ class BlockingCaller:
         self._timeout = check_timeout(timeout)
         self._messages = Messages(checksums, how.authorization)
         self._closed = False
-        self._stubs: dict[str, Any] = {}
+        self._stubs: dict[tuple[Any, str], Any] = {}
         self._stripes = Connections(
             lambda options: how.channel(grpc, target, options), stripes)
         self._channel = how.channel(grpc, target, CHANNEL_OPTIONS)
@@ -43,12 +43,12 @@ class BlockingCaller:
     def _translated(self) -> contextlib.AbstractContextManager[None]:
         return errors.translated(lambda: self._closed)
 
-    def _start(self, rpc: Rpc[Any], timeout: Optional[float],
+    def _start(self, channel: Any, rpc: Rpc[Any], timeout: Optional[float],
                **more: Any) -> Any:
-        stub = self._stubs.get(rpc.method)
+        stub = self._stubs.get((channel, rpc.method))
         if stub is None:
-            stub = self._stubs[rpc.method] = self._messages.stub(
-                self._channel, rpc)
+            stub = self._stubs[channel, rpc.method] = self._messages.stub(
+                channel, rpc)
         return stub(rpc.request, timeout=timeout,
                     metadata=self._messages.metadata(rpc), **more)
 
@@ -56,10 +56,11 @@ class BlockingCaller:
         return self._timeout if timeout is None else check_timeout(timeout)
 
     def _run(self, rpc: Rpc[R], timeout: Optional[float],
-             **more: Any) -> R:
+             channel: Any = None, **more: Any) -> R:
         def attempt(left: Optional[float]) -> R:
             with self._translated():
-                response: R = received(self._start(rpc, left, **more))
+                response: R = received(self._start(
+                    channel or self._channel, rpc, left, **more))
                 return response
 
         return self._repeated(Attempts(
@@ -81,7 +82,7 @@ class BlockingCaller:
     def _receive(self, rpc: Rpc[R], timeout: Optional[float],
                  take: Callable[[R], None]) -> None:
         with self._translated():
-            call = self._start(rpc, self._seconds(timeout))
+            call = self._start(self._channel, rpc, self._seconds(timeout))
             try:
                 for response in call:
                     take(received(response))

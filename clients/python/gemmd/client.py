@@ -80,16 +80,24 @@ class Client(BlockingCaller):
                 f"{', closed' if self._closed else ''}>")
 
     def wait_for_ready(self, timeout: float = 30.0) -> "Client":
-        """Returns once the daemon serves. DeadlineExceeded after `timeout`
-        seconds."""
+        """Returns once the daemon serves, and every connection to it that was
+        lost is there again. DeadlineExceeded after `timeout` seconds."""
         end = time.monotonic() + arrays.check_number(timeout, "timeout")
         while True:
             # A connection that ends meanwhile is not waited for by gRPC.
             with contextlib.suppress(errors.Unavailable):
-                if self._run(rpcs.check_health(), end - time.monotonic(),
-                             wait_for_ready=True):
+                if self._serves(end):
                     return self
             time.sleep(READY_POLL_S)
+
+    def _serves(self, end: float) -> bool:
+        """What the daemon says by every connection that there is, each of
+        which is waited for."""
+        for channel in (self._channel, *self._stripes.made()):
+            if not self._run(rpcs.check_health(), end - time.monotonic(),
+                             channel, wait_for_ready=True):
+                return False
+        return True
 
     def matmul(self, a: Any, b: Any, *, timeout: Optional[float] = None,
                idempotency_key: str = "",

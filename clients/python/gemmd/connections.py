@@ -13,6 +13,9 @@ CHANNEL_OPTIONS = (
     # The daemon's own limit (ServerInfo.limits.max_message_bytes) decides.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
+    # A daemon that comes back is found within about a second; by default gRPC
+    # waits longer from try to try, two minutes in the end.
+    ("grpc.max_reconnect_backoff_ms", 1000),
 )
 # Others may share a connection with a channel to the same target.
 _OWN_CONNECTION = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
@@ -47,6 +50,11 @@ class Connections:
             while len(self._channels) < count:
                 self._channels.append(self._connect(_OWN_CONNECTION))
             return self._channels[:count]
+
+    def made(self) -> list[Any]:
+        """The channels that there are."""
+        with self._lock:
+            return list(self._channels)
 
     def end(self) -> list[Any]:
         """All channels, for the client to close; there will be no more."""

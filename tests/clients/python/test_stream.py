@@ -146,8 +146,9 @@ class StreamTest(unittest.TestCase):
             with gemmd.Client(self.target, stream_bytes=limit) as client:
                 started = []
                 start = client._start
-                client._start = lambda rpc, *more, **others: (
-                    started.append(rpc.method), start(rpc, *more, **others))[1]
+                client._start = lambda channel, rpc, *more, **others: (
+                    started.append(rpc.method),
+                    start(channel, rpc, *more, **others))[1]
                 try:
                     client.matmul(a, a)
                 except gemmd.ResourceExhausted:
