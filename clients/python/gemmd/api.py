@@ -40,13 +40,18 @@ def _load_pool() -> Any:
 _pool: Any = _load_pool()
 
 
-def message(name: str) -> Any:
-    """The class of message gemmd.v1.`name`."""
-    descriptor = _pool.FindMessageTypeByName(f"gemmd.v1.{name}")
+def class_of(pool: Any, name: str) -> Any:
+    """The class of message `name` of a pool."""
+    descriptor = pool.FindMessageTypeByName(name)
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)
-    factory: Any = message_factory.MessageFactory(_pool)
+    factory: Any = message_factory.MessageFactory(pool)  # Before 4.22.
     return factory.GetPrototype(descriptor)
+
+
+def message(name: str) -> Any:
+    """The class of message gemmd.v1.`name`."""
+    return class_of(_pool, f"gemmd.v1.{name}")
 
 
 @functools.cache

@@ -2,6 +2,9 @@
 with a mistake in it sends, or one that means harm."""
 
 import random
+from collections.abc import MutableMapping, MutableSequence
+
+from google.protobuf.descriptor import FieldDescriptor
 
 _INTEGERS = [0, 1, 2, 3, 7, 8, 15, 16, 17, 63, 64, 65, 127, 128, 255, 256, 257,
              *(1 << bits for bits in (12, 16, 20, 24, 31, 32, 40, 62)),
@@ -9,6 +12,8 @@ _INTEGERS = [0, 1, 2, 3, 7, 8, 15, 16, 17, 63, 64, 65, 127, 128, 255, 256, 257,
              -1, -2, -16, -(1 << 31), -(1 << 63)]
 _NUMBERS = [0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"),
             1e-45, 3.4e38]
+# What fields that hold several values are.
+_REPEATED = (MutableMapping, MutableSequence)
 _TEXTS = ["", "host", "cuda:0", "host ", 300 * "x", "\0", "\x1b[31m", "\u00e4",
           "%s%n", "../../etc/passwd", "a\nb", "operand 0", "d 0"]
 
@@ -31,15 +36,15 @@ class Mutations:
             field = self.random.choice(
                 there if there and self.random.random() < 0.5
                 else at.DESCRIPTOR.fields)
-            if field.label == field.LABEL_REPEATED:
-                self._repeated(getattr(at, field.name), field)
+            value = getattr(at, field.name)
+            if isinstance(value, _REPEATED):
+                self._repeated(value, field)
             elif self.random.random() < 0.15:
                 at.ClearField(field.name)
             elif field.message_type is not None:
-                getattr(at, field.name).SetInParent()
+                value.SetInParent()
             else:
-                setattr(at, field.name,
-                        self._value(field, getattr(at, field.name)))
+                setattr(at, field.name, self._value(field, value))
 
     def of_bytes(self, data):
         """Overwrites, drops, inserts or repeats some near the beginning."""
@@ -76,22 +81,25 @@ class Mutations:
 
     def _value(self, field, old):
         kind = field.cpp_type
-        if kind == field.CPPTYPE_BOOL:
+        if kind == FieldDescriptor.CPPTYPE_BOOL:
             return self.random.random() < 0.5
-        if kind == field.CPPTYPE_ENUM:
+        if kind == FieldDescriptor.CPPTYPE_ENUM:
             return self.random.choice(
                 [*(value.number for value in field.enum_type.values), -1, 99])
-        if kind in (field.CPPTYPE_FLOAT, field.CPPTYPE_DOUBLE):
+        if kind in (FieldDescriptor.CPPTYPE_FLOAT,
+                    FieldDescriptor.CPPTYPE_DOUBLE):
             return self.random.choice(_NUMBERS)
-        if field.type == field.TYPE_BYTES:
+        if field.type == FieldDescriptor.TYPE_BYTES:
             size = len(old or b"") + self.random.choice([-1, 0, 1, 16, 70_000])
             return self.random.randbytes(max(size, 0))
-        if kind == field.CPPTYPE_STRING:
+        if kind == FieldDescriptor.CPPTYPE_STRING:
             return self.random.choice(_TEXTS + len(_TEXTS) * self._names)
-        bits = 32 if kind in (field.CPPTYPE_INT32, field.CPPTYPE_UINT32) else 64
+        bits = 32 if kind in (FieldDescriptor.CPPTYPE_INT32,
+                              FieldDescriptor.CPPTYPE_UINT32) else 64
         value = self.random.choice(_INTEGERS + 3 * [(old or 0) + 1,
                                                     2 * (old or 0)])
-        if kind in (field.CPPTYPE_UINT32, field.CPPTYPE_UINT64):
+        if kind in (FieldDescriptor.CPPTYPE_UINT32,
+                    FieldDescriptor.CPPTYPE_UINT64):
             return value % (1 << bits)
         most = (1 << (bits - 1)) - 1
         return max(-most - 1, min(value, most))
@@ -107,5 +115,5 @@ def _messages(message):
     for field, value in message.ListFields():
         if field.message_type is None or _is_map(field):
             continue
-        for held in value if field.label == field.LABEL_REPEATED else [value]:
+        for held in value if isinstance(value, _REPEATED) else [value]:
             yield from _messages(held)

@@ -4,8 +4,9 @@ import pathlib
 import subprocess
 import tempfile
 
-from google.protobuf import (descriptor_pb2, descriptor_pool,
-                             message_factory)
+from google.protobuf import descriptor_pb2, descriptor_pool
+
+from gemmd import api
 
 _PROTO = pathlib.Path(__file__).parents[3] / "proto"
 _FOLDERS = "gemmd/v1", "inference"
@@ -36,5 +37,4 @@ class Services:
 
     def message(self, name):
         """Its class."""
-        return message_factory.GetMessageClass(
-            self._pool.FindMessageTypeByName(name))
+        return api.class_of(self._pool, name)
