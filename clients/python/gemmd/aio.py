@@ -159,7 +159,7 @@ class AsyncClient(AsyncCaller):
                 sharing.enter_context(call.sharing())
             responses = await self._run(rpcs.matmul_grouped(
                 (call.header, call.buffers) for call in groups.calls
-            )._replace(key=key), timeout)
+            ).with_key(key), timeout)
         return groups.values(responses)
 
     def sequence(self, *, device: str = "",
@@ -186,7 +186,7 @@ class AsyncClient(AsyncCaller):
                 response = await self._streamed(call, timeout, key)
             else:
                 response = await self._run(rpcs.matmul(
-                    call.header, **call.buffers)._replace(key=key), timeout)
+                    call.header, **call.buffers).with_key(key), timeout)
         return call.product(response)
 
     async def _streamed(self, call: Call, timeout: Optional[float],
@@ -194,7 +194,7 @@ class AsyncClient(AsyncCaller):
         async def attempt(left: Optional[float]) -> wire.Response:
             chunks = call.chunks()
             await self._receive(rpcs.matmul_stream(
-                call.header, call.buffers)._replace(key=key), left, chunks.add)
+                call.header, call.buffers).with_key(key), left, chunks.add)
             return chunks.response()
 
         return await self._repeated(Attempts(

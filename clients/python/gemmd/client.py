@@ -188,7 +188,7 @@ class Client(BlockingCaller):
                 sharing.enter_context(call.sharing())
             responses = self._run(rpcs.matmul_grouped(
                 (call.header, call.buffers) for call in groups.calls
-            )._replace(key=key), timeout)
+            ).with_key(key), timeout)
         return groups.values(responses)
 
     def sequence(self, *, device: str = "",
@@ -223,7 +223,7 @@ class Client(BlockingCaller):
                 response = self._streamed(call, timeout, key)
             else:
                 response = self._run(rpcs.matmul(
-                    call.header, **call.buffers)._replace(key=key), timeout)
+                    call.header, **call.buffers).with_key(key), timeout)
         return call.product(response)
 
     def _streamed(self, call: Call, timeout: Optional[float],
@@ -231,7 +231,7 @@ class Client(BlockingCaller):
         def attempt(left: Optional[float]) -> wire.Response:
             chunks = call.chunks()
             self._receive(rpcs.matmul_stream(
-                call.header, call.buffers)._replace(key=key), left, chunks.add)
+                call.header, call.buffers).with_key(key), left, chunks.add)
             return chunks.response()
 
         return self._repeated(Attempts(

@@ -3,8 +3,9 @@
 Client and AsyncClient run the same calls.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, NamedTuple, Optional, TypeVar, Union
+from typing import Any, Generic, Optional, TypeVar, Union
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from .wire import Place
 R = TypeVar("R")
 
 
-class Rpc(NamedTuple, Generic[R]):
+# A NamedTuple is not generic before Python 3.11.
+@dataclasses.dataclass(frozen=True)
+class Rpc(Generic[R]):
     method: str                # "/gemmd.v1.TensorService/CreateTensor".
     request: Union[bytes, Iterator[bytes]]
     parse: Callable[[wire.Buffer], R]
@@ -28,6 +31,10 @@ class Rpc(NamedTuple, Generic[R]):
     def repeatable(self) -> bool:
         """A stream is gone once it has been sent."""
         return isinstance(self.request, bytes)
+
+    def with_key(self, key: str) -> "Rpc[R]":
+        """The same call with another key."""
+        return dataclasses.replace(self, key=key)
 
 
 def _unary(method: str, request: Any, response: Any) -> Rpc[Any]:

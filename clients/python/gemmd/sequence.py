@@ -270,8 +270,8 @@ class Recording:
                 if not self._leaves(pending):
                     to.ClearField("inline")
         return rpcs.sequence([step.call.header for step in self._steps],
-                             self._operands.all, self._device)._replace(
-                                 key=self._key)
+                             self._operands.all,
+                             self._device).with_key(self._key)
 
     def _take(self, response: wire.SequenceResponse) -> None:
         self.phases = response.phases

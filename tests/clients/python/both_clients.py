@@ -10,8 +10,8 @@ class _Awaited:
     """Waits for what its object's methods are to be awaited for. So do the
     tensors that they return."""
 
-    def __init__(self, runner, of):
-        self._runner = runner
+    def __init__(self, complete, of):
+        self._complete = complete
         self._of = of
 
     def __getattr__(self, name):
@@ -24,8 +24,8 @@ class _Awaited:
                 *map(_plain, arguments),
                 **{name: _plain(value) for name, value in options.items()})
             if asyncio.iscoroutine(result):
-                result = self._runner.run(result)
-            return (_Awaited(self._runner, result)
+                result = self._complete(result)
+            return (_Awaited(self._complete, result)
                     if isinstance(result, gemmd.AsyncTensor) else result)
         return call
 
@@ -34,9 +34,9 @@ class _Awaited:
         """A block that is no coroutine."""
         recorded = self._of.sequence(**options)
         with contextlib.ExitStack() as block:
-            block.push(lambda *error: self._runner.run(
+            block.push(lambda *error: self._complete(
                 recorded.__aexit__(*error)))
-            yield _Awaited(self._runner, recorded)
+            yield _Awaited(self._complete, recorded)
 
 
 def _plain(value):
@@ -54,11 +54,13 @@ def both_clients(target, **options):
     async def make():
         return gemmd.AsyncClient(target, **options)
 
-    with asyncio.Runner() as runner:
-        client = _Awaited(runner, runner.run(make()))
+    with contextlib.closing(asyncio.new_event_loop()) as loop:
+        complete = loop.run_until_complete
+        client = _Awaited(complete, complete(make()))
         try:
             yield client
         finally:
             client.close()
             # gRPC hears a moment later of the end of what was cancelled.
-            runner.run(asyncio.sleep(0.05))
+            complete(asyncio.sleep(0.05))
+            complete(loop.shutdown_default_executor())

@@ -7,7 +7,8 @@ import unittest
 import gemmd
 import numpy as np
 
-from aio_stripes_case import WAIT_S, StripesCase, alone, eventually
+from aio_stripes_case import (WAIT_S, StripesCase, alone, eventually,
+                              tells_who_is_cancelled)
 from gemmd import errors
 from striped_cases import ABORTED, BROKEN, F32, REFUSED, PartsDaemon
 
@@ -112,6 +113,7 @@ class AioPartsTest(StripesCase):
             self.assertEqual(list(self.daemon.tensors), [self.tensor.handle])
             self.assertTrue(await eventually(alone), asyncio.all_tasks())
 
+    @tells_who_is_cancelled
     async def test_closing_ends_every_part(self):
         for work in (lambda client, tensor: tensor.upload(self.array),
                      lambda client, tensor: tensor.numpy(),

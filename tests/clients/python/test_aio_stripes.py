@@ -10,7 +10,8 @@ import gemmd
 import numpy as np
 
 import striped_cases
-from aio_stripes_case import StripesCase, alone, eventually
+from aio_stripes_case import (StripesCase, alone, eventually,
+                              tells_who_is_cancelled)
 from gemmd import api, errors
 from host_daemon import HostDaemon
 from striped_cases import BF16, F32, check_product
@@ -159,6 +160,7 @@ class AioStripesTest(StripesCase):
             (await client.matmul(array, array.T) == 1024).all())
         await client.close()
 
+    @tells_who_is_cancelled
     async def test_closing_ends_what_travels(self):
         array = np.ones((512, 1024), F32)
         tensor = await self.client.tensor(array)

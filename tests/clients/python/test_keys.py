@@ -95,7 +95,7 @@ class KeysTest(HostCase):
             def lose_at_its_end(rpc, timeout, take):
                 inner._receive = receive
                 # By a daemon that does not know it any more later.
-                ended = receive(rpc._replace(key=""), timeout, take)
+                ended = receive(rpc.with_key(""), timeout, take)
                 if ended is None:
                     raise errors.Unavailable("lost")
 
