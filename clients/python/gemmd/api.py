@@ -81,6 +81,8 @@ CreateTensorRequest = message("CreateTensorRequest")
 TensorInfo = message("TensorInfo")
 LineRange = message("LineRange")
 UploadTensorRequest = message("UploadTensorRequest")
+# As UploadTensorRequest.Part protobuf 4.21 in C++, Debian 12's, has it not.
+UploadPart = message("UploadTensorRequest.Part")
 DownloadTensorRequest = message("DownloadTensorRequest")
 DescribeTensorRequest = message("DescribeTensorRequest")
 ListTensorsRequest = message("ListTensorsRequest")

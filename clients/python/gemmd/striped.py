@@ -13,14 +13,13 @@ async def upload(caller: Caller, handle: str, layout: Any, data: wire.Buffer,
     deadline = Deadline(caller._seconds(timeout))
     stripes, _ = await _stripes(caller, handle, layout, len(data), deadline)
     if stripes:
-        part = api.UploadTensorRequest.Part(transfer=transfer())
+        part = api.UploadPart(transfer=transfer())
         calls = []
         for stripe in stripes:
             part.lines.CopyFrom(stripe.lines())
             calls.append(rpcs.upload_lines(
                 handle, layout, data[stripe.start:stripe.end],
-                api.UploadTensorRequest.Part.FromString(
-                    part.SerializeToString())))
+                api.UploadPart.FromString(part.SerializeToString())))
         try:
             await caller._run_together(calls, deadline.left(),
                                        lambda i, message: None)
