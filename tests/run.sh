@@ -55,7 +55,10 @@ suite() {
   shift
   "$@" > "$logs/$name.log" 2>&1 < /dev/null
   code=$?
-  line=$(tail -n 1 "$logs/$name.log")
+  # Some releases of grpcio say something behind it
+  # (https://github.com/grpc/grpc/issues/38490).
+  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$logs/$name.log" |
+    tail -n 1)
   if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
     local good=${BASH_REMATCH[1]} bad=${BASH_REMATCH[2]}
     # An exit code that disagrees with the line is a failure of its own.
