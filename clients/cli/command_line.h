@@ -154,6 +154,8 @@ class Program : public Command {
   void Parse(const std::vector<std::string>& given);
   // The command whose name was given.
   const Command& Given() const;
+  static std::string UnknownName(const Command& command,
+                                 const std::string& name);
   // What is wrong with a word that nothing takes; empty when there is none.
   std::string UnknownWord() const;
   // Of a parse that ended with `error`.
