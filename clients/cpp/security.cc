@@ -15,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "clients/cpp/pem.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::client {
 namespace {
@@ -203,7 +203,7 @@ absl::StatusOr<std::unique_ptr<Authorization>> Authorization::Open(
   if (opened->token_file_.empty()) return opened;
   std::lock_guard lock(opened->mutex_);
   ASSIGN_OR_RETURN(opened->value_, opened->Read());
-  opened->tried_ = absl::Now();
+  opened->tried_ = jit::SteadyNow();
   return opened;
 }
 
@@ -221,7 +221,7 @@ absl::StatusOr<std::string> Authorization::Read() const {
 
 std::string Authorization::Get() {
   if (token_file_.empty()) return "";
-  const absl::Time now = absl::Now();
+  const absl::Time now = jit::SteadyNow();
   std::lock_guard lock(mutex_);
   if (now - tried_ >= kTokenLasts || now < tried_) {
     absl::StatusOr<std::string> next = Read();
