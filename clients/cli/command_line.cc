@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "clients/cli/address.h"
 #include "clients/cli/mutexes.h"
 #include "clients/cli/nearest.h"
@@ -267,6 +268,15 @@ class Program::Config final : public CLI::ConfigTOML {
     for (CLI::ConfigItem& item : items) {
       item.inputs = {absl::StrJoin(item.inputs, ",")};
       item.name = program_.Rename(item.name);
+      const std::string wrong =
+          item.parents.empty()
+              ? UnknownName(program_, "--" + item.name)
+              : absl::StrCat("[", absl::StrJoin(item.parents, "."),
+                             "] is a section; allowed: \"name = value\" lines");
+      if (wrong.empty()) continue;
+      throw CLI::ConfigError(
+          absl::StrCat(program_.app_->get_config_ptr()->as<std::string>(), ": ",
+                       jit::Printable(absl::StripPrefix(wrong, "--"))));
     }
     return items;
   }
@@ -345,6 +355,21 @@ const Command& Program::Given() const {
   return *command;
 }
 
+// "--nme is no option; did you mean --name?"; empty where `command` has it.
+std::string Program::UnknownName(const Command& command,
+                                 const std::string& name) {
+  std::vector<std::string> known;
+  for (const CLI::Option* declared : command.app_->get_options()) {
+    for (const std::string& one : declared->get_lnames()) {
+      known.push_back("--" + one);
+    }
+  }
+  const std::string meant = Nearest(name, known);
+  if (meant == name) return "";
+  return absl::StrCat(name, " is no option",
+                      meant.empty() ? "" : "; did you mean " + meant + "?");
+}
+
 std::string Program::UnknownWord() const {
   const std::vector<std::string> words = app_->remaining(/*recurse=*/true);
   if (words.empty()) return "";
@@ -354,20 +379,11 @@ std::string Program::UnknownWord() const {
         return word.size() > 1 && word[0] == '-';
       });
   if (option != words.end()) {
-    std::vector<std::string> known;
-    for (const CLI::Option* declared : command.app_->get_options()) {
-      for (const std::string& name : declared->get_lnames()) {
-        known.push_back("--" + name);
-      }
-    }
     const std::string name = option->substr(0, option->find('='));
-    const std::string meant = Nearest(name, known);
-    if (meant == name) {
-      return absl::StrCat(name, " stands before ", command.app_->get_name(),
-                          "; allowed: behind it");
-    }
-    return absl::StrCat(*option, " is no option",
-                        meant.empty() ? "" : "; did you mean " + meant + "?");
+    const std::string unknown = UnknownName(command, name);
+    if (!unknown.empty()) return *option + unknown.substr(name.size());
+    return absl::StrCat(name, " stands before ", command.app_->get_name(),
+                        "; allowed: behind it");
   }
   if (command.subcommands_.empty()) {
     return words.front() + " is more than was asked for";

@@ -37,6 +37,10 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;  // What was asked for was not done.
 inline constexpr int kExitUsage = 2;   // The command line is wrong.
 
+// Of a call to a daemon, where --timeout says nothing: by then a daemon ends a
+// call without a time limit (--max-call-time), unless it never answers.
+inline constexpr absl::Duration kCallTimeout = absl::Hours(1);
+
 template <typename T>
 struct Range {
   T least;
@@ -150,6 +154,8 @@ class Program : public Command {
   void Parse(const std::vector<std::string>& given);
   // The command whose name was given.
   const Command& Given() const;
+  static std::string UnknownName(const Command& command,
+                                 const std::string& name);
   // What is wrong with a word that nothing takes; empty when there is none.
   std::string UnknownWord() const;
   // Of a parse that ended with `error`.

@@ -12,6 +12,7 @@
 #include "clients/cpp/unary.h"
 #include "gemmd/v1/regions.grpc.pb.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::client {
 namespace {
@@ -31,6 +32,15 @@ constexpr char kRetries[] = R"({"methodConfig": [{
                   "maxBackoff": "5s", "backoffMultiplier": 2,
                   "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]})";
 
+// `steady` as gRPC takes it, by a clock that nobody sets.
+gpr_timespec At(absl::Time steady) {
+  const timespec left = absl::ToTimespec(
+      std::max(steady - jit::SteadyNow(), absl::ZeroDuration()));
+  return gpr_time_add(
+      gpr_now(GPR_CLOCK_MONOTONIC),
+      {left.tv_sec, static_cast<int32_t>(left.tv_nsec), GPR_TIMESPAN});
+}
+
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(std::clamp<int64_t>(
       absl::ToInt64Milliseconds(duration), 1, std::numeric_limits<int>::max()));
@@ -40,8 +50,7 @@ int Milliseconds(absl::Duration duration) {
 // who make a call.
 std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
-  context.set_deadline(
-      absl::ToChronoTime(absl::Now() + absl::Milliseconds(100)));
+  context.set_deadline(At(jit::SteadyNow() + absl::Milliseconds(100)));
   const grpc::Slice empty;
   const absl::Status status = CallRaw(channel, "/grpc.health.v1.Health/Check",
                                       context, grpc::ByteBuffer(&empty, 1))
@@ -86,8 +95,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(target, options.credentials, arguments);
-  const absl::Time deadline = absl::Now() + options.connect_timeout;
-  if (!channel->WaitForConnected(absl::ToChronoTime(deadline))) {
+  const absl::Time deadline = jit::SteadyNow() + options.connect_timeout;
+  if (!channel->WaitForConnected(At(deadline))) {
     return absl::UnavailableError(absl::StrCat(
         "no daemon answers at ", target, " within ",
         absl::FormatDuration(options.connect_timeout), WhyNot(channel)));
@@ -108,7 +117,7 @@ Client::Client(std::string target, std::shared_ptr<grpc::Channel> channel,
       server_(v1::ServerService::NewStub(channel_)) {}
 
 absl::Time Client::EndOf(absl::Duration timeout) const {
-  return absl::Now() +
+  return jit::SteadyNow() +
          (timeout == absl::ZeroDuration() ? options_.timeout : timeout);
 }
 
@@ -123,7 +132,7 @@ void Client::Prepare(grpc::ClientContext& context, absl::Time end) const {
     context.AddMetadata("authorization", authorization);
   }
   if (end == absl::InfiniteFuture()) return;
-  context.set_deadline(absl::ToChronoTime(end));
+  context.set_deadline(At(end));
 }
 
 absl::StatusOr<std::unique_ptr<SharedMemory>> Client::Share(int64_t bytes) {

@@ -2,6 +2,7 @@
 // results are copied once, to where they belong.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -91,11 +92,26 @@ Output ToOutput(int field, absl::string_view name, const Destination& to,
   return {field, name, to.bytes, otherwise, BytesTo(to, problem)};
 }
 
+uint64_t BytesOf(const std::vector<Output>& outputs) {
+  uint64_t sum = 0;
+  for (const Output& output : outputs) sum += output.come;
+  return sum;
+}
+
+// The last one has no bytes: of others there could be any number.
 absl::Status TakeMessage(const grpc::ByteBuffer& message,
-                         std::vector<Output>& outputs, Result& result) {
+                         std::vector<Output>& outputs, Result& result,
+                         bool& had_last) {
+  const uint64_t before = BytesOf(outputs);
   ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(message));
-  return ReadResult<v1::MatmulStreamResponse>(reader, 0,
-                                              absl::MakeSpan(outputs), result);
+  RETURN_IF_ERROR(ReadResult<v1::MatmulStreamResponse>(
+      reader, 0, absl::MakeSpan(outputs), result));
+  if (BytesOf(outputs) > before) return absl::OkStatus();
+  if (std::exchange(had_last, true)) {
+    return absl::InternalError(
+        "the daemon sent a second message without bytes");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckWhole(const Product& product,
@@ -139,8 +155,9 @@ absl::StatusOr<Result> Client::MatmulStream(const Product& product) {
                                  "the auxiliary result", product.auxiliary,
                                  problem, result.auxiliary));
     }
+    bool had_last = false;
     for (grpc::ByteBuffer message; taken.ok() && stream.Read(message);) {
-      taken = TakeMessage(message, outputs, result);
+      taken = TakeMessage(message, outputs, result, had_last);
     }
     if (!taken.ok()) context.TryCancel();
     absl::Status finished = stream.Finish();

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/time/clock.h"
 #include "clients/cpp/client.h"
 #include "clients/cpp/matmul_header.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::client {
 namespace {
@@ -44,7 +44,7 @@ absl::StatusOr<std::optional<Result>> Client::MatmulStriped(
   std::vector<std::string> handles;
   const absl::Cleanup forget = [&] {
     // What is not forgotten goes with the connection.
-    const absl::Time until = std::max(end, absl::Now() + kForgetting);
+    const absl::Time until = std::max(end, jit::SteadyNow() + kForgetting);
     for (const std::string& handle : handles) {
       Delete(handle, until).IgnoreError();
     }
@@ -101,7 +101,7 @@ absl::StatusOr<std::optional<Result>> Client::MatmulStriped(
     resident.d = {.tensor = handles.back(), .name = product.d.name};
   }
 
-  resident.timeout = std::max(end - absl::Now(), absl::Nanoseconds(1));
+  resident.timeout = std::max(end - jit::SteadyNow(), absl::Nanoseconds(1));
   ASSIGN_OR_RETURN(Result result, Matmul(resident));
   if (!returns_d) return result;
   absl::Span<char> bytes = product.d.bytes;

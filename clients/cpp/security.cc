@@ -2,23 +2,29 @@
 
 #include <arpa/inet.h>
 
+#include <array>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
+#include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "clients/cpp/pem.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::client {
 namespace {
 
 constexpr absl::Duration kTokenLasts = absl::Seconds(10);
+// Of a file: all authorities of a system have a hundredth of it.
+constexpr size_t kMostBytes = 16 << 20;
 
 constexpr SecurityOption kOptions[] = {
     {"ca-file", "GEMMD_CA_FILE",
@@ -33,16 +39,45 @@ constexpr SecurityOption kOptions[] = {
      &Security::token_file},
 };
 
+// `why` goes on after "which".
+absl::Status Wrong(absl::string_view what, const std::string& path,
+                   absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " is ", path, ", which ", why));
+}
+
 absl::StatusOr<std::string> Read(absl::string_view what,
                                  const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file || text.str().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " is ", path, ", which cannot be read or is empty"));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      std::fopen(path.c_str(), "rbe"), std::fclose);
+  const auto unreadable = [&] {
+    return Wrong(what, path,
+                 absl::StrCat("cannot be read: ", std::strerror(errno)));
+  };
+  if (file == nullptr) return unreadable();
+  std::string text;
+  std::array<char, 64 << 10> block;
+  while (const size_t size =
+             std::fread(block.data(), 1, block.size(), file.get())) {
+    text.append(block.data(), size);
+    if (text.size() > kMostBytes) {
+      return Wrong(what, path,
+                   absl::StrCat("has more than ", kMostBytes, " bytes"));
+    }
   }
-  return text.str();
+  if (std::ferror(file.get()) != 0) return unreadable();
+  if (text.empty()) return Wrong(what, path, "is empty");
+  return text;
+}
+
+// What `check` takes.
+absl::StatusOr<std::string> ReadPem(absl::string_view what,
+                                    const std::string& path,
+                                    absl::Status (*check)(const std::string&)) {
+  ASSIGN_OR_RETURN(std::string pem, Read(what, path));
+  const absl::Status right = check(pem);
+  if (!right.ok()) return Wrong(what, path, right.message());
+  return pem;
 }
 
 // The host of what gRPC dials; empty when there are several, or one that
@@ -141,13 +176,22 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
   if (!security.tls()) return grpc::InsecureChannelCredentials();
   grpc::SslCredentialsOptions options;
   if (!security.ca_file.empty() && security.ca_file != "system") {
-    ASSIGN_OR_RETURN(options.pem_root_certs, Read("ca-file", security.ca_file));
+    ASSIGN_OR_RETURN(options.pem_root_certs,
+                     ReadPem("ca-file", security.ca_file, CheckCertificates));
   }
   if (!security.certificate_file.empty()) {
     ASSIGN_OR_RETURN(options.pem_cert_chain,
-                     Read("certificate-file", security.certificate_file));
+                     ReadPem("certificate-file", security.certificate_file,
+                             CheckCertificates));
     ASSIGN_OR_RETURN(options.pem_private_key,
-                     Read("key-file", security.key_file));
+                     ReadPem("key-file", security.key_file, CheckKey));
+    const absl::Status pair =
+        CheckPair(options.pem_cert_chain, options.pem_private_key);
+    if (!pair.ok()) {
+      return Wrong(
+          "key-file", security.key_file,
+          absl::StrCat(pair.message(), " in ", security.certificate_file));
+    }
   }
   return grpc::SslCredentials(options);
 }
@@ -159,25 +203,25 @@ absl::StatusOr<std::unique_ptr<Authorization>> Authorization::Open(
   if (opened->token_file_.empty()) return opened;
   std::lock_guard lock(opened->mutex_);
   ASSIGN_OR_RETURN(opened->value_, opened->Read());
-  opened->tried_ = absl::Now();
+  opened->tried_ = jit::SteadyNow();
   return opened;
 }
 
 absl::StatusOr<std::string> Authorization::Read() const {
   ASSIGN_OR_RETURN(std::string token, client::Read("token-file", token_file_));
   absl::StripAsciiWhitespace(&token);
-  for (const char c : token) {
-    if (absl::ascii_isgraph(static_cast<unsigned char>(c))) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("token-file is ", token_file_,
-                     ", which holds no token: one line of visible characters"));
+  const bool visible = absl::c_all_of(
+      token, [](unsigned char c) { return absl::ascii_isgraph(c); });
+  if (token.empty() || !visible) {
+    return Wrong("token-file", token_file_,
+                 "holds no token: one line of visible characters");
   }
   return absl::StrCat("Bearer ", token);
 }
 
 std::string Authorization::Get() {
   if (token_file_.empty()) return "";
-  const absl::Time now = absl::Now();
+  const absl::Time now = jit::SteadyNow();
   std::lock_guard lock(mutex_);
   if (now - tried_ >= kTokenLasts || now < tried_) {
     absl::StatusOr<std::string> next = Read();

@@ -42,10 +42,11 @@ struct SecurityOption {
 };
 absl::Span<const SecurityOption> SecurityOptions();
 
-// INVALID_ARGUMENT for a file that cannot be read, for a certificate without a
-// key, and for a token that would go over a network in plaintext. `target` is
-// as gRPC takes it.
+// INVALID_ARGUMENT for a certificate without a key, and for a token that would
+// go over a network in plaintext. `target` is as gRPC takes it.
 absl::Status CheckSecurity(const Security& security, const std::string& target);
+// INVALID_ARGUMENT names the file that cannot be read, is not what it should
+// be, or does not go with the other.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
     const Security& security);
 

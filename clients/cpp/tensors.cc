@@ -37,9 +37,11 @@ grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// Copies the data field of one message to the front of `rest`, which shrinks.
+// Copies the data field of one message to the front of `rest`, which shrinks:
+// of messages without bytes there could be any number.
 absl::Status TakeChunk(const grpc::ByteBuffer& message,
                        absl::Span<char>& rest) {
+  const size_t before = rest.size();
   ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(message));
   while (!reader.done()) {
     ASSIGN_OR_RETURN(const SliceReader::Field field, reader.ReadField());
@@ -53,6 +55,9 @@ absl::Status TakeChunk(const grpc::ByteBuffer& message,
     }
     reader.Read(rest.subspan(0, field.length));
     rest.remove_prefix(field.length);
+  }
+  if (rest.size() == before) {
+    return absl::InternalError("the daemon sent a message without bytes");
   }
   return absl::OkStatus();
 }
@@ -251,9 +256,12 @@ absl::Status Client::DownloadTensor(const std::string& handle,
   request.set_handle(handle);
   *request.mutable_region() = Part(layout, memory, offset);
   const auto stream = tensors_->DownloadTensor(&context, request);
-  for (v1::DownloadTensorResponse none; stream->Read(&none);) {
-  }
-  return ToStatus(stream->Finish());
+  v1::DownloadTensorResponse none;
+  if (!stream->Read(&none)) return ToStatus(stream->Finish());
+  context.TryCancel();
+  stream->Finish();
+  return absl::InternalError(
+      "the daemon sent a message where it was to write to shared memory");
 }
 
 absl::StatusOr<v1::TensorInfo> Client::DescribeTensor(

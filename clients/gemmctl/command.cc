@@ -17,7 +17,7 @@ namespace {
 struct Connection {
   std::string server;
   client::Security security;  // What flags say.
-  absl::Duration timeout = absl::ZeroDuration();
+  absl::Duration timeout;
   absl::Duration wait = absl::Seconds(10);
   bool checksums = false;
 };
@@ -38,16 +38,20 @@ absl::StatusOr<int> Connect(const Connection& connection,
     options.timeout = connection.timeout;
     options.connect_timeout = std::min(connection.wait, connection.timeout);
   }
-  GEMMCTL_ASSIGN(const std::unique_ptr<client::Client> client,
-                 client::Client::Connect(connection.server, options), Fail);
-  return body(*client);
+  const auto client = client::Client::Connect(connection.server, options);
+  // Of files of the command line.
+  if (absl::IsInvalidArgument(client.status())) return client.status();
+  if (!client.ok()) return Fail(client.status());
+  return body(**client);
 }
 
 }  // namespace
 
 void RunWithClient(cli::Command& command,
-                   std::function<int(client::Client&)> body) {
+                   std::function<int(client::Client&)> body,
+                   absl::Duration timeout) {
   const auto connection = std::make_shared<Connection>();
+  connection->timeout = timeout;
   constexpr absl::Duration kDay = absl::Hours(24);
   command.Heading("Connection");
   command.Server(connection->server);

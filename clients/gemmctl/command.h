@@ -31,9 +31,11 @@ void AddCapabilities(cli::Command& program);
 void AddLoad(cli::Command& program);
 
 // Adds the options of the connection, and makes the command run `body` with a
-// client that a daemon has answered.
+// client that a daemon has answered. `timeout` is that of every call unless
+// --timeout is given.
 void RunWithClient(cli::Command& command,
-                   std::function<int(client::Client&)> body);
+                   std::function<int(client::Client&)> body,
+                   absl::Duration timeout = cli::kCallTimeout);
 
 // Options that several commands have.
 void TypeOption(cli::Command& command, const std::string& name,

@@ -23,6 +23,27 @@ struct Options {
   bool json = false;
 };
 
+// Says of what was to be measured and never succeeded why, and whether there
+// was such work, or no request at all.
+bool TellFailed(const std::vector<std::unique_ptr<Work>>& works,
+                const LoadResult& result) {
+  bool failed = false;
+  bool measured = false;
+  for (size_t i = 0; i < works.size(); ++i) {
+    const Tally& tally = result.by_work[i];
+    measured |= tally.latency.count() > 0;
+    if (tally.latency.count() > 0) continue;
+    for (const auto& [code, failures] : tally.failures) {
+      failed = true;
+      Show(stderr, "gemmctl: %s: %s: %s\n", works[i]->name(),
+           absl::StatusCodeToString(code), failures.first);
+    }
+  }
+  if (failed || measured) return failed;
+  Show(stderr, "gemmctl: no request came to its end\n");
+  return true;
+}
+
 int Run(client::Client& client, const Options& options) {
   std::vector<std::unique_ptr<Work>> works;
   for (const std::string& line : options.problems) {
@@ -50,10 +71,7 @@ int Run(client::Client& client, const Options& options) {
   } else {
     Show(stdout, "%s", LoadText(options.load, result, works));
   }
-  for (const Tally& tally : result.by_work) {
-    if (tally.latency.count() > 0) return cli::kExitOk;
-  }
-  return cli::kExitFailed;
+  return TellFailed(works, result) ? cli::kExitFailed : cli::kExitOk;
 }
 
 }  // namespace

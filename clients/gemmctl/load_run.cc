@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::gemmctl {
 
@@ -38,7 +39,7 @@ class Schedule {
     if (rate_ > 0) {
       due_ += absl::Seconds(std::exponential_distribution<>(rate_)(random_));
     } else {
-      due_ = absl::Now();
+      due_ = jit::SteadyNow();
     }
     if (due_ >= end_) return std::nullopt;
     return Turn{due_, next_++ % works_};
@@ -89,15 +90,15 @@ void Count(const absl::StatusOr<v1::Execution>& execution, absl::Time due,
 void Serve(Worker& worker, Schedule& schedule, absl::Time from, absl::Time to,
            absl::Duration timeout) {
   while (const auto turn = schedule.Next()) {
-    absl::SleepFor(turn->due - absl::Now());
-    const absl::Time sent = absl::Now();
+    absl::SleepFor(turn->due - jit::SteadyNow());
+    const absl::Time sent = jit::SteadyNow();
     if (sent >= to) {  // It is too late for what was due long ago.
       ++worker.unsent;
       continue;
     }
     const auto execution =
         worker.requests[turn->work]->Send(*worker.client, timeout);
-    const absl::Time end = absl::Now();
+    const absl::Time end = jit::SteadyNow();
     if (turn->due < from) continue;
     Count(execution, turn->due, sent, end, worker.by_work[turn->work]);
     worker.last_end = std::max(worker.last_end, end);
@@ -133,7 +134,7 @@ absl::StatusOr<LoadResult> RunLoad(
                        work->MakeRequest(*worker.client, i));
     }
   }
-  const absl::Time start = absl::Now();
+  const absl::Time start = jit::SteadyNow();
   const absl::Time from = start + options.warmup;
   Schedule schedule(options, start, works.size());
   std::vector<std::thread> threads;

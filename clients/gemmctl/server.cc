@@ -9,6 +9,9 @@
 namespace gemmd::gemmctl {
 namespace {
 
+// A daemon that is well answers at once.
+constexpr absl::Duration kTimeout = absl::Minutes(1);
+
 void Print(const v1::ServerInfo& info) {
   Show(stdout, "gemmd %s, templates %s\ncompiler: %s\n", info.version(),
        info.template_digest(), info.compiler());
@@ -83,9 +86,10 @@ void Add(cli::Command& program, const std::string& name,
   cli::Command& command = program.Subcommand(name, summary);
   const auto json = std::make_shared<bool>(false);
   command.Switch("--json", *json, "Print JSON.");
-  RunWithClient(command, [json, run](client::Client& client) {
-    return run(client, *json);
-  });
+  RunWithClient(
+      command,
+      [json, run](client::Client& client) { return run(client, *json); },
+      kTimeout);
 }
 
 }  // namespace

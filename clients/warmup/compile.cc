@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/instances.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
 #include "clients/warmup/target.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/compile/nvrtc_compiler.h"
 #include "jit/source/template_library.h"
@@ -73,7 +73,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
                                 .worker_program = "/proc/self/exe",
                                 .memory = directory}));
 
-  const absl::Time start = absl::Now();
+  const absl::Time start = jit::SteadyNow();
   Progress progress(stdout, static_cast<int>(instances.size()));
   const std::unique_ptr<jit::KernelCache> cache = jit::KernelCache::Create(
       {.directory = directory,
@@ -89,7 +89,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
       CountText(problems), instances.size(), device.multiprocessors,
       statistics.compiles - statistics.compile_errors, statistics.disk_hits,
       failed, statistics.write_errors,
-      absl::ToDoubleSeconds(absl::Now() - start)));
+      absl::ToDoubleSeconds(jit::SteadyNow() - start)));
   return failed == 0 && statistics.write_errors == 0 ? kExitComplete
                                                      : kExitIncomplete;
 }

@@ -1,5 +1,6 @@
 #include "clients/warmup/connect.h"
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "clients/cli/address.h"
+#include "clients/cli/command_line.h"
 #include "jit/base/status.h"
 
 namespace gemmd::warmup {
@@ -26,6 +28,9 @@ std::vector<FlagSpec> WithConnection(std::vector<FlagSpec> flags) {
         {FlagOf(option), "FILE",
          absl::StrCat(option.help, " Default: $", option.environment, ".")});
   }
+  all.push_back({"timeout", "TIME",
+                 absl::StrCat("Time limit of every call; 0: none. Default: ",
+                              absl::FormatDuration(cli::kCallTimeout), ".")});
   all.push_back(
       {"wait", "TIME", "Wait so long for the daemon to answer. Default: 10s."});
   std::move(flags.begin(), flags.end(), std::back_inserter(all));
@@ -45,6 +50,12 @@ absl::StatusOr<Connection> ConnectionOf(const Flags& flags) {
   RETURN_IF_ERROR(client::CheckSecurity(options.security, connection.server));
   ASSIGN_OR_RETURN(options.connect_timeout,
                    flags.GetDuration("wait", absl::Seconds(10)));
+  ASSIGN_OR_RETURN(const absl::Duration timeout,
+                   flags.GetDuration("timeout", cli::kCallTimeout));
+  if (timeout > absl::ZeroDuration()) {
+    options.timeout = timeout;
+    options.connect_timeout = std::min(options.connect_timeout, timeout);
+  }
   return connection;
 }
 

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "jit/base/printable.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -71,7 +71,7 @@ Progress::Progress(std::FILE* out, int steps)
     : out_(out),
       steps_(steps),
       terminal_(isatty(fileno(out)) == 1),
-      start_(absl::Now()) {
+      start_(jit::SteadyNow()) {
   CHECK(pipe2(interrupt_pipe, O_CLOEXEC) == 0);
   interrupts_ = std::thread([this] { WaitForInterrupt(); });
   SetHandler(OnInterrupt);
@@ -96,8 +96,8 @@ void Progress::WaitForInterrupt() {
     done = done_;
   }
   Note(absl::StrCat("interrupted after ",
-                    MinutesAndSeconds(absl::Now() - start_), ": ", done, " of ",
-                    steps_, " done; what is done is kept"));
+                    MinutesAndSeconds(jit::SteadyNow() - start_), ": ", done,
+                    " of ", steps_, " done; what is done is kept"));
   SetHandler(SIG_DFL);
   kill(getpid(), SIGINT);
 }
@@ -120,7 +120,7 @@ void Progress::Draw(const std::string& text) {
     // A line as long as the terminal is wide would wrap on some.
     const size_t columns = ColumnsOf(out_) - 1;
     absl::FPrintF(out_, "%s%s", kClearLine,
-                  ProgressLine(done_, steps_, absl::Now() - start_,
+                  ProgressLine(done_, steps_, jit::SteadyNow() - start_,
                                jit::Printable(text), columns));
   } else {
     absl::FPrintF(out_, "[%d/%d] %s\n", done_, steps_, jit::Printable(text));

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/kernels.h"
 #include "clients/warmup/missing.h"
@@ -15,6 +14,7 @@
 #include "clients/warmup/progress.h"
 #include "clients/warmup/target.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "jit/compile/nvrtc_compiler.h"
 
 namespace gemmd::warmup {
@@ -29,7 +29,7 @@ absl::Status Verify(jit::Compiler& compiler,
                    compiler.Compile({.name = kernel.name,
                                      .source = kernel.source,
                                      .options = kernel.options},
-                                    absl::Now() + kCompileTimeout));
+                                    jit::SteadyNow() + kCompileTimeout));
   if (output.cubin != kernel.cubin) {
     return absl::DataLossError(
         absl::StrCat("its cubin differs: ", kernel.cubin.size(),

@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "absl/time/clock.h"
 #include "jit/base/file.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::jit {
 namespace {
@@ -27,12 +27,11 @@ absl::Status WaitForSocket(int socket, short events, absl::Time deadline) {
     if (deadline != absl::InfiniteFuture()) {
       left_ms = static_cast<int>(std::clamp<int64_t>(
           absl::ToInt64Milliseconds(
-              absl::Ceil(deadline - absl::Now(), absl::Milliseconds(1))),
+              absl::Ceil(deadline - SteadyNow(), absl::Milliseconds(1))),
           0, 1 << 30));
     }
     const int ready = poll(&poll_fd, 1, left_ms);
     if (ready > 0) return absl::OkStatus();
-    // Not by the time of day, which may have been set back meanwhile.
     if (ready == 0) return absl::DeadlineExceededError("no answer in time");
     if (errno != EINTR) return ErrnoStatus(errno, "wait");
   }

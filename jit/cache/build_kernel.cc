@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "jit/base/text.h"
 #include "jit/cache/cache_key.h"
 #include "jit/compile/compile_log.h"
@@ -18,7 +18,7 @@ constexpr char kProvenance[] = "gemmd " GEMMD_VERSION;
 absl::StatusOr<CompiledKernel> Build(Compiler& compiler,
                                      const Instance& instance,
                                      absl::Time deadline) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   ASSIGN_OR_RETURN(CompileOutput output, compiler.Compile(instance, deadline));
   ASSIGN_OR_RETURN(const KernelResources resources, ReadCompileLog(output.log));
   CompiledKernel kernel;
@@ -32,7 +32,7 @@ absl::StatusOr<CompiledKernel> Build(Compiler& compiler,
   kernel.registers = resources.registers;
   kernel.static_shared_memory_bytes = resources.static_shared_memory_bytes;
   kernel.spill_bytes = resources.spill_bytes;
-  kernel.compile_ms = absl::ToInt64Milliseconds(absl::Now() - start);
+  kernel.compile_ms = absl::ToInt64Milliseconds(SteadyNow() - start);
   kernel.provenance = kProvenance;
   const absl::Status usable = CheckCubin(kernel);
   if (!usable.ok()) return absl::InternalError(usable.message());

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::jit {
 
 absl::StatusOr<CacheResult> Flight::Wait(absl::Time deadline) {
   // A duration is waited by a clock that nobody sets; it may not overflow.
   const absl::Duration left =
-      std::min(deadline - absl::Now(), absl::Hours(24 * 365));
+      std::min(deadline - SteadyNow(), absl::Hours(24 * 365));
   std::unique_lock lock(mutex_);
   if (!change_.wait_for(lock, absl::ToChronoNanoseconds(left),
                         [this] { return landed_; })) {

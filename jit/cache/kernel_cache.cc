@@ -8,9 +8,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "jit/base/sha256.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "jit/base/task_queue.h"
 #include "jit/cache/build_kernel.h"
 #include "jit/cache/disk_store.h"
@@ -255,7 +255,7 @@ class KernelCacheImpl final : public KernelCache {
 
   absl::StatusOr<CacheResult> LoadSharedOrCompile(const std::string& key,
                                                   const Instance& instance) {
-    const absl::Time deadline = absl::Now() + options_.compile_timeout;
+    const absl::Time deadline = SteadyNow() + options_.compile_timeout;
     // Held until the kernel is written: then others find it.
     std::shared_ptr<KeyLock> lock;
     if (local_.writable()) {
@@ -282,7 +282,7 @@ class KernelCacheImpl final : public KernelCache {
                                       std::shared_ptr<KeyLock> lock) {
     Count(&CacheStatistics::compiles);
     absl::StatusOr<CompiledKernel> built = BuildKernel(
-        *compiler_, instance, absl::Now() + options_.compile_timeout);
+        *compiler_, instance, SteadyNow() + options_.compile_timeout);
     if (built.ok() && local_.refused(*built)) {
       built = absl::InternalError(absl::StrCat(
           "kernel ", instance.name, ": a device refused to load it"));

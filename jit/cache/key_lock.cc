@@ -13,7 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "jit/base/folder.h"
-#include "jit/base/steady_deadline.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::jit {
 namespace {
@@ -63,10 +63,9 @@ KeyLock::KeyLock(const std::string& directory, const std::string& key,
   range.l_start = OffsetOf(key);
   range.l_len = 1;
   // There is no lock call with a deadline.
-  const SteadyDeadline end(deadline);
   while (fcntl(file.get(), F_OFD_SETLK, &range) != 0) {
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) return;
-    if (end.passed()) return;
+    if (SteadyNow() >= deadline) return;
     if (give_up != nullptr && *give_up) return;
     waited_ = true;
     absl::SleepFor(kPoll);

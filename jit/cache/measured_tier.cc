@@ -1,6 +1,6 @@
 #include "jit/cache/measured_tier.h"
 
-#include "absl/time/clock.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::jit {
 
@@ -15,9 +15,9 @@ absl::StatusOr<CompiledKernel> MeasuredTier::LoadFor(const Instance& instance) {
 
 absl::StatusOr<CompiledKernel> MeasuredTier::Measure(
     const std::function<absl::StatusOr<CompiledKernel>()>& load, Look look) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   absl::StatusOr<CompiledKernel> kernel = load();
-  const absl::Duration took = absl::Now() - start;
+  const absl::Duration took = SteadyNow() - start;
   std::lock_guard lock(mutex_);
   statistics_.load_us += absl::ToInt64Microseconds(took);
   if (kernel.ok()) {

@@ -13,7 +13,7 @@
 #include "jit/base/file.h"
 #include "jit/base/folder.h"
 #include "jit/base/status.h"
-#include "jit/base/steady_deadline.h"
+#include "jit/base/steady_time.h"
 #include "jit/cache/key_lock.h"
 
 namespace gemmd::jit {
@@ -34,12 +34,12 @@ std::string TemporaryName(const std::string& name) {
 absl::StatusOr<UniqueFd> LockDirectory(const std::string& directory) {
   ASSIGN_OR_RETURN(UniqueFd file, OpenOwnFile(directory, kLockFile));
   if (!IsLocalFileSystem(directory)) return file;
-  const SteadyDeadline end(absl::Now() + kLockTimeout);
+  const absl::Time end = SteadyNow() + kLockTimeout;
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
       return ErrnoStatus(errno, "lock the cache");
     }
-    if (end.passed()) {
+    if (SteadyNow() >= end) {
       return absl::UnavailableError("another process holds the cache's lock");
     }
     absl::SleepFor(kLockPoll);

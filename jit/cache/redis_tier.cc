@@ -8,9 +8,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "jit/base/sha256.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "jit/cache/entry.h"
 #include "jit/cache/signature.h"
 #include "jit/compile/cubin.h"
@@ -28,9 +28,7 @@ class CircuitBreaker {
 
   bool open() {
     std::lock_guard lock(mutex_);
-    const absl::Duration left = until_ - absl::Now();
-    // A clock that was set back must not make a pause longer.
-    return left > absl::ZeroDuration() && left <= pause_;
+    return SteadyNow() < until_;
   }
 
   void Note(const absl::Status& status) {
@@ -39,7 +37,7 @@ class CircuitBreaker {
         absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
     std::lock_guard lock(mutex_);
     failures_ = failed ? failures_ + 1 : 0;
-    if (failures_ >= limit_) until_ = absl::Now() + pause_;
+    if (failures_ >= limit_) until_ = SteadyNow() + pause_;
   }
 
  private:
@@ -59,7 +57,7 @@ class Line {
                                       absl::Duration timeout) {
     std::lock_guard lock(mutex_);
     return connection_.Command(arguments, kMaxEntryBytes,
-                               absl::Now() + timeout);
+                               SteadyNow() + timeout);
   }
 
  private:

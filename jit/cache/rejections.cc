@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "jit/base/steady_time.h"
+
 namespace gemmd::jit {
 
 void Rejections::Add(const std::string& key, const absl::Status& status) {
@@ -12,7 +14,7 @@ void Rejections::Add(const std::string& key, const absl::Status& status) {
     pause = std::max(pause, std::min(2 * found->second->pause, lifetime_));
     order_.erase(found->second);
   }
-  order_.push_back({key, status, absl::Now() + pause, pause});
+  order_.push_back({key, status, SteadyNow() + pause, pause});
   by_key_[key] = std::prev(order_.end());
   if (order_.size() > limit_) {
     by_key_.erase(order_.front().key);
@@ -24,13 +26,9 @@ absl::Status Rejections::Find(const std::string& key) {
   std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return absl::OkStatus();
-  // A clock that was set back must not make a rejection last longer. What has
-  // ended stays known: the next pause is twice as long.
-  const absl::Duration left = found->second->until - absl::Now();
-  if (left > absl::ZeroDuration() && left <= found->second->pause) {
-    return found->second->status;
-  }
-  return absl::OkStatus();
+  // What has ended stays known: the next pause is twice as long.
+  return SteadyNow() < found->second->until ? found->second->status
+                                            : absl::OkStatus();
 }
 
 void Rejections::Remove(const std::string& key) {

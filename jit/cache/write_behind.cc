@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::jit {
 namespace {
@@ -80,7 +80,7 @@ void WriteBehind::Flush() {
 
 void WriteBehind::Run() {
   options_.tidy();
-  absl::Time tidied = absl::Now();
+  absl::Time tidied = SteadyNow();
   while (true) {
     bool work = false, stop = false;
     {
@@ -91,11 +91,10 @@ void WriteBehind::Run() {
       stop = stopping_;
     }
     if (work) WriteNext();
-    const absl::Duration since = absl::Now() - tidied;
-    if (since >= options_.interval || since < absl::ZeroDuration() ||
-        (stop && !work)) {
+    const absl::Duration since = SteadyNow() - tidied;
+    if (since >= options_.interval || (stop && !work)) {
       options_.tidy();
-      tidied = absl::Now();
+      tidied = SteadyNow();
     }
     if (stop && !work) return;
   }

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "jit/compile/compile_options.h"
 #include "jit/compile/compile_worker.h"
 #include "jit/compile/nvrtc_compile.h"
@@ -39,7 +39,7 @@ class NvrtcCompiler final : public Compiler {
 
   absl::StatusOr<CompileOutput> Compile(const Instance& instance,
                                         absl::Time deadline) override {
-    if (absl::Now() >= deadline) {
+    if (SteadyNow() >= deadline) {
       return absl::DeadlineExceededError("no time was left to compile");
     }
     // What a file that was overwritten makes must not carry its old identity.

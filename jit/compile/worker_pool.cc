@@ -6,8 +6,8 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::jit {
 namespace {
@@ -37,7 +37,7 @@ absl::StatusOr<CompileOutput> WorkerPool::Compile(const CompileRequest& request,
     absl::StatusOr<CompileOutput> output = Run(*worker, request, deadline);
     // It may have been killed while it was idle, which is not the fault of
     // this request: a fresh worker decides.
-    const bool died = !worker->process->alive() && absl::Now() < deadline;
+    const bool died = !worker->process->alive() && SteadyNow() < deadline;
     GiveBack(*std::move(worker));
     if (!died) return output;
   }
@@ -112,7 +112,7 @@ void WorkerPool::GiveBack(Worker worker) {
       worker.compiles >= options_.compiles_per_worker) {
     return;
   }
-  worker.idle_since = absl::Now();
+  worker.idle_since = SteadyNow();
   std::lock_guard lock(mutex_);
   idle_.push_back(std::move(worker));
 }
@@ -144,7 +144,7 @@ void WorkerPool::EndIdleWorkers() {
     }
     // The latest stays: it makes the next compile quick.
     while (idle_.size() > 1 &&
-           absl::Now() - idle_.front().idle_since >= options_.idle_timeout) {
+           SteadyNow() - idle_.front().idle_since >= options_.idle_timeout) {
       ended.splice(ended.end(), idle_, idle_.begin());
     }
     if (!ended.empty()) continue;

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::device {
 
@@ -13,12 +13,12 @@ class Stopwatch {
  public:
   // Time since the last call, or since construction.
   absl::Duration Lap() {
-    const absl::Time now = absl::Now();
+    const absl::Time now = jit::SteadyNow();
     return now - std::exchange(last_, now);
   }
 
  private:
-  absl::Time last_ = absl::Now();
+  absl::Time last_ = jit::SteadyNow();
 };
 
 }  // namespace gemmd::device

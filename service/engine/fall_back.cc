@@ -1,8 +1,8 @@
 // Part of KernelTable: what serves where a shape's own kernel cannot be had.
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "jit/plan/planner.h"
 #include "service/engine/kernel_table.h"
 
@@ -39,7 +39,7 @@ absl::StatusOr<KernelTable::Fallen> KernelTable::FallBack(
                              {.slot = slot,
                               .substitute = true,
                               .generation = generation,
-                              .ask_again = absl::Now() + kLookAgain,
+                              .ask_again = jit::SteadyNow() + kLookAgain,
                               .tuned = chosen.tuned});
   return fallen;
 }
@@ -53,7 +53,8 @@ std::optional<Prepared> KernelTable::FindInCache(const jit::Problem& problem,
     {
       std::lock_guard lock(mutex_);
       const auto absent = absent_.find(name);
-      if (absent != absent_.end() && absl::Now() < absent->second) continue;
+      if (absent != absent_.end() && jit::SteadyNow() < absent->second)
+        continue;
     }
     absl::StatusOr<Loaded> loaded =
         Load(plan, Reach::kCache, absl::InfinitePast());
@@ -63,7 +64,7 @@ std::optional<Prepared> KernelTable::FindInCache(const jit::Problem& problem,
     }
     std::lock_guard lock(mutex_);
     if (absent_.size() >= kMaxAbsent) absent_.clear();
-    absent_[name] = absl::Now() + kLookAgain;
+    absent_[name] = jit::SteadyNow() + kLookAgain;
   }
   return std::nullopt;
 }

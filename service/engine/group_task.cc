@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "jit/base/steady_time.h"
 #include "jit/plan/group_plan.h"
 #include "service/engine/cost.h"
 
@@ -20,7 +20,7 @@ GroupTask::GroupTask(ServedDevice& served, Preparer& preparer,
     : LaneTask(std::move(context), served.health),
       served_(served),
       preparer_(preparer),
-      admitted_(absl::Now()),
+      admitted_(jit::SteadyNow()),
       may_abandon_(std::ranges::all_of(products, MayBeAbandoned)),
       products_(std::move(products)),
       done_(std::move(done)),
@@ -130,13 +130,13 @@ bool GroupTask::Run(device::Lane& lane) {
     phases.plan += launch.preparation.plan_time;
     phases.compile += launch.preparation.compile_time;
   }
-  phases.queue = absl::Now() - admitted_ - phases.plan - phases.compile;
+  phases.queue = jit::SteadyNow() - admitted_ - phases.plan - phases.compile;
   auto results = RunGroup(lane, served_.device->description().properties,
                           launches_, products_, context(), phases);
   GroupResult result;
   if (results.ok()) {
     result = ToResult(*std::move(results), phases);
-    served_.counts.Took(phases, absl::Now() - admitted_);
+    served_.counts.Took(phases, jit::SteadyNow() - admitted_);
   }
   // Who has the answer may count on all being given back.
   locks_.Release();

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/planner.h"
 #include "jit/plan/tuned_plan.h"
@@ -73,8 +73,8 @@ std::shared_ptr<const Prepared> KernelTable::Find(const jit::Problem& problem,
   if (found == plans_.end()) return nullptr;
   Known& known = found->second;
   known.finds += uses;
-  if (known.substitute &&
-      (known.generation != generation_ || absl::Now() >= known.ask_again)) {
+  if (known.substitute && (known.generation != generation_ ||
+                           jit::SteadyNow() >= known.ask_again)) {
     return nullptr;
   }
   hits_ += uses;
@@ -123,7 +123,7 @@ absl::StatusOr<KernelTable::Choice> KernelTable::Choose(
                                {.slot = slot,
                                 .substitute = true,
                                 .generation = generation,
-                                .ask_again = absl::Now() + kAskAgain,
+                                .ask_again = jit::SteadyNow() + kAskAgain,
                                 .tuned = chosen.tuned});
   }
   return choice;
@@ -261,7 +261,7 @@ absl::Status KernelTable::Refuse(const jit::Plan& plan, absl::Status why) {
   if (options_.refused) options_.refused(kernel, why);
   std::lock_guard lock(mutex_);
   if (refused_.size() >= kMaxRefusals) refused_.clear();
-  refused_[kernel] = {why, absl::Now() + kRefusalLifetime};
+  refused_[kernel] = {why, jit::SteadyNow() + kRefusalLifetime};
   // What a substitute stands in for is another kernel from here on.
   ++generation_;
   return why;
@@ -273,7 +273,7 @@ absl::Status KernelTable::RefusalOf(const jit::Family& family,
   if (refused_.empty()) return absl::OkStatus();
   const auto found = refused_.find(jit::KernelName(family, config));
   const bool refused =
-      found != refused_.end() && absl::Now() < found->second.until;
+      found != refused_.end() && jit::SteadyNow() < found->second.until;
   return refused ? found->second.why : absl::OkStatus();
 }
 

@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::engine {
 namespace {
@@ -88,14 +88,14 @@ void Preparer::Step(RequestPointer request) {
   if (request->waiter->given_up()) return;
   KernelTable& kernels = request->kernels;
   Preparation& preparation = request->preparation;
-  const absl::Time start = absl::Now();
+  const absl::Time start = jit::SteadyNow();
   absl::StatusOr<KernelTable::Choice> choice;
   if (request->group) {
     choice = kernels.ChooseGroup(request->problems);
   } else {
     choice = kernels.Choose(request->problems[0]);
   }
-  preparation.plan_time += absl::Now() - start;
+  preparation.plan_time += jit::SteadyNow() - start;
   if (!choice.ok()) return GiveUp(*request, choice.status());
   if (choice->prepared == nullptr && !choice->wanted) {
     return request->ready(std::move(preparation));
@@ -123,7 +123,7 @@ void Preparer::Board(KernelTable& kernels, const jit::Plan& plan,
     const bool departs = flight == nullptr;
     if (departs) flight.reset(new Flight{kernels, plan});
     if (request != nullptr) {
-      request->joined = absl::Now();
+      request->joined = jit::SteadyNow();
       flight->passengers.push_back(std::move(request));
     } else {
       flight->behind = true;
@@ -186,7 +186,7 @@ void Preparer::Compile(const Key& key) {
     flight->state = Flight::kCompiling;
   }
   Land(key, flight->kernels.Load(flight->plan, KernelTable::Reach::kCompiler,
-                                 absl::Now() + kCompileTimeout));
+                                 jit::SteadyNow() + kCompileTimeout));
 }
 
 void Preparer::Land(const Key& key,
@@ -204,7 +204,7 @@ void Preparer::Land(const Key& key,
   for (RequestPointer& request : flight->passengers) {
     Waiter& waiter = *request->waiter;
     if (waiter.given_up()) continue;
-    request->preparation.compile_time += absl::Now() - request->joined;
+    request->preparation.compile_time += jit::SteadyNow() - request->joined;
     if (!again) {
       FallBack(std::move(request), loaded.status());
       continue;

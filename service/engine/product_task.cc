@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "service/engine/bands.h"
 #include "service/engine/cost.h"
 #include "service/engine/metadata.h"
@@ -28,7 +28,7 @@ ProductTask::ProductTask(ServedDevice& served, Product product,
                          RequestContext context, Done<ProductResult> done)
     : LaneTask(std::move(context), served.health),
       served_(served),
-      admitted_(absl::Now()),
+      admitted_(jit::SteadyNow()),
       may_abandon_(MayBeAbandoned(product)),
       product_(std::move(product)),
       done_(std::move(done)),
@@ -67,12 +67,12 @@ bool ProductTask::Run(device::Lane& lane) {
   result.execution = ToExecution(served_, preparation_);
   result.execution.paths = PathsOf(product_);
   Phases& phases = result.execution.phases;
-  phases.queue = absl::Now() - admitted_ - preparation_.plan_time -
+  phases.queue = jit::SteadyNow() - admitted_ - preparation_.plan_time -
                  preparation_.compile_time;
   auto results = CheckAndRun(lane, phases);
   if (results.ok()) {
     served_.counts.Ran(product_.problem, preparation_.source, phases,
-                       absl::Now() - admitted_);
+                       jit::SteadyNow() - admitted_);
     const auto& use = preparation_.prepared->use;
     if (use != nullptr) use->Ran(phases.kernels);
   }

@@ -1,7 +1,7 @@
 #include "service/engine/request_context.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::engine {
 
@@ -18,7 +18,7 @@ absl::Status RequestContext::Check(absl::string_view step) const {
   if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
     return absl::CancelledError(absl::StrCat("cancelled before ", step));
   }
-  if (deadline != absl::InfiniteFuture() && absl::Now() >= deadline) {
+  if (deadline != absl::InfiniteFuture() && jit::SteadyNow() >= deadline) {
     return absl::DeadlineExceededError(
         absl::StrCat("the deadline passed before ", step));
   }

@@ -6,8 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "service/engine/cost.h"
 
 namespace gemmd::engine {
@@ -25,7 +25,7 @@ SequenceTask::SequenceTask(ServedDevice& served, Preparer& preparer,
     : LaneTask(std::move(context), served.health),
       served_(served),
       preparer_(preparer),
-      admitted_(absl::Now()),
+      admitted_(jit::SteadyNow()),
       may_abandon_(MayBeAbandoned(sequence)),
       sequence_(std::move(sequence)),
       done_(std::move(done)),
@@ -181,14 +181,14 @@ bool SequenceTask::Run(device::Lane& lane) {
     phases.plan += kernel.preparation.plan_time;
     phases.compile += kernel.preparation.compile_time;
   }
-  phases.queue = absl::Now() - admitted_ - phases.plan - phases.compile;
+  phases.queue = jit::SteadyNow() - admitted_ - phases.plan - phases.compile;
   auto results =
       RunSequence(lane, kernels_.OfSteps(), sequence_, context(), phases);
   SequenceResult result;
   if (results.ok()) {
     result = ToResult(*std::move(results), phases);
     CountSteps(phases.execute);
-    served_.counts.Took(phases, absl::Now() - admitted_);
+    served_.counts.Took(phases, jit::SteadyNow() - admitted_);
   }
   // Who has the answer may count on all being given back.
   locks_.Release();

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "service/engine/lane_slice.h"
 
 namespace gemmd::engine {
@@ -104,7 +104,7 @@ absl::Status Tuner::AwaitTurn(int device, const RequestContext& context,
     absl::Duration rest;
     if (background) {
       std::lock_guard lock(bench.mutex);
-      rest = bench.rests_until - absl::Now();
+      rest = bench.rests_until - jit::SteadyNow();
       if (rest <= absl::ZeroDuration()) return absl::OkStatus();
     } else if (Quiet(served) || waited >= kPatience) {
       return absl::OkStatus();
@@ -130,7 +130,7 @@ absl::Status Tuner::OnLane(int device, const RequestContext& context,
   std::lock_guard lock(bench.mutex);
   bench.device_time += taken;
   bench.rests_until =
-      absl::Now() + taken * (100.0 / options_.share_percent - 1);
+      jit::SteadyNow() + taken * (100.0 / options_.share_percent - 1);
   return absl::OkStatus();
 }
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "jit/plan/tuned_plan.h"
 #include "service/engine/contest.h"
 
@@ -114,7 +114,7 @@ absl::StatusOr<std::vector<TuningJob::Kernel>> TuningJob::Load(
     place_.preparer.Behind(
         [batch, i, &table, plan = plans[i], part = Batch::Part(batch)] {
           batch->Set(i, table.LoadAside(plan, KernelTable::Reach::kCompiler,
-                                        absl::Now() + kCompileTimeout));
+                                        jit::SteadyNow() + kCompileTimeout));
         });
   }
   while (!batch->WaitFor(kCheckInterval)) RETURN_IF_ERROR(Check());
@@ -191,15 +191,15 @@ absl::StatusOr<double> TuningJob::Sample(const std::shared_ptr<Field>& field,
     RETURN_IF_ERROR(Check());
     const auto measured = std::make_shared<Measured>();
     const Executor& executor = *place_.served.products;
-    RETURN_IF_ERROR(place_.on_lane([field, i, measured,
-                                    &executor]() -> absl::Status {
-      const Executor::Activity before = executor.activity();
-      measured->disturbed = before.running > 1;
-      if (measured->disturbed) return absl::OkStatus();
-      ASSIGN_OR_RETURN(measured->us, field->timing->Sample(i));
-      measured->disturbed = executor.activity() != before;
-      return absl::OkStatus();
-    }));
+    RETURN_IF_ERROR(
+        place_.on_lane([field, i, measured, &executor]() -> absl::Status {
+          const Executor::Activity before = executor.activity();
+          measured->disturbed = before.running > 1;
+          if (measured->disturbed) return absl::OkStatus();
+          ASSIGN_OR_RETURN(measured->us, field->timing->Sample(i));
+          measured->disturbed = executor.activity() != before;
+          return absl::OkStatus();
+        }));
     if (!measured->disturbed) return measured->us;
     if (++disturbed_ > kMaxDisturbed) {
       return absl::UnavailableError(absl::StrCat(

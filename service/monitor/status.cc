@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "jit/base/printable.h"
+#include "jit/base/steady_time.h"
 #include "service/monitor/rejections.h"
 
 namespace gemmd::monitor {
@@ -118,7 +118,7 @@ Json Errors(const rpc::RecentFailures& failures) {
 std::string StatusJson(const rpc::Runtime& runtime, engine::Engine& engine) {
   const Json status = {
       {"version", runtime.facts.version},
-      {"uptime_s", absl::ToDoubleSeconds(absl::Now() - runtime.started)},
+      {"uptime_s", absl::ToDoubleSeconds(jit::SteadyNow() - runtime.started)},
       {"serving", runtime.health.serving()},
       {"in_flight", runtime.places.load()},
       {"connections", runtime.calls.connections()},

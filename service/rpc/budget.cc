@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/engine/try_again.h"
+#include "service/rpc/grpc_time.h"
 
 namespace gemmd::rpc {
 
@@ -108,8 +109,7 @@ bool Budget::Wait::await_ready() {
 void Budget::Wait::await_suspend(std::coroutine_handle<> handle) {
   handle_ = handle;
   std::lock_guard lock(budget_.mutex_);
-  alarm_.Set(loop_.queue(), absl::ToChronoTime(until_),
-             static_cast<Event*>(this));
+  alarm_.Set(loop_.queue(), At(until_), static_cast<Event*>(this));
   budget_.waits_.push_back(this);
   ++budget_.waiting_;
   budget_.Admit();

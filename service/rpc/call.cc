@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "jit/base/steady_time.h"
 #include "service/engine/try_again.h"
 #include "service/rpc/checksums.h"
+#include "service/rpc/grpc_time.h"
 #include "service/rpc/status.h"
 
 namespace gemmd::rpc {
@@ -27,13 +29,7 @@ constexpr absl::Duration kEndingTime = absl::Seconds(1);
 // InfiniteFuture when there is none. gRPC's own conversion overflows where the
 // system's clock does: a deadline of centuries had passed long ago.
 absl::Time DeadlineOf(const grpc::GenericServerContext& context) {
-  const gpr_timespec deadline =
-      gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_REALTIME);
-  if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_REALTIME)) == 0) {
-    return absl::InfiniteFuture();
-  }
-  return absl::FromUnixSeconds(deadline.tv_sec) +
-         absl::Nanoseconds(deadline.tv_nsec);
+  return ToSteady(context.raw_deadline());
 }
 
 }  // namespace
@@ -105,7 +101,7 @@ Async<absl::Status> Call::Take(Budget& budget, Budget::Account& account,
   const engine::RequestContext context = request_context();
   CO_RETURN_IF_ERROR(context.Check("there was room for it"));
   const absl::Time until =
-      std::min(context.deadline, absl::Now() + runtime_.limits.max_wait);
+      std::min(context.deadline, jit::SteadyNow() + runtime_.limits.max_wait);
   Budget::Wait wait(budget, account, bytes, loop_, until);
   WhenGivenUp([&wait] { wait.GiveUp(); });
   absl::Status taken = co_await wait;
@@ -269,7 +265,7 @@ engine::RequestContext Call::request_context() const {
 absl::Status Call::TrueStatus(const absl::Status& status) const {
   if (!ended_.ok()) return ended_;
   if (!*cancelled_) return status;
-  if (absl::Now() >= request_context().deadline) {
+  if (jit::SteadyNow() >= request_context().deadline) {
     return absl::DeadlineExceededError("the client's deadline passed");
   }
   // gRPC does not tell who ended it.

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "absl/time/clock.h"
+#include "jit/base/steady_time.h"
+#include "service/rpc/grpc_time.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -19,8 +20,7 @@ constexpr absl::Duration kParkedPoll = absl::Milliseconds(1);
 
 void Sleep::await_suspend(std::coroutine_handle<> handle) {
   handle_ = handle;
-  alarm_.Set(loop_.queue(), absl::ToChronoTime(absl::Now() + duration_),
-             static_cast<Event*>(this));
+  alarm_.Set(loop_.queue(), After(duration_), static_cast<Event*>(this));
 }
 
 void EventLoop::Start(std::function<void()> start,
@@ -55,8 +55,7 @@ bool EventLoop::Next(void** tag, bool* ok) {
 // Alarms come to the queue by other threads, at their time.
 bool EventLoop::WaitParked(void** tag, bool* ok) {
   while (true) {
-    const auto status = queue_->AsyncNext(
-        tag, ok, absl::ToChronoTime(absl::Now() + kParkedPoll));
+    const auto status = queue_->AsyncNext(tag, ok, After(kParkedPoll));
     if (status == grpc::CompletionQueue::GOT_EVENT) return true;
     if (status == grpc::CompletionQueue::SHUTDOWN) return false;
     std::unique_lock lock(mutex_);
@@ -80,12 +79,11 @@ void EventLoop::Tick() {
 void EventLoop::TickAfter(absl::Duration time) {
   std::lock_guard lock(mutex_);
   if (stopping_) return;
-  ticker_.alarm.Set(queue(), absl::ToChronoTime(absl::Now() + time),
-                    static_cast<Event*>(&ticker_));
+  ticker_.alarm.Set(queue(), After(time), static_cast<Event*>(&ticker_));
 }
 
 void EventLoop::Sweep() {
-  const absl::Time real = absl::Now();
+  const absl::Time real = jit::SteadyNow();
   now_ += std::clamp(real - swept_at_, absl::ZeroDuration(), kLongestPause);
   swept_at_ = real;
   // A swept one may end, and remove itself, at once.

@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::rpc {
 
@@ -175,7 +175,7 @@ class EventLoop {
   bool has_swept_ = false;  // By the last tick.
   std::function<void()> caught_up_;
   std::list<Sweepable*> swept_;
-  absl::Time now_ = absl::Now();
+  absl::Time now_ = jit::SteadyNow();
   absl::Time swept_at_ = now_;
   std::thread thread_;
 };

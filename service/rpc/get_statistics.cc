@@ -1,3 +1,4 @@
+#include "jit/base/steady_time.h"
 #include "service/rpc/methods.h"
 
 namespace gemmd::rpc {
@@ -57,7 +58,7 @@ Async<absl::StatusOr<v1::Statistics>> GetStatistics(
   const bool own = call.principal() != nullptr && !call.may_administer();
   const Counters& counters = own ? call.counters() : runtime.counters;
   v1::Statistics out;
-  out.set_uptime_s(absl::ToInt64Seconds(absl::Now() - runtime.started));
+  out.set_uptime_s(absl::ToInt64Seconds(jit::SteadyNow() - runtime.started));
   out.set_requests(counters.requests);
   out.set_failed(counters.failed);
   out.set_received_bytes(counters.received_bytes);

@@ -20,8 +20,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "service/log/log.h"
 #include "service/rpc/given_fd.h"
 
@@ -227,7 +227,7 @@ void Listener::Serve() {
 }
 
 bool Listener::LagsBehind() {
-  std::erase_if(ended_, [now = absl::Now()](const Ended& one) {
+  std::erase_if(ended_, [now = jit::SteadyNow()](const Ended& one) {
     return SocketOf(one.grpc_fd) != one.socket || now - one.since > kLongestLag;
   });
   return static_cast<int64_t>(ended_.size()) >
@@ -335,7 +335,7 @@ void Listener::Remove(int grpc_fd) {
   calls_.Disconnect();
   ended_.push_back({.grpc_fd = grpc_fd,
                     .socket = SocketOf(connection->fd()),
-                    .since = absl::Now()});
+                    .since = jit::SteadyNow()});
   StopCounting(grpc_fd);
   if (connection->user()) DropUnread(connection->fd());
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->fd(), nullptr);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "jit/base/steady_time.h"
 #include "service/rpc/limits.h"
 
 namespace gemmd::rpc {
@@ -130,7 +130,7 @@ void MatrixReceiver::Launch(IncomingMatrix& matrix,
   flight.matrix = &matrix;
   flight.bytes = part.bytes;
   flight.pieces = matrix.lines.Front(part.bytes);
-  flight.since = absl::Now();
+  flight.since = jit::SteadyNow();
   device::LineRange lines = part.lines;
   lines.first += matrix.first_line;
   runtime_.engine.Upload(
@@ -142,7 +142,7 @@ void MatrixReceiver::Launch(IncomingMatrix& matrix,
 // At once, and not when the next message has come: what has gone to the device
 // is held no longer, however long the client is silent.
 void MatrixReceiver::NoteLanded() {
-  upload_time_ += absl::Now() - flight_->since;
+  upload_time_ += jit::SteadyNow() - flight_->since;
   const int64_t held = held_bytes();
   flight_->matrix->lines.Drop(flight_->bytes);
   call_.counters().received_bytes += flight_->bytes;

@@ -12,8 +12,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "jit/base/steady_time.h"
 #include "service/engine/engine.h"
 #include "service/identity/gate.h"
 #include "service/models/store.h"
@@ -126,7 +126,7 @@ struct Runtime {
   engine::Engine& engine;
   const ServerFacts facts;
   const Limits limits;
-  const absl::Time started = absl::Now();
+  const absl::Time started = jit::SteadyNow();
   Budget requests;
   Budget responses;
   CallCount calls;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "jit/base/steady_time.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/limits.h"
 #include "service/rpc/wire_writer.h"
@@ -99,7 +99,7 @@ Async<absl::Status> SendMatrix(Runtime& runtime, Call& call,
                               : (lines.count - 1) * pitch_bytes + width_bytes;
     status = co_await call.TakeResponse(bytes);
     if (!status.ok()) co_return status;
-    const absl::Time start = absl::Now();
+    const absl::Time start = jit::SteadyNow();
     auto fetch = CallEngine<engine::TensorPart>(
         call.loop(), [&](engine::Done<engine::TensorPart> done) {
           runtime.engine.Download(matrix.tensor, lines, pitch_bytes,
@@ -107,7 +107,7 @@ Async<absl::Status> SendMatrix(Runtime& runtime, Call& call,
         });
     absl::StatusOr<engine::TensorPart> part = co_await fetch;
     if (!part.ok()) co_return part.status();
-    matrix.fetch_time += absl::Now() - start;
+    matrix.fetch_time += jit::SteadyNow() - start;
     const bool first = !version;
     if (first) {
       version = part->version;

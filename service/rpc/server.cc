@@ -15,11 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "service/engine/periodic.h"
 #include "service/engine/try_again.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"
 #include "service/rpc/grpc_settings.h"
+#include "service/rpc/grpc_time.h"
 #include "service/rpc/handler.h"
 #include "service/rpc/health_monitor.h"
 #include "service/rpc/listener.h"
@@ -361,14 +363,14 @@ Task Server::Impl::Serve(Door& door) {
     auto connection = listener_->Find(call.transport());
     absl::Status status = absl::CancelledError("the connection has ended");
     bool has_place = false;
-    const absl::Time start = absl::Now();
+    const absl::Time start = jit::SteadyNow();
     if (connection != nullptr) {
       status = TakePlace(call.Open(std::move(connection)));
       has_place = status.ok();
       if (has_place) status = co_await Answer(call);
       call.HoldRequests(0);
     }
-    const absl::Duration duration = absl::Now() - start;
+    const absl::Duration duration = jit::SteadyNow() - start;
     co_await call.Finish(status);
     co_await call.Done();
     if (!call.TrueStatus(status).ok()) call.Undo();
@@ -376,7 +378,7 @@ Task Server::Impl::Serve(Door& door) {
     // Only now is it known whether the client was there to be answered.
     const absl::Status outcome = call.TrueStatus(status);
     runtime_.metrics.Ended(call.method(), call.proof(), outcome.code(),
-                           absl::Now() - start);
+                           jit::SteadyNow() - start);
     if (!status.ok() || !call.ended().ok()) {
       LogFailure(call, outcome, duration);
       runtime_.failures.Note({absl::Now(), call.id(), call.method(),
@@ -457,12 +459,12 @@ bool Server::Impl::Drain() {
   runtime_.engine.cache().GiveUp();
   // Cancels what runs, at once, and ends connections that idle, soon: gRPC
   // would ask each first and wait for its answer.
-  const absl::Time last =
-      absl::Now() + (answered ? kGoodbyeTime : absl::ZeroDuration());
+  const gpr_timespec last =
+      After(answered ? kGoodbyeTime : absl::ZeroDuration());
   listener_->StopAccepting();
   // gRPC ends no call whose bytes are on the way and are not taken.
   if (!answered) listener_->CutUntaken();
-  server_->Shutdown(absl::ToChronoTime(last));
+  server_->Shutdown(last);
   live_.CloseAndWait();
   listener_.reset();
   doors_.clear();

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "jit/base/steady_time.h"
 #include "service/engine/try_again.h"
 
 namespace gemmd::rpc {
@@ -49,11 +49,11 @@ Async<absl::StatusOr<Temporaries>> TakeTemporaries(
   for (const jit::MatrixLayout& layout : layouts) {
     bytes += layout.device_bytes();
   }
-  const absl::Time start = absl::Now();
+  const absl::Time start = jit::SteadyNow();
   absl::Time asked;
   RoomLine::Place place(runtime.rooms[device]);
   while (true) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = jit::SteadyNow();
     const bool fits = store.free_bytes(device, context.identity) >= bytes;
     const bool by_itself = !fits && store.free_bytes(device) >= bytes;
     if (place.is_first() && (fits || now - asked > kPress)) {

@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
+#include "service/rpc/grpc_time.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -111,7 +112,7 @@ Transfers::Part::~Part() {
                  absl::AbortedError(absl::StrCat(
                      "the stream of ", Text(lines_),
                      " ended before the transfer was complete: it is dropped")),
-                 absl::Now());
+                 jit::SteadyNow());
 }
 
 absl::Status Transfers::Part::Check() const {
@@ -131,7 +132,7 @@ bool Transfers::Part::Land(absl::Time now) {
 
 void Transfers::Part::Finish(absl::Status status) {
   std::lock_guard lock(transfers_.mutex_);
-  transfers_.End(*transfer_, std::move(status), absl::Now());
+  transfers_.End(*transfer_, std::move(status), jit::SteadyNow());
 }
 
 void Transfers::Part::EndIfOverdue(absl::Time now, absl::Duration limit) {
@@ -155,8 +156,7 @@ void Transfers::Wait::await_suspend(std::coroutine_handle<> handle) {
   std::lock_guard lock(part_.transfers_.mutex_);
   const absl::Duration time =
       part_.transfer_->end ? absl::ZeroDuration() : time_;
-  alarm_.Set(loop_.queue(), absl::ToChronoTime(absl::Now() + time),
-             static_cast<Event*>(this));
+  alarm_.Set(loop_.queue(), After(time), static_cast<Event*>(this));
   part_.transfer_->waiting.push_back(this);
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "jit/base/steady_time.h"
 #include "service/rpc/convert.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/handler.h"
@@ -79,7 +79,7 @@ absl::Status TakePart(Runtime& runtime, const Call& call,
       .handle = upload.handle,
       .id = asked.transfer()};
   ASSIGN_OR_RETURN(upload.part,
-                   runtime.transfers.Join(name, lines, absl::Now(), [&] {
+                   runtime.transfers.Join(name, lines, jit::SteadyNow(), [&] {
                      return runtime.engine.BeginUpload(
                          tensor, call.request_context().identity);
                    }));
@@ -155,16 +155,16 @@ Async<absl::Status> AwaitOthers(Runtime& runtime, Call& call,
     CO_RETURN_IF_ERROR(context.Check("all of the transfer was there"));
     const bool pressed =
         runtime.crowded() || runtime.engine.tensors().contended();
-    part.EndIfOverdue(absl::Now(), pressed
-                                       ? runtime.limits.pressed_stall_timeout
-                                       : runtime.limits.stall_timeout);
+    part.EndIfOverdue(jit::SteadyNow(),
+                      pressed ? runtime.limits.pressed_stall_timeout
+                              : runtime.limits.stall_timeout);
   }
 }
 
 // All elements, or the part's, are on the device.
 Async<absl::Status> Finish(Runtime& runtime, Call& call, Upload& upload) {
   absl::Status finished;
-  if (upload.part != nullptr && !upload.part->Land(absl::Now())) {
+  if (upload.part != nullptr && !upload.part->Land(jit::SteadyNow())) {
     finished = co_await AwaitOthers(runtime, call, *upload.part);
     co_return finished;
   }

@@ -17,6 +17,13 @@ absl::Status Wrong(absl::string_view what) {
   return absl::InvalidArgumentError(what);
 }
 
+// `status`, whose text says what is wrong with the file of `option`.
+absl::Status Of(absl::string_view option, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(option, ": ", status.message()));
+}
+
 UniqueBio BytesOf(const std::string& pem) {
   return UniqueBio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
@@ -137,13 +144,16 @@ absl::StatusOr<std::shared_ptr<const Context>> Context::Create(const Pem& pem) {
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, kReadBufferBytes);
   SSL_CTX_set_alpn_select_cb(context, SelectHttp2, nullptr);
-  RETURN_IF_ERROR(UseCertificates(context, pem.certificates));
+  RETURN_IF_ERROR(
+      Of("--tls-certificate-file", UseCertificates(context, pem.certificates)));
   const X509* const own = SSL_CTX_get0_certificate(context);
   ASSIGN_OR_RETURN(made->begin_, TimeOf(X509_get0_notBefore(own)));
   ASSIGN_OR_RETURN(made->end_, TimeOf(X509_get0_notAfter(own)));
-  RETURN_IF_ERROR(UseKey(context, pem.key));
+  RETURN_IF_ERROR(Of("--tls-key-file", UseKey(context, pem.key)));
   if (!pem.client_authorities.empty()) {
-    ASSIGN_OR_RETURN(made->store_, StoreOf(pem.client_authorities));
+    auto store = StoreOf(pem.client_authorities);
+    RETURN_IF_ERROR(Of("--tls-client-ca-file", store.status()));
+    made->store_ = *std::move(store);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
     SSL_CTX_set_cert_verify_callback(context, TakeAnyCertificate, nullptr);
   }

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::tls {
 namespace {
@@ -46,7 +46,7 @@ void Handshaker::Add(jit::UniqueFd fd, std::shared_ptr<const Context> context) {
   auto session = std::make_unique<Session>(std::move(context), fd.get());
   {
     std::lock_guard lock(mutex_);
-    new_.push_back({std::move(fd), std::move(session), absl::Now()});
+    new_.push_back({std::move(fd), std::move(session), jit::SteadyNow()});
   }
   Wake();
 }
@@ -122,7 +122,7 @@ void Handshaker::Fail(Place place, const std::string& why) {
 int Handshaker::FailLate() {
   while (!pending_.empty()) {
     const absl::Duration left =
-        pending_.front().since + options_.timeout - absl::Now();
+        pending_.front().since + options_.timeout - jit::SteadyNow();
     if (left > absl::ZeroDuration()) {
       return static_cast<int>(
                  absl::ToInt64Milliseconds(std::min(left, absl::Seconds(60)))) +

@@ -48,11 +48,25 @@ ARROWS = {
                        "clients/cli", "clients/warmup/instances.h",
                        "clients/warmup/presets.h"},
     "clients/cli": {"jit/base"},
-    "clients/cpp": {"jit/base/status.h", "proto/checksum"},
+    "clients/cpp": {"jit/base/status.h", "jit/base/steady_time.h",
+                    "proto/checksum"},
     "clients/gemmctl": {"clients/cpp", "clients/cli", "proto/convert", "jit",
                         "service/host/fp8.h"},
     "clients/warmup": {"clients/cpp", "clients/cli", "proto/convert", "jit"},
 }
+# Who asks what time of day it is, which somebody may set, and why. All else is
+# told by jit/base/steady_time.h.
+TIME_OF_DAY = {
+    "jit/base/steady_time.h": "it begins with it",
+    "jit/cache/disk_store.cc": "times of files",
+    "jit/cache/quota.cc": "times of files",
+    "jit/compile/file_notes.cc": "times of files",
+    "service/rpc/call.cc": "ends of tokens and certificates",
+    "service/rpc/kserve/infer.cc": "statistics that people read",
+    "service/rpc/server.cc": "a certificate's end, a list that people read",
+}
+ASKS_TIME_OF_DAY = re.compile(
+    r"absl::Now\(|system_clock|CLOCK_REALTIME|gettimeofday\(|\btime\((nullptr|0)")
 # Headers that only these rooms may include.
 GRPC_ROOMS = ("service/rpc", "service/identity", "service/models",
               "clients/cpp", "clients/gemmctl", "clients/warmup")
@@ -118,6 +132,19 @@ class StructureTest(unittest.TestCase):
             and not path.startswith("service/gpu/")
             for number, line in lines(path) if DRIVER_CALL.search(line)
         ])
+
+    def test_nothing_lasts_by_a_clock_that_may_be_set(self):
+        asks = {}
+        for path in tracked("jit/*", "service/*", "clients/*"):
+            if path.endswith((".h", ".cc")):
+                for number, line in lines(path):
+                    line = line.partition("//")[0]
+                    if (ASKS_TIME_OF_DAY.search(line)
+                            and "gpr_inf_past" not in line):
+                        asks.setdefault(path, f"{path}:{number} {line.strip()}")
+        self.assert_none([found for path, found in asks.items()
+                          if path not in TIME_OF_DAY])
+        self.assert_none(sorted(set(TIME_OF_DAY) - set(asks)))
 
     def test_templates_are_header_free(self):
         self.assert_none([

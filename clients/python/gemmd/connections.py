@@ -9,6 +9,9 @@ from . import errors
 MOST_CONNECTIONS = 8
 # What has fewer bytes goes by one.
 LEAST_BYTES = 32 << 20
+# A daemon that gives no sign of life while calls run is asked for one, and
+# after as long again they end. It cuts off who asks more often than every 10 s.
+SILENCE_MS = 20_000
 CHANNEL_OPTIONS = (
     # The daemon's own limit (ServerInfo.limits.max_message_bytes) decides.
     ("grpc.max_send_message_length", -1),
@@ -16,6 +19,10 @@ CHANNEL_OPTIONS = (
     # A daemon that comes back is found within about a second; by default gRPC
     # waits longer from try to try, two minutes in the end.
     ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", SILENCE_MS),
+    ("grpc.keepalive_timeout_ms", SILENCE_MS),
+    ("grpc.http2.ping_timeout_ms", SILENCE_MS),  # Of newer versions of gRPC.
+    ("grpc.http2.max_pings_without_data", 0),
 )
 # Others may share a connection with a channel to the same target.
 _OWN_CONNECTION = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))

@@ -95,15 +95,18 @@ class _Buffer:
         if not self._position:  # Not before the daemon has taken the product.
             self.data = np.empty(self._size, np.uint8).data
         end = self._position + len(chunk)
-        if end <= self._size:
-            self.data[self._position:end] = chunk
+        self._check(end <= self._size, end)
+        self.data[self._position:end] = chunk
         self._position = end
 
     def check(self) -> memoryview:
-        if self._position != self._size:
-            raise Internal(f"the daemon sent {self._position} bytes of "
-                           f"{self._name}, which has {self._size}")
+        self._check(self._position == self._size, self._position)
         return self.data
+
+    def _check(self, fits: bool, size: int) -> None:
+        if not fits:
+            raise Internal(f"the daemon sent {size} bytes of "
+                           f"{self._name}, which has {self._size}")
 
 
 class Chunks:
@@ -117,17 +120,22 @@ class Chunks:
         self._last: Optional[wire.Response] = None
 
     def add(self, message: wire.Response) -> None:
+        came = False
         for buffer, chunk in zip(self._buffers.values(),
                                  (message.d, message.auxiliary)):
-            if buffer is not None and chunk is not None:
+            if buffer is not None and chunk:
                 buffer.add(chunk)
-        if message.execution is not None:
+                came = True
+        # The last one has no bytes: of others there could be any number.
+        if not came:
+            if self._last is not None:
+                raise Internal("the daemon sent a second message without bytes")
             self._last = message
 
     def response(self) -> wire.Response:
         d, auxiliary = (None if buffer is None else buffer.check()
                         for buffer in self._buffers.values())
-        if self._last is None:
+        if self._last is None or self._last.execution is None:
             raise Internal("the daemon ended the call without an execution")
         return wire.Response(self._last.execution, d, auxiliary,
                              self._last.amax)

@@ -54,6 +54,8 @@ class Filling:
 
     def take(self, chunk: memoryview) -> None:
         """Puts it where it belongs."""
+        if not chunk:  # Of such messages there could be any number.
+            raise errors.Internal("the daemon sent a message without bytes")
         end = self._position + len(chunk)
         if end > len(self._target):
             raise errors.Internal(

@@ -54,6 +54,11 @@ def home_of(regions: Regions, array: Any) -> str:
     return regions.device.place(array)[1]
 
 
+def _refuse(chunk: memoryview) -> None:
+    raise Internal("the daemon sent a message where it was to write to shared "
+                   "memory")
+
+
 def dense(stored: Stored) -> arrays.Array:
     return stored.toarray() if isinstance(stored, Composite) else stored
 
@@ -208,7 +213,7 @@ class Resident:
             with block.lent():
                 await caller._receive(
                     rpcs.download_to(block.place, self.handle, layout),
-                    timeout, lambda nothing: None)
+                    timeout, _refuse)
         return self._as_seen(lines)
 
     async def _replace(self, caller: Caller, array: Any,

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "service/engine/try_again.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/kserve/datatype.h"
@@ -130,8 +131,8 @@ Async<absl::StatusOr<WireWriter>> Run(Runtime& runtime, Call& call,
       });
   absl::StatusOr<engine::ProductResult> result = co_await multiply;
   if (!result.ok()) co_return result.status();
-  model.usage().Add(WhoCounts(call),
-                    CountsOf(result->execution.phases, absl::Now() - start));
+  model.usage().Add(WhoCounts(call), CountsOf(result->execution.phases,
+                                              jit::SteadyNow() - start));
   co_return ToResponse({.model = model.spec().name,
                         .id = request.header.id(),
                         .shape = inference.shape,
@@ -144,7 +145,7 @@ Async<absl::StatusOr<WireWriter>> Run(Runtime& runtime, Call& call,
 Async<absl::StatusOr<WireWriter>> Infer(Runtime& runtime, Call& call,
                                         const Message& message,
                                         std::string* id) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = jit::SteadyNow();
   CO_ASSIGN_OR_RETURN(InferHeader header, ReadInferHeader(message.pieces()));
   if (id != nullptr) *id = header.message.id();
   CO_ASSIGN_OR_RETURN(const models::ModelPointer model,
@@ -154,7 +155,7 @@ Async<absl::StatusOr<WireWriter>> Infer(Runtime& runtime, Call& call,
   absl::StatusOr<WireWriter> response = co_await run;
   if (!response.ok()) {
     models::Counts failed;
-    failed.failed.Add(absl::Now() - start);
+    failed.failed.Add(jit::SteadyNow() - start);
     model->usage().Add(WhoCounts(call), failed);
   }
   co_return response;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"
 #include "service/rpc/given_fd.h"
@@ -125,7 +126,8 @@ void Door::Accept(int listening_fd) {
   }
   Watch(epoll_.get(), fd.get(), EPOLLIN | EPOLLRDHUP);
   const int number = fd.get();
-  guests_[number] = {.fd = std::move(fd), .handle = "", .since = absl::Now()};
+  guests_[number] = {
+      .fd = std::move(fd), .handle = "", .since = jit::SteadyNow()};
 }
 
 bool Door::MakeRoom() {
@@ -165,7 +167,7 @@ void Door::Dismiss(int fd) {
 }
 
 bool Door::DismissLate() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = jit::SteadyNow();
   bool unknown = false;
   std::vector<int> late;
   for (const auto& [fd, guest] : guests_) {

@@ -241,9 +241,16 @@ TEST_F(ConfigTest, SetsWhatTheCommandLineDoesNot) {
 
 TEST_F(ConfigTest, MistakesAreErrors) {
   for (const auto& [content, says] : {
-           std::pair{"lanse = 5\n", "lanse"},
+           std::pair{"lanse = 5\n",
+                     "MistakesAreErrors: lanse is no option; did you mean "
+                     "--lanes?"},
+           {"entirely_else = 5\n", "Errors: entirely-else is no option\n"},
            {"lanes = 17\n", "--lanes is 17; allowed: 1 to 16"},
-           {"[cache]\nlimit = 65536\n", "cache"},
+           {"[cache]\nlimit = 65536\n",
+            "MistakesAreErrors: [cache] is a section; allowed: \"name = "
+            "value\" "
+            "lines"},
+           {"e\x1b = 1\n", "MistakesAreErrors: e\\x1b is no option"},
        }) {
     const std::string config = Write(content);
     const Outcome outcome = sample_({config.c_str()});

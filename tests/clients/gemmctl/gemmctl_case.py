@@ -49,10 +49,13 @@ class GemmctlCase(unittest.TestCase):
         np.save(self.path(name), array)
         return self.path(name)
 
-    def run_gemmctl(self, *words, code=OK):
-        done = subprocess.run(
+    def gemmctl(self, *words):
+        return subprocess.run(
             [BUILD / "clients/gemmctl/gemmctl", *words, "--server",
              self.address], capture_output=True, timeout=300, check=False)
+
+    def run_gemmctl(self, *words, code=OK):
+        done = self.gemmctl(*words)
         self.assertEqual(done.returncode, code, done.stderr)
         return (done.stdout if code == OK else done.stderr).decode()
 

@@ -143,13 +143,27 @@ class GemmctlLoadTest(GemmctlCase):
     def test_errors_are_counted_by_code(self):
         text = self.run_gemmctl("load", "f32 NN 512 512 512", *_SHORT,
                                 "--json", code=FAILED)
-        self.assertEqual(text, "")
-        found = self.load("f32 NN 512 512 512", "bf16 TN 8 8 8")
+        self.assertEqual(
+            1, text.count("\n"), "one line for each problem, whose errors are "
+            f"counted on standard output: {text}")
+        self.assertIn("f32 NN 512 512 512 inline: RESOURCE_EXHAUSTED: ", text)
+        # Whatever else succeeds.
+        done = self.gemmctl("load", "f32 NN 512 512 512", "bf16 TN 8 8 8",
+                            *_SHORT, "--json")
+        self.assertEqual(FAILED, done.returncode)
+        self.assertEqual(1, done.stderr.count(b"\n"), done.stderr)
+        found = json.loads(done.stdout)
         error = found["errors"]["RESOURCE_EXHAUSTED"]
         self.assertEqual(error["count"], found["failed"])
         self.assertIn("1048576", error["first"])
         self.assertGreater(found["requests"], 0)
         self.assertEqual(found["works"][0]["latency"]["count"], 0)
+
+    def test_a_device_that_there_is_not(self):
+        for words in ((), ("--json",), ("--ways", "resident")):
+            text = self.run_gemmctl("load", "f32 NN 8 8 8", "--device",
+                                    "cuda:9", *_SHORT, *words, code=FAILED)
+            self.assertIn("INVALID_ARGUMENT: device is unknown", text)
 
     def test_text_for_people(self):
         text = self.run_gemmctl("load", "bf16 TN 8 8 8", "f16 TN 8 8 8",

@@ -14,7 +14,7 @@ import numpy as np
 
 import gemmd
 from eventually import eventually
-from secure_daemon import BUILD, TOKEN, SecureDaemon
+from secure_daemon import BUILD, TOKEN, SecureDaemon, openssl
 
 ONES = np.ones((4, 4), np.float32)
 
@@ -162,6 +162,46 @@ class ProgramsTest(unittest.TestCase):
         nobody = f"unix:{DAEMON.path('nobody')}"
         done = run("gemmctl", "info", "--wait=1s", f"--server={nobody}")
         self.assertRegex(done.stderr, "within 1s: .*No such file")
+
+    def test_files_that_are_wrong(self):
+        for name, text in (("empty", ""), ("text", "no PEM"),
+                           ("blank", "\n")):
+            DAEMON.write(name, text)
+        with open(DAEMON.path("authority.pem"), encoding="ascii") as file:
+            authority = file.read()
+        DAEMON.write("half", authority[:300])
+        DAEMON.write("and-half", authority + authority[:300])
+        openssl("ec", "-in", DAEMON.path("worker.key"), "-aes128", "-passout",
+                "pass:secret", "-out", DAEMON.path("locked.key"))
+        own = {"certificate_file": "worker.pem"}
+        for names, says in (
+                ({"ca_file": "nobody"}, "cannot be read: No such file"),
+                ({"ca_file": "."}, "cannot be read: Is a directory"),
+                ({"ca_file": "/dev/zero"}, "has more than 16777216 bytes"),
+                ({"ca_file": "empty"}, "is empty"),
+                ({"ca_file": "text"}, "holds no certificate in PEM"),
+                ({"ca_file": "half"}, "holds a certificate that is not whole"),
+                ({"ca_file": "and-half"}, "a certificate that is not whole"),
+                ({"token_file": "blank"}, "holds no token"),
+                ({"key_file": "worker.key", "certificate_file": "text"},
+                 "holds no certificate in PEM"),
+                ({**own, "key_file": "text"}, "holds no whole key in PEM"),
+                ({**own, "key_file": "locked.key"}, "or an encrypted one"),
+                ({**own, "key_file": "daemon.key"}, "holds another key than "
+                 f"that of the certificate in {DAEMON.path('worker.pem')}")):
+            *_, (wrong, file) = names.items()
+            for program, command in (("gemmctl", ("info",)),
+                                     ("gemm-warmup", ("load", "/dev/null"))):
+                with self.subTest(names, program=program):
+                    # Nobody listens there: nothing is to be sent.
+                    done = run(program, *command, "--server=unix:/nobody",
+                               **variables(**names))
+                    self.assertEqual(2, done.returncode, done.stderr)
+                    self.assertEqual("", done.stdout)
+                    self.assertIn(f"{wrong.replace('_', '-')} is "
+                                  f"{DAEMON.path(file)}, which", done.stderr)
+                    self.assertIn(says, done.stderr)
+                    self.assertEqual(1, done.stderr.count("\n"), done.stderr)
 
     def test_health_needs_nobody(self):
         done = run("gemmctl", "health", f"--server={DAEMON.unix}")

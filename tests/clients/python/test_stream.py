@@ -205,7 +205,13 @@ class ChunksTest(unittest.TestCase):
                 ((wire.Response(None, memoryview(b"ab")), end), "2 bytes of D"),
                 ((wire.Response(None, memoryview(b"abcd")), end), "4 bytes"),
                 ((wire.Response(None, memoryview(b"abc")),), "without an exec"),
-                ((end,), "0 bytes of D, which has 3")):
+                ((end,), "0 bytes of D, which has 3"),
+                # What would never end.
+                ((wire.Response(None, memoryview(b"ab")),) * 3, "4 bytes"),
+                ((end, end), "a second message without bytes"),
+                ((wire.Response(None, None),) * 2, "a second message"),
+                ((wire.Response(None, None, memoryview(b"x")),) * 2,
+                 "a second message")):
             with self.assertRaisesRegex(gemmd.Internal, says):
                 add(*parts)
 

@@ -55,7 +55,7 @@ TEST_F(KeeperTest, TakesNewFilesOnceTheyGoTogether) {
   EXPECT_FALSE(*(*keeper)->Reload());
   Write(files_.certificate, other_.Pem());
   EXPECT_EQ((*keeper)->Reload().status().message(),
-            "the key is not that of the certificate");
+            "--tls-key-file: the key is not that of the certificate");
   EXPECT_FALSE(*(*keeper)->Reload()) << "told once";
   EXPECT_EQ((*keeper)->context(), before);
   Write(files_.key, other_.KeyPem());
@@ -86,7 +86,9 @@ TEST_F(KeeperTest, SaysOnceThatACertificateHasEndedOrNotBegun) {
 
 TEST_F(KeeperTest, SaysWhatIsWrong) {
   Write(files_.certificate, "secret");
-  EXPECT_EQ(Error(), "the file of certificates holds none in PEM");
+  EXPECT_EQ(
+      Error(),
+      "--tls-certificate-file: the file of certificates holds none in PEM");
   Write(files_.certificate, one_.Pem());
   Write(files_.key, "secret");
   EXPECT_THAT(Error(), HasSubstr("the file of the key holds none"));
@@ -122,11 +124,13 @@ TEST_F(KeeperTest, WhatIsWrittenInPartIsNotTaken) {
     const std::string part = two.substr(0, two.size() - cut);
     Write(files_.client_ca, part);
     EXPECT_EQ(keeper->Reload().status().message(),
-              "an authority of clients is not whole");
+              "--tls-client-ca-file: an authority of clients is not whole");
     Write(files_.client_ca, two);
     Write(files_.certificate, part);
-    EXPECT_EQ(keeper->Reload().status().message(),
-              "a certificate behind the first one is not whole");
+    EXPECT_EQ(
+        keeper->Reload().status().message(),
+        "--tls-certificate-file: a certificate behind the first one is not "
+        "whole");
     Write(files_.certificate, two);
     EXPECT_EQ(keeper->context(), before);
     EXPECT_TRUE(*keeper->Reload());
