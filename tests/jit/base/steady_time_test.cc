@@ -1,29 +1,13 @@
 #include "jit/base/steady_time.h"
 
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
 #include "jit/cache/key_lock.h"
 #include "tests/jit/fake_compiler.h"
-
-namespace {
-
-// Added to the time of day, which the program asks for here: what the
-// executable defines comes before the C library's.
-std::atomic<int64_t> step_s = 0;
-
-}  // namespace
-
-extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  const int result = static_cast<int>(syscall(SYS_clock_gettime, clock, time));
-  if (clock == CLOCK_REALTIME) time->tv_sec += step_s;
-  return result;
-}
+#include "tests/settable_clock.h"
 
 namespace gemmd::jit {
 namespace {
@@ -32,11 +16,11 @@ TEST(SteadyTimeTest, AStepOfTheTimeOfDayDoesNotMoveIt) {
   const absl::Time before = SteadyNow();
   EXPECT_LT(absl::AbsDuration(absl::Now() - before), absl::Minutes(1));
   for (const int64_t step : {-3600, 3600}) {
-    step_s = step;
+    clock_step_s = step;
     absl::SleepFor(absl::Milliseconds(5));
     EXPECT_GE(SteadyNow() - before, absl::Milliseconds(5)) << step;
     EXPECT_LT(SteadyNow() - before, absl::Minutes(1)) << step;
-    step_s = 0;
+    clock_step_s = 0;
   }
 }
 
@@ -54,13 +38,13 @@ TEST(SteadyTimeTest, AKeyThatAnotherHoldsIsNotWaitedForLonger) {
     over = true;
   });
   absl::SleepFor(absl::Milliseconds(100));
-  step_s = -3600;
+  clock_step_s = -3600;
   for (int i = 0; i < 1000 && !over; ++i)
     absl::SleepFor(absl::Milliseconds(10));
   EXPECT_TRUE(over);
   give_up = true;
   waiter.join();
-  step_s = 0;
+  clock_step_s = 0;
 }
 
 }  // namespace

@@ -1,11 +1,7 @@
 #include "service/engine/tensor_store.h"
 
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <set>
@@ -15,20 +11,7 @@
 
 #include "absl/time/clock.h"
 #include "service/host/host_device.h"
-
-namespace {
-
-// Added to the time of day, which the program asks for here: what the
-// executable defines comes before the C library's.
-std::atomic<int64_t> step_s = 0;
-
-}  // namespace
-
-extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  const int result = static_cast<int>(syscall(SYS_clock_gettime, clock, time));
-  if (clock == CLOCK_REALTIME) time->tv_sec += step_s;
-  return result;
-}
+#include "tests/settable_clock.h"
 
 namespace gemmd::engine {
 namespace {
@@ -121,11 +104,11 @@ TEST_F(TensorStoreTest, AStepOfTheTimeOfDayExpiresNothing) {
   const std::string handle = tensor->identity().handle;
   ASSERT_TRUE(store_.Insert(std::move(tensor)).ok());
   const absl::Time before = absl::Now();
-  step_s = 3600;
+  clock_step_s = 3600;
   EXPECT_GE(absl::Now() - before, absl::Hours(1));
   store_.Expire();
   EXPECT_TRUE(store_.Find(handle).ok());
-  step_s = 0;
+  clock_step_s = 0;
 }
 
 TEST_F(TensorStoreTest, AUseRestartsTheTimeToLive) {
