@@ -1,18 +1,15 @@
 // A daemon that comes back is found soon, however long it was away.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "clients/cpp/client.h"
 #include "jit/base/steady_time.h"
+#include "tests/loopback_listener.h"
 
 namespace gemmd::client {
 namespace {
@@ -21,19 +18,8 @@ namespace {
 class ClosingServer {
  public:
   ClosingServer() {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(socket_, any, size), 0);
-    EXPECT_EQ(listen(socket_, 8), 0);
-    EXPECT_EQ(getsockname(socket_, any, &size), 0);
-    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
     thread_ = std::thread([this] {
-      for (;;) {
-        const int client = accept(socket_, nullptr, nullptr);
-        if (client < 0) return;
+      for (int client; (client = listener_.Accept()) >= 0;) {
         close(client);
         times_.push_back(jit::SteadyNow());
       }
@@ -41,20 +27,18 @@ class ClosingServer {
   }
   ~ClosingServer() {
     if (thread_.joinable()) End();
-    close(socket_);
   }
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return listener_.address(); }
 
   std::vector<absl::Time> End() {
-    shutdown(socket_, SHUT_RDWR);
+    listener_.End();
     thread_.join();
     return times_;
   }
 
  private:
-  const int socket_ = socket(AF_INET, SOCK_STREAM, 0);
-  std::string address_;
+  const LoopbackListener listener_{8};
   std::vector<absl::Time> times_;
   std::thread thread_;
 };

@@ -1,8 +1,6 @@
 // A daemon that takes nothing of what it is sent: calls end all the same, and
 // give back the operands that they read in place.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,8 +12,8 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "clients/cpp/client.h"
+#include "tests/loopback_listener.h"
 
 namespace gemmd::client {
 namespace {
@@ -29,32 +27,20 @@ struct Manners {
 class SilentServer {
  public:
   explicit SilentServer(Manners manners) : manners_(manners) {
-    const int least = 4096;
-    setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(socket_, any, size), 0);
-    EXPECT_EQ(listen(socket_, 1), 0);
-    EXPECT_EQ(getsockname(socket_, any, &size), 0);
-    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
     thread_ = std::thread([this] { Serve(); });
   }
   ~SilentServer() {
-    shutdown(socket_, SHUT_RDWR);
+    listener_.End();
     shutdown(client_, SHUT_RDWR);
     thread_.join();
     close(client_);
-    close(socket_);
   }
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return listener_.address(); }
 
  private:
   void Serve() {
-    client_ = accept(socket_, nullptr, nullptr);
+    client_ = listener_.Accept();
     // SETTINGS with INITIAL_WINDOW_SIZE, and WINDOW_UPDATE of the connection.
     Write(manners_.room ? std::string("\0\0\6\4\0\0\0\0\0\0\4\x7f\xff\xff\xff"
                                       "\0\0\4\10\0\0\0\0\0\x7f\xff\0\0",
@@ -85,9 +71,8 @@ class SilentServer {
   }
 
   const Manners manners_;
-  const int socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const LoopbackListener listener_{1, 4096};
   std::atomic<int> client_ = -1;
-  std::string address_;
   std::thread thread_;
 };
 
