@@ -32,10 +32,10 @@ constexpr char kRetries[] = R"({"methodConfig": [{
                   "maxBackoff": "5s", "backoffMultiplier": 2,
                   "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]})";
 
-// `steady` as gRPC takes it, by a clock that nobody sets.
+// `steady` as gRPC takes it, by a clock that nobody sets. What has passed stays
+// in the past: gRPC rounds up to milliseconds, in which a call may succeed.
 gpr_timespec At(absl::Time steady) {
-  const timespec left = absl::ToTimespec(
-      std::max(steady - jit::SteadyNow(), absl::ZeroDuration()));
+  const timespec left = absl::ToTimespec(steady - jit::SteadyNow());
   return gpr_time_add(
       gpr_now(GPR_CLOCK_MONOTONIC),
       {left.tv_sec, static_cast<int32_t>(left.tv_nsec), GPR_TIMESPAN});

@@ -204,8 +204,16 @@ TEST_F(SequenceTest, WhatIsEncodedOnceIsReadAnewByEachRun) {
       EXPECT_EQ(found->steps[1].amax, expected->steps[1].amax);
     }
   }
-  const auto late = client_->Run(encoded, absl::Seconds(-1));
-  EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(SequenceTest, WhatIsLateFromTheStartNeverRuns) {
+  const EncodedSequence encoded(Mlp());
+  const int64_t before = client_->GetStatistics()->requests();
+  for (int i = 0; i < 100; ++i) {
+    const auto late = client_->Run(encoded, absl::Seconds(-1));
+    EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded);
+  }
+  EXPECT_EQ(client_->GetStatistics()->requests(), before);
 }
 
 TEST_F(SequenceTest, EachRunOfWhatIsEncodedHasItsOwnKey) {
