@@ -79,6 +79,13 @@ absl::Status Allowed(const std::string& text) {
   return absl::InvalidArgumentError(text);
 }
 
+// CLI11 takes counts as well, and the first of several values.
+std::string WrongSwitch(const std::string& value) {
+  return value == "true" || value == "false"
+             ? ""
+             : absl::StrCat("it is ", value, "; allowed: true, false");
+}
+
 // What is wrong with a file of options; "" where that is for who reads it.
 std::string EndlessFile(const std::string& path) {
   const jit::UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -116,6 +123,7 @@ void Command::Add(const std::string& name, const std::string& help,
 void Command::Switch(const std::string& name, bool& to,
                      const std::string& help) {
   app_->add_flag(name, to, Wrap(help))
+      ->check(WrongSwitch)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->group(heading_);
 }
@@ -275,8 +283,7 @@ class Program::Config final : public CLI::ConfigTOML {
                              "] is a section; allowed: \"name = value\" lines");
       if (wrong.empty()) continue;
       throw CLI::ConfigError(
-          absl::StrCat(program_.app_->get_config_ptr()->as<std::string>(), ": ",
-                       jit::Printable(absl::StripPrefix(wrong, "--"))));
+          program_.OfFile(jit::Printable(absl::StripPrefix(wrong, "--"))));
     }
     return items;
   }
@@ -398,11 +405,30 @@ std::string Program::UnknownWord() const {
                                     : "did you mean " + meant + "?");
 }
 
+std::string Program::OfFile(absl::string_view wrong) const {
+  return absl::StrCat(app_->get_config_ptr()->as<std::string>(), ": ", wrong);
+}
+
+bool Program::IsOfFile(absl::string_view option) const {
+  const CLI::Option* const file = app_->get_config_ptr();
+  return file != nullptr && file->count() > 0 &&
+         std::ranges::none_of(words_, [&](absl::string_view word) {
+           return absl::ConsumePrefix(&word, option) &&
+                  (word.empty() || word[0] == '=');
+         });
+}
+
 std::string Program::WhatIsWrong(const std::exception& error) const {
   // Words of a file are not those of the command line.
   const bool in_file = dynamic_cast<const CLI::ConfigError*>(&error) != nullptr;
   const std::string unknown = in_file ? "" : UnknownWord();
-  return unknown.empty() ? error.what() : unknown;
+  if (!unknown.empty()) return unknown;
+  absl::string_view what = error.what();
+  const bool of_file =
+      dynamic_cast<const CLI::ValidationError*>(&error) != nullptr &&
+      IsOfFile(what.substr(0, what.find_first_of(" :"))) &&
+      absl::ConsumePrefix(&what, "--");
+  return of_file ? OfFile(what) : std::string(what);
 }
 
 int Program::RunParsed() {
@@ -417,9 +443,8 @@ void Program::Complain(absl::string_view what) const {
 }
 
 void Program::Parse(const std::vector<std::string>& given) {
-  std::vector<std::string> words = Words(given);
-  std::reverse(words.begin(), words.end());
-  app_->parse(std::move(words));
+  words_ = Words(given);
+  app_->parse(std::vector<std::string>(words_.rbegin(), words_.rend()));
 }
 
 absl::Status Program::ParseLine(const std::string& line) {

@@ -158,6 +158,10 @@ class Program : public Command {
                                  const std::string& name);
   // What is wrong with a word that nothing takes; empty when there is none.
   std::string UnknownWord() const;
+  // Names the file of options before what is wrong there.
+  std::string OfFile(absl::string_view wrong) const;
+  // Whether the value of "--option" cannot be the command line's.
+  bool IsOfFile(absl::string_view option) const;
   // Of a parse that ended with `error`.
   std::string WhatIsWrong(const std::exception& error) const;
   int RunParsed();
@@ -166,6 +170,7 @@ class Program : public Command {
 
   std::unique_ptr<CLI::App> owned_;
   std::map<std::string, std::string> aliases_;
+  std::vector<std::string> words_;  // Of the last parse.
 };
 
 }  // namespace gemmd::cli

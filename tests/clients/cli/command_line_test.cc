@@ -245,7 +245,13 @@ TEST_F(ConfigTest, MistakesAreErrors) {
                      "MistakesAreErrors: lanse is no option; did you mean "
                      "--lanes?"},
            {"entirely_else = 5\n", "Errors: entirely-else is no option\n"},
-           {"lanes = 17\n", "--lanes is 17; allowed: 1 to 16"},
+           {"lanes = 17\n",
+            "MistakesAreErrors: lanes is 17; allowed: 1 to 16"},
+           {"quiet = maybe\n",
+            "MistakesAreErrors: quiet: it is maybe; allowed: true, false"},
+           {"quiet = [true, false]\n", "quiet: it is true,false; allowed"},
+           {"quiet = 3\n", "quiet: it is 3; allowed"},
+           {" = 3\n", "MistakesAreErrors:  is no option"},
            {"[cache]\nlimit = 65536\n",
             "MistakesAreErrors: [cache] is a section; allowed: \"name = "
             "value\" "
@@ -256,6 +262,14 @@ TEST_F(ConfigTest, MistakesAreErrors) {
     const Outcome outcome = sample_({config.c_str()});
     EXPECT_EQ(outcome.code, kExitUsage) << content;
     EXPECT_THAT(outcome.err, HasSubstr(says)) << content;
+  }
+  // Whose value it is.
+  const std::string good = Write("lanes = 5\n");
+  for (const auto& word : {"--lanes=17", "--quiet=maybe"}) {
+    const Outcome outcome = sample_({good.c_str(), word});
+    EXPECT_EQ(outcome.code, kExitUsage);
+    EXPECT_THAT(outcome.err, HasSubstr(absl::StrCat(
+                                 ": --", absl::string_view(word).substr(2, 5))));
   }
   const Outcome missing = sample_({"--config=/nowhere/gemmd.toml"});
   EXPECT_EQ(missing.code, kExitUsage);
