@@ -21,10 +21,10 @@ class Pages:
 
     @property
     def timeout(self) -> Optional[float]:
-        """Of the next one."""
+        """Of the next one; less than none when the time is up."""
         if self._end is None:
             return None
-        return max(0.0, self._end - time.monotonic())
+        return self._end - time.monotonic()
 
     def turn(self, page: Any) -> None:
         """After each page. Internal where the next is the same again, or

@@ -78,11 +78,12 @@ def transfer() -> bytes:
 
 
 class Deadline:
-    """Seconds that are left of `timeout`; None: any number."""
+    """Seconds that are left of `timeout`; None: any number. Less than none stay
+    that: gRPC may serve a call that has until now."""
 
     def __init__(self, timeout: Optional[float]) -> None:
         self._end = None if timeout is None else time.monotonic() + timeout
 
     def left(self) -> Optional[float]:
         return (None if self._end is None
-                else max(self._end - time.monotonic(), 0.0))
+                else self._end - time.monotonic())
