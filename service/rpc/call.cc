@@ -221,7 +221,7 @@ Async<bool> Call::Write(const grpc::ByteBuffer& message) {
 
 Async<absl::Status> Call::Conclude(absl::Status status) {
   if (answered_before_) status = absl::OkStatus();
-  if (status.ok() || has_written_) {
+  if (status.ok() || has_written_ || is_carried_out_) {
     const bool is_one_message = status.ok() && !has_written_ && response_;
     keyed_.Keep(is_one_message ? &*response_ : nullptr);
   }

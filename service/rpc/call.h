@@ -107,6 +107,10 @@ class Call final : public Sweepable {
   // The last message of a successful call, sent together with its status.
   void Respond(grpc::ByteBuffer message);
 
+  // What it asks for has been done, and shows: with an idempotency key it is
+  // not done again, whether or not this call gets its answer.
+  void NoteCarriedOut() { is_carried_out_ = true; }
+
   // Whether it has the answer of an earlier one with its idempotency key.
   bool answered_before() const { return answered_before_; }
   // What the call ends with, when its handler has returned `status`.
@@ -279,6 +283,7 @@ class Call final : public Sweepable {
   KeyedAnswer keyed_;
   bool answered_before_ = false;
   bool has_written_ = false;
+  bool is_carried_out_ = false;
 
   std::shared_ptr<Connection> connection_;
   identity::PrincipalPointer principal_;  // May be null,

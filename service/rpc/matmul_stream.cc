@@ -52,6 +52,7 @@ struct Stream {
   MatmulRequest request;
   std::deque<IncomingMatrix> incoming;  // One for each that is awaited.
   std::vector<OutgoingMatrix> outgoing;
+  bool has_lasting_result = false;  // One that does not leave.
 };
 
 // A result, and its field in the answer.
@@ -105,6 +106,8 @@ absl::StatusOr<Stream> ToStream(Runtime& runtime, Call& call,
       kAnswerChunkBytes, runtime.limits.max_message_bytes - kChunkPrefixBytes);
   for (const ReturnedResult& result : kReturned) {
     engine::Destination& to = product.*result.to;
+    stream.has_lasting_result |=
+        to.tensor != nullptr || to.place.region != nullptr;
     if (!to.is_returned) continue;
     to.tensor = *next++;
     stream.outgoing.push_back({.tensor = to.tensor,
@@ -162,6 +165,7 @@ Async<absl::Status> MatmulStream(Runtime& runtime, Call& call) {
       });
   absl::StatusOr<engine::ProductResult> result = co_await multiply;
   if (!result.ok()) co_return result.status();
+  if (stream->has_lasting_result) call.NoteCarriedOut();
 
   engine::Phases& phases = result->execution.phases;
   for (OutgoingMatrix& matrix : stream->outgoing) {

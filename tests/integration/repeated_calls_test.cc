@@ -292,6 +292,37 @@ TEST_F(RepeatedCallsTest, StreamedProductIsCarriedOutOnce) {
   EXPECT_EQ(Sum(), kStep);
 }
 
+// One of its results is to be sent when it has run, and nobody is there.
+TEST_F(RepeatedCallsTest, StreamedProductWhoseClientLeavesIsCarriedOutOnce) {
+  v1::MatmulRequest request = Accumulate();
+  request.mutable_header()->mutable_problem()->mutable_epilogue()->set_auxiliary(
+      true);
+  const auto stub = v1::MatmulService::NewStub(server_->channel());
+  const auto send = [&](grpc::ClientContext& context) {
+    auto stream = stub->MatmulStream(&context);
+    for (const auto& message : testing::ToStream(request, 8)) {
+      if (!stream->Write(message)) break;
+    }
+    stream->WritesDone();
+    return stream;
+  };
+  Hold(true);
+  const auto left = Context(kKey);
+  const auto first = send(*left);
+  ASSERT_TRUE(HasMultiplied(1));
+  left->TryCancel();
+  EXPECT_EQ(first->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  // That it has gone is known.
+  absl::SleepFor(absl::Milliseconds(100));
+  Hold(false);
+  EXPECT_TRUE(Eventually([&] {
+    const auto context = Context(kKey);
+    return send(*context)->Finish().error_code() ==
+           grpc::StatusCode::ALREADY_EXISTS;
+  }));
+  EXPECT_EQ(Sum(), kStep);
+}
+
 TEST_F(RepeatedCallsTest, AnswersOfSeveralMessagesAreNotKept) {
   for (const bool again : {false, true}) {
     v1::DownloadTensorRequest request;
