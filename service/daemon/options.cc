@@ -169,6 +169,13 @@ void DeclareProducts(cli::Command& c, Options& o) {
              {kSecond, absl::Hours(24)},
              "A GPU that works so long on one request has failed: its requests "
              "get UNAVAILABLE, and it gets no more of them.");
+  c.Duration("--max-work TIME", o.engine.executor.max_work, kMs,
+             {absl::ZeroDuration(), absl::Hours(24)},
+             "What one call may be predicted to keep a device from others, on a "
+             "GPU never more than a share of --hang-limit by which nothing that "
+             "is allowed looks like a failure (half of it for one lane, a "
+             "quarter for two); more is refused with RESOURCE_EXHAUSTED. 0: 2s "
+             "of a GPU, 1m of the host.");
   c.Int("--max-kernels N", o.engine.kernels.max_kernels, {16, 65536},
         "Kernels loaded on each device at a time; the one that was used least "
         "recently makes room for another.");

@@ -317,6 +317,8 @@ struct Description {
   bool times_kernels = false;
   // False where work may take any time without anything being wrong.
   bool may_hang = true;
+  // Where it is not the device whose cycles are predicted; 0: it is.
+  double multiplications_per_s = 0;
 };
 
 // Page-locked host memory that copies go through.

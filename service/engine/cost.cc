@@ -1,6 +1,7 @@
 #include "service/engine/cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "service/engine/sequence.h"
 
@@ -12,7 +13,30 @@ constexpr double kLeastCycles = 8500;
 // So that sums do not overflow.
 constexpr double kMostCycles = 1e15;
 
+// The host multiplies squares of so many lines, and what a matrix takes besides
+// is as long as so many multiplications (a 2-core VM: 7 us; 1x1x2^20 takes as
+// long as 32x32x2^20).
+constexpr double kHostLines = 32;
+constexpr double kHostMatrix = 30'000;
+
+double HostLines(int64_t lines) {
+  return std::ceil(static_cast<double>(lines) / kHostLines) * kHostLines;
+}
+
 }  // namespace
+
+absl::Duration Work::On(const device::Description& device) const {
+  return device.multiplications_per_s > 0
+             ? absl::Seconds(multiplications / device.multiplications_per_s)
+             : absl::Nanoseconds(cycles / kCyclesPerNs);
+}
+
+double HostMultiplications(const jit::Problem& problem, const jit::Plan& plan) {
+  const double depth = problem.reads_ab() ? static_cast<double>(problem.k) : 1;
+  return static_cast<double>(problem.batch) *
+         (HostLines(problem.m) * HostLines(problem.n) * depth * plan.passes +
+          kHostMatrix);
+}
 
 int64_t SizeOf(const Input& input) {
   if (device::IsOnDevice(input.region.get())) return 0;

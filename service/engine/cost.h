@@ -5,7 +5,9 @@
 
 #include <cstdint>
 
+#include "absl/time/time.h"
 #include "jit/plan/plan.h"
+#include "service/device/device.h"
 #include "service/engine/product.h"
 
 namespace gemmd::engine {
@@ -29,6 +31,18 @@ int64_t ProductCost(const jit::Plan& plan, const Product& product);
 // take `product_cycles` in all.
 int64_t SequenceCost(double product_cycles, int64_t uploaded_bytes,
                      int64_t returned_bytes);
+
+// What one call has a device compute.
+struct Work {
+  double cycles = 0;           // Predicted, of a GPU.
+  double multiplications = 0;  // As the host makes them.
+
+  // How long it keeps the device from others.
+  absl::Duration On(const device::Description& device) const;
+};
+
+// Of a product that has such a plan.
+double HostMultiplications(const jit::Problem& problem, const jit::Plan& plan);
 
 // What has to be brought to the device, and what of its results is brought from
 // it.

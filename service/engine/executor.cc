@@ -21,6 +21,21 @@ int LanesOf(const Executor::Options& options) {
   return options.lanes + (options.short_cycles < 0 ? 0 : 1);
 }
 
+// Nothing that is allowed is to look like a device that hangs: where all lanes
+// work each slows the others, and predictions may be off by half.
+absl::Duration MostWork(const device::Description& device,
+                        const Executor::Options& options) {
+  const absl::Duration by_default = device.multiplications_per_s > 0
+                                        ? Executor::kMostOfTheHost
+                                        : Executor::kMostOfAGpu;
+  const absl::Duration most = options.max_work == absl::ZeroDuration()
+                                  ? by_default
+                                  : options.max_work;
+  return device.may_hang
+             ? std::min(most, options.hang_limit / (2 * options.lanes))
+             : most;
+}
+
 bool GivenUp(const std::shared_ptr<LaneTask>& task) { return task->given_up(); }
 
 }  // namespace
@@ -31,6 +46,7 @@ Executor::Executor(device::Device& device, DeviceHealth& health,
       health_(health),
       hang_limit_(device_.may_hang ? options.hang_limit
                                    : absl::InfiniteDuration()),
+      most_work_(MostWork(device_, options)),
       lane_count_(options.lanes),
       short_cycles_(options.short_cycles),
       places_(absl::StrCat("device ", device_.name), std::string(kStep),
@@ -64,6 +80,16 @@ void Executor::Stop() {
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
+}
+
+absl::Status Executor::Check(const Work& work) const {
+  const absl::Duration time = work.On(device_);
+  if (time <= most_work_) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "device ", device_.name, " is predicted to work ",
+      absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1))),
+      " on this call; allowed: ", absl::FormatDuration(most_work_),
+      " (--max-work). Use several calls."));
 }
 
 absl::Status Executor::Admit(Waiter& task, Places::Entry entry) {

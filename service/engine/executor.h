@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "service/device/device.h"
 #include "service/engine/bell.h"
+#include "service/engine/cost.h"
 #include "service/engine/device_health.h"
 #include "service/engine/fair_queue.h"
 #include "service/engine/lane_task.h"
@@ -31,6 +32,11 @@ namespace gemmd::engine {
 
 class Executor {
  public:
+  // What one call may take by default. A GPU runs one large product at a time.
+  // The host takes its time for what a GPU does in a moment.
+  static constexpr absl::Duration kMostOfAGpu = absl::Seconds(2);
+  static constexpr absl::Duration kMostOfTheHost = absl::Minutes(1);
+
   struct Options {
     int lanes = 2;
     // What is predicted to take at most so many cycles is short; negative:
@@ -40,6 +46,8 @@ class Executor {
     // A device that works longer than this on one task has failed, unless it
     // may take any time (device::Description::may_hang).
     absl::Duration hang_limit = absl::Minutes(1);
+    // What one call may be predicted to take; 0: see kMostOfAGpu.
+    absl::Duration max_work = absl::ZeroDuration();
     // A lane without work spins so long before it sleeps.
     absl::Duration spin = absl::ZeroDuration();
   };
@@ -51,6 +59,9 @@ class Executor {
 
   // Finishes running tasks; waiting ones get UNAVAILABLE, as do later ones.
   void Stop();
+
+  // RESOURCE_EXHAUSTED for what would keep the device too long from others.
+  absl::Status Check(const Work& work) const;
 
   // Gives `task` a place in the queue. RESOURCE_EXHAUSTED when it is full.
   absl::Status Admit(Waiter& task,
@@ -109,6 +120,7 @@ class Executor {
   const device::Description& device_;
   DeviceHealth& health_;
   const absl::Duration hang_limit_;
+  const absl::Duration most_work_;
   const int lane_count_;  // But for that of short tasks, which comes last.
   const int64_t short_cycles_;
   Places places_;

@@ -77,10 +77,16 @@ void GroupTask::Split(size_t launch) {
 }
 
 void GroupTask::Queue(Places::Entry entry) {
-  double cycles = 0;
+  Work work;
   for (const GroupLaunch& launch : launches_) {
-    cycles += launch.preparation.prepared->plan.predicted_cycles;
+    const jit::Plan& plan = launch.preparation.prepared->plan;
+    work.cycles += plan.predicted_cycles;
+    for (const size_t i : launch.products) {
+      work.multiplications += HostMultiplications(products_[i].problem, plan);
+    }
   }
+  const absl::Status bounded = served_.products->Check(work);
+  if (!bounded.ok()) return GiveUp(bounded);
   int64_t uploaded = 0, returned = 0;
   Tensors read, written;
   for (const Product& p : products_) {
@@ -91,7 +97,7 @@ void GroupTask::Queue(Places::Entry entry) {
     returned += ReturnedBytes(p);
     for (const auto result : kResults) written.push_back((p.*result).tensor);
   }
-  set_cost(SequenceCost(cycles, uploaded, returned));
+  set_cost(SequenceCost(work.cycles, uploaded, returned));
   const absl::Status admitted = served_.products->Admit(*this, entry);
   if (!admitted.ok()) return GiveUp(admitted);
   auto self = std::static_pointer_cast<GroupTask>(shared_from_this());

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
 #include "service/engine/cost.h"
@@ -105,12 +104,15 @@ int64_t SequenceTask::Cost() const {
 }
 
 void SequenceTask::Queue(Places::Entry entry) {
-  const double cycles = kernels_.Cycles();
-  if (cycles > static_cast<double>(kMaxSequenceCycles)) {
-    return GiveUp(absl::ResourceExhaustedError(absl::StrCat(
-        "steps are predicted to take ", cycles, " cycles in all; allowed: ",
-        kMaxSequenceCycles, ", about a second. Use several calls.")));
+  Work work = {.cycles = kernels_.Cycles()};
+  for (const auto& [first, steps, preparation] : kernels_.all()) {
+    work.multiplications +=
+        static_cast<double>(steps) *
+        HostMultiplications(sequence_.steps[first].problem,
+                            preparation.prepared->plan);
   }
+  const absl::Status bounded = served_.products->Check(work);
+  if (!bounded.ok()) return GiveUp(bounded);
   set_cost(Cost());
   const absl::Status admitted = served_.products->Admit(*this, entry);
   if (!admitted.ok()) return GiveUp(admitted);

@@ -20,10 +20,6 @@
 
 namespace gemmd::engine {
 
-// What a sequence may be predicted to take: about a second of a GPU. Others
-// wait for its lane so long, and for its tensors.
-inline constexpr int64_t kMaxSequenceCycles = 1'700'000'000;
-
 struct SequenceResult {
   struct Step : Results {
     size_t execution = 0;  // Of `executions`.

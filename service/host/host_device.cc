@@ -15,10 +15,15 @@
 #include "service/host/gemm.h"
 #include "service/host/hopper/hopper_sums.h"
 #include "service/host/matrix_memory.h"
+#include "service/host/parallel.h"
 #include "service/host/piece_reader.h"
 
 namespace gemmd::host {
 namespace {
+
+// Of a thread, in products of bf16 with the sums of a GPU: bench/host_bench,
+// but on cores that others use, too.
+constexpr double kMultiplicationsPerS = 5e9;
 
 // Bytes promised to matrices. A limit of our own, because the operating system
 // promises more than it has and then kills.
@@ -206,6 +211,7 @@ class HostDevice : public device::Device {
     description_.memory_bytes = memory_bytes;
     description_.properties = options.model;
     description_.may_hang = false;  // Large products take minutes.
+    description_.multiplications_per_s = kMultiplicationsPerS * MostThreads();
     CallBlasOnOneThread();
   }
 

@@ -17,12 +17,16 @@ constexpr int64_t kMaxThreads = 7;
 
 }  // namespace
 
-int ThreadsFor(int64_t multiplications) {
+int MostThreads() {
   // Asking reads a file each time.
-  static const int64_t most = std::clamp<int64_t>(
-      std::thread::hardware_concurrency(), 1, kMaxThreads);
-  return static_cast<int>(
-      std::clamp<int64_t>(multiplications / kMultiplicationsOfAThread, 1, most));
+  static const auto most = static_cast<int>(std::clamp<int64_t>(
+      std::thread::hardware_concurrency(), 1, kMaxThreads));
+  return most;
+}
+
+int ThreadsFor(int64_t multiplications) {
+  return static_cast<int>(std::clamp<int64_t>(
+      multiplications / kMultiplicationsOfAThread, 1, MostThreads()));
 }
 
 void ForEach(int threads, int64_t count,

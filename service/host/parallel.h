@@ -7,6 +7,9 @@
 
 namespace gemmd::host {
 
+// As many as the machine has cores, 7 at most.
+int MostThreads();
+
 // That are worth their start for so many multiplications; 1 or more.
 int ThreadsFor(int64_t multiplications);
 

@@ -39,6 +39,26 @@ class GroupedTest : public ::testing::Test {
   v1::MatmulGroupedResponse response_;
 };
 
+// Two operands of 2 MiB, each of which serves a million products: days of the
+// host.
+TEST_F(GroupedTest, WhatTakesTooLongIsRefused) {
+  v1::MatmulRequest request = OnesTimesTwos(1, 1, 1 << 20);
+  v1::MatmulHeader& header = *request.mutable_header();
+  header.mutable_problem()->set_batch(1 << 20);
+  for (v1::Source* operand : {header.mutable_a(), header.mutable_b()}) {
+    operand->mutable_inline_()->set_batch_stride(0);
+  }
+  const std::string text = "(--max-work). Use several calls.";
+  v1::MatmulResponse response;
+  grpc::ClientContext context;
+  ExpectRefused(v1::MatmulService::NewStub(server_.channel())
+                    ->Matmul(&context, request, &response),
+                grpc::StatusCode::RESOURCE_EXHAUSTED, text);
+  v1::MatmulGroupedRequest group;
+  *group.add_groups() = request;
+  ExpectRefused(Send(group), grpc::StatusCode::RESOURCE_EXHAUSTED, text);
+}
+
 TEST_F(GroupedTest, EachGroupHasItsOwnSizes) {
   v1::MatmulGroupedRequest request;
   for (int i = 0; i < 12; ++i) {

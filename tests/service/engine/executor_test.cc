@@ -375,6 +375,22 @@ TEST_F(ExecutorTest, ADeviceThatHangsHasFailed) {
   gate_.Open();
 }
 
+TEST_F(ExecutorTest, WhatWouldKeepTheDeviceTooLongIsRefused) {
+  Start({.lanes = 2});
+  EXPECT_TRUE(executor_->Check({.cycles = 3.3e9}).ok());
+  const absl::Status refused = executor_->Check({.cycles = 3.5e9});
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused.message(),
+            "device fake is predicted to work 2.058s on this call; allowed: 2s "
+            "(--max-work). Use several calls.");
+  // Nothing that is allowed looks like a device that hangs.
+  Start({.lanes = 2,
+         .hang_limit = absl::Seconds(2),
+         .max_work = absl::Seconds(30)});
+  EXPECT_TRUE(executor_->Check({.cycles = 0.8e9}).ok());
+  EXPECT_FALSE(executor_->Check({.cycles = 0.9e9}).ok());
+}
+
 TEST_F(ExecutorTest, AFailedDeviceBeginsNothing) {
   Start({.lanes = 1, .max_queue = 10});
   const auto running = Occupy();
