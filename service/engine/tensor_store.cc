@@ -63,7 +63,11 @@ absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes,
   // Who has enough himself presses nobody.
   const bool modest = share.used_bytes == nullptr ||
                       bytes <= share.max_bytes - *share.used_bytes;
-  if (!hold.ok() && modest && *quotas_[device].spare_bytes > 0) {
+  // Forms of others are not to be derived again for one who is refused anyway.
+  const Quota& quota = quotas_[device];
+  const int64_t spare = *quota.spare_bytes;
+  if (!hold.ok() && modest && spare > 0 &&
+      bytes <= quota.max_bytes - (*quota.used_bytes - spare)) {
     DropForms(device);
     hold = Take(device, bytes, share);
   }

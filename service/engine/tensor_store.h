@@ -47,7 +47,8 @@ class TensorStore {
 
   // For `identity`; "" is nobody in particular, whose share is all.
   // RESOURCE_EXHAUSTED with the limit. Makes room by dropping the forms of all
-  // tensors of the device, unless it is the identity that has too much.
+  // tensors of the device, unless it is the identity that has too much, or that
+  // would not be enough.
   absl::StatusOr<QuotaHold> Reserve(int device, int64_t bytes,
                                     const std::string& identity = "");
   // For what can be done without: makes no room.

@@ -294,6 +294,25 @@ TEST_F(TensorStoreTest, WhatIsBoundToAConnectionEndsWithIt) {
   EXPECT_EQ(store_.List(), std::vector{kept});
 }
 
+TEST_F(TensorStoreTest, FormsAreDroppedOnlyForWhatFitsThen) {
+  const auto tensor = Make();
+  ASSERT_TRUE(store_.Insert(tensor).ok());
+  const auto derive = [&]() -> absl::StatusOr<KeptForms::Derived> {
+    auto quota = store_.ReserveSpare(0, 64);
+    return KeptForms::Derived{
+        std::make_shared<const QuotaHold>(*std::move(quota)),
+        lane_->Allocate(tensor->layout()).value()};
+  };
+  KeptForms& forms = tensor->forms(0);
+  ASSERT_TRUE(forms.Get(jit::Form::kStored, 0, derive).ok());
+  EXPECT_EQ(store_.bytes(0), 128);
+  // Of 200 bytes, those of the tensor itself stay.
+  EXPECT_FALSE(store_.Reserve(0, 137, "you").ok());
+  EXPECT_TRUE(forms.MayHave(jit::Form::kStored, 0));
+  EXPECT_TRUE(store_.Reserve(0, 136, "you").ok());
+  EXPECT_FALSE(forms.MayHave(jit::Form::kStored, 0));
+}
+
 TEST_F(TensorStoreTest, CountsWhomItRefuses) {
   const auto first = Make();
   const auto second = Make();
