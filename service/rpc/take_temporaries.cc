@@ -50,7 +50,7 @@ Async<absl::StatusOr<Temporaries>> TakeTemporaries(
     return store.free_bytes(device, context.identity) >= bytes;
   };
   const auto waits_for_itself = [&] {
-    return store.free_bytes(device) >= bytes && !fits() &&
+    return store.own_free_bytes(device, context.identity) < bytes &&
            bytes <= store.max_bytes_of_one(device, context.identity);
   };
   const absl::Time start = jit::SteadyNow();
