@@ -63,7 +63,11 @@ absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes,
   // Who has enough himself presses nobody.
   const bool modest = share.used_bytes == nullptr ||
                       bytes <= share.max_bytes - *share.used_bytes;
-  if (!hold.ok() && modest && *quotas_[device].spare_bytes > 0) {
+  // Forms of others are not to be derived again for one who is refused anyway.
+  const Quota& quota = quotas_[device];
+  const int64_t spare = *quota.spare_bytes;
+  if (!hold.ok() && modest && spare > 0 &&
+      bytes <= quota.max_bytes - (*quota.used_bytes - spare)) {
     DropForms(device);
     hold = Take(device, bytes, share);
   }
@@ -145,9 +149,13 @@ bool TensorStore::contended() const {
 }
 
 void TensorStore::Uncount(const Tensor& tensor) {
-  const auto owned = owned_.find(tensor.identity().owner);
-  if (owned == owned_.end()) return;
-  owned->second.tensors.erase(tensor.identity().handle);
+  const Tensor::Identity& identity = tensor.identity();
+  const auto owned = owned_.find(identity.owner);
+  if (owned != owned_.end()) owned->second.tensors.erase(identity.handle);
+  const auto bound = bound_.find(identity.connection);
+  if (bound == bound_.end()) return;
+  bound->second.erase(identity.handle);
+  if (bound->second.empty()) bound_.erase(bound);
 }
 
 std::string TensorStore::NewHandle() {
@@ -176,6 +184,9 @@ absl::Status TensorStore::Insert(std::shared_ptr<Tensor> tensor) {
                      " tensors; the limit of one is ", share));
   }
   own.insert(handle);
+  if (tensor->identity().lifetime == Lifetime::kConnection) {
+    bound_[tensor->identity().connection].insert(handle);
+  }
   tensors_[handle] = std::move(tensor);
   return absl::OkStatus();
 }
@@ -227,10 +238,17 @@ void TensorStore::Expire() {
 }
 
 void TensorStore::Disconnect(const std::string& connection) {
-  DropIf([&](const std::shared_ptr<Tensor>& tensor) {
-    return tensor->identity().lifetime == Lifetime::kConnection &&
-           tensor->identity().connection == connection;
-  });
+  Tensors dropped;  // Freed after the lock.
+  std::lock_guard lock(mutex_);
+  const auto bound = bound_.find(connection);
+  if (bound == bound_.end()) return;
+  for (const std::string& handle : bound->second) {
+    const auto found = tensors_.find(handle);
+    dropped.push_back(std::move(found->second));
+    tensors_.erase(found);
+  }
+  // Which ends with the last of them.
+  for (const auto& tensor : dropped) Uncount(*tensor);
 }
 
 void TensorStore::Clear() {

@@ -16,6 +16,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/engine/tensor.h"
@@ -47,7 +48,8 @@ class TensorStore {
 
   // For `identity`; "" is nobody in particular, whose share is all.
   // RESOURCE_EXHAUSTED with the limit. Makes room by dropping the forms of all
-  // tensors of the device, unless it is the identity that has too much.
+  // tensors of the device, unless it is the identity that has too much, or that
+  // would not be enough.
   absl::StatusOr<QuotaHold> Reserve(int device, int64_t bytes,
                                     const std::string& identity = "");
   // For what can be done without: makes no room.
@@ -143,6 +145,10 @@ class TensorStore {
       ABSL_GUARDED_BY(mutex_);
   // By identity; those that have come to own nothing are removed in time.
   absl::flat_hash_map<std::string, Owned> owned_ ABSL_GUARDED_BY(mutex_);
+  // Handles of what ends with a connection, by that: most have none, and their
+  // ends are not to cost a look at all tensors.
+  absl::flat_hash_map<std::string, absl::flat_hash_set<std::string>> bound_
+      ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Grant> grants_ ABSL_GUARDED_BY(mutex_);
   size_t prune_at_ ABSL_GUARDED_BY(mutex_) = 64;
   std::atomic<int64_t> refusals_ = 0;

@@ -10,9 +10,6 @@
 namespace gemmd::rpc {
 namespace {
 
-// Between two looks at the room there is. Nothing tells when some is given
-// back: products, uploads and clients end in many places.
-constexpr absl::Duration kInterval = absl::Milliseconds(10);
 // Who has waited for so long asks again even where there seems to be no room:
 // that makes those hurry who hold some and do not use it.
 constexpr absl::Duration kPress = absl::Seconds(2);
@@ -49,25 +46,36 @@ Async<absl::StatusOr<Temporaries>> TakeTemporaries(
   for (const jit::MatrixLayout& layout : layouts) {
     bytes += layout.device_bytes();
   }
+  const auto fits = [&] {
+    return store.free_bytes(device, context.identity) >= bytes;
+  };
+  const auto waits_for_itself = [&] {
+    return store.own_free_bytes(device, context.identity) < bytes &&
+           bytes <= store.max_bytes_of_one(device, context.identity);
+  };
   const absl::Time start = jit::SteadyNow();
+  const absl::Time until =
+      std::min(context.deadline, start + runtime.limits.max_wait);
   absl::Time asked;
-  RoomLine::Place place(runtime.rooms[device]);
+  RoomLine::Place place(runtime.rooms[device], waits_for_itself);
   while (true) {
+    if (!call.ended().ok()) co_return call.ended();
+    CO_RETURN_IF_ERROR(context.Check("there was room on the device"));
     const absl::Time now = jit::SteadyNow();
-    const bool fits = store.free_bytes(device, context.identity) >= bytes;
-    const bool by_itself = !fits && store.free_bytes(device) >= bytes;
-    if (place.is_first() && (fits || now - asked > kPress)) {
-      asked = now;
-      absl::StatusOr<Temporaries> taken =
-          runtime.engine.MakeTemporaries(layouts, device, context.identity);
-      if (taken.ok() || !absl::IsResourceExhausted(taken.status())) {
-        co_return taken;
+    if (place.is_first()) {
+      if (fits() || now - asked > kPress) {
+        asked = now;
+        absl::StatusOr<Temporaries> taken =
+            runtime.engine.MakeTemporaries(layouts, device, context.identity);
+        if (taken.ok() || !absl::IsResourceExhausted(taken.status())) {
+          co_return taken;
+        }
+        if (bytes > store.max_bytes_of_one(device, context.identity)) {
+          co_return Refusal(taken.status());
+        }
       }
-      if (bytes > store.max_bytes_of_one(device, context.identity)) {
-        co_return Refusal(taken.status());
-      }
+      place.LetPass();
     }
-    if (by_itself) place.StepBack();
     if (now - start > runtime.limits.max_wait) {
       co_return engine::TryAgainError(
           absl::StrCat(
@@ -76,9 +84,10 @@ Async<absl::StatusOr<Temporaries>> TakeTemporaries(
               absl::FormatDuration(runtime.limits.max_wait), " (--max-wait)"),
           absl::Seconds(1));
     }
-    co_await Sleep(call.loop(), kInterval);
-    if (!call.ended().ok()) co_return call.ended();
-    CO_RETURN_IF_ERROR(context.Check("there was room on the device"));
+    RoomLine::Wait wait(place, call.loop(), until);
+    call.WhenGivenUp([&wait] { wait.Wake(); });
+    co_await wait;
+    call.WhenGivenUp(nullptr);
   }
 }
 

@@ -217,5 +217,21 @@ TEST_F(SmallMessages, WhoWaitsForRoomThatItHoldsItselfIsPassed) {
   EXPECT_TRUE(third.get().ok());
 }
 
+TEST_F(SmallMessages, WhoHoldsTooMuchIsPassedWhereTheDeviceIsFullToo) {
+  Holder holder(server_, server_.channel(), OfMebibytes(40));
+  auto more = std::async(std::launch::async, [&] {
+    return CallStream(server_.channel(), ToStream(OfMebibytes(30), 1000),
+                      absl::Seconds(10))
+        .status;
+  });
+  absl::SleepFor(absl::Milliseconds(200));  // It stands in line.
+  const grpc::Status other =
+      CallStream(server_.unix_channel(), ToStream(OfMebibytes(20), 1000),
+                 absl::Seconds(5))
+          .status;
+  EXPECT_TRUE(other.ok()) << other.error_message();
+  EXPECT_EQ(more.get().error_code(), grpc::DEADLINE_EXCEEDED);
+}
+
 }  // namespace
 }  // namespace gemmd

@@ -294,6 +294,63 @@ TEST_F(TensorStoreTest, WhatIsBoundToAConnectionEndsWithIt) {
   EXPECT_EQ(store_.List(), std::vector{kept});
 }
 
+TEST_F(TensorStoreTest, WhatIsBoundMayEndBeforeItsConnection) {
+  const auto bound = [&] {
+    return Make({.lifetime = Lifetime::kConnection, .connection = "here"});
+  };
+  const auto first = bound();
+  const auto second = bound();
+  ASSERT_TRUE(store_.Insert(first).ok());
+  ASSERT_TRUE(store_.Insert(second).ok());
+  ASSERT_TRUE(store_.Delete(first->identity().handle).ok());
+  store_.Disconnect("here");
+  EXPECT_EQ(store_.count(), 0);
+  ASSERT_TRUE(store_.Insert(bound()).ok());
+  store_.Clear();
+  store_.Disconnect("here");
+  EXPECT_EQ(store_.count(), 0);
+}
+
+// Each looked at all tensors, for 2 ms.
+TEST_F(TensorStoreTest, ConnectionsWithoutTensorsEndAtNoCost) {
+  constexpr int kTensors = 50000;
+  TensorStore store({.max_bytes = 200, .max_tensors = kTensors}, {1000});
+  const jit::MatrixLayout layout = {jit::DataType::kF32, jit::Order::kRowMajor,
+                                    1, 1};
+  for (int i = 0; i < kTensors; ++i) {
+    ASSERT_TRUE(store
+                    .Insert(std::make_shared<Tensor>(
+                        Tensor::Identity{.handle = TensorStore::NewHandle(),
+                                         .lifetime = Lifetime::kConnection,
+                                         .connection = "here"},
+                        layout, QuotaHold()))
+                    .ok());
+  }
+  const absl::Time start = absl::Now();
+  for (int i = 0; i < 2000; ++i) store.Disconnect(std::to_string(i));
+  EXPECT_LT(absl::Now() - start, absl::Milliseconds(500));
+  EXPECT_EQ(store.count(), kTensors);
+}
+
+TEST_F(TensorStoreTest, FormsAreDroppedOnlyForWhatFitsThen) {
+  const auto tensor = Make();
+  ASSERT_TRUE(store_.Insert(tensor).ok());
+  const auto derive = [&]() -> absl::StatusOr<KeptForms::Derived> {
+    auto quota = store_.ReserveSpare(0, 64);
+    return KeptForms::Derived{
+        std::make_shared<const QuotaHold>(*std::move(quota)),
+        lane_->Allocate(tensor->layout()).value()};
+  };
+  KeptForms& forms = tensor->forms(0);
+  ASSERT_TRUE(forms.Get(jit::Form::kStored, 0, derive).ok());
+  EXPECT_EQ(store_.bytes(0), 128);
+  // Of 200 bytes, those of the tensor itself stay.
+  EXPECT_FALSE(store_.Reserve(0, 137, "you").ok());
+  EXPECT_TRUE(forms.MayHave(jit::Form::kStored, 0));
+  EXPECT_TRUE(store_.Reserve(0, 136, "you").ok());
+  EXPECT_FALSE(forms.MayHave(jit::Form::kStored, 0));
+}
+
 TEST_F(TensorStoreTest, CountsWhomItRefuses) {
   const auto first = Make();
   const auto second = Make();

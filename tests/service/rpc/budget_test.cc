@@ -1,52 +1,30 @@
 #include "service/rpc/budget.h"
 
-#include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
 #include "service/rpc/async.h"
+#include "tests/service/rpc/test_loop.h"
 
 namespace gemmd::rpc {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(30);
 constexpr absl::Duration kLong = absl::Seconds(60);
 
 class BudgetTest : public ::testing::Test {
  protected:
-  BudgetTest() {
-    grpc::ServerBuilder builder;
-    builder.RegisterAsyncGenericService(&service_);
-    loop_ = std::make_unique<EventLoop>(builder.AddCompletionQueue(),
-                                        absl::ZeroDuration());
-    server_ = builder.BuildAndStart();
-    loop_->Start([this] { Pump(); });
-  }
-  ~BudgetTest() override {
-    Post(nullptr);
-    EXPECT_EQ(pumped_.get_future().wait_for(kPatience),
-              std::future_status::ready);
-    server_->Shutdown();
-    loop_.reset();
-  }
-
   // Waits on the loop; the answer comes when the wait ends.
   std::future<absl::Status> Wait(Budget::Account& account, int64_t bytes,
                                  absl::Duration patience = kLong) {
     auto promise = std::make_shared<std::promise<absl::Status>>();
-    Post([this, &account, bytes, until = absl::Now() + patience, promise] {
-      Run(account, bytes, until, promise);
-    });
+    loop_.Post([this, &account, bytes, until = absl::Now() + patience,
+                promise] { Run(account, bytes, until, promise); });
     return promise->get_future();
   }
   static bool IsOver(const std::future<absl::Status>& wait) {
@@ -64,44 +42,14 @@ class BudgetTest : public ::testing::Test {
   Budget::Account a_, b_, c_;
 
  private:
-  // Has the loop call `work`, or end the pump when that is null. Waits are made
-  // where they end, as by calls: what an event passes from thread to thread
-  // through gRPC, a sanitizer does not see.
-  void Post(std::function<void()> work) {
-    std::lock_guard lock(mutex_);
-    posted_.push_back(std::move(work));
-  }
-  Task Pump() {
-    while (true) {
-      std::vector<std::function<void()>> works;
-      {
-        std::lock_guard lock(mutex_);
-        works.swap(posted_);
-      }
-      for (const auto& work : works) {
-        if (work == nullptr) {
-          pumped_.set_value();
-          co_return;
-        }
-        work();
-      }
-      co_await Sleep(*loop_, absl::Milliseconds(1));
-    }
-  }
-
   Task Run(Budget::Account& account, int64_t bytes, absl::Time until,
            std::shared_ptr<std::promise<absl::Status>> promise) {
-    Budget::Wait wait(budget_, account, bytes, *loop_, until);
+    Budget::Wait wait(budget_, account, bytes, loop_.loop(), until);
     const absl::Status status = co_await wait;
     promise->set_value(status);
   }
 
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posted_ ABSL_GUARDED_BY(mutex_);
-  std::promise<void> pumped_;
-  grpc::AsyncGenericService service_;
-  std::unique_ptr<EventLoop> loop_;
-  std::unique_ptr<grpc::Server> server_;
+  TestLoop loop_;
 };
 
 TEST_F(BudgetTest, WhatFitsIsTakenAtOnce) {
