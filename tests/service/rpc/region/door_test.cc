@@ -118,6 +118,27 @@ TEST_F(DoorTest, StandsStillForNobody) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(10));
 }
 
+TEST_F(DoorTest, TakesNothingInWhileTooMuchIsNotClosed) {
+  Open();
+  const GivenMemory memory(4096);
+  Giver region = Connect();
+  const std::string handle = region.Give(memory);
+  ASSERT_TRUE(Create(handle));
+  Giver inside = Connect();
+  ASSERT_EQ(Connect().Give(GivenMemory(4096)).size(), 32u);  // Came later.
+  std::optional<testing::ClosingHeldUp> held(std::in_place);
+  inside.Send("m", std::vector<int>(253, memory.fd()));
+  EXPECT_TRUE(inside.IsClosed());
+  Giver outside = Connect();
+  outside.Send("m", {memory.fd()});
+  absl::SleepFor(absl::Milliseconds(500));
+  EXPECT_TRUE(outside.IsSilent());
+  EXPECT_EQ(WaitingToBeClosed(), kMostWaiting + 1);
+  EXPECT_EQ(store_.StateOf(handle), Store::State::kCreated);
+  held.reset();
+  EXPECT_EQ(outside.Receive().size(), 32u);
+}
+
 TEST_F(DoorTest, IsNotThereWithoutAUnixSocket) {
   const auto door = Door::Open({"127.0.0.1:0"}, store_, {});
   ASSERT_TRUE(door.ok());
