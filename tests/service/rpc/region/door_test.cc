@@ -17,6 +17,7 @@
 #include "service/host/host_device.h"
 #include "tests/service/gate.h"
 #include "tests/service/rpc/lingering_socket.h"
+#include "tests/service/rpc/region/create_region.h"
 #include "tests/service/rpc/region/giver.h"
 
 namespace gemmd::rpc::region {
@@ -52,7 +53,7 @@ class DoorTest : public ::testing::Test {
   }
   Giver Connect() const { return Giver(path_ + ".memory"); }
   bool Create(const std::string& handle) {
-    return store_.Create(handle, {"alice"}, *device_).ok();
+    return testing::CreateRegion(store_, handle, {"alice"}, *device_).ok();
   }
   // Until the state of `handle` is this.
   bool Comes(const std::string& handle, Store::State state) const {
