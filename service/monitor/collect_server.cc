@@ -49,8 +49,8 @@ void CollectServer(const rpc::Runtime& runtime, metrics::Exposition& out) {
   out.Add(Metric::kConnectionsLimit, runtime.limits.max_connections);
   out.Add(Metric::kOperandBytes, runtime.counters.received_bytes, {"received"});
   out.Add(Metric::kOperandBytes, runtime.counters.sent_bytes, {"sent"});
-  out.Add(Metric::kRegions, runtime.regions.bytes());
-  out.Add(Metric::kRegionLimit, runtime.regions.max_bytes());
+  out.Add(Metric::kRegions, runtime.regions->bytes());
+  out.Add(Metric::kRegionLimit, runtime.regions->max_bytes());
   AddBudget("requests", runtime.requests, out);
   AddBudget("responses", runtime.responses, out);
 }

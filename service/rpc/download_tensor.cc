@@ -69,7 +69,7 @@ Async<absl::Status> Copy(Runtime& runtime, Call& call,
                                              request.handle(), identity));
   const jit::MatrixLayout& layout = tensor->layout();
   CO_ASSIGN_OR_RETURN(RegionBytes found,
-                      FindRegion(runtime.regions, identity, request.region(),
+                      FindRegion(*runtime.regions, identity, request.region(),
                                  layout, "region"));
   CO_RETURN_IF_ERROR(CheckTight(found.wire, layout, "region.layout"));
   CO_RETURN_IF_ERROR(CheckOnDevice(runtime, *found.place.region,

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -16,6 +17,8 @@ namespace {
 // In the headers of Linux 6.16.
 constexpr int kPassRights = 83;  // SO_PASSRIGHTS
 
+std::atomic<int> waiting_count = 0;
+
 // Closes descriptors on a thread of its own. Never destroyed: the end of the
 // process waits for none of them.
 class Closer {
@@ -27,6 +30,7 @@ class Closer {
   void Add(jit::UniqueFd fd) {
     std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(fd));
+    ++waiting_count;
     changed_.notify_one();
   }
 
@@ -38,6 +42,7 @@ class Closer {
       changed_.wait(lock, [this] { return !waiting_.empty(); });
       next = std::move(waiting_.front());
       waiting_.pop_front();
+      --waiting_count;
       lock.unlock();
       // Its maker may say otherwise again, but then this is not the last one,
       // or he is faster than the next line.
@@ -86,10 +91,18 @@ std::vector<GivenFd> GivenRoom::Take(const msghdr& message) const {
   return came;
 }
 
+int WaitingToBeClosed() { return waiting_count; }
+
 void DropUnread(int socket) {
   shutdown(socket, SHUT_RDWR);  // Nothing comes any more.
+  char first;
   ssize_t bytes;
   do {
+    if (recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) return;
+    if (WaitingToBeClosed() >= kMostWaiting) {
+      const GivenFd last(jit::UniqueFd(fcntl(socket, F_DUPFD_CLOEXEC, 0)));
+      return;
+    }
     std::array<char, 4096> read;
     iovec part = {.iov_base = read.data(), .iov_len = read.size()};
     msghdr message = {};
@@ -99,6 +112,19 @@ void DropUnread(int socket) {
     bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (bytes >= 0) room.Take(message);
   } while (bytes > 0);
+}
+
+bool MayBringGiven(int socket) {
+  int domain = 0;
+  socklen_t size = sizeof domain;
+  if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 ||
+      domain != AF_UNIX) {
+    return false;
+  }
+  int passes = 1;
+  size = sizeof passes;
+  getsockopt(socket, SOL_SOCKET, kPassRights, &passes, &size);
+  return passes != 0;
 }
 
 void RefuseGiven(int socket) {

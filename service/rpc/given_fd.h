@@ -4,7 +4,9 @@
 // socket lingers until its bytes are taken, and whoever serves a file system
 // answers when he wants. A thread that does it on the way, as the kernel does
 // for who receives no descriptors and for who closes a socket in which some
-// wait, then stands still, and with it all clients that it serves.
+// wait, then stands still, and with it all clients that it serves. One thread
+// closes them all, and whoever takes some in looks first how many wait for it:
+// what is not received takes none of the daemon's descriptors.
 #ifndef GEMMD_SERVICE_RPC_GIVEN_FD_H_
 #define GEMMD_SERVICE_RPC_GIVEN_FD_H_
 
@@ -48,8 +50,17 @@ class GivenRoom {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMost * sizeof(int))> bytes_;
 };
 
-// Ends a Unix socket, and throws away what has come by it and nobody will read.
+// Of those that wait to be closed. There may be more by those of one message
+// for each thread that receives one at the time.
+inline constexpr int kMostWaiting = 512;
+int WaitingToBeClosed();
+
+// Ends a Unix socket, and throws away what has come by it and nobody will read;
+// while kMostWaiting wait, by waiting with them in place of all that is in it.
 void DropUnread(int socket);
+
+// Whether some may come by a socket.
+bool MayBringGiven(int socket);
 
 // From now on none come by a Unix socket that is bound, nor by those that it
 // accepts: who sends some is refused. Since Linux 6.16; before, nothing

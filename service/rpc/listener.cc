@@ -35,6 +35,9 @@ constexpr int kLagPauseMs = 10;
 constexpr int kMaxHandshakes = 256;
 // gRPC is waited for so long to let an ended connection go.
 constexpr absl::Duration kLongestLag = absl::Seconds(5);
+// So many descriptors that clients passed may wait to be closed before those
+// who could pass more wait. Those that share memory wait long before.
+constexpr int kMostGivenWaiting = 4 * kMostWaiting;
 
 // What an epoll event says: a kind and a descriptor.
 enum Kind : uint32_t { kListening, kWake, kConnection };
@@ -239,6 +242,13 @@ void Listener::Accept(int listening_fd) {
     usleep(kLagPauseMs * 1000);
     return;
   }
+  if (WaitingToBeClosed() >= kMostGivenWaiting && MayBringGiven(listening_fd)) {
+    log::Write(log::Level::kError, "cannot_accept",
+               {{"reason",
+                 "too many descriptors that clients passed are not closed"}});
+    usleep(kPauseMs * 1000);
+    return;
+  }
   jit::UniqueFd fd(
       accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (fd.ok()) {
@@ -297,7 +307,12 @@ void Listener::Add(jit::UniqueFd fd, std::unique_ptr<tls::Session> tls) {
   int grpc_fd = fcntl(fd.get(), F_DUPFD_CLOEXEC, next_fd_);
   if (grpc_fd < 0) grpc_fd = fcntl(fd.get(), F_DUPFD_CLOEXEC, first);
   if (grpc_fd < 0 || grpc_fd >= kCountedDescriptors) {
+    log::Write(
+        log::Level::kError, "connection_refused",
+        {{"peer", PeerOf(fd.get())},
+         {"reason", grpc_fd < 0 ? strerror(errno) : "too many descriptors"}});
     if (grpc_fd >= 0) close(grpc_fd);
+    if (UserOf(fd.get())) DropUnread(fd.get());
     return;
   }
   next_fd_ = grpc_fd;

@@ -103,7 +103,7 @@ absl::Status SetRegion(const Asker& asker, const OperandKind& kind,
   RETURN_IF_ERROR(CheckReadsRegion(layout, field));
   ASSIGN_OR_RETURN(
       RegionBytes found,
-      FindRegion(asker.runtime.regions, asker.identity, part, layout, field));
+      FindRegion(*asker.runtime.regions, asker.identity, part, layout, field));
   engine::Input& input = request.product.*kind.input;
   input.pieces = {
       {found.place.bytes(), static_cast<size_t>(found.wire.least_bytes)}};
@@ -123,7 +123,7 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
       return absl::InvalidArgumentError(absl::StrCat(
           kind.name, ".name is given; allowed in steps of a Sequence alone"));
     }
-    return names->Read(asker.runtime.regions, asker.identity, source.name(),
+    return names->Read(*asker.runtime.regions, asker.identity, source.name(),
                        source.transposed() ? Transposed(layout) : layout,
                        kind.name, kind.input);
   }

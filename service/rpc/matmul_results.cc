@@ -62,7 +62,7 @@ absl::Status SetRegion(const Asker& asker, const ResultKind& kind,
   const std::string field = absl::StrCat(kind.name, ".region");
   ASSIGN_OR_RETURN(
       RegionBytes found,
-      FindRegion(asker.runtime.regions, asker.identity, part, layout, field));
+      FindRegion(*asker.runtime.regions, asker.identity, part, layout, field));
   RETURN_IF_ERROR(
       CheckTight(found.wire, layout, absl::StrCat(field, ".layout")));
   engine::Destination& to = product.*kind.to;

@@ -24,6 +24,7 @@
 #include "service/rpc/kept_answers.h"
 #include "service/rpc/limits.h"
 #include "service/rpc/recent_failures.h"
+#include "service/rpc/region/own_threads.h"
 #include "service/rpc/region/store.h"
 #include "service/rpc/room_line.h"
 #include "service/rpc/transfers.h"
@@ -105,7 +106,7 @@ struct Runtime {
                .connection = kLawless * limits.max_calls_per_connection,
                .connection_least = kLeastCallsPerConnection}),
         rooms(engine.device_count()),
-        regions(limits.max_region_bytes),
+        regions(std::make_shared<region::Store>(limits.max_region_bytes)),
         models(engine, std::move(models)) {}
 
   // For good: principals are as many as the policy ever named.
@@ -131,7 +132,9 @@ struct Runtime {
   Budget responses;
   CallCount calls;
   std::vector<RoomLine> rooms;  // By device.
-  region::Store regions;
+  // Threads that map memory for it may outlive all else.
+  const std::shared_ptr<region::Store> regions;
+  region::OwnThreads region_threads{64};
   Transfers transfers;
   KeptAnswers kept_answers;
   models::Store models;

@@ -166,7 +166,7 @@ absl::Status Server::Impl::Start() {
 
 void Server::Impl::OpenRegions() {
   if (options_.limits.max_region_bytes == 0) return;
-  auto door = region::Door::Open(addresses_, runtime_.regions, {});
+  auto door = region::Door::Open(addresses_, *runtime_.regions, {});
   if (door.ok()) {
     region_door_ = *std::move(door);
   } else {  // Its clients send their bytes.

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "jit/base/status.h"
 #include "service/rpc/given_fd.h"
@@ -47,17 +48,6 @@ using ReceiveFunction = ssize_t (*)(int, msghdr*, int);
 using SendFunction = ssize_t (*)(int, const msghdr*, int);
 using ShutdownFunction = int (*)(int, int);
 
-// Receives for gRPC, which has no room for descriptors.
-ssize_t ReceiveWithout(ReceiveFunction next, int fd, msghdr& message, int flags,
-                       Traffic& traffic) {
-  const GivenRoom room(message);
-  const ssize_t bytes = next(fd, &message, flags | MSG_CMSG_CLOEXEC);
-  if (bytes >= 0 && !room.Take(message).empty()) traffic.MakeDeaf();
-  message.msg_control = nullptr;
-  message.msg_controllen = 0;
-  return bytes;
-}
-
 // The first `bytes` of a message, part by part.
 template <typename Look>
 void ForParts(const msghdr& message, size_t bytes, Look look) {
@@ -67,6 +57,42 @@ void ForParts(const msghdr& message, size_t bytes, Look look) {
     look(absl::MakeConstSpan(static_cast<const char*>(part.iov_base), size));
     bytes -= size;
   }
+}
+
+// Receives what comes without descriptors. What comes with some stays where it
+// is, and takes none of the daemon's.
+ssize_t ReceiveNone(ReceiveFunction next, int fd, msghdr& message, int flags,
+                    Traffic& traffic) {
+  const ssize_t bytes = next(fd, &message, flags | MSG_PEEK);
+  if (bytes <= 0) return bytes;
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    traffic.MakeDeaf();
+    errno = ECONNRESET;
+    return -1;
+  }
+  // No more than these: behind them something else may have come since.
+  std::vector<iovec> parts;
+  ForParts(message, bytes, [&parts](absl::Span<const char> part) {
+    parts.push_back({const_cast<char*>(part.data()), part.size()});
+  });
+  msghdr exact = {};
+  exact.msg_iov = parts.data();
+  exact.msg_iovlen = parts.size();
+  return next(fd, &exact, flags);
+}
+
+// Receives for gRPC, which has no room for descriptors.
+ssize_t ReceiveWithout(ReceiveFunction next, int fd, msghdr& message, int flags,
+                       Traffic& traffic) {
+  if (WaitingToBeClosed() >= kMostWaiting && MayBringGiven(fd)) {
+    return ReceiveNone(next, fd, message, flags, traffic);
+  }
+  const GivenRoom room(message);
+  const ssize_t bytes = next(fd, &message, flags | MSG_CMSG_CLOEXEC);
+  if (bytes >= 0 && !room.Take(message).empty()) traffic.MakeDeaf();
+  message.msg_control = nullptr;
+  message.msg_controllen = 0;
+  return bytes;
 }
 
 // What stands between gRPC and the socket; null: nothing. What the kernel says

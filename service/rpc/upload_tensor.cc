@@ -120,7 +120,7 @@ absl::StatusOr<Upload> ReadHeader(Runtime& runtime, Call& call,
           "elements are there");
     }
     ASSIGN_OR_RETURN(RegionBytes found,
-                     FindRegion(runtime.regions, identity, header.region(),
+                     FindRegion(*runtime.regions, identity, header.region(),
                                 upload.layout, "header.region"));
     RETURN_IF_ERROR(CheckOnDevice(runtime, *found.place.region,
                                   tensor->identity().device, "header.region"));

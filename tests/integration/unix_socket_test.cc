@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/test_server.h"
@@ -81,6 +85,38 @@ TEST_F(UnixSocketTest, WhoPassesDescriptorsHoldsNobodyUp) {
   }
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(Answers());
   EXPECT_LT(absl::Now() - start, absl::Seconds(30));
+}
+
+// A socket that lingers in another one, which nobody who closes that can end,
+// and then more descriptors than the daemon may have.
+TEST_F(UnixSocketTest, WhoPassesManyDescriptorsTakesNoneOfOthers) {
+  DaemonProcess daemon(Flags());
+  ASSERT_NE(daemon.Connect(), nullptr);
+  const auto connect = [this] { return testing::Giver(path_ + ".memory"); };
+  const auto open_files = [&daemon] {
+    const std::filesystem::directory_iterator files(
+        absl::StrCat("/proc/", daemon.pid(), "/fd"));
+    return std::distance(begin(files), end(files));
+  };
+  const int64_t before = open_files();
+  std::optional<testing::LingeringSocket> lingering(std::in_place);
+  connect().Send("m", {lingering->Wrap().get()});
+  const testing::GivenMemory memory(4096);
+  std::vector<testing::Giver> many;
+  for (int i = 0; i < 40; ++i) {
+    many.push_back(connect());
+    many.back().Send("m", std::vector<int>(253, STDIN_FILENO));
+  }
+  EXPECT_TRUE(testing::Eventually([&daemon] {
+    return absl::StrContains(daemon.Log(), "event=descriptors_not_closed");
+  })) << daemon.Log();
+  EXPECT_TRUE(Answers());
+  EXPECT_LT(open_files() - before, 1500) << "of 10,120 that were passed";
+  lingering.reset();
+  EXPECT_EQ(connect().Give(memory).size(), 32u);
+  EXPECT_TRUE(testing::Eventually([&] { return open_files() <= before + 2; }))
+      << open_files() << " instead of " << before;
+  many.clear();
 }
 
 TEST_F(UnixSocketTest, IsGoneWithItsDaemon) {

@@ -51,6 +51,18 @@ std::optional<GivenFd> ReceiveOne(int socket) {
   return GivenFd();
 }
 
+// Whether what comes has to stay where it is, until what has come is closed.
+bool MayTakeNothing() {
+  const int waiting = WaitingToBeClosed();
+  if (waiting < kMostWaiting) return false;
+  log::Write(log::Level::kWarning, "descriptors_not_closed",
+             {{"waiting", waiting},
+              {"message",
+               "whoever made one that a client passed holds up its closing; "
+               "until it is closed nobody is let in to share memory"}});
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Door>> Door::Open(
@@ -110,6 +122,10 @@ void Door::Serve() {
 }
 
 void Door::Accept(int listening_fd) {
+  if (MayTakeNothing()) {  // Whoever comes waits with the kernel.
+    absl::SleepFor(kPause);
+    return;
+  }
   jit::UniqueFd fd(
       accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd.ok()) {
@@ -149,7 +165,7 @@ bool Door::MakeRoom() {
 void Door::Hear(int fd) {
   Guest& guest = guests_[fd];
   // Whoever has been heard is to be silent until he goes.
-  if (!guest.handle.empty()) return Dismiss(fd);
+  if (!guest.handle.empty() || MayTakeNothing()) return Dismiss(fd);
   std::optional<GivenFd> offered = ReceiveOne(fd);
   if (!offered) return Dismiss(fd);
   guest.handle = store_.Offer(*std::move(offered));

@@ -41,10 +41,20 @@ class Hold {
 
 class Store::Mapped final : public device::Region {
  public:
-  Mapped(Hold hold, Mapping mapping, std::unique_ptr<device::Pin> pin)
-      : hold_(std::move(hold)),
-        mapping_(std::move(mapping)),
-        pin_(std::move(pin)) {}
+  Mapped(Hold hold, Mapping mapping)
+      : hold_(std::move(hold)), mapping_(std::move(mapping)) {}
+
+  // Before anybody else has it.
+  void Pin(device::Device& device) {
+    auto pin = device.PinMemory(bytes());
+    if (pin.ok()) {
+      pin_ = *std::move(pin);
+    } else {  // It serves without, if not as fast.
+      log::Write(
+          log::Level::kWarning, "region_not_pinned",
+          {{"bytes", bytes().size()}, {"message", pin.status().message()}});
+    }
+  }
 
   absl::Span<char> bytes() const override { return mapping_.bytes(); }
   bool pinned() const override { return pin_ != nullptr; }
@@ -52,7 +62,7 @@ class Store::Mapped final : public device::Region {
  private:
   const Hold hold_;
   const Mapping mapping_;
-  const std::unique_ptr<device::Pin> pin_;  // Ends before the mapping.
+  std::unique_ptr<device::Pin> pin_;  // Ends before the mapping.
 };
 
 class Store::OnDevice final : public device::Region {
@@ -155,8 +165,8 @@ absl::Status Store::Reserve(const std::string& handle, int64_t bytes) {
   return absl::OkStatus();
 }
 
-Store::Made Store::Map(const std::string& handle, int memfd,
-                       device::Device& device) {
+absl::StatusOr<std::shared_ptr<Store::Mapped>> Store::Map(
+    const std::string& handle, int memfd) {
   if (memfd < 0) {
     return absl::InvalidArgumentError(
         "no descriptor was sent; allowed: that of a memfd, or device_memory");
@@ -165,14 +175,7 @@ Store::Made Store::Map(const std::string& handle, int memfd,
   RETURN_IF_ERROR(Reserve(handle, bytes));
   Hold hold(bytes_, bytes);
   ASSIGN_OR_RETURN(Mapping mapping, Mapping::Of(memfd, bytes));
-  auto pin = device.PinMemory(mapping.bytes());
-  if (!pin.ok()) {  // It serves without, if not as fast.
-    log::Write(log::Level::kWarning, "region_not_pinned",
-               {{"bytes", bytes}, {"message", pin.status().message()}});
-    pin = std::unique_ptr<device::Pin>();
-  }
-  return std::make_shared<Mapped>(std::move(hold), std::move(mapping),
-                                  *std::move(pin));
+  return std::make_shared<Mapped>(std::move(hold), std::move(mapping));
 }
 
 Store::Made Store::Import(const std::string& handle, int fd,
@@ -208,16 +211,15 @@ Store::Made Store::Keep(const std::string& handle, Made region) {
   return region;
 }
 
-absl::StatusOr<RegionPointer> Store::Create(const std::string& handle,
-                                            Owner owner,
-                                            device::Device& device) {
-  ASSIGN_OR_RETURN(const GivenFd memfd, Take(handle, std::move(owner)));
-  return Keep(handle, Map(handle, memfd.get(), device));
+Store::Made Store::Create(const std::string& handle,
+                          std::shared_ptr<Mapped> memory,
+                          device::Device& device) {
+  memory->Pin(device);
+  return Keep(handle, RegionPointer(std::move(memory)));
 }
 
-absl::StatusOr<RegionPointer> Store::Create(const std::string& handle,
-                                            Owner owner,
-                                            const DeviceMemory& memory) {
+Store::Made Store::Create(const std::string& handle, Owner owner,
+                          const DeviceMemory& memory) {
   ASSIGN_OR_RETURN(const GivenFd fd, Take(handle, std::move(owner)));
   return Keep(handle, Import(handle, fd.get(), memory));
 }

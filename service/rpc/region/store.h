@@ -39,14 +39,23 @@ class Store {
   // used by a product. 0: there are none.
   explicit Store(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
+  using Made = absl::StatusOr<std::shared_ptr<const device::Region>>;
+  class Mapped;  // Memory of the host that is to be a region.
+
   // A handle for what may become a region. The descriptor may be absent.
   std::string Offer(GivenFd fd);
-  // Makes a region of it, as regions.proto says: of a memfd, which `device`
-  // pins, where it pins at all, or of memory of a device. Takes its time.
-  absl::StatusOr<std::shared_ptr<const device::Region>> Create(
-      const std::string& handle, Owner owner, device::Device& device);
-  absl::StatusOr<std::shared_ptr<const device::Region>> Create(
-      const std::string& handle, Owner owner, const DeviceMemory& memory);
+  // What follows makes a region of it, as regions.proto says. Of a memfd in
+  // three steps: its descriptor is taken; it is mapped, which lasts for as long
+  // as those like who have it, too, and write to it; `device` pins it, where it
+  // pins at all, which takes its time. Who gives up withdraws the handle.
+  absl::StatusOr<GivenFd> Take(const std::string& handle, Owner owner);
+  absl::StatusOr<std::shared_ptr<Mapped>> Map(const std::string& handle,
+                                              int memfd);
+  Made Create(const std::string& handle, std::shared_ptr<Mapped> memory,
+              device::Device& device);
+  // Of memory of a device. Takes its time.
+  Made Create(const std::string& handle, Owner owner,
+              const DeviceMemory& memory);
   enum class State {
     kUnknown,  // Or it could not be created.
     kOffered,
@@ -65,7 +74,6 @@ class Store {
   int64_t max_bytes() const { return max_bytes_; }
 
  private:
-  class Mapped;
   class OnDevice;
   struct Entry {
     GivenFd fd;  // Until Create takes it.
@@ -81,13 +89,9 @@ class Store {
     int64_t bytes = 0;
     std::weak_ptr<const device::Region> region;
   };
-  using Made = absl::StatusOr<std::shared_ptr<const device::Region>>;
 
-  // The descriptor of an offer.
-  absl::StatusOr<GivenFd> Take(const std::string& handle, Owner owner);
   // Notes what the entry, which is being created, is to have of the host.
   absl::Status Reserve(const std::string& handle, int64_t bytes);
-  Made Map(const std::string& handle, int memfd, device::Device& device);
   Made Import(const std::string& handle, int fd, const DeviceMemory& memory);
   // What has been made of an offer that was taken.
   Made Keep(const std::string& handle, Made region);

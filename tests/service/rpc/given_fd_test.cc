@@ -53,6 +53,33 @@ TEST_F(GivenFdTest, WhatNobodyReadsIsThrownAway) {
   EXPECT_LT(absl::Now() - start_, kSoon);
 }
 
+// Of what comes by however many sockets, none more are taken in: each socket
+// waits in their place.
+TEST_F(GivenFdTest, WhileTooManyWaitNoneAreTakenIn) {
+  const testing::ClosingHeldUp held;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(testing::LingeringSocket().Pass(there_.get()));
+  }
+  DropUnread(here_.get());
+  here_.Reset();
+  char byte;
+  EXPECT_EQ(recv(there_.get(), &byte, 1, 0), 0) << "it has not ended";
+  EXPECT_EQ(WaitingToBeClosed(), kMostWaiting + 1);
+  int silent[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, silent), 0);
+  const jit::UniqueFd nothing(silent[0]);
+  const jit::UniqueFd unread(silent[1]);
+  DropUnread(unread.get());
+  EXPECT_EQ(WaitingToBeClosed(), kMostWaiting + 1) << "there was nothing in it";
+  EXPECT_LT(absl::Now() - start_, kSoon);
+}
+
+TEST_F(GivenFdTest, MayComeByUnixSocketsAlone) {
+  EXPECT_TRUE(MayBringGiven(here_.get()));
+  const GivenFd tcp(lingering_.Take());
+  EXPECT_FALSE(MayBringGiven(tcp.get()));
+}
+
 // By Linux alone that can.
 TEST_F(GivenFdTest, IsRefusedWhereItMayBe) {
   RefuseGiven(here_.get());
@@ -61,6 +88,7 @@ TEST_F(GivenFdTest, IsRefusedWhereItMayBe) {
     GTEST_SKIP() << "this Linux cannot refuse descriptors";
   }
   EXPECT_EQ(errno, EPERM);
+  EXPECT_FALSE(MayBringGiven(here_.get()));
 }
 
 }  // namespace

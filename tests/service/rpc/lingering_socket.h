@@ -10,9 +10,12 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "jit/base/file.h"
+#include "service/rpc/given_fd.h"
+#include "tests/service/gate.h"
 
 namespace gemmd::testing {
 
@@ -65,9 +68,38 @@ class LingeringSocket {
     return true;
   }
 
+  // An end of a Unix socket in which the descriptor waits: who closes that
+  // cannot tell it not to linger.
+  jit::UniqueFd Wrap() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    const jit::UniqueFd other(ends[0]);
+    EXPECT_TRUE(Pass(other.get()));
+    return jit::UniqueFd(ends[1]);
+  }
+
  private:
   jit::UniqueFd fd_;
   jit::UniqueFd peer_;
+};
+
+// While there is one, this process closes nothing that clients have passed, and
+// as many wait for it as may.
+class ClosingHeldUp {
+ public:
+  ClosingHeldUp() {
+    { const rpc::GivenFd stuck(lingering_->Wrap()); }
+    while (rpc::WaitingToBeClosed() < rpc::kMostWaiting) {
+      const rpc::GivenFd one(jit::UniqueFd(dup(0)));
+    }
+  }
+  ~ClosingHeldUp() {
+    lingering_.reset();
+    EXPECT_TRUE(Eventually([] { return rpc::WaitingToBeClosed() == 0; }));
+  }
+
+ private:
+  std::optional<LingeringSocket> lingering_{std::in_place};
 };
 
 }  // namespace gemmd::testing

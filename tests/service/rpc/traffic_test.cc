@@ -100,6 +100,26 @@ TEST_F(TrafficTest, WhoPassesDescriptorsIsNotListenedTo) {
   StopCounting(here_.get());
 }
 
+TEST_F(TrafficTest, WhileTooManyAreNotClosedDescriptorsStayWhereTheyAre) {
+  const testing::ClosingHeldUp held;
+  Counted traffic;
+  StartCounting(here_.get(), traffic);
+  EXPECT_EQ(send(there_.get(), "some bytes", 10, 0), 10);
+  EXPECT_EQ(Receive(here_.get()), 10);
+  EXPECT_EQ(traffic.seen, "some bytes");
+  EXPECT_EQ(Receive(here_.get()), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  testing::LingeringSocket lingering;
+  EXPECT_EQ(send(there_.get(), "more", 4, 0), 4);
+  ASSERT_TRUE(lingering.Pass(there_.get()));
+  EXPECT_EQ(Receive(here_.get()), -1);
+  EXPECT_EQ(errno, ECONNRESET);
+  EXPECT_TRUE(traffic.deaf());
+  EXPECT_EQ(WaitingToBeClosed(), kMostWaiting);
+  StopCounting(here_.get());
+  DropUnread(here_.get());
+}
+
 TEST_F(TrafficTest, LooksAtWhatTheSocketHasTaken) {
   Counted traffic;
   StartCounting(here_.get(), traffic);

@@ -17,6 +17,7 @@
 #include "service/host/host_device.h"
 #include "tests/service/gate.h"
 #include "tests/service/rpc/lingering_socket.h"
+#include "tests/service/rpc/region/create_region.h"
 #include "tests/service/rpc/region/giver.h"
 
 namespace gemmd::rpc::region {
@@ -52,7 +53,7 @@ class DoorTest : public ::testing::Test {
   }
   Giver Connect() const { return Giver(path_ + ".memory"); }
   bool Create(const std::string& handle) {
-    return store_.Create(handle, {"alice"}, *device_).ok();
+    return testing::CreateRegion(store_, handle, {"alice"}, *device_).ok();
   }
   // Until the state of `handle` is this.
   bool Comes(const std::string& handle, Store::State state) const {
@@ -116,6 +117,27 @@ TEST_F(DoorTest, StandsStillForNobody) {
   ASSERT_TRUE(unread.Pass(giver.fd()));
   EXPECT_EQ(Connect().Give(memory).size(), 32u);
   EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+}
+
+TEST_F(DoorTest, TakesNothingInWhileTooMuchIsNotClosed) {
+  Open();
+  const GivenMemory memory(4096);
+  Giver region = Connect();
+  const std::string handle = region.Give(memory);
+  ASSERT_TRUE(Create(handle));
+  Giver inside = Connect();
+  ASSERT_EQ(Connect().Give(GivenMemory(4096)).size(), 32u);  // Came later.
+  std::optional<testing::ClosingHeldUp> held(std::in_place);
+  inside.Send("m", std::vector<int>(253, memory.fd()));
+  EXPECT_TRUE(inside.IsClosed());
+  Giver outside = Connect();
+  outside.Send("m", {memory.fd()});
+  absl::SleepFor(absl::Milliseconds(500));
+  EXPECT_TRUE(outside.IsSilent());
+  EXPECT_EQ(WaitingToBeClosed(), kMostWaiting + 1);
+  EXPECT_EQ(store_.StateOf(handle), Store::State::kCreated);
+  held.reset();
+  EXPECT_EQ(outside.Receive().size(), 32u);
 }
 
 TEST_F(DoorTest, IsNotThereWithoutAUnixSocket) {

@@ -70,7 +70,7 @@ class Giver {
   void Send(const std::string& bytes, const std::vector<int>& fds = {}) {
     iovec part = {.iov_base = const_cast<char*>(bytes.data()),
                   .iov_len = bytes.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
+    alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))] = {};
     msghdr message = {};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -112,6 +112,13 @@ class Giver {
     char byte;
     const ssize_t count = recv(socket_.get(), &byte, 1, 0);
     return count == 0 || (count < 0 && errno == ECONNRESET);
+  }
+
+  // Whether it has said nothing yet.
+  bool IsSilent() const {
+    char byte;
+    return recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           errno == EAGAIN;
   }
 
   void Close() { socket_.Reset(); }

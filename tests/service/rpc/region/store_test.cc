@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/host/host_device.h"
+#include "tests/service/rpc/region/create_region.h"
 #include "tests/service/rpc/region/giver.h"
 
 namespace gemmd::rpc::region {
@@ -23,7 +24,7 @@ class StoreTest : public ::testing::Test {
   absl::StatusOr<std::shared_ptr<const device::Region>> Create(
       int64_t bytes, const std::string& owner, bool exclusive = false) {
     handle_ = store_.Offer(GivenMemory(bytes).Duplicate());
-    return store_.Create(handle_, {owner, exclusive}, *device_);
+    return testing::CreateRegion(store_, handle_, {owner, exclusive}, *device_);
   }
   void ExpectFull(int64_t bytes, const std::string& owner,
                   const std::string& why) {
@@ -64,9 +65,11 @@ TEST_F(StoreTest, AnOfferIsNoRegion) {
   EXPECT_EQ(store_.StateOf(handle), Store::State::kOffered);
   EXPECT_FALSE(store_.Find(handle, "alice").ok());
   EXPECT_EQ(store_.bytes(), 0);
-  ASSERT_TRUE(store_.Create(handle, {"alice"}, *device_).ok());
+  ASSERT_TRUE(testing::CreateRegion(store_, handle, {"alice"}, *device_).ok());
   EXPECT_EQ(store_.StateOf(handle), Store::State::kCreated);
-  EXPECT_EQ(store_.Create(handle, {"alice"}, *device_).status().code(),
+  EXPECT_EQ(testing::CreateRegion(store_, handle, {"alice"}, *device_)
+                .status()
+                .code(),
             absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE(store_.Find(handle, "alice").ok());
 }
@@ -92,7 +95,9 @@ TEST_F(StoreTest, OneClientHasSixtyFour) {
 TEST_F(StoreTest, RoomThatIsNotUsedIsGivenBack) {
   const std::string handle =
       store_.Offer(GivenMemory(6 * kMiB, MFD_ALLOW_SEALING, false).Duplicate());
-  EXPECT_EQ(store_.Create(handle, {"alice"}, *device_).status().code(),
+  EXPECT_EQ(testing::CreateRegion(store_, handle, {"alice"}, *device_)
+                .status()
+                .code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(store_.bytes(), 0);
   EXPECT_TRUE(Create(6 * kMiB, "alice").ok());
