@@ -227,7 +227,8 @@ class Call:
         if value.shape != shape:
             raise InvalidArgument(f"{name}: shape {value.shape} is not that "
                                   f"of the product, {shape}")
-        # A view with the dimensions that a product with a vector drops.
+        # With the dimensions that a product with a vector drops and one for all
+        # of a batch: a copy where no view has them.
         return value.reshape(self.shape) if is_array else value
 
     def _checked_out(self, out: Any, name: str) -> Matrix:
@@ -488,7 +489,9 @@ class Call:
         if block is not None:
             data = block.bytes.data
         if result.target is not None:
-            result.target[...] = self._received(data)
+            # Of which the target, for the daemon, may be a copy.
+            result.out[...] = self._received(data).reshape(
+                self.result_shape())
             return result.out
         return self._array(data)
 

@@ -17,7 +17,8 @@ class Result:
     def __init__(self, option: str, out: Any) -> None:
         self.option = option
         self.out = out  # As it was given; None: a new array.
-        # The same as a matrix of the product's shape.
+        # The same as a matrix of the product's shape; of an array perhaps a
+        # copy, which says how it lies, and is not written.
         self.target: Any = None
 
     @property
