@@ -23,7 +23,9 @@ class Bits:
     ndim = 2
 
     def __init__(self, packed: Any, width: int, order: str = "C") -> None:
-        lines: npt.NDArray[Any] = np.asanyarray(packed)
+        from . import arrays
+
+        lines = arrays.as_array(packed, "packed")
         size = (width + 7) // 8
         if lines.dtype != np.uint8 or lines.ndim != 2 or (
                 lines.shape[1] != size):

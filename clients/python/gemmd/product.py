@@ -160,6 +160,7 @@ class Call:
             c = self._like_result(
                 c if isinstance(c, (Resident, Composite))
                 else _array(c, "c"), "c")
+            support.check_byte_order(c.dtype, "c")
         if beta != 0 and c is None:
             raise InvalidArgument(f"c: required because beta is {beta}")
         if pre_activation_out is not None:

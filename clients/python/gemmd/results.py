@@ -62,6 +62,8 @@ def type_of(results: Results, c: Any, out_dtype: Any,
             kind: "np.dtype[Any]") -> "np.dtype[Any]":
     dtype = (None if out_dtype is None
              else arrays.check_dtype(out_dtype, "out_dtype"))
+    if dtype is not None:
+        support.check_byte_order(dtype, "out_dtype")
     owner = "out_dtype"
     for result in results.values():
         if result.target is None:
