@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Optional, TypedDict, Union
 import numpy as np
 
 from . import api, arrays, results, support, wire
+from .arguments import check_flag, check_text
 from .bits import Bits
 from .composite import Composite
 from .device_arrays import DeviceArray, as_device_array, is_on_device
@@ -41,6 +42,9 @@ class Options(TypedDict, total=False):
     return_pre_activation: bool
     pre_activation_out: Any
     return_amax: bool
+
+
+_FLAGS = ("saturate", "invariant", "return_pre_activation", "return_amax")
 
 
 class Product(NamedTuple):
@@ -130,6 +134,9 @@ class Call:
                  out_order: Optional[arrays.Order] = None, out: Any = None,
                  pre_activation_out: Any = None, device: str = "",
                  **epilogue: Any) -> None:
+        device = check_text(device, "device")
+        epilogue.update({name: check_flag(epilogue[name], name)
+                         for name in _FLAGS if name in epilogue})
         a, self._drops_rows = _operand(a, "a", 0)
         b, self._drops_columns = _operand(b, "b", 1)
         support.check_quantized(a, b)

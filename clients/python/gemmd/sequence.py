@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 import numpy as np
 
 from . import alike, arrays, product, rpcs, wire
+from .arguments import check_text
 from .device_arrays import DeviceArray
 from .errors import FailedPrecondition, InvalidArgument
 from .retry import check_key
@@ -171,7 +172,7 @@ class Recording:
         # Of the daemon's answer: Phases of the whole, an Execution a call.
         self.phases: Any = None
         self.executions: list[Any] = []
-        self._device = device
+        self._device = check_text(device, "device")
         self._timeout = timeout
         self._key = check_key(key)
         self._steps: list[_Step] = []

@@ -24,6 +24,8 @@ _NEAREST = {
     "int32": "np.int8", "int64": "np.int8", "uint16": "np.uint8",
     "uint32": "np.uint8", "uint64": "np.uint8",
 }
+# What numpy raises of what is no type, such as "f4,(".
+NO_TYPE = (TypeError, ValueError, SyntaxError)
 
 
 @functools.lru_cache(maxsize=64)
@@ -186,7 +188,7 @@ def accumulator(a: Any, asked: Any, mixed: bool) -> str:
         allowed["float16"] = "F16"
     try:
         kind = allowed.get(_name(asked))
-    except TypeError:
+    except NO_TYPE:
         kind = None
     if kind is None:
         raise Unimplemented(
@@ -199,7 +201,7 @@ def accumulator(a: Any, asked: Any, mixed: bool) -> str:
 def _choice(field: str, asked: Optional[str],
             allowed: dict[Optional[str], str],
             a: Any, how: str = "") -> str:
-    if asked not in allowed:
+    if not isinstance(asked, (str, type(None))) or asked not in allowed:
         raise InvalidArgument(
             f"{field}: {asked!r} does not go with {_name(a)}{how}; allowed: "
             f"{', '.join(map(repr, allowed))}")
