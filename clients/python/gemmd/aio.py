@@ -11,6 +11,7 @@ import numpy as np
 
 from . import (alike, arrays, errors, product, rpcs, security,
                striped_product, wire)
+from .address import check_target
 from .aio_caller import AsyncCaller
 from .client import READY_POLL_S, STREAM_BYTES, default_target
 from .grouped import Groups
@@ -101,7 +102,8 @@ class AsyncClient(AsyncCaller):
                  stream_bytes: int = STREAM_BYTES,
                  stripes: int = 1,
                  checksums: bool = False) -> None:
-        self.target = target or default_target()
+        self.target = check_target(
+            default_target() if target in (None, "") else target)
         self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
         super().__init__(self.target, security.connection(
             self.target, credentials, ca_file=ca_file,

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import (alike, arrays, errors, product, rpcs, security,
                striped_product, wire)
+from .address import check_target
 from .blocking_caller import Blocking, BlockingCaller, completed
 from .grouped import Groups
 from .pages import Pages
@@ -62,7 +63,8 @@ class Client(BlockingCaller):
                  stream_bytes: int = STREAM_BYTES,
                  stripes: int = 1,
                  checksums: bool = False) -> None:
-        self.target = target or default_target()
+        self.target = check_target(
+            default_target() if target in (None, "") else target)
         self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
         super().__init__(self.target, security.connection(
             self.target, credentials, ca_file=ca_file,
