@@ -253,6 +253,7 @@ class Call:
                 raise InvalidArgument(
                     f"{name}: a transposed tensor receives no result; compute "
                     "b.T @ a.T into the tensor itself")
+            out.check_single(name)
         elif is_on_device(out):
             out = as_device_array(out, name)
         elif not isinstance(out, np.ndarray):

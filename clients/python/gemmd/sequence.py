@@ -26,6 +26,8 @@ class Pending(Resident):
     """A result of a recorded call: an operand of later calls of the same
     sequence, and, once its block has ended, an array, where it is returned."""
 
+    _instead = "its array, numpy()"
+
     def __init__(self, recording: "Recording", name: str,
                  call: product.Call, fills: bool) -> None:
         rows, columns = call.shape[-2:]
