@@ -18,7 +18,7 @@ from .grouped import Groups
 from .pages import Pages
 from .product import Call, Product
 from .quantized import Quantization, QuantizedMatrix, quantization_of
-from .retry import Attempts, check_key
+from .retry import Attempts, check_key, check_timeout, told
 from .sequence import AsyncSequence
 from .shared import Regions
 from .sparse import SparseMatrix, is_sparse
@@ -120,9 +120,10 @@ class AsyncClient(AsyncCaller):
         return (f"<gemmd.AsyncClient {self.target}"
                 f"{', closed' if self._closed else ''}>")
 
-    async def wait_for_ready(self, timeout: float = 30.0) -> "AsyncClient":
+    async def wait_for_ready(
+            self, timeout: Optional[float] = 30.0) -> "AsyncClient":
         """As Client.wait_for_ready."""
-        end = time.monotonic() + arrays.check_number(timeout, "timeout")
+        end = time.monotonic() + told(check_timeout(timeout))
         while True:
             # A connection that ends meanwhile is not waited for by gRPC.
             with suppress(errors.Unavailable):
@@ -196,7 +197,8 @@ class AsyncClient(AsyncCaller):
         async def attempt(left: Optional[float]) -> wire.Response:
             chunks = call.chunks()
             await self._receive(rpcs.matmul_stream(
-                call.header, call.buffers).with_key(key), left, chunks.add)
+                call.header, call.buffers).with_key(key), told(left),
+                chunks.add)
             return chunks.response()
 
         return await self._repeated(Attempts(

@@ -16,7 +16,7 @@ from .grouped import Groups
 from .pages import Pages
 from .product import Call, Product
 from .quantized import Quantization, quantization_of
-from .retry import Attempts, check_key
+from .retry import Attempts, check_key, check_timeout, told
 from .sequence import Sequence
 from .sparse import is_sparse
 from .tensor import Tensor, home_of, lie, matrix_of
@@ -81,10 +81,11 @@ class Client(BlockingCaller):
         return (f"<gemmd.Client {self.target}"
                 f"{', closed' if self._closed else ''}>")
 
-    def wait_for_ready(self, timeout: float = 30.0) -> "Client":
+    def wait_for_ready(
+            self, timeout: Optional[float] = 30.0) -> "Client":
         """Returns once the daemon serves, and every connection to it that was
         lost is there again. DeadlineExceeded after `timeout` seconds."""
-        end = time.monotonic() + arrays.check_number(timeout, "timeout")
+        end = time.monotonic() + told(check_timeout(timeout))
         while True:
             # A connection that ends meanwhile is not waited for by gRPC.
             with contextlib.suppress(errors.Unavailable):
@@ -233,7 +234,8 @@ class Client(BlockingCaller):
         def attempt(left: Optional[float]) -> wire.Response:
             chunks = call.chunks()
             self._receive(rpcs.matmul_stream(
-                call.header, call.buffers).with_key(key), left, chunks.add)
+                call.header, call.buffers).with_key(key), told(left),
+                chunks.add)
             return chunks.response()
 
         return self._repeated(Attempts(
