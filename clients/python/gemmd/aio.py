@@ -87,9 +87,10 @@ class AsyncTensor(Resident):
 class AsyncClient(AsyncCaller):
     """A connection to the daemon at `target`, for one event loop.
 
-    Arguments, methods and errors are those of Client. Made inside a running
-    loop. Cancelling a call cancels it at the daemon, and what was made there
-    for the call alone is deleted.
+    Arguments, methods and errors are those of Client, but for kernels, kernel,
+    prepare, evict and execute, which it lacks. Made inside a running loop.
+    Cancelling a call cancels it at the daemon, and what was made there for the
+    call alone is deleted.
     """
 
     def __init__(self, target: Optional[str] = None, *,

@@ -44,13 +44,13 @@ class Client(BlockingCaller):
     `token_file` does. Their defaults are $GEMMD_CA_FILE and so on, then what
     the file of $GEMMD_CONFIG says. `credentials` (grpc.ChannelCredentials)
     takes the place of the first three. `timeout` in seconds is the default of
-    every method; None waits without a limit. Products whose arrays and
-    results have more than `stream_bytes` in all, without those that are shared
-    (empty), travel in chunks, and so may be of any size; others are one
-    message. What has 32 MiB or more goes by `stripes` connections at a time, 1
-    to 8. With `checksums`, which need the package google-crc32c, every message
-    is guarded by a CRC-32C in both directions: DataLoss where it was damaged
-    on its way. Thread-safe. Every method raises gemmd.Error.
+    every method; None is no limit, nor is math.inf of a call. Products whose
+    arrays and results have more than `stream_bytes` in all, without those that
+    are shared (empty), travel in chunks, and so may be of any size; others are
+    one message. What has 32 MiB or more goes by `stripes` connections at a
+    time, 1 to 8. With `checksums`, which need the package google-crc32c, every
+    message is guarded by a CRC-32C in both directions: DataLoss where it was
+    damaged on its way. Thread-safe. Every method raises gemmd.Error.
     """
 
     def __init__(self, target: Optional[str] = None, *,
@@ -204,8 +204,9 @@ class Client(BlockingCaller):
         then: result.numpy(). At most 256 products; arrays, each of which is
         sent once, and what is returned fit in one message, but for what is
         shared (Client.empty) or in the memory of the daemon's GPU, which does
-        not travel. An `out` receives its result when all products are done.
-        Nothing is sent where the block raises. The key is that of the whole.
+        not travel. What is read must not change until the block has ended. An
+        `out` receives its result when all products are done. Nothing is sent
+        where the block raises. The key is that of the whole.
         """
         return Sequence(self, device, timeout, idempotency_key)
 
@@ -286,7 +287,8 @@ class Client(BlockingCaller):
               timeout: Optional[float] = None) -> Tensor:
         """A matrix of zeros on the device; where it is sparse, for a
         SparseMatrix of the same shape and order, where it has a quantization,
-        for a QuantizedMatrix with the same."""
+        for a QuantizedMatrix with the same. Of ttl_s fractions are rounded
+        up."""
         return Tensor(self, self._run(rpcs.create_tensor(
             shape, dtype, order=order, sparse=sparse, quantization=quantization,
             device=device, ttl_s=ttl_s, label=label), timeout))

@@ -184,7 +184,8 @@ class Recording:
     def matmul(self, a: Any, b: Any,
                **options: "Unpack[product.Options]") -> Any:
         """As Client.matmul, but it is recorded, and its results are operands
-        of later calls. Arrays are read when the block ends."""
+        of later calls. Arrays must not change until the block has ended: some
+        are read then, and those that need a copy now."""
         if self.done:
             raise FailedPrecondition("the block of the sequence has ended")
         if options.get("device"):
