@@ -14,13 +14,14 @@ _SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix-abstract:")
 
 
 def check_target(target: Any) -> str:
-    """`target`, which names a daemon, or an error."""
-    wrong = _wrong(check_text(target, "target"))
+    """`target`, which names a daemon, or an error; "" of None and ""."""
+    text = check_text(target, "target")
+    wrong = text and _wrong(text)
     if wrong:
         raise InvalidArgument(
-            f"target: {target!r} {wrong}; allowed: HOST:PORT, [IPV6]:PORT, "
+            f"target: {text!r} {wrong}; allowed: HOST:PORT, [IPV6]:PORT, "
             "unix:/PATH")
-    return str(target)
+    return text
 
 
 def _wrong(target: str) -> str:

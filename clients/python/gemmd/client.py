@@ -63,8 +63,7 @@ class Client(BlockingCaller):
                  stream_bytes: int = STREAM_BYTES,
                  stripes: int = 1,
                  checksums: bool = False) -> None:
-        self.target = check_target(
-            default_target() if target in (None, "") else target)
+        self.target = check_target(target) or check_target(default_target())
         self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
         super().__init__(self.target, security.connection(
             self.target, credentials, ca_file=ca_file,

@@ -102,6 +102,9 @@ def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
         device=check_text(device, "device"), label=check_text(label, "label"),
         sparsity=arrays.wire_sparsity(check_flag(sparse, "sparse")))
     if quantization is not None:
+        if not isinstance(quantization, Quantization):
+            raise InvalidArgument(f"quantization: {quantization!r}; allowed: "
+                                  "that of a QuantizedMatrix")
         quantization.fill(request)
     return create(request)
 

@@ -63,7 +63,7 @@ class ArgumentsTest(ArgumentsCase):
                     ("device", HALF), ("sparse", "no"), ("ttl_s", -0.5),
                     ("ttl_s", math.nan), ("ttl_s", math.inf), ("ttl_s", 1e30),
                     ("ttl_s", 10**400), ("ttl_s", np.complex64(1j)),
-                    ("order", np.array(["C", "F"]))):
+                    ("quantization", 32), ("order", np.array(["C", "F"]))):
                 with self.subTest(f"{name}={value!r:.20}", client=client):
                     self.refused(name, client.zeros, (2, 2), F32,
                                  **{name: value})
@@ -95,6 +95,11 @@ class ArgumentsTest(ArgumentsCase):
             self.refused("problems", self.client.prepare, wrong)
             self.refused("problems", self.client.prepare, groups=[wrong])
         self.refused("device", self.client.prepare, device=5)
+
+    def test_of_bits(self):
+        packed = np.zeros((2, 1), np.uint8)
+        self.refused("width: 7.5 is no integer", gemmd.Bits, packed, 7.5)
+        self.refused("order: 'K'", gemmd.Bits, packed, 8, "K")
 
     def test_files(self):
         self.refused("ca_file: 5 is no path", gemmd.Client, "localhost:1",
