@@ -11,13 +11,14 @@ import numpy as np
 
 from . import (alike, arrays, errors, product, rpcs, security,
                striped_product, wire)
+from .address import check_target
 from .aio_caller import AsyncCaller
 from .client import READY_POLL_S, STREAM_BYTES, default_target
 from .grouped import Groups
 from .pages import Pages
 from .product import Call, Product
 from .quantized import Quantization, QuantizedMatrix, quantization_of
-from .retry import Attempts, check_key
+from .retry import Attempts, check_key, check_timeout, told
 from .sequence import AsyncSequence
 from .shared import Regions
 from .sparse import SparseMatrix, is_sparse
@@ -86,9 +87,10 @@ class AsyncTensor(Resident):
 class AsyncClient(AsyncCaller):
     """A connection to the daemon at `target`, for one event loop.
 
-    Arguments, methods and errors are those of Client. Made inside a running
-    loop. Cancelling a call cancels it at the daemon, and what was made there
-    for the call alone is deleted.
+    Arguments, methods and errors are those of Client, but for kernels, kernel,
+    prepare, evict and execute, which it lacks. Made inside a running loop.
+    Cancelling a call cancels it at the daemon, and what was made there for the
+    call alone is deleted.
     """
 
     def __init__(self, target: Optional[str] = None, *,
@@ -101,7 +103,7 @@ class AsyncClient(AsyncCaller):
                  stream_bytes: int = STREAM_BYTES,
                  stripes: int = 1,
                  checksums: bool = False) -> None:
-        self.target = target or default_target()
+        self.target = check_target(target) or check_target(default_target())
         self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
         super().__init__(self.target, security.connection(
             self.target, credentials, ca_file=ca_file,
@@ -118,9 +120,10 @@ class AsyncClient(AsyncCaller):
         return (f"<gemmd.AsyncClient {self.target}"
                 f"{', closed' if self._closed else ''}>")
 
-    async def wait_for_ready(self, timeout: float = 30.0) -> "AsyncClient":
+    async def wait_for_ready(
+            self, timeout: Optional[float] = 30.0) -> "AsyncClient":
         """As Client.wait_for_ready."""
-        end = time.monotonic() + arrays.check_number(timeout, "timeout")
+        end = time.monotonic() + told(check_timeout(timeout))
         while True:
             # A connection that ends meanwhile is not waited for by gRPC.
             with suppress(errors.Unavailable):
@@ -194,7 +197,8 @@ class AsyncClient(AsyncCaller):
         async def attempt(left: Optional[float]) -> wire.Response:
             chunks = call.chunks()
             await self._receive(rpcs.matmul_stream(
-                call.header, call.buffers).with_key(key), left, chunks.add)
+                call.header, call.buffers).with_key(key), told(left),
+                chunks.add)
             return chunks.response()
 
         return await self._repeated(Attempts(

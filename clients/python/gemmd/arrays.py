@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import api, nibbles, support
+from .arguments import check_integer
 from .bits import Bits
 from .composite import Composite
 from .errors import InvalidArgument
@@ -46,7 +47,7 @@ def check_dtype(dtype: Any, name: str = "dtype") -> "np.dtype[Any]":
     """`dtype` as numpy has it, or an error."""
     try:
         found: "np.dtype[Any]" = np.dtype(dtype)
-    except TypeError as error:
+    except support.NO_TYPE as error:
         raise InvalidArgument(f"{name}: {error}") from None
     return found
 
@@ -71,7 +72,7 @@ def numpy_type(number: int) -> "np.dtype[Any]":
 
 def wire_order(order: Any, name: str = "order") -> int:
     """Number in gemmd.v1.Order of "C" (row-major) or "F" (column-major)."""
-    if order not in ("C", "F"):
+    if not isinstance(order, str) or order not in ("C", "F"):
         raise InvalidArgument(f"{name}: {order!r} is not 'C' or 'F'")
     return api.ROW_MAJOR if order == "C" else api.COLUMN_MAJOR
 
@@ -84,7 +85,13 @@ def wire_sparsity(sparse: bool) -> int:
 def check_number(value: Any, name: str) -> float:
     """`value` as a float, or an error."""
     try:
+        # numpy's complex numbers become floats without their imaginary part.
+        if getattr(getattr(value, "dtype", None), "kind", "") == "c":
+            raise TypeError
         return float(value)
+    except OverflowError:
+        raise InvalidArgument(
+            f"{name}: is beyond what a float holds") from None
     except (TypeError, ValueError):
         raise InvalidArgument(
             f"{name}: {value!r} is not a real number") from None
@@ -93,11 +100,11 @@ def check_number(value: Any, name: str) -> float:
 def check_shape(shape: Any) -> tuple[int, int]:
     """`shape` as (rows, columns), or an error."""
     try:
-        rows, columns = (int(side) for side in shape)
+        rows, columns = shape
     except (TypeError, ValueError):
         raise InvalidArgument(
             f"shape: {shape!r} is not (rows, columns)") from None
-    return rows, columns
+    return check_integer(rows, "shape"), check_integer(columns, "shape")
 
 
 class Operand(NamedTuple):

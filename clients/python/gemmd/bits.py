@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import check_integer
 from .errors import InvalidArgument
 
 
@@ -23,7 +24,10 @@ class Bits:
     ndim = 2
 
     def __init__(self, packed: Any, width: int, order: str = "C") -> None:
-        lines: npt.NDArray[Any] = np.asanyarray(packed)
+        from . import arrays
+
+        lines = arrays.as_array(packed, "packed")
+        width = check_integer(width, "width")
         size = (width + 7) // 8
         if lines.dtype != np.uint8 or lines.ndim != 2 or (
                 lines.shape[1] != size):
@@ -31,8 +35,7 @@ class Bits:
                 f"packed: {lines.dtype} of shape {lines.shape} does not hold "
                 f"lines of {width} bits; allowed: uint8 of shape (lines, "
                 f"{size})")
-        if order not in ("C", "F"):
-            raise InvalidArgument(f"order: {order!r} is not 'C' or 'F'")
+        arrays.wire_order(order)
         self.packed: npt.NDArray[Any] = np.ascontiguousarray(lines)
         self.width = width
         self.order = order

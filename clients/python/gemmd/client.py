@@ -10,12 +10,13 @@ import numpy as np
 
 from . import (alike, arrays, errors, product, rpcs, security,
                striped_product, wire)
+from .address import check_target
 from .blocking_caller import Blocking, BlockingCaller, completed
 from .grouped import Groups
 from .pages import Pages
 from .product import Call, Product
 from .quantized import Quantization, quantization_of
-from .retry import Attempts, check_key
+from .retry import Attempts, check_key, check_timeout, told
 from .sequence import Sequence
 from .sparse import is_sparse
 from .tensor import Tensor, home_of, lie, matrix_of
@@ -43,13 +44,13 @@ class Client(BlockingCaller):
     `token_file` does. Their defaults are $GEMMD_CA_FILE and so on, then what
     the file of $GEMMD_CONFIG says. `credentials` (grpc.ChannelCredentials)
     takes the place of the first three. `timeout` in seconds is the default of
-    every method; None waits without a limit. Products whose arrays and
-    results have more than `stream_bytes` in all, without those that are shared
-    (empty), travel in chunks, and so may be of any size; others are one
-    message. What has 32 MiB or more goes by `stripes` connections at a time, 1
-    to 8. With `checksums`, which need the package google-crc32c, every message
-    is guarded by a CRC-32C in both directions: DataLoss where it was damaged
-    on its way. Thread-safe. Every method raises gemmd.Error.
+    every method; None is no limit, nor is math.inf of a call. Products whose
+    arrays and results have more than `stream_bytes` in all, without those that
+    are shared (empty), travel in chunks, and so may be of any size; others are
+    one message. What has 32 MiB or more goes by `stripes` connections at a
+    time, 1 to 8. With `checksums`, which need the package google-crc32c, every
+    message is guarded by a CRC-32C in both directions: DataLoss where it was
+    damaged on its way. Thread-safe. Every method raises gemmd.Error.
     """
 
     def __init__(self, target: Optional[str] = None, *,
@@ -62,7 +63,7 @@ class Client(BlockingCaller):
                  stream_bytes: int = STREAM_BYTES,
                  stripes: int = 1,
                  checksums: bool = False) -> None:
-        self.target = target or default_target()
+        self.target = check_target(target) or check_target(default_target())
         self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
         super().__init__(self.target, security.connection(
             self.target, credentials, ca_file=ca_file,
@@ -79,10 +80,11 @@ class Client(BlockingCaller):
         return (f"<gemmd.Client {self.target}"
                 f"{', closed' if self._closed else ''}>")
 
-    def wait_for_ready(self, timeout: float = 30.0) -> "Client":
+    def wait_for_ready(
+            self, timeout: Optional[float] = 30.0) -> "Client":
         """Returns once the daemon serves, and every connection to it that was
         lost is there again. DeadlineExceeded after `timeout` seconds."""
-        end = time.monotonic() + arrays.check_number(timeout, "timeout")
+        end = time.monotonic() + told(check_timeout(timeout))
         while True:
             # A connection that ends meanwhile is not waited for by gRPC.
             with contextlib.suppress(errors.Unavailable):
@@ -201,8 +203,9 @@ class Client(BlockingCaller):
         then: result.numpy(). At most 256 products; arrays, each of which is
         sent once, and what is returned fit in one message, but for what is
         shared (Client.empty) or in the memory of the daemon's GPU, which does
-        not travel. An `out` receives its result when all products are done.
-        Nothing is sent where the block raises. The key is that of the whole.
+        not travel. What is read must not change until the block has ended. An
+        `out` receives its result when all products are done. Nothing is sent
+        where the block raises. The key is that of the whole.
         """
         return Sequence(self, device, timeout, idempotency_key)
 
@@ -231,7 +234,8 @@ class Client(BlockingCaller):
         def attempt(left: Optional[float]) -> wire.Response:
             chunks = call.chunks()
             self._receive(rpcs.matmul_stream(
-                call.header, call.buffers).with_key(key), left, chunks.add)
+                call.header, call.buffers).with_key(key), told(left),
+                chunks.add)
             return chunks.response()
 
         return self._repeated(Attempts(
@@ -282,7 +286,8 @@ class Client(BlockingCaller):
               timeout: Optional[float] = None) -> Tensor:
         """A matrix of zeros on the device; where it is sparse, for a
         SparseMatrix of the same shape and order, where it has a quantization,
-        for a QuantizedMatrix with the same."""
+        for a QuantizedMatrix with the same. Of ttl_s fractions are rounded
+        up."""
         return Tensor(self, self._run(rpcs.create_tensor(
             shape, dtype, order=order, sparse=sparse, quantization=quantization,
             device=device, ttl_s=ttl_s, label=label), timeout))

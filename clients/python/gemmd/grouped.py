@@ -1,7 +1,7 @@
 """Arguments of Client.matmul_grouped -> the products of one request."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import alike, product, wire
 from .errors import Error, InvalidArgument
@@ -14,16 +14,17 @@ _OF_GROUPS = ("c", "out", "pre_activation_out", "bias", "a_scale", "b_scale",
               "out_scale")
 
 
-def _sequence(values: Any, name: str, count: int) -> Sequence[Any]:
+def _sequence(values: Any, name: str,
+              count: Optional[int] = None) -> Sequence[Any]:
     try:
         sequence = list(values)
     except TypeError:
         sequence = None
-    if sequence is None or len(sequence) != count:
+    if sequence is None or count not in (None, len(sequence)):
         has = "is no sequence" if sequence is None else (
             f"has {len(sequence)} values")
-        raise InvalidArgument(f"{name}: {has}; allowed: one for each of the "
-                              f"{count} groups")
+        groups = "group" if count is None else f"of the {count} groups"
+        raise InvalidArgument(f"{name}: {has}; allowed: one for each {groups}")
     return sequence
 
 
@@ -32,7 +33,7 @@ class Groups:
 
     def __init__(self, a: Iterable[Any], b: Iterable[Any],
                  **options: "Unpack[product.Options]") -> None:
-        lefts = list(a)
+        lefts = _sequence(a, "a")
         given: dict[str, Any] = {"b": b}
         shared: dict[str, Any] = {}
         for name, value in options.items():

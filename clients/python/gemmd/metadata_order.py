@@ -28,7 +28,9 @@ Bytes = npt.NDArray[np.uint8]
 
 def from_cutlass(stored: Any, values: npt.NDArray[Any]) -> Bytes:
     """(..., lines, bytes), of the lines of `values`."""
-    array = np.asanyarray(stored)
+    from . import arrays
+
+    array = arrays.as_array(stored, "metadata")
     support.check_sparse_type(values.dtype, "values")
     if values.ndim < 2:
         raise InvalidArgument(f"values: has {values.ndim} dimension(s); "

@@ -21,7 +21,9 @@ def _words(value: Any, name: str) -> Array:
     if words.ndim != 2 or words.dtype.kind not in "iu" or words.itemsize != 4:
         raise InvalidArgument(f"{name}: {words.dtype} of shape {words.shape}; "
                               "allowed: a matrix of int32")
-    return np.ascontiguousarray(words).view(np.uint32)
+    # Of any order of bytes.
+    native = words.astype(words.dtype.newbyteorder("="), copy=False)
+    return np.ascontiguousarray(native).view(np.uint32)
 
 
 def _fields(words: Array, bits: int) -> Array:

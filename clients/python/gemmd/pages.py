@@ -4,6 +4,7 @@ import time
 from typing import Any, Optional
 
 from .errors import Internal
+from .retry import told
 
 # Of 1000 each; a daemon has room for less. Of one that is trusted to have ever
 # more to tell, a list would have no end, and would take all memory.
@@ -14,16 +15,15 @@ class Pages:
     """Which page is next of a list that may take `timeout` seconds in all."""
 
     def __init__(self, timeout: Optional[float]) -> None:
-        self._end = None if timeout is None else time.monotonic() + timeout
+        self._end = time.monotonic() + told(timeout)
         self._count = 0
         self.token = ""
         self.left = True  # Whether there is one.
 
     @property
-    def timeout(self) -> Optional[float]:
-        """Of the next one; less than none when the time is up."""
-        if self._end is None:
-            return None
+    def timeout(self) -> float:
+        """Of the next one; less than none when the time is up, infinity where
+        there is no limit."""
         return self._end - time.monotonic()
 
     def turn(self, page: Any) -> None:

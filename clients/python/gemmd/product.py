@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Optional, TypedDict, Union
 import numpy as np
 
 from . import api, arrays, results, support, wire
+from .arguments import check_flag, check_text
 from .bits import Bits
 from .composite import Composite
 from .device_arrays import DeviceArray, as_device_array, is_on_device
@@ -41,6 +42,9 @@ class Options(TypedDict, total=False):
     return_pre_activation: bool
     pre_activation_out: Any
     return_amax: bool
+
+
+_FLAGS = ("saturate", "invariant", "return_pre_activation", "return_amax")
 
 
 class Product(NamedTuple):
@@ -130,6 +134,9 @@ class Call:
                  out_order: Optional[arrays.Order] = None, out: Any = None,
                  pre_activation_out: Any = None, device: str = "",
                  **epilogue: Any) -> None:
+        device = check_text(device, "device")
+        epilogue.update({name: check_flag(epilogue[name], name)
+                         for name in _FLAGS if name in epilogue})
         a, self._drops_rows = _operand(a, "a", 0)
         b, self._drops_columns = _operand(b, "b", 1)
         support.check_quantized(a, b)
@@ -160,6 +167,7 @@ class Call:
             c = self._like_result(
                 c if isinstance(c, (Resident, Composite))
                 else _array(c, "c"), "c")
+            support.check_byte_order(c.dtype, "c")
         if beta != 0 and c is None:
             raise InvalidArgument(f"c: required because beta is {beta}")
         if pre_activation_out is not None:
@@ -227,7 +235,8 @@ class Call:
         if value.shape != shape:
             raise InvalidArgument(f"{name}: shape {value.shape} is not that "
                                   f"of the product, {shape}")
-        # A view with the dimensions that a product with a vector drops.
+        # With the dimensions that a product with a vector drops and one for all
+        # of a batch: a copy where no view has them.
         return value.reshape(self.shape) if is_array else value
 
     def _checked_out(self, out: Any, name: str) -> Matrix:
@@ -244,6 +253,7 @@ class Call:
                 raise InvalidArgument(
                     f"{name}: a transposed tensor receives no result; compute "
                     "b.T @ a.T into the tensor itself")
+            out.check_single(name)
         elif is_on_device(out):
             out = as_device_array(out, name)
         elif not isinstance(out, np.ndarray):
@@ -488,7 +498,9 @@ class Call:
         if block is not None:
             data = block.bytes.data
         if result.target is not None:
-            result.target[...] = self._received(data)
+            # Of which the target, for the daemon, may be a copy.
+            result.out[...] = self._received(data).reshape(
+                self.result_shape())
             return result.out
         return self._array(data)
 

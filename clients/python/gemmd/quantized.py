@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from . import nibbles
+from . import nibbles, support
 from .composite import Composite, check_axis
 from .errors import InvalidArgument
 
@@ -64,7 +64,7 @@ def _check_type(dtype: Any) -> "np.dtype[Any]":
         known: "np.dtype[Any]" = np.dtype(_NAMES.get(dtype, dtype))
         if known in _ENDS:
             return known
-    except TypeError:
+    except support.NO_TYPE:
         pass
     raise InvalidArgument(f"dtype: {dtype!r} is no type of quantized weights; "
                           f"allowed: {', '.join(_NAMES)}")

@@ -17,7 +17,8 @@ class Result:
     def __init__(self, option: str, out: Any) -> None:
         self.option = option
         self.out = out  # As it was given; None: a new array.
-        # The same as a matrix of the product's shape.
+        # The same as a matrix of the product's shape; of an array perhaps a
+        # copy, which says how it lies, and is not written.
         self.target: Any = None
 
     @property
@@ -61,6 +62,8 @@ def type_of(results: Results, c: Any, out_dtype: Any,
             kind: "np.dtype[Any]") -> "np.dtype[Any]":
     dtype = (None if out_dtype is None
              else arrays.check_dtype(out_dtype, "out_dtype"))
+    if dtype is not None:
+        support.check_byte_order(dtype, "out_dtype")
     owner = "out_dtype"
     for result in results.values():
         if result.target is None:

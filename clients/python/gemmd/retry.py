@@ -1,6 +1,7 @@
 """Calls that are made again: what the daemon had no room for, when it says so,
 and with an idempotency key what may or may not have been carried out."""
 
+import math
 import random
 import re
 import time
@@ -18,8 +19,24 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 300.0
 
 
+# A wait of more than a year has no limit; gRPC knows none of 300.
+_LONGEST_TIMEOUT_S = 365 * 86400.0
+
+
 def check_timeout(timeout: Any) -> Optional[float]:
-    return None if timeout is None else arrays.check_number(timeout, "timeout")
+    """Seconds; None: any number."""
+    if timeout is None:
+        return None
+    seconds = arrays.check_number(timeout, "timeout")
+    if not seconds > -math.inf:
+        raise errors.InvalidArgument(f"timeout: {seconds:g}; allowed: seconds,"
+                                     " or None, without a limit")
+    return None if seconds > _LONGEST_TIMEOUT_S else seconds
+
+
+def told(seconds: Optional[float]) -> float:
+    """What check_timeout found, for what takes None for the client's own."""
+    return math.inf if seconds is None else seconds
 
 
 def check_key(key: Any) -> str:

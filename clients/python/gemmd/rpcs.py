@@ -4,13 +4,15 @@ Client and AsyncClient run the same calls.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Optional, TypeVar, Union
 
 import numpy as np
 
 from . import api, arrays, wire
-from .errors import Unimplemented
+from .arguments import check_flag, check_integer, check_text
+from .errors import InvalidArgument, Unimplemented
 from .quantized import Quantization
 from .wire import Place
 
@@ -77,6 +79,15 @@ def create(request: Any) -> Rpc[Any]:
     return _unary("TensorService/CreateTensor", request, api.TensorInfo)
 
 
+def _check_ttl(ttl_s: Any) -> int:
+    """Whole seconds, no fewer than those: 0 is the daemon's default."""
+    seconds = arrays.check_number(ttl_s, "ttl_s")
+    if not 0 <= seconds < math.inf:
+        raise InvalidArgument(f"ttl_s: {seconds:g}; allowed: seconds, or 0, "
+                              "the daemon's default")
+    return check_integer(math.ceil(seconds), "ttl_s")
+
+
 def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
                   device: str, ttl_s: float, label: str,
                   sparse: bool = False,
@@ -87,17 +98,20 @@ def create_tensor(shape: tuple[int, ...], dtype: Any, *, order: str,
                             " bool arrays and Bits are sent with each product")
     request = api.CreateTensorRequest(
         dtype=arrays.wire_type(dtype), rows=rows, columns=columns,
-        order=arrays.wire_order(order),
-        ttl_s=int(arrays.check_number(ttl_s, "ttl_s")), device=device,
-        label=label, sparsity=arrays.wire_sparsity(sparse))
+        order=arrays.wire_order(order), ttl_s=_check_ttl(ttl_s),
+        device=check_text(device, "device"), label=check_text(label, "label"),
+        sparsity=arrays.wire_sparsity(check_flag(sparse, "sparse")))
     if quantization is not None:
+        if not isinstance(quantization, Quantization):
+            raise InvalidArgument(f"quantization: {quantization!r}; allowed: "
+                                  "that of a QuantizedMatrix")
         quantization.fill(request)
     return create(request)
 
 
 def describe_tensor(handle: str) -> Rpc[Any]:
-    return _unary("TensorService/DescribeTensor",
-                  api.DescribeTensorRequest(handle=handle), api.TensorInfo)
+    request = api.DescribeTensorRequest(handle=check_text(handle, "handle"))
+    return _unary("TensorService/DescribeTensor", request, api.TensorInfo)
 
 
 def list_tensors(page_token: str) -> Rpc[Any]:
@@ -182,20 +196,27 @@ def list_kernels(page_token: str = "") -> Rpc[Any]:
 
 def describe_kernel(key: str) -> Rpc[Any]:
     return _unary("KernelService/DescribeKernel",
-                  api.DescribeKernelRequest(key=key), api.KernelDescription)
+                  api.DescribeKernelRequest(key=check_text(key, "key")),
+                  api.KernelDescription)
 
 
 def prepare_kernels(problems: Any, groups: Any, device: str) -> Rpc[Any]:
-    request = api.PrepareKernelsRequest(
-        problems=problems, device=device,
-        groups=[api.ProblemGroup(problems=group) for group in groups])
+    device = check_text(device, "device")
+    try:
+        request = api.PrepareKernelsRequest(
+            problems=problems, device=device,
+            groups=[api.ProblemGroup(problems=group) for group in groups])
+    except (TypeError, ValueError, AttributeError):
+        raise InvalidArgument("problems: allowed are api.Problem messages, and "
+                              "as groups lists of them") from None
     return _unary("KernelService/PrepareKernels", request,
                   api.PrepareKernelsResponse)
 
 
 def evict_kernel(key: str) -> Rpc[Any]:
     return _unary("KernelService/EvictKernel",
-                  api.EvictKernelRequest(key=key), api.EvictKernelResponse)
+                  api.EvictKernelRequest(key=check_text(key, "key")),
+                  api.EvictKernelResponse)
 
 
 def _is_serving(response: wire.Buffer) -> bool:

@@ -36,6 +36,8 @@ def _read(name: str, path: str) -> bytes:
     except OSError as error:
         raise InvalidArgument(
             f"{name} is {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise InvalidArgument(f"{name} is {path!r}: {error}") from None
     if not content:
         raise InvalidArgument(f"{name} is {path}, which is empty")
     return content
@@ -60,6 +62,14 @@ def _configured(path: str) -> dict[str, str]:
     return values
 
 
+def _path(value: Any, name: str) -> str:
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise InvalidArgument(f"{name}: {value!r} is no path; allowed: str, "
+                              "os.PathLike") from None
+
+
 def resolve(**given: Any) -> Security:
     """What was given, else what the environment says."""
     config = os.environ.get("GEMMD_CONFIG")
@@ -67,7 +77,7 @@ def resolve(**given: Any) -> Security:
     for name in _NAMES:
         value = given[name] or os.environ.get(f"GEMMD_{name.upper()}")
         if value:
-            values[name] = os.fspath(value)
+            values[name] = _path(value, name)
     return Security(**values)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 import numpy as np
 
 from . import alike, arrays, product, rpcs, wire
+from .arguments import check_text
 from .device_arrays import DeviceArray
 from .errors import FailedPrecondition, InvalidArgument
 from .retry import check_key
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 class Pending(Resident):
     """A result of a recorded call: an operand of later calls of the same
     sequence, and, once its block has ended, an array, where it is returned."""
+
+    _instead = "its array, numpy()"
 
     def __init__(self, recording: "Recording", name: str,
                  call: product.Call, fills: bool) -> None:
@@ -171,7 +174,7 @@ class Recording:
         # Of the daemon's answer: Phases of the whole, an Execution a call.
         self.phases: Any = None
         self.executions: list[Any] = []
-        self._device = device
+        self._device = check_text(device, "device")
         self._timeout = timeout
         self._key = check_key(key)
         self._steps: list[_Step] = []
@@ -181,7 +184,8 @@ class Recording:
     def matmul(self, a: Any, b: Any,
                **options: "Unpack[product.Options]") -> Any:
         """As Client.matmul, but it is recorded, and its results are operands
-        of later calls. Arrays are read when the block ends."""
+        of later calls. Arrays must not change until the block has ended: some
+        are read then, and those that need a copy now."""
         if self.done:
             raise FailedPrecondition("the block of the sequence has ended")
         if options.get("device"):

@@ -44,7 +44,10 @@ class SparseMatrix(Composite):
         Lines are rows where `axis` is -1, columns where it is -2. ValueError
         names the first place whose metadata are not legal.
         """
-        values, metadata = np.asanyarray(values), np.asanyarray(metadata)
+        from . import arrays
+
+        values = arrays.as_array(values, "values")
+        metadata = arrays.as_array(metadata, "metadata")
         support.check_sparse_type(values.dtype, "values")
         if values.ndim < 2:
             raise InvalidArgument(f"values: has {values.ndim} dimension(s); "
@@ -88,9 +91,9 @@ class SparseMatrix(Composite):
         metadata  int16, of elements of 8 bits int32: (..., lines, words), as
                   reorder_meta of CUTLASS leaves them.
         """
-        from . import metadata_order
+        from . import arrays, metadata_order
 
-        values = np.asanyarray(values)
+        values = arrays.as_array(values, "values")
         return cls.from_parts(
             values, metadata_order.from_cutlass(metadata, values), axis)
 

@@ -132,8 +132,7 @@ class _Temporaries:
         await self._caller._clean_up(self._delete())
 
     async def _delete(self) -> None:
-        left = self._deadline.left()
-        limit = Deadline(None if left is None else max(left, _FORGETTING_S))
+        limit = Deadline(max(self._deadline.left(), _FORGETTING_S))
         while self._handles:
             try:
                 await self._caller._run(

@@ -5,6 +5,7 @@ import time
 from typing import Any, NamedTuple, Optional
 
 from . import api, errors
+from .retry import told
 
 
 class Stripe(NamedTuple):
@@ -78,12 +79,11 @@ def transfer() -> bytes:
 
 
 class Deadline:
-    """Seconds that are left of `timeout`; None: any number. Less than none stay
-    that: gRPC may serve a call that has until now."""
+    """Seconds that are left of `timeout`; None: any number, which is infinity
+    then. Less than none stay that: gRPC may serve a call that has until now."""
 
     def __init__(self, timeout: Optional[float]) -> None:
-        self._end = None if timeout is None else time.monotonic() + timeout
+        self._end = time.monotonic() + told(timeout)
 
-    def left(self) -> Optional[float]:
-        return (None if self._end is None
-                else self._end - time.monotonic())
+    def left(self) -> float:
+        return self._end - time.monotonic()

@@ -18,10 +18,14 @@ _FAMILIES = (("bfloat16",), ("float16",), ("float32",), _FP8, _INTEGERS,
 _WEIGHTS = ("int4", "uint4", "int8", "float8_e4m3fn")
 _WIDENED_TO = ("bfloat16", "float16")
 _NEAREST = {
-    "float64": "np.float32", "longdouble": "np.float32", "int16": "np.int8",
+    # longdouble is called by its bits, which differ between machines.
+    np.dtype(np.longdouble).name: "np.float32",
+    "float64": "np.float32", "int16": "np.int8",
     "int32": "np.int8", "int64": "np.int8", "uint16": "np.uint8",
     "uint32": "np.uint8", "uint64": "np.uint8",
 }
+# What numpy raises of what is no type, such as "f4,(".
+NO_TYPE = (TypeError, ValueError, SyntaxError)
 
 
 @functools.lru_cache(maxsize=64)
@@ -70,8 +74,18 @@ def default_output(dtype: "np.dtype[Any]") -> "np.dtype[Any]":
     return np.dtype(np.int32) if _sums_are_integers(dtype) else dtype
 
 
+def check_byte_order(dtype: "np.dtype[Any]", side: str) -> None:
+    """Names do not tell elements whose bytes are swapped."""
+    if not dtype.isnative:
+        native = dtype.newbyteorder("=").str
+        raise InvalidArgument(
+            f"{side}: dtype {dtype.str} has its bytes in another order than "
+            f"this machine; allowed: {native!r}, as .astype({native!r}) makes")
+
+
 def check_input(dtype: Any, side: str) -> None:
     if _partners(dtype):
+        check_byte_order(np.dtype(dtype), side)
         return
     known = ", ".join(one for members in (*_FAMILIES, _WEIGHTS[:2])
                       for one in members)
@@ -174,7 +188,7 @@ def accumulator(a: Any, asked: Any, mixed: bool) -> str:
         allowed["float16"] = "F16"
     try:
         kind = allowed.get(_name(asked))
-    except TypeError:
+    except NO_TYPE:
         kind = None
     if kind is None:
         raise Unimplemented(
@@ -187,7 +201,7 @@ def accumulator(a: Any, asked: Any, mixed: bool) -> str:
 def _choice(field: str, asked: Optional[str],
             allowed: dict[Optional[str], str],
             a: Any, how: str = "") -> str:
-    if asked not in allowed:
+    if not isinstance(asked, (str, type(None))) or asked not in allowed:
         raise InvalidArgument(
             f"{field}: {asked!r} does not go with {_name(a)}{how}; allowed: "
             f"{', '.join(map(repr, allowed))}")

@@ -76,6 +76,10 @@ class Resident:
     handle: str = ""
     device: str = ""
     label: str = ""
+    # Matrices, one behind the other: other clients make batches.
+    _count: int = 1
+    # What another process is given.
+    _instead = "its handle, of which client.attach(handle) makes a tensor there"
 
     def __init__(self, client: Any, info: Any) -> None:
         if (min(info.rows, info.columns) < 1
@@ -90,6 +94,7 @@ class Resident:
         self.handle = info.handle
         self.device = info.device
         self.label = info.label
+        self._count = max(info.count, 1)
 
     def _lie(self, client: Any, shape: tuple[int, int], order: arrays.Order,
              dtype: "np.dtype[Any]") -> None:
@@ -122,9 +127,17 @@ class Resident:
     def check_operand(self, name: str, batch: tuple[int, ...]) -> None:
         """InvalidArgument where no product of that batch reads it."""
 
+    def check_single(self, name: str) -> None:
+        """InvalidArgument of a batch."""
+        if self._count > 1:
+            raise InvalidArgument(
+                f"{name}: is a batch of {self._count} matrices of "
+                f"{self.shape[0]} x {self.shape[1]}; allowed: a single matrix."
+                " gemmctl tensor downloads and uploads batches")
+
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, columns)."""
+        """(rows, columns); of a batch those of each matrix."""
         rows, columns = self._stored_shape
         return (columns, rows) if self._transposed else (rows, columns)
 
@@ -149,10 +162,10 @@ class Resident:
         """Bytes of the elements and of what a sparse or quantized tensor has
         besides; on the device, lines are padded."""
         lines, size = self._stored_lines()
-        return lines * size
+        return self._count * lines * size
 
     def _stored_lines(self) -> tuple[int, int]:
-        """How many, and their bytes."""
+        """How many a matrix has, and their bytes."""
         lines, length = (self._stored_shape if self._stored_order == "C"
                          else self._stored_shape[::-1])
         if self.sparse:
@@ -166,11 +179,21 @@ class Resident:
     @property
     def T(self: Self) -> Self:
         """The transpose: another view of the same elements, without a copy."""
-        view = type(self).__new__(type(self))
-        view.__dict__.update(self.__dict__)
+        view = self.__copy__()
         view._transposed = not self._transposed
         view._kind = None
         return view
+
+    def __copy__(self: Self) -> Self:
+        """Another view of the same elements."""
+        view = type(self).__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        return view
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise InvalidArgument(
+            f"{type(self).__name__}: is not pickled, as its connection is of "
+            f"this process; allowed: {self._instead}")
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -180,6 +203,8 @@ class Resident:
         kind = "sparse " if self.sparse else ""
         if self.quantization is not None:
             kind = f"quantized (by {self.quantization}) "
+        if self._count > 1:
+            label += f" batch of {self._count},"
         return (f"<gemmd.{type(self).__name__}{label} {self.shape[0]}x"
                 f"{self.shape[1]} {kind}{self.dtype} order {self.order} on "
                 f"{self.device or '?'}>")
@@ -204,6 +229,7 @@ class Resident:
     async def _fetch(self, caller: Caller,
                      timeout: Optional[float]) -> Stored:
         """The elements."""
+        self.check_single("tensor")
         lines, block = await caller._aside(self._empty)
         layout = api.Layout(order=arrays.wire_order(self._stored_order))
         if block is None:
@@ -257,6 +283,7 @@ class Resident:
         return stored
 
     def _to_upload(self, value: Any) -> arrays.Operand:
+        self.check_single("tensor")
         array = matrix_of(value, "array")
         if array.shape != self.shape:
             raise InvalidArgument(f"array: shape {array.shape} is not the "

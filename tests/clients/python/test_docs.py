@@ -41,6 +41,18 @@ class DocsTest(unittest.TestCase):
     def test_manual_of_the_python_client(self):
         self.run_examples("clients/python/README.md")
 
+    def test_what_asyncio_lacks_is_told(self):
+        lacks = {name for name in set(dir(gemmd.Client))
+                 - set(dir(gemmd.AsyncClient)) if not name.startswith("_")}
+        self.assertEqual(lacks, {"kernels", "kernel", "prepare", "evict",
+                                 "execute"})
+        manual = (_ROOT / "clients/python/README.md").read_text()
+        told = re.search(r"`AsyncClient` lacks\n(.*?);", manual, re.S)[1]
+        self.assertEqual(lacks, set(re.findall(r"`(\w+)`", told)))
+        told = re.search(r"but for (.*), which it lacks",
+                         gemmd.AsyncClient.__doc__, re.S)[1]
+        self.assertEqual(lacks, set(re.findall(r"\w+", told)) - {"and"})
+
     def test_example_of_the_package(self):
         example = re.search(r"((?:^    .*\n)+)", gemmd.__doc__, re.M)[1]
         lines = [line[4:] for line in example.splitlines()]

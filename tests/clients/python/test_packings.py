@@ -91,6 +91,17 @@ class PackingsTest(unittest.TestCase):
         self.assertEqual(made.elements.astype(int).tolist(), [list(range(8))])
         self.assertEqual(made.zero_points.tolist(), [list(range(8))])
 
+    def test_any_order_of_bytes(self):
+        def swapped(array):
+            return array.astype(array.dtype.newbyteorder())
+
+        self.check(gemmd.from_gptq(*map(swapped, self.gptq())))
+        order = [0, 2, 4, 6, 1, 3, 5, 7]
+        self.check(gemmd.from_awq(*map(swapped, (
+            pack_words(self.elements.reshape(self.k, -1, 8)[..., order]),
+            self.scales,
+            pack_words(self.zeros.reshape(2, -1, 8)[..., order])))))
+
     def test_what_is_not_served_is_told(self):
         qweight, scales, qzeros = self.gptq()
         shuffled = np.arange(self.k)[::-1] // 128

@@ -162,6 +162,34 @@ class FromPartsTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "5 a line"):
             SparseMatrix.from_parts(values[:, :5], metadata)
 
+    def test_masks_are_not_ignored(self):
+        values = np.ones((2, 4), np.float16)
+        metadata = np.full((2, 1), 0x44, np.uint8)
+        for name, parts in (
+                ("values", (np.ma.masked_array(values, True), metadata)),
+                ("metadata", (values, np.ma.masked_array(metadata, True)))):
+            with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                        f"{name}: masked arrays"):
+                SparseMatrix.from_parts(*parts)
+        values = np.ones((32, 64), np.float16)
+        words = np.full((32, 8), 0x4444, np.int16)
+        for name, parts in (
+                ("values", (np.ma.masked_array(values, True), words)),
+                ("metadata", (values, np.ma.masked_array(words, True)))):
+            with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                        f"{name}: masked arrays"):
+                SparseMatrix.from_cutlass(*parts)
+
+    def test_bytes_in_another_order_are_told(self):
+        values = np.arange(1, 9, dtype=np.float16).reshape(2, 4)
+        for name, make in (
+                ("array", lambda swapped: gemmd.sparse24(swapped, prune=True)),
+                ("values", lambda swapped: SparseMatrix.from_parts(
+                    swapped, np.full((2, 1), 0x44, np.uint8)))):
+            with self.assertRaisesRegex(gemmd.InvalidArgument, (
+                    rf"{name}: dtype >f2 has .*\.astype\('<f2'\)")):
+                make(values.astype(">f2"))
+
 
 class CallTest(unittest.TestCase):
     def test_the_side_that_is_sparse_is_said(self):

@@ -59,6 +59,31 @@ class TypesTest(unittest.TestCase):
                         call(ones(3, 8, dtype=a), ones(8, 5, dtype=b),
                              precision="fast")
 
+    def test_bytes_in_another_order_are_told(self):
+        a, swapped = ones(3, 8, dtype=np.float32), np.ones((3, 3), ">f4")
+        for name, make in (
+                ("a", lambda: call(a.astype(">f4"), a.T)),
+                ("b", lambda: call(a, a.T.astype(">f4"))),
+                ("c", lambda: call(a, a.T, c=swapped, beta=1)),
+                ("out", lambda: call(a, a.T, out=swapped)),
+                ("out_dtype", lambda: call(a, a.T, out_dtype=">f4"))):
+            with self.assertRaisesRegex(gemmd.InvalidArgument, (
+                    rf"^INVALID_ARGUMENT: {name}: dtype >f4 has .*"
+                    rf"\.astype\('<f4'\)")):
+                make()
+        # What is no type of a matrix in either order.
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "np.float32"):
+            call(a.astype(">f8"), a.T)
+
+    def test_long_doubles_have_a_nearest_type(self):
+        with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                    r"a\.astype\(np\.float32\)"):
+            call(ones(3, 8, dtype=np.longdouble), ones(8, 5))
+
+    def test_masks_of_bits_are_not_ignored(self):
+        with self.assertRaisesRegex(gemmd.InvalidArgument, "packed: masked"):
+            gemmd.Bits(np.ma.masked_array(np.zeros((2, 1), np.uint8), True), 8)
+
     def test_results_name_the_nearest(self):
         with self.assertRaisesRegex(
                 gemmd.Unimplemented, "out_dtype: int8 is no result of bfloat16"

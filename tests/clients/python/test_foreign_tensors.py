@@ -1,0 +1,66 @@
+"""Tensors that other clients made as batches, and tensors for other
+processes."""
+
+import copy
+import pickle
+import unittest
+
+import numpy as np
+
+from arguments_case import ArgumentsCase
+from gemmd import api, arrays, rpcs
+
+F32 = np.float32
+
+
+class BatchTest(ArgumentsCase):
+    def setUp(self):
+        info = self.client._run(rpcs.create(api.CreateTensorRequest(
+            dtype=arrays.wire_type(F32), rows=4, columns=64,
+            order=api.ROW_MAJOR, count=6)), None)
+        self.handle = info.handle
+        self.addCleanup(self.client.attach(info.handle).delete)
+
+    def test_it_is_told_and_neither_read_nor_filled(self):
+        says = "is a batch of 6 matrices of 4 x 64; allowed: a single matrix"
+        left, right = np.ones((4, 2), F32), np.ones((2, 64), F32)
+        for client in self.both():
+            tensor = client.attach(self.handle)
+            self.assertEqual(tensor.nbytes, 6 * 4 * 64 * 4)
+            of = getattr(tensor, "_of", tensor)
+            self.assertIn("batch of 6, 4x64 float32", repr(of))
+            self.refused(f"tensor: {says}", tensor.numpy)
+            self.refused(f"tensor: {says}", tensor.upload,
+                         np.ones((4, 64), F32))
+            for batch in left, np.ones((6, 4, 2), F32):
+                self.refused(f"out: {says}", client.matmul, batch, right,
+                             out=tensor)
+                self.refused(f"pre_activation_out: {says}", client.matmul,
+                             batch, right, pre_activation_out=tensor)
+
+    def test_products_of_as_many_read_it(self):
+        for client in self.both():
+            tensor = client.attach(self.handle)
+            for batch in (6,), (2, 3):
+                d = client.matmul(np.ones((*batch, 2, 4), F32), tensor)
+                np.testing.assert_array_equal(d, np.zeros((*batch, 2, 64)))
+
+
+class PickleTest(ArgumentsCase):
+    def test_of_a_tensor_its_handle_is(self):
+        for client in self.both():
+            tensor = client.tensor(np.ones((2, 4), F32))
+            of = getattr(tensor, "_of", tensor)
+            for copied in pickle.dumps, copy.deepcopy:
+                self.refused(r".*Tensor: is not pickled.* client.attach"
+                             r"\(handle\)", copied, of)
+            self.assertEqual(copy.copy(of.T).shape, (4, 2))
+            tensor.delete()
+            with client.sequence() as s:
+                d = s.matmul(np.ones((2, 4), F32), np.ones((4, 3), F32))
+            self.refused(r"Pending: is not pickled.* numpy\(\)",
+                         pickle.dumps, d)
+
+
+if __name__ == "__main__":
+    unittest.main()

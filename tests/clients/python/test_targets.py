@@ -1,0 +1,52 @@
+"""Addresses of daemons: those that gRPC would take for others are refused."""
+
+import asyncio
+import unittest
+from unittest import mock
+
+import gemmd
+from arguments_case import ArgumentsCase
+from gemmd import address
+
+
+class TargetTest(ArgumentsCase):
+    def test_what_is_no_address(self):
+        for target, says in (
+                ("localhost", "has no port"), ("[::1]", "has no port"),
+                ("[::1", "has no port"), ("localhost:99999", "port '99999'"),
+                ("localhost:0", "port '0'"), ("localhost:", "port ''"),
+                ("localhost:http", "port 'http'"), (":1", "has no host"),
+                ("localhost:-1", "port '-1'"), ("[]:1", "has no host"),
+                ("localhost:\u0663", "port"), ("localhost:1\n", "port"),
+                ("::1:50051", "without brackets"), ("a b:1", "a blank"),
+                ("http://localhost:1", "without brackets"),
+                ("unix:", "has no path"),
+                ("unix:/" + "\u00e4" * 54, "109 bytes, .* at most 107")):
+            for make in gemmd.Client, address.check_target:
+                self.refused(f"target: .*{says}.*; allowed: HOST:PORT", make,
+                             target)
+        for target in 5, b"localhost:1", "a\udc80":
+            self.refused("target: ", gemmd.Client, target)
+
+    def test_what_is_one(self):
+        for target in ("localhost:1", "localhost:65535", "[::1]:50051",
+                       "127.0.0.1:50051", "unix:/" + "x" * 106,
+                       "unix:relative", "unix:///run/gemmd.sock",
+                       "unix-abstract:name", "dns:///localhost:50051",
+                       "ipv4:127.0.0.1:1,127.0.0.2:1", "ipv6:[::1]:1"):
+            self.assertEqual(address.check_target(target), target)
+            gemmd.Client(target).close()
+
+    def test_in_coroutines(self):
+        async def make():
+            gemmd.AsyncClient("localhost")
+
+        self.refused("target: 'localhost' has no port", asyncio.run, make())
+
+    def test_of_the_environment(self):
+        with mock.patch.dict("os.environ", GEMMD_SERVER="localhost"):
+            self.refused("target: 'localhost' has no port", gemmd.Client)
+
+
+if __name__ == "__main__":
+    unittest.main()
