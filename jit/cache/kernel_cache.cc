@@ -29,6 +29,10 @@ namespace {
 constexpr size_t kMaxRejections = 1024;
 constexpr int kMaxDefaultJobs = 16;
 constexpr int kMaxJobs = 1024;  // Threads; more are of no use anywhere.
+// Who waited in vain for another process expects no more of it for a while: it
+// may have stopped with the locks of more kernels than there are threads here.
+constexpr absl::Duration kImpatience = absl::Minutes(1);
+constexpr int kTimesShorter = 10;
 
 int Jobs(const KernelCache::Options& options) {
   if (options.compile_jobs > 0) {
@@ -253,14 +257,36 @@ class KernelCacheImpl final : public KernelCache {
     return Hit(std::move(kernel));
   }
 
+  // Waits on a thread of compiles, so not for long: whoever has the lock may
+  // have been stopped, and other kernels wait for the thread. Not held() then:
+  // the kernel is made twice, and the same.
+  std::shared_ptr<KeyLock> Lock(const std::string& key,
+                                const Instance& instance) {
+    absl::Duration patience = options_.lock_timeout;
+    {
+      std::lock_guard lock(mutex_);
+      if (SteadyNow() < impatient_until_) patience /= kTimesShorter;
+    }
+    auto lock = std::make_shared<KeyLock>(options_.directory, key,
+                                          SteadyNow() + patience, &giving_up_);
+    if (lock->held() || !lock->waited() || giving_up_) return lock;
+    {
+      std::lock_guard guard(mutex_);
+      impatient_until_ = SteadyNow() + kImpatience;
+    }
+    WarnOfDirectory(absl::UnavailableError(absl::StrCat(
+        "another process began to make kernel ", instance.name,
+        " and has not ended after ", absl::FormatDuration(patience),
+        "; it may have been stopped, and the kernel is made here too")));
+    return lock;
+  }
+
   absl::StatusOr<CacheResult> LoadSharedOrCompile(const std::string& key,
                                                   const Instance& instance) {
-    const absl::Time deadline = SteadyNow() + options_.compile_timeout;
     // Held until the kernel is written: then others find it.
     std::shared_ptr<KeyLock> lock;
     if (local_.writable()) {
-      lock = std::make_shared<KeyLock>(options_.directory, key, deadline,
-                                       &giving_up_);
+      lock = Lock(key, instance);
       // Another process may have made the entry since this one looked.
       if (KernelPointer kernel = local_.Load(key, Look::kAgain)) {
         return Hit(std::move(kernel));
@@ -333,6 +359,7 @@ class KernelCacheImpl final : public KernelCache {
   const bool may_compile_;
   mutable std::mutex mutex_;
   CacheStatistics statistics_ ABSL_GUARDED_BY(mutex_);  // Without tiers.
+  absl::Time impatient_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   MemoryStore memory_;
   Rejections rejections_;
   LocalTiers local_;

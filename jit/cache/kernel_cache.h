@@ -76,6 +76,10 @@ class KernelCache {
     bool require_complete = false;
     int compile_jobs = 0;  // Compiles at a time; 0: one per core, at most 16.
     absl::Duration compile_timeout = absl::Minutes(2);
+    // How long a compile waits for another process that has begun the same one,
+    // which may have been stopped; then both make it. Longer than almost every
+    // compile takes.
+    absl::Duration lock_timeout = absl::Seconds(5);
     // How long a rejected instance is refused without another compile.
     absl::Duration rejection_lifetime = absl::Minutes(10);
     // How long one whose compile crashed, hung or lacked memory is refused;

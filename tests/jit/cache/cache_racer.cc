@@ -17,8 +17,10 @@ int main(int argc, char** argv) {
     absl::SleepFor(takes);
     return CompileOutput{.cubin = FakeCubin(), .log = FakeLog()};
   };
-  auto cache = KernelCache::Create({.directory = argv[1]},
-                                   std::make_unique<FakeCompiler>(control));
+  // However slow the machine is, who compiles is waited for.
+  auto cache = KernelCache::Create(
+      {.directory = argv[1], .lock_timeout = absl::Minutes(1)},
+      std::make_unique<FakeCompiler>(control));
   const auto result = cache->Get({.name = "raced", .source = argv[2]},
                                  absl::Now() + absl::Seconds(60));
   if (!result.ok()) return 1;

@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "jit/base/file.h"
 #include "jit/cache/build_kernel.h"
+#include "jit/cache/key_lock.h"
 #include "tests/jit/fake_compiler.h"
 
 namespace gemmd::jit {
@@ -497,6 +498,51 @@ TEST_F(KernelCacheTest, NoRequestWaitsForTheDirectorysLock) {
   cache->Flush();
   EXPECT_EQ(cache->statistics().write_errors, 0);
   EXPECT_EQ(Open()->List("", 10).size(), 5u);
+}
+
+// Stopped, it holds the locks of what it was making for as long as it likes.
+TEST_F(KernelCacheTest, AProcessThatStoppedIsNotWaitedForLong) {
+  constexpr absl::Duration kLockTimeout = absl::Seconds(1);
+  constexpr int kLocked = 4;
+  std::vector<std::string> warnings;
+  auto cache = KernelCache::Create(
+      {.directory = directory_.path(),
+       .compile_jobs = 1,
+       .lock_timeout = kLockTimeout,
+       .warn = [&](const std::string& text) { warnings.push_back(text); }},
+      std::make_unique<FakeCompiler>(control_));
+  std::vector<Instance> instances;
+  std::vector<KeyLock> locks;
+  for (int i = 0; i < kLocked; ++i) {
+    instances.push_back({.name = "locked", .source = std::to_string(i)});
+    locks.emplace_back(directory_.path(),
+                       KeyOf(FakeCompiler(control_), instances.back()),
+                       absl::InfiniteFuture());
+  }
+  instances.push_back({.name = "free", .source = "free"});
+  const absl::Time start = absl::Now();
+  std::vector<std::future<absl::StatusOr<CacheResult>>> results;
+  for (const Instance& instance : instances) {
+    results.push_back(std::async(std::launch::async,
+                                 [&] { return cache->Get(instance, Soon()); }));
+  }
+  for (auto& result : results) {
+    const absl::StatusOr<CacheResult> got = result.get();
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->source, CubinSource::kCompiled);
+  }
+  // The first is waited for; the others, which wait for its thread, are not
+  // waited for as long.
+  EXPECT_GE(absl::Now() - start, kLockTimeout);
+  EXPECT_LT(absl::Now() - start, kLocked * kLockTimeout);
+  ASSERT_EQ(warnings.size(), size_t{kLocked});
+  EXPECT_TRUE(absl::StrContains(warnings[0],
+                                "another process began to make "
+                                "kernel locked"))
+      << warnings[0];
+  // They lie in the directory all the same.
+  cache->Flush();
+  EXPECT_EQ(Open()->List("", 10).size(), instances.size());
 }
 
 TEST_F(KernelCacheTest, WhatWaitsToBeWrittenIsServed) {
