@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -487,6 +488,8 @@ int Program::ParseAndRun(int argc, const char* const* argv) {
 
 int Program::Main(int argc, const char* const* argv) {
   HoldStandardStreams();
+  // What is written past ulimit -f is an error, and no end of the program.
+  std::signal(SIGXFSZ, SIG_IGN);
   DoNotLookForDeadlocks();
   const int code = ParseAndRun(argc, argv);
   const absl::Status printed = FlushStandardOutput();

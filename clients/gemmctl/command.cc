@@ -114,6 +114,18 @@ void SideOption(cli::Command& command, const std::string& name, v1::Order& to,
       help);
 }
 
+void FileOption(cli::Command& command, const std::string& name, std::string& to,
+                const std::string& help) {
+  command.Parsed(
+      name, "",
+      [&to](const std::string& text) {
+        to = text;
+        return text.empty() ? absl::InvalidArgumentError("a name")
+                            : absl::OkStatus();
+      },
+      help);
+}
+
 int Fail(const absl::Status& status) {
   Show(stderr, "gemmctl: %s: %s\n", absl::StatusCodeToString(status.code()),
        status.message());

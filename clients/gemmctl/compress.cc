@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
+#include "clients/gemmctl/input.h"
 #include "clients/gemmctl/metadata_order.h"
 #include "clients/gemmctl/sparse.h"
 #include "jit/base/status.h"
@@ -53,11 +54,12 @@ absl::Status Run(
   const absl::StatusOr<Matrix> matrix = change(options);
   if (matrix.ok()) return WriteNpy(options.to, *matrix);
   // What reading says names the file already.
-  const bool named = absl::StartsWith(matrix.status().message(), options.from);
+  const std::string name = InputName(options.from);
+  const bool named = absl::StartsWith(matrix.status().message(), name);
   return named ? matrix.status()
-               : absl::Status(matrix.status().code(),
-                              absl::StrCat(options.from, ": ",
-                                           matrix.status().message()));
+               : absl::Status(
+                     matrix.status().code(),
+                     absl::StrCat(name, ": ", matrix.status().message()));
 }
 
 void Add(cli::Command& program, const std::string& name,
@@ -67,8 +69,8 @@ void Add(cli::Command& program, const std::string& name,
   cli::Command& command = program.Subcommand(name, summary);
   const auto options = std::make_shared<CompressOptions>();
   command.Text("FILE.npy", options->from, "- is standard input.");
-  command.Text("-o,--output FILE.npy", options->to,
-               "Where to; - is standard output.");
+  FileOption(command, "-o,--output FILE.npy", options->to,
+             "Where to; - is standard output.");
   command.Require("--output");
   SideOption(command, "--of SIDE", options->order,
              "Of a the rows, of b the columns run along k.");

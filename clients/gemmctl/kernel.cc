@@ -1,4 +1,5 @@
 // gemmctl kernel ...
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@ namespace gemmd::gemmctl {
 namespace {
 
 constexpr size_t kKeyDigits = 64;
+constexpr size_t kMostShown = 5;  // Of many keys.
 
 struct KernelOptions {
   std::string key;
@@ -47,13 +49,20 @@ absl::StatusOr<std::string> FindKey(client::Client& client,
     }
   }
   if (found.size() == 1) return found[0];
+  const std::string shown = word.empty() ? "''" : word;
   if (found.empty()) {
     return absl::NotFoundError(absl::StrCat(
-        "no kernel has a key that begins with ", word, ", nor that name"));
+        "no kernel has a key that begins with ", shown, ", nor that name"));
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(found.size(), " kernels have a key that begins with ", word,
-                   ", or that name: ", absl::StrJoin(found, ", ")));
+  const size_t all = found.size();
+  found.resize(std::min(all, kMostShown));
+  return absl::FailedPreconditionError(absl::StrCat(
+      all, " kernels have a key that begins with ", shown,
+      ", or that name: ", absl::StrJoin(found, ", "),
+      all == found.size() ? ""
+                          : absl::StrCat(" and ", all - found.size(),
+                                         " more; gemmctl kernel list shows "
+                                         "all")));
 }
 
 int List(client::Client& client, const KernelOptions& options) {

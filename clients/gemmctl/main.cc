@@ -1,8 +1,12 @@
 // gemmctl: the command line of gemmd.
+#include <google/protobuf/stubs/logging.h>
+
 #include "clients/gemmctl/command.h"
 
 int main(int argc, char** argv) {
   using namespace gemmd;
+  // Of a text that is not UTF-8 it prints lines; the daemon refuses it anyway.
+  google::protobuf::SetLogHandler(nullptr);
   cli::Program program("gemmctl", "talks to a gemmd daemon");
   program.Alias("target", "server");
   gemmctl::AddMatmul(program);

@@ -45,9 +45,10 @@ int Run(client::Client& client, const Options& options) {
   product.stream_bytes = options.stream_bytes;
   GEMMCTL_ASSIGN(client::Result result, client.Matmul(product), Fail);
   const v1::Execution execution = result.execution;
-  if (absl::Status saved = matmul.Save(std::move(result)); !saved.ok()) {
-    return FailFile(saved);
-  }
+  Outputs outputs;
+  absl::Status saved = matmul.Save(std::move(result), outputs);
+  if (saved.ok()) saved = outputs.Keep();
+  if (!saved.ok()) return FailFile(saved);
   // Where a result is on stdout, nothing else is.
   if (options.json) {
     PrintJson(execution, UsesStandardOutput(options.product) ? stderr : stdout);

@@ -45,19 +45,20 @@ absl::Status At(const Options& options, const Line& line,
 
 absl::StatusOr<std::string> ReadList(const std::string& path) {
   constexpr int64_t kMostBytes = 16 << 20;
-  if (path == "-") return jit::ReadAll(STDIN_FILENO, kMostBytes);
-  return jit::ReadFile(path, kMostBytes);
+  absl::StatusOr<std::string> list =
+      path == "-" ? jit::ReadAll(STDIN_FILENO, kMostBytes)
+                  : jit::ReadFile(path, kMostBytes);
+  if (list.ok()) return list;
+  return absl::Status(
+      list.status().code(),
+      absl::StrCat("cannot read ", path, ": ", list.status().message()));
 }
 
-absl::StatusOr<std::vector<Line>> ReadLines(const Options& options) {
-  const absl::StatusOr<std::string> list = ReadList(options.list);
-  if (!list.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot read ", options.list, ": ", list.status().message()));
-  }
+absl::StatusOr<std::vector<Line>> ParseLines(const Options& options,
+                                             const std::string& list) {
   std::vector<Line> all;
   int number = 0;
-  for (const absl::string_view line : absl::StrSplit(*list, '\n')) {
+  for (const absl::string_view line : absl::StrSplit(list, '\n')) {
     ++number;
     const std::string text(absl::StripAsciiWhitespace(line));
     if (text.empty() || text[0] == '#') continue;
@@ -117,7 +118,9 @@ void PrintAsJson(const std::vector<v1::Execution>& executions, std::FILE* out) {
 }
 
 int Run(client::Client& client, const Options& options) {
-  GEMMCTL_ASSIGN(const std::vector<Line> lines, ReadLines(options), FailUsage);
+  GEMMCTL_ASSIGN(const std::string list, ReadList(options.list), FailFile);
+  GEMMCTL_ASSIGN(const std::vector<Line> lines, ParseLines(options, list),
+                 FailUsage);
   if (const absl::Status wrong = Check(options, lines); !wrong.ok()) {
     return FailUsage(wrong);
   }
@@ -135,13 +138,15 @@ int Run(client::Client& client, const Options& options) {
   GEMMCTL_ASSIGN(std::vector<client::Result> results,
                  client.MatmulGrouped(products), Fail);
   std::vector<v1::Execution> executions;
+  Outputs outputs;
   for (size_t i = 0; i < results.size(); ++i) {
     executions.push_back(results[i].execution);
-    if (absl::Status saved = loaded[i]->Save(std::move(results[i]));
+    if (absl::Status saved = loaded[i]->Save(std::move(results[i]), outputs);
         !saved.ok()) {
       return FailFile(At(options, lines[i], saved));
     }
   }
+  if (absl::Status kept = outputs.Keep(); !kept.ok()) return FailFile(kept);
   if (options.json) {
     PrintAsJson(executions, prints ? stderr : stdout);
   } else if (!options.quiet) {
@@ -175,7 +180,7 @@ void AddMatmulGrouped(cli::Command& program) {
       "nothing but sizes are made\nby one launch where that pays; they may "
       "have no rows. All are one message: at\nmost 256, and as many bytes as "
       "the daemon takes. Its errors count products from\ngroups[0]. If one "
-      "fails, no file is written.");
+      "fails, or cannot be written, no file is.");
   RunWithClient(command,
                 [o](client::Client& client) { return Run(client, *o); });
 }

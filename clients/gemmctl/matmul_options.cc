@@ -1,11 +1,9 @@
 #include "clients/gemmctl/matmul_options.h"
 
-#include <set>
-
 #include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
+#include "clients/gemmctl/outputs.h"
 #include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
@@ -19,7 +17,7 @@ std::vector<std::string> Inputs(const MatmulOptions& options) {
   return {options.a,      options.b,      options.c,     values.bias,
           values.a_scale, values.b_scale, values.d_scale};
 }
-std::vector<std::string> Outputs(const MatmulOptions& options) {
+std::vector<std::string> OutputNames(const MatmulOptions& options) {
   return {options.d, options.auxiliary, options.amax};
 }
 
@@ -28,7 +26,7 @@ std::vector<std::string> Outputs(const MatmulOptions& options) {
 void DeclareOperands(cli::Command& command, MatmulOptions& o) {
   command.Text("A", o.a, "A matrix: FILE.npy, - or tensor:HANDLE.");
   command.Text("B", o.b, "Likewise.");
-  command.Text("-o,--output D", o.d, "Where the result goes; likewise.");
+  FileOption(command, "-o,--output D", o.d, "Where the result goes; likewise.");
   command.Require("--output");
 }
 
@@ -60,10 +58,10 @@ void DeclareProduct(cli::Command& command, MatmulOptions& o) {
                "Of B: a number, or a FILE of (n,), or of blocks.");
   command.Text("--d-scale,--out-scale X", o.values.d_scale,
                "Factor of D before it is rounded.");
-  command.Text("--aux,--pre-activation D", o.auxiliary,
-               "Where what the activation is applied to goes, as D.");
-  command.Text("--amax FILE", o.amax,
-               "Where the greatest magnitude before --d-scale goes.");
+  FileOption(command, "--aux,--pre-activation D", o.auxiliary,
+             "Where what the activation is applied to goes, as D.");
+  FileOption(command, "--amax FILE", o.amax,
+             "Where the greatest magnitude before --d-scale goes.");
   command.Text("--device NAME", o.device,
                "Such as cuda:0. Default: the daemon's choice.");
 }
@@ -100,20 +98,16 @@ absl::Status CheckProduct(const MatmulOptions& options) {
 
 absl::Status CheckFiles(absl::Span<const MatmulOptions> products) {
   int from_standard = 0;
-  std::set<std::string> written;
+  std::vector<std::string> written;
   for (const MatmulOptions& product : products) {
     for (const std::string& name : Inputs(product)) {
       from_standard += name == kStandard;
     }
-    for (const std::string& name : Outputs(product)) {
-      if (name.empty() || written.insert(name).second) continue;
-      return absl::InvalidArgumentError(
-          name == kStandard
-              ? "only one result can go to standard output"
-              : absl::StrCat("several results go to ", name,
-                             "; allowed: a file or tensor for each"));
+    for (const std::string& name : OutputNames(product)) {
+      written.push_back(name);
     }
   }
+  RETURN_IF_ERROR(CheckOutputs(written));
   if (from_standard > 1) {
     return absl::InvalidArgumentError(
         "only one file can come from standard input");
@@ -122,7 +116,7 @@ absl::Status CheckFiles(absl::Span<const MatmulOptions> products) {
 }
 
 bool UsesStandardOutput(const MatmulOptions& options) {
-  return absl::c_linear_search(Outputs(options), kStandard);
+  return absl::c_linear_search(OutputNames(options), kStandard);
 }
 
 }  // namespace gemmd::gemmctl

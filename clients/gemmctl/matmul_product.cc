@@ -154,12 +154,13 @@ client::Product MatmulProduct::product() const {
   return product;
 }
 
-absl::Status MatmulProduct::Save(client::Result result) const {
+absl::Status MatmulProduct::Save(client::Result result,
+                                 Outputs& outputs) const {
   const auto save = [&](const std::string& name, std::string& bytes) {
     if (name.empty() || TensorHandle(name)) return absl::OkStatus();
     Matrix matrix = d_;
     matrix.bytes = std::move(bytes);
-    return WriteNpy(name, matrix);
+    return outputs.Write(name, matrix);
   };
   RETURN_IF_ERROR(save(options_.d, result.d));
   RETURN_IF_ERROR(save(options_.auxiliary, result.auxiliary));
@@ -167,7 +168,7 @@ absl::Status MatmulProduct::Save(client::Result result) const {
   const float amax = *result.amax;
   Matrix one = {v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, 1, 1, {}, {}};
   one.bytes.assign(reinterpret_cast<const char*>(&amax), sizeof amax);
-  return WriteNpy(options_.amax, one);
+  return outputs.Write(options_.amax, one);
 }
 
 }  // namespace gemmd::gemmctl

@@ -8,6 +8,7 @@
 #include "clients/cpp/client.h"
 #include "clients/gemmctl/matmul_options.h"
 #include "clients/gemmctl/operand.h"
+#include "clients/gemmctl/outputs.h"
 #include "clients/gemmctl/values.h"
 
 namespace gemmd::gemmctl {
@@ -29,8 +30,8 @@ class MatmulProduct {
 
   // It refers to bytes that are held here.
   client::Product product() const;
-  // Writes what returned, to the files that were named.
-  absl::Status Save(client::Result result) const;
+  // Writes what returned, to the files that were named; they are kept later.
+  absl::Status Save(client::Result result, Outputs& outputs) const;
 
   const MatmulOptions& options() const { return options_; }
   const Matrix& d() const { return d_; }  // Without bytes.

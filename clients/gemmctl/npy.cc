@@ -2,14 +2,9 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iostream>
 #include <iterator>
 #include <limits>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -23,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "clients/gemmctl/convert.h"
+#include "clients/gemmctl/input.h"
 #include "jit/base/status.h"
 #include "jit/problem/data_type.h"
 #include "proto/convert/problem.h"
@@ -35,25 +31,7 @@ constexpr char kStandard[] = "-";
 constexpr size_t kMagicBytes = 6;
 constexpr size_t kAlignment = 64;          // Of the data in the file.
 constexpr size_t kMaxHeaderBytes = 65536;  // Any real one is below 200.
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  if (path == kStandard) {
-    std::string content(std::istreambuf_iterator<char>(std::cin), {});
-    if (!std::cin.bad()) return content;
-    return absl::UnavailableError("standard input cannot be read");
-  }
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  if (error) {
-    return absl::ErrnoToStatus(error.value(), absl::StrCat("open ", path));
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string content(size, '\0');
-  if (!file.read(content.data(), size)) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("read ", path));
-  }
-  return content;
-}
+constexpr size_t kMaxStartBytes = kMagicBytes + 2 + 4 + kMaxHeaderBytes;
 
 // What follows 'key': in the header's dict, with leading blanks removed.
 absl::StatusOr<absl::string_view> Value(absl::string_view header,
@@ -225,10 +203,12 @@ int64_t Elements(const Matrix& matrix) {
   return elements;
 }
 
-absl::StatusOr<Matrix> Parse(std::string file, v1::DataType named,
+absl::StatusOr<Matrix> Parse(Input input, v1::DataType named,
                              size_t dimensions) {
+  std::string start;
+  RETURN_IF_ERROR(input.Fill(kMaxStartBytes, start));
   absl::string_view header;
-  ASSIGN_OR_RETURN(const size_t data, FindData(file, header));
+  ASSIGN_OR_RETURN(const size_t data, FindData(start, header));
   Matrix matrix;
   ASSIGN_OR_RETURN(matrix.type, ParseType(header, named));
   RETURN_IF_ERROR(ParseShape(header, dimensions, matrix));
@@ -243,16 +223,19 @@ absl::StatusOr<Matrix> Parse(std::string file, v1::DataType named,
     return absl::InvalidArgumentError(
         "it is a batch in Fortran order; save np.ascontiguousarray of it");
   }
-  const int64_t size = file.size() - data;
   const int64_t item = ElementBytes(matrix.type);
-  if (Elements(matrix) * item != size) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "it holds %d bytes of data, which are no %s elements of %d bytes", size,
-        matrix.shape(), item));
-  }
-  matrix.bytes = std::move(file);
-  matrix.bytes.erase(0, data);
-  return matrix;
+  const int64_t due = Elements(matrix) * item;
+  matrix.bytes = start.substr(data);
+  // One byte more tells what is too long: a pipe may have no end.
+  RETURN_IF_ERROR(input.Fill(due + 1, matrix.bytes));
+  const int64_t size = std::ssize(matrix.bytes);
+  if (size == due) return matrix;
+  const std::string held =
+      input.ended() ? absl::StrCat(size)
+                    : absl::StrCat("more than ", due < 0 ? size - 1 : due);
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "it holds %s bytes of data, which are no %s elements of %d bytes", held,
+      matrix.shape(), item));
 }
 
 // What is taken for four bits has to fit them.
@@ -273,13 +256,13 @@ absl::StatusOr<Matrix> CheckedForFourBits(Matrix matrix) {
 
 absl::StatusOr<Matrix> Read(const std::string& path, v1::DataType named,
                             size_t dimensions) {
-  ASSIGN_OR_RETURN(std::string file, ReadFile(path));
-  absl::StatusOr<Matrix> matrix = Parse(std::move(file), named, dimensions);
+  ASSIGN_OR_RETURN(Input input, Input::Open(path));
+  absl::StatusOr<Matrix> matrix = Parse(std::move(input), named, dimensions);
   if (matrix.ok()) matrix = CheckedForFourBits(*std::move(matrix));
   if (matrix.ok()) return matrix;
-  return absl::Status(matrix.status().code(),
-                      absl::StrCat(path == kStandard ? "standard input" : path,
-                                   ": ", matrix.status().message()));
+  return absl::Status(
+      matrix.status().code(),
+      absl::StrCat(InputName(path), ": ", matrix.status().message()));
 }
 
 }  // namespace
@@ -315,9 +298,10 @@ absl::StatusOr<Matrix> ReadNpyValues(const std::string& path) {
       "; values of an epilogue are f32. The nearest is x.astype(np.float32)"));
 }
 
-absl::Status WriteNpy(const std::string& path, const Matrix& matrix) {
+absl::StatusOr<cli::NewFile> StartNpy(const std::string& path,
+                                      const Matrix& matrix) {
   if (!matrix.batch.empty() && matrix.order == v1::ORDER_COLUMN_MAJOR) {
-    return WriteNpy(path, Reorder(matrix, v1::ORDER_ROW_MAJOR));
+    return StartNpy(path, Reorder(matrix, v1::ORDER_ROW_MAJOR));
   }
   std::string shape;
   for (const int64_t side : matrix.batch) absl::StrAppend(&shape, side, ", ");
@@ -330,25 +314,24 @@ absl::Status WriteNpy(const std::string& path, const Matrix& matrix) {
   const size_t unpadded = before + header.size() + 1;
   header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   header.push_back('\n');
-  const bool standard = path == kStandard;
-  if (standard && isatty(STDOUT_FILENO) == 1) {
+  if (path == kStandard && isatty(STDOUT_FILENO) == 1) {
     return absl::FailedPreconditionError(
         "a matrix is not written to a terminal; give a file or a pipe");
   }
-  std::ofstream opened;
-  if (!standard) opened.open(path, std::ios::binary | std::ios::trunc);
-  std::ostream& file = standard ? std::cout : opened;
-  file.write(kMagic, kMagicBytes);
   const char version_and_length[] = {1, 0,
                                      static_cast<char>(header.size() & 0xff),
                                      static_cast<char>(header.size() >> 8)};
-  file.write(version_and_length, 4);
-  file.write(header.data(), header.size());
-  file.write(matrix.bytes.data(), matrix.bytes.size());
-  file.flush();
-  if (file) return absl::OkStatus();
-  return absl::ErrnoToStatus(
-      errno, absl::StrCat("write ", standard ? "standard output" : path));
+  ASSIGN_OR_RETURN(cli::NewFile file, cli::NewFile::Create(path));
+  RETURN_IF_ERROR(file.Write(
+      absl::StrCat(kMagic, absl::string_view(version_and_length, 4), header)));
+  RETURN_IF_ERROR(file.Write(matrix.bytes));
+  RETURN_IF_ERROR(file.Finish());
+  return file;
+}
+
+absl::Status WriteNpy(const std::string& path, const Matrix& matrix) {
+  ASSIGN_OR_RETURN(cli::NewFile file, StartNpy(path, matrix));
+  return file.Keep();
 }
 
 }  // namespace gemmd::gemmctl

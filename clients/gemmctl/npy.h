@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "clients/cli/new_file.h"
 #include "gemmd/v1/types.pb.h"
 
 namespace gemmd::gemmctl {
@@ -40,11 +41,11 @@ int BitsOf(v1::DataType type);
 // Of one element in a file, where those of less than 8 bits take a byte each.
 int64_t ElementBytes(v1::DataType type);
 
-// The file at `path`, or standard input for "-". `named` is the type that the
-// caller names, or UNSPECIFIED. A file has so many dimensions at least; one of
-// one dimension is a row. INVALID_ARGUMENT names the file and what is wrong
-// with it; NOT_FOUND or another code of the system when it cannot be
-// read.
+// What is at `path`, a file or a pipe, or standard input for "-"; of a pipe no
+// more than a header says. `named` is the type that the caller names, or
+// UNSPECIFIED. A file has so many dimensions at least; one of one dimension is
+// a row. INVALID_ARGUMENT names the file and what is wrong with it; NOT_FOUND
+// or another code of the system when it cannot be read.
 absl::StatusOr<Matrix> ReadNpy(const std::string& path,
                                v1::DataType named = v1::DATA_TYPE_UNSPECIFIED,
                                size_t dimensions = 2);
@@ -53,9 +54,13 @@ absl::StatusOr<Matrix> ReadNpy(const std::string& path,
 // one row, a file of none one value.
 absl::StatusOr<Matrix> ReadNpyValues(const std::string& path);
 
-// Writes version 1, a batch in row-major order; an existing file is replaced,
-// and "-" is standard output, which must be no terminal.
+// Writes version 1, a batch in row-major order; an existing file is replaced
+// once all is written (new_file.h), and "-" is standard output, which must be
+// no terminal.
 absl::Status WriteNpy(const std::string& path, const Matrix& matrix);
+// Likewise, but a file is not at `path` before it is kept.
+absl::StatusOr<cli::NewFile> StartNpy(const std::string& path,
+                                      const Matrix& matrix);
 
 }  // namespace gemmd::gemmctl
 

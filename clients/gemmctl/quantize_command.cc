@@ -7,6 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "clients/gemmctl/command.h"
+#include "clients/gemmctl/input.h"
+#include "clients/gemmctl/outputs.h"
 #include "clients/gemmctl/packings.h"
 #include "clients/gemmctl/quantize.h"
 #include "clients/gemmctl/tensor_files.h"
@@ -67,11 +69,12 @@ absl::Status FromAwqFiles(const QuantizeOptions& o) {
 
 // What reading says names the file already.
 absl::Status Named(const std::string& file, const absl::Status& status) {
-  if (status.ok() || absl::StrContains(status.message(), ".npy: ")) {
+  const std::string name = absl::StrCat(InputName(file), ": ");
+  if (status.ok() || absl::StartsWith(status.message(), name) ||
+      absl::StrContains(status.message(), ".npy: ")) {
     return status;
   }
-  return absl::Status(status.code(),
-                      absl::StrCat(file, ": ", status.message()));
+  return absl::Status(status.code(), absl::StrCat(name, status.message()));
 }
 
 void Add(cli::Command& program, const std::string& name,
@@ -81,11 +84,15 @@ void Add(cli::Command& program, const std::string& name,
   cli::Command& command = program.Subcommand(name, summary);
   const auto options = std::make_shared<QuantizeOptions>();
   declare(command, *options);
-  command.Text("-o,--output FILE.npy", options->parts.elements, "Where to.");
+  FileOption(command, "-o,--output FILE.npy", options->parts.elements,
+             "Where to.");
   command.Require("--output");
   DeclareScales(command, options->parts, "Those of groups along k, f4.");
   command.Require("--scales");
   command.Run([options, change]() -> absl::StatusOr<int> {
+    // Others read scales and zero points.
+    const bool writes_parts = change != Dequantized;
+    if (writes_parts) RETURN_IF_ERROR(CheckOutputs(options->parts));
     const absl::Status done = Named(options->from, change(*options));
     return done.ok() ? cli::kExitOk : FailFile(done);
   });

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/gemmctl/convert.h"
+#include "clients/gemmctl/outputs.h"
 #include "clients/gemmctl/quantized_shape.h"
 #include "jit/base/status.h"
 
@@ -91,6 +92,11 @@ Parts Split(Matrix quantized) {
   return parts;
 }
 
+absl::Status CheckOutputs(const PartFiles& files) {
+  const std::string names[] = {files.elements, files.scales, files.zeros};
+  return CheckOutputs(absl::MakeConstSpan(names));
+}
+
 absl::StatusOr<Parts> ReadParts(const PartFiles& files, v1::DataType type) {
   Parts parts;
   ASSIGN_OR_RETURN(parts.elements, ReadNpy(files.elements, type));
@@ -117,9 +123,11 @@ absl::Status WriteParts(const PartFiles& files, const Parts& parts) {
         parts.zeros ? "it has zero points; --zero-points FILE says where to"
                     : "it has no zero points; allowed: no --zero-points");
   }
-  RETURN_IF_ERROR(WriteNpy(files.elements, parts.elements));
-  RETURN_IF_ERROR(WriteNpy(files.scales, parts.scales));
-  return parts.zeros ? WriteNpy(files.zeros, *parts.zeros) : absl::OkStatus();
+  Outputs outputs;
+  RETURN_IF_ERROR(outputs.Write(files.elements, parts.elements));
+  RETURN_IF_ERROR(outputs.Write(files.scales, parts.scales));
+  if (parts.zeros) RETURN_IF_ERROR(outputs.Write(files.zeros, *parts.zeros));
+  return outputs.Keep();
 }
 
 }  // namespace gemmd::gemmctl

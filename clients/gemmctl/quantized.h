@@ -34,6 +34,9 @@ struct PartFiles {
   std::string zeros;  // "": there are none.
 };
 
+// INVALID_ARGUMENT where they would be written to one file.
+absl::Status CheckOutputs(const PartFiles& files);
+
 // INVALID_ARGUMENT names the file. `type` is that of the elements, where the
 // file has integers or bytes.
 absl::StatusOr<Parts> ReadParts(const PartFiles& files, v1::DataType type);

@@ -116,6 +116,10 @@ int Upload(client::Client& client, const TensorOptions& options) {
 }
 
 int Download(client::Client& client, const TensorOptions& options) {
+  if (const absl::Status wrong = CheckOutputs(options.files.parts);
+      !wrong.ok()) {
+    return FailUsage(wrong);
+  }
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  client.DescribeTensor(options.handle), Fail);
   Matrix matrix = Describe(info);
@@ -213,8 +217,8 @@ void DeclareUpload(cli::Command& command, TensorOptions& options) {
 
 void DeclareDownload(cli::Command& command, TensorOptions& options) {
   command.Text("HANDLE", options.handle, "");
-  command.Text("-o,--output FILE.npy", options.files.parts.elements,
-               "Where to; - is standard output.");
+  FileOption(command, "-o,--output FILE.npy", options.files.parts.elements,
+             "Where to; - is standard output.");
   command.Require("--output");
   DeclareScales(command, options.files.parts,
                 "Where those of a quantized tensor go.");

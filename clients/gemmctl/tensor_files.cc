@@ -13,9 +13,9 @@ namespace gemmd::gemmctl {
 
 void DeclareScales(cli::Command& command, PartFiles& parts,
                    const std::string& help) {
-  command.Text("--scales FILE.npy", parts.scales, help);
-  command.Text("--zero-points FILE.npy", parts.zeros,
-               "Of s4 and u4, likewise, where there are any.");
+  FileOption(command, "--scales FILE.npy", parts.scales, help);
+  FileOption(command, "--zero-points FILE.npy", parts.zeros,
+             "Of s4 and u4, likewise, where there are any.");
 }
 
 void DeclareToRead(cli::Command& command, TensorFiles& files) {

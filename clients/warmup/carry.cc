@@ -140,7 +140,7 @@ Command ImportCommand() {
               "Nothing is added when any part of the file is wrong, or when\n"
               "it is not signed with the key that is given. - is standard "
               "input.\n",
-          .flags = {CacheDirFlag(), SigningKeyFlag()},
+          .flags = {NewCacheDirFlag(), SigningKeyFlag()},
           .run = Import};
 }
 

@@ -2,7 +2,9 @@
 
 namespace gemmd::warmup {
 
-FlagSpec CacheDirFlag() {
+FlagSpec CacheDirFlag() { return {"cache_dir", "DIR", "the cache"}; }
+
+FlagSpec NewCacheDirFlag() {
   return {"cache_dir", "DIR", "the cache; made when it is not there"};
 }
 

@@ -40,6 +40,7 @@ Command DiffCommand();
 
 // Flags that several commands have.
 FlagSpec CacheDirFlag();
+FlagSpec NewCacheDirFlag();  // Of a command that makes it.
 FlagSpec NvrtcFlag();
 FlagSpec JobsFlag();
 

@@ -103,7 +103,7 @@ Command CompileCommand() {
       .summary = "Compile the kernels of a list of problems.",
       .details = absl::StrCat(
           kProblemFiles, "What is compiled already is not compiled again.\n"),
-      .flags = {CacheDirFlag(), NvrtcFlag(), PresetFlag(), JobsFlag()},
+      .flags = {NewCacheDirFlag(), NvrtcFlag(), PresetFlag(), JobsFlag()},
       .run = Run};
   for (const FlagSpec& flag : TargetFlags()) command.flags.push_back(flag);
   return command;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace gemmd::cli {
 namespace {
@@ -92,6 +93,97 @@ TEST_F(NewFileTest, ALinkStaysAndLeadsToTheNewFile) {
   EXPECT_EQ(Content(), "new");
 }
 
+TEST_F(NewFileTest, ALinkToNothingLeadsToTheNewFile) {
+  fs::create_symlink("other", path());
+  fs::create_symlink(folder_ + "/target", folder_ + "/other");
+  absl::StatusOr<NewFile> file = NewFile::Create(path());
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(file->Write("new").ok());
+  EXPECT_TRUE(file->Keep().ok());
+  EXPECT_TRUE(fs::is_symlink(path()));
+  EXPECT_FALSE(fs::is_symlink(folder_ + "/target"));
+  EXPECT_EQ(Content(), "new");
+}
+
+TEST_F(NewFileTest, TheNewFileIsForWhomTheOldOneWas) {
+  std::ofstream(path()) << "old";
+  ASSERT_EQ(chmod(path().c_str(), 0604), 0);
+  const bool root = geteuid() == 0;
+  ASSERT_TRUE(!root || chown(path().c_str(), 12, 34) == 0);
+  struct stat old, now;
+  ASSERT_EQ(stat(path().c_str(), &old), 0);
+  absl::StatusOr<NewFile> file = NewFile::Create(path());
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->Keep().ok());
+  ASSERT_EQ(stat(path().c_str(), &now), 0);
+  EXPECT_NE(now.st_ino, old.st_ino);
+  EXPECT_EQ(now.st_mode, old.st_mode);
+  EXPECT_EQ(now.st_uid, old.st_uid);
+  EXPECT_EQ(now.st_gid, old.st_gid);
+}
+
+TEST_F(NewFileTest, WhatADescriptorIsOpenForStaysThat) {
+  std::ofstream(path()) << "something old";
+  const jit::UniqueFd open_file(open(path().c_str(), O_WRONLY));
+  struct stat old, now;
+  ASSERT_EQ(fstat(open_file.get(), &old), 0);
+  for (const char* const names : {"/dev/fd/", "/proc/self/fd/"}) {
+    absl::StatusOr<NewFile> file =
+        NewFile::Create(absl::StrCat(names, open_file.get()));
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE(file->Write("new").ok());
+    EXPECT_TRUE(file->Keep().ok());
+    ASSERT_EQ(stat(path().c_str(), &now), 0);
+    EXPECT_EQ(now.st_ino, old.st_ino);
+    EXPECT_EQ(Content(), "new");
+  }
+}
+
+// Such as a file that is mounted into a container on its own.
+TEST_F(NewFileTest, AFileInAFolderThatTakesNoOtherIsWrittenTo) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write to every folder";
+  std::ofstream(path()) << "something old";
+  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
+  absl::StatusOr<NewFile> file = NewFile::Create(path());
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(file->Write("new").ok());
+  EXPECT_TRUE(file->Keep().ok());
+  EXPECT_EQ(Content(), "new");
+  fs::permissions(folder_, fs::perms::owner_all);
+}
+
+TEST_F(NewFileTest, AFileThatMayNotBeWrittenIsNotReplaced) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write to every file";
+  std::ofstream(path()) << "old";
+  fs::permissions(path(), fs::perms::owner_read);
+  EXPECT_FALSE(NewFile::Create(path()).ok());
+  EXPECT_EQ(Content(), "old");
+}
+
+TEST_F(NewFileTest, NamesAreAsLongAsAFolderTakesThem) {
+  const std::string name = folder_ + "/" + std::string(255, 'x');
+  absl::StatusOr<NewFile> file = NewFile::Create(name);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->Keep().ok());
+  EXPECT_TRUE(fs::exists(name));
+}
+
+TEST_F(NewFileTest, FilesThatAreFinishedAppearWhenTheyAreKept) {
+  std::vector<NewFile> files;
+  for (const char* const name : {"/one", "/other"}) {
+    absl::StatusOr<NewFile> file = NewFile::Create(folder_ + name);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE(file->Write(name).ok());
+    ASSERT_TRUE(file->Finish().ok());
+    files.push_back(*std::move(file));
+  }
+  EXPECT_FALSE(fs::exists(folder_ + "/one"));
+  EXPECT_TRUE(files[0].Keep().ok());
+  EXPECT_TRUE(fs::exists(folder_ + "/one"));
+  files.clear();
+  EXPECT_EQ(Files(), 1u);
+}
+
 // In a folder that everybody may write to, somebody waits with a link at the
 // name that comes next.
 TEST_F(NewFileTest, ALinkAtItsTemporaryNameIsNotFollowed) {
@@ -122,6 +214,7 @@ TEST_F(NewFileTest, ErrorsNameTheFileAndTheReason) {
   const absl::Status missing = NewFile::Create(nowhere).status();
   EXPECT_TRUE(absl::StrContains(missing.message(), nowhere)) << missing;
   EXPECT_TRUE(absl::StrContains(missing.message(), "No such file")) << missing;
+  EXPECT_FALSE(NewFile::Create("").ok());
 
   absl::StatusOr<NewFile> full = NewFile::Create("/dev/full");
   ASSERT_TRUE(full.ok()) << full.status();

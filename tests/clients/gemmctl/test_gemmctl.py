@@ -13,6 +13,7 @@ import unittest
 
 import ml_dtypes
 import numpy as np
+from gemmd import api
 
 from fake_daemon import FakeDaemon
 
@@ -126,6 +127,13 @@ class GemmctlTest(unittest.TestCase):
         error = self.run_gemmctl("tensor", "describe", "\x1b]0;x\x07",
                                  code=FAILED)
         self.assertNotIn("\x1b", error)
+
+    def test_what_is_not_utf_8_is_an_error_of_one_line(self):
+        for words in (("tensor", "create", "2", "2", "--label", b"\xff"),
+                      ("tensor", "describe", b"\xff"),
+                      ("kernel", "describe", b"\xff" * 64)):
+            error = self.run_gemmctl(*words, code=FAILED)
+            self.assertRegex(error, "^gemmctl: [^\n]+\n$")
 
     def test_upload_replaces_elements_in_the_tensors_order(self):
         handle = self.run_gemmctl("tensor", "create", "4", "6", "--dtype",
@@ -296,6 +304,14 @@ class GemmctlTest(unittest.TestCase):
         self.assertIn("2 kernels", error)
         error = self.run_gemmctl("kernel", "evict", "f", code=FAILED)
         self.assertIn("no kernel", error)
+        for i in range(50):
+            name = f"{i:02}" * 32
+            self._daemon.kernels[name] = api.KernelSummary(key=name)
+        for command in "describe", "evict":
+            error = self.run_gemmctl("kernel", command, "", code=FAILED)
+            self.assertIn("52 kernels have a key that begins with '', ", error)
+            self.assertIn(" and 47 more; ", error)
+            self.assertLess(len(error), 500)
         self.run_gemmctl("kernel", "evict", "abab")
         self.assertNotIn(key, self.run_gemmctl("kernel", "list"))
 

@@ -101,14 +101,14 @@ class GemmctlGroupedTest(GemmctlCase):
         refuse("has 0 products; allowed: 1 to 256", "# none")
         refuse("has 257 products; allowed: 1 to 256", *[right] * 257)
         self.assertIn("more than 16777216 bytes", self.run_gemmctl(
-            "matmul-grouped", "/dev/zero", code=USAGE))
+            "matmul-grouped", "/dev/zero", code=FAILED))
         refuse("several results go to ", right, right)
         refuse("only one file can come from standard input", "- - -o x.npy")
         refuse("only one result can go to standard output",
                "a.npy b.npy -o -", "a.npy b.npy -o -")
         refuse("none.npy", "none.npy none.npy -o x.npy", code=FAILED)
         self.assertIn("cannot read", self.run_gemmctl(
-            "matmul-grouped", self.path("none"), code=USAGE))
+            "matmul-grouped", self.path("none"), code=FAILED))
 
     def test_of_a_call_that_fails_nothing_is_written(self):
         a, b = integers(2, 6), integers(6, 5)

@@ -109,6 +109,20 @@ TEST_F(WarmupTest, RefusesWrongUsage) {
   EXPECT_TRUE(absl::StrContains(device.output, "h100, ")) << device.output;
 }
 
+TEST_F(WarmupTest, HelpSaysWhichCommandsMakeACache) {
+  for (const std::string command : {"compile", "import"}) {
+    EXPECT_TRUE(absl::StrContains(Warmup(command + " --help").output,
+                                  "the cache; made when it is not there"))
+        << command;
+  }
+  for (const std::string command :
+       {"check", "list", "show", "stats", "verify", "export", "gc"}) {
+    const std::string help = Warmup(command + " --help").output;
+    EXPECT_TRUE(absl::StrContains(help, "the cache")) << help;
+    EXPECT_FALSE(absl::StrContains(help, "made when")) << help;
+  }
+}
+
 TEST_F(WarmupTest, ATornLastLineCostsThatLine) {
   const Outcome outcome = Compile("bf16 TN 64 64 64\nbf16 TN 6");
   EXPECT_EQ(outcome.code, 0) << outcome.output;
