@@ -23,6 +23,11 @@ constexpr size_t kMaxQuarantined = 16;
 // Two changes within the clock tick of a file system look like one.
 constexpr absl::Duration kTick = absl::Seconds(2);
 
+bool IsRecent(absl::Time change) {
+  // In a time to come, before the clock was set back, is long ago.
+  return absl::AbsDuration(absl::Now() - change) < kTick;
+}
+
 absl::StatusOr<CompiledKernel> Read(const UniqueFd& folder,
                                     const std::string& key) {
   ASSIGN_OR_RETURN(const std::string bytes,
@@ -82,18 +87,35 @@ absl::StatusOr<EntrySummary> DiskStore::Summary(const std::string& key) const {
   return SummaryOf(key, start);
 }
 
-void DiskStore::Summaries(const std::vector<std::string>& keys,
-                          absl::FunctionRef<void(EntrySummary)> take) const {
+void DiskStore::Summaries(
+    const std::vector<std::string>& keys,
+    absl::FunctionRef<void(size_t, absl::StatusOr<EntrySummary>)> take) const {
   for (const std::string& key : keys) CHECK(IsSha256Hex(key));
   const absl::StatusOr<UniqueFd> folder = OpenEntries();
   if (!folder.ok()) return;
   ReadStartsAt(folder->get(), keys, kSummaryBytes,
                [&](size_t i, const absl::StatusOr<std::string>& start) {
-                 if (!start.ok()) return;
-                 absl::StatusOr<EntrySummary> summary =
-                     SummaryOf(keys[i], *start);
-                 if (summary.ok()) take(*std::move(summary));
+                 if (start.ok()) {
+                   take(i, SummaryOf(keys[i], *start));
+                 } else {
+                   take(i, start.status());
+                 }
                });
+}
+
+std::vector<std::optional<FileStamp>> DiskStore::Stamps(
+    const std::vector<std::string>& keys) const {
+  std::vector<std::optional<FileStamp>> stamps(keys.size());
+  const absl::StatusOr<UniqueFd> folder = OpenEntries();
+  if (!folder.ok()) return stamps;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    CHECK(IsSha256Hex(keys[i]));
+    const absl::StatusOr<FileStamp> stamp = StampAt(folder->get(), keys[i]);
+    if (stamp.ok() && !IsRecent(absl::FromUnixNanos(stamp->changed_ns))) {
+      stamps[i] = *stamp;
+    }
+  }
+  return stamps;
 }
 
 absl::Status DiskStore::Store(const CompiledKernel& kernel) {
@@ -172,9 +194,7 @@ absl::Time DiskStore::ChangedAt() const {
     return absl::InfinitePast();
   }
   const absl::Time changed = absl::TimeFromTimespec(facts.st_mtim);
-  // Changed in a time to come, before the clock was set back, is long ago.
-  const absl::Duration age = absl::AbsDuration(absl::Now() - changed);
-  return age < kTick ? absl::InfiniteFuture() : changed;
+  return IsRecent(changed) ? absl::InfiniteFuture() : changed;
 }
 
 int64_t DiskStore::BytesUsed() const {

@@ -16,6 +16,7 @@
 #ifndef GEMMD_JIT_CACHE_DISK_STORE_H_
 #define GEMMD_JIT_CACHE_DISK_STORE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@
 #include "jit/cache/publish.h"
 #include "jit/cache/quota.h"
 #include "jit/cache/tier.h"
+#include "jit/compile/file_notes.h"
 
 namespace gemmd::jit {
 
@@ -55,9 +57,16 @@ class DiskStore final : public Tier {
   // Reads no more than the start of the entry, and changes nothing.
   absl::StatusOr<EntrySummary> Summary(const std::string& key) const;
 
-  // The same of each of many entries, but for those that cannot be read.
-  void Summaries(const std::vector<std::string>& keys,
-                 absl::FunctionRef<void(EntrySummary)> take) const;
+  // The same of each of many entries, in order, with its place in `keys`; of
+  // none when the directory cannot be read.
+  void Summaries(
+      const std::vector<std::string>& keys,
+      absl::FunctionRef<void(size_t, absl::StatusOr<EntrySummary>)> take) const;
+
+  // What is equal as long as the file of an entry is the same, of each of
+  // `keys`; nothing of one that is not there or changed a moment ago.
+  std::vector<std::optional<FileStamp>> Stamps(
+      const std::vector<std::string>& keys) const;
 
   // Afterwards readers find all of it, whatever crashes.
   absl::Status Store(const CompiledKernel& kernel) override;

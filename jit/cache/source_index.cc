@@ -18,75 +18,78 @@ bool StartsWith(const std::vector<std::string>& options,
 
 }  // namespace
 
-SourceIndex::Known SourceIndex::Intern(const EntrySummary& summary) {
-  return {summary.source_digest, &*options_.insert(summary.options).first,
-          &*compilers_.insert(summary.compiler).first};
+SourceIndex::SourceIndex(
+    const std::vector<std::shared_ptr<DiskStore>>& stores) {
+  for (const auto& store : stores) directories_.emplace_back(store);
 }
 
 void SourceIndex::Refresh() {
   bool changed = false;
-  for (size_t i = 0; i < stores_.size(); ++i) {
-    const absl::Time at = stores_[i]->ChangedAt();
-    changed |= at != listed_at_[i] || at == absl::InfiniteFuture();
-    listed_at_[i] = at;
-  }
+  for (KnownEntries& directory : directories_) changed |= directory.Refresh();
   if (!changed) return;
-  std::map<std::string, Known> known;
-  for (const std::shared_ptr<DiskStore>& store : stores_) {
-    std::vector<std::string> unknown;
-    for (std::string& key : store->Keys()) {
-      if (const auto found = known_.find(key); found != known_.end()) {
-        known.insert(*found);
-      } else {
-        unknown.push_back(std::move(key));
-      }
-    }
-    store->Summaries(unknown, [&](const EntrySummary& summary) {
-      known[summary.key] = Intern(summary);
-    });
-  }
-  known_ = std::move(known);
-  by_source_.clear();
-  for (const auto* map : {&known_, &added_}) {
-    for (const auto& [key, entry] : *map) {
-      by_source_[entry.source_digest].push_back(key);
+  BySource listed;
+  for (const KnownEntries& directory : directories_) {
+    for (const auto& [key, entry] : directory.entries()) {
+      listed[entry.source_digest].push_back(
+          {key, entry.options, entry.compiler});
     }
   }
+  std::lock_guard lock(mutex_);
+  listed_.swap(listed);
 }
 
 void SourceIndex::Add(const EntrySummary& summary) {
+  const auto is_it = [&summary](const Candidate& candidate) {
+    return candidate.key == summary.key;
+  };
   std::lock_guard lock(mutex_);
-  if (added_.size() >= kMaxAdded || known_.contains(summary.key)) return;
-  if (!added_.emplace(summary.key, Intern(summary)).second) return;
-  by_source_[summary.source_digest].push_back(summary.key);
+  if (added_count_ >= kMaxAdded) return;
+  for (const BySource* map : {&listed_, &added_}) {
+    const auto found = map->find(summary.source_digest);
+    if (found != map->end() && std::ranges::any_of(found->second, is_it)) {
+      return;
+    }
+  }
+  const EntryTexts::Entry entry = added_texts_.Intern(summary);
+  added_[entry.source_digest].push_back(
+      {summary.key, entry.options, entry.compiler});
+  ++added_count_;
 }
 
-std::string SourceIndex::Newest(const Instance& instance) const {
+std::string SourceIndex::FindKnown(const Instance& instance) const {
+  const std::string digest = instance.source.digest();
   std::string newest, compiler;
-  const auto keys = by_source_.find(instance.source.digest());
-  if (keys == by_source_.end()) return newest;
-  for (const std::string& key : keys->second) {
-    auto found = known_.find(key);
-    if (found == known_.end()) found = added_.find(key);
-    const Known& known = found->second;
-    if (StartsWith(*known.options, instance.options) &&
-        *known.compiler > compiler) {
-      newest = key;
-      compiler = *known.compiler;
+  std::lock_guard lock(mutex_);
+  for (const BySource* map : {&listed_, &added_}) {
+    const auto found = map->find(digest);
+    if (found == map->end()) continue;
+    for (const Candidate& candidate : found->second) {
+      if (StartsWith(*candidate.options, instance.options) &&
+          *candidate.compiler > compiler) {
+        newest = candidate.key;
+        compiler = *candidate.compiler;
+      }
     }
   }
   return newest;
 }
 
 std::string SourceIndex::Find(const Instance& instance) {
-  std::lock_guard lock(mutex_);
-  Refresh();
-  return Newest(instance);
+  {
+    std::lock_guard lock(listing_);
+    Refresh();
+  }
+  return FindKnown(instance);
 }
 
-std::string SourceIndex::FindKnown(const Instance& instance) const {
-  std::lock_guard lock(mutex_);
-  return Newest(instance);
+KnownEntries::Work SourceIndex::work() const {
+  KnownEntries::Work work;
+  std::lock_guard lock(listing_);
+  for (const KnownEntries& directory : directories_) {
+    work.listings += directory.work().listings;
+    work.reads += directory.work().reads;
+  }
+  return work;
 }
 
 }  // namespace gemmd::jit

@@ -29,17 +29,29 @@ std::string Checked(const std::string& name, const std::string& text) {
   return text + Sha256Of(name + text);
 }
 
-}  // namespace
-
-absl::StatusOr<FileStamp> StampOf(int file) {
-  struct stat facts;
-  if (fstat(file, &facts) != 0) return ErrnoStatus(errno, "stat a file");
-  return FileStamp{
+FileStamp Stamp(const struct stat& facts) {
+  return {
       .device = facts.st_dev,
       .inode = facts.st_ino,
       .bytes = facts.st_size,
       .modified_ns = absl::ToUnixNanos(absl::TimeFromTimespec(facts.st_mtim)),
       .changed_ns = absl::ToUnixNanos(absl::TimeFromTimespec(facts.st_ctim))};
+}
+
+}  // namespace
+
+absl::StatusOr<FileStamp> StampOf(int file) {
+  struct stat facts;
+  if (fstat(file, &facts) != 0) return ErrnoStatus(errno, "stat a file");
+  return Stamp(facts);
+}
+
+absl::StatusOr<FileStamp> StampAt(int folder, const std::string& name) {
+  struct stat facts;
+  if (fstatat(folder, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) {
+    return ErrnoStatus(errno, "stat a file");
+  }
+  return Stamp(facts);
 }
 
 std::string NameOf(absl::string_view what, const FileStamp& stamp) {

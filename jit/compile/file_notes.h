@@ -27,6 +27,8 @@ struct FileStamp {
 
 // Of an open file.
 absl::StatusOr<FileStamp> StampOf(int file);
+// Of the file `name` in `folder`, which is not followed when it is a link.
+absl::StatusOr<FileStamp> StampAt(int folder, const std::string& name);
 
 // 64 characters: equal for equal stamps alone. `what` keeps notes of different
 // kinds apart.

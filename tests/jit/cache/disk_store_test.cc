@@ -294,7 +294,7 @@ TEST_F(DiskStoreTest, ASummaryIsReadWithoutUsingTheEntry) {
   EXPECT_GT(fs::last_write_time(file), used);
 }
 
-TEST_F(DiskStoreTest, SummariesOfManyPassOverWhatCannotBeRead) {
+TEST_F(DiskStoreTest, SummariesOfManySayWhatCannotBeRead) {
   DiskStore store = Open();
   std::vector<std::string> keys = {std::string(64, '0')};  // Not there.
   for (int i = 0; i < 100; ++i) {
@@ -305,8 +305,11 @@ TEST_F(DiskStoreTest, SummariesOfManyPassOverWhatCannotBeRead) {
   fs::resize_file(Path("entries/" + keys[7]), 20);
   fs::rename(Path("entries/" + keys[8]), Path("entries/" + keys[9]));
   std::vector<std::string> read;
-  store.Summaries(
-      keys, [&](const EntrySummary& summary) { read.push_back(summary.key); });
+  store.Summaries(keys, [&](size_t i, const absl::StatusOr<EntrySummary>& one) {
+    EXPECT_EQ(absl::IsNotFound(one.status()), i == 0 || i == 8) << i;
+    EXPECT_EQ(absl::IsDataLoss(one.status()), i == 7 || i == 9) << i;
+    if (one.ok()) read.push_back(one->key);
+  });
   keys.erase(keys.begin() + 7, keys.begin() + 10);
   keys.erase(keys.begin());
   EXPECT_EQ(read, keys);

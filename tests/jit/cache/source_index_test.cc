@@ -1,0 +1,129 @@
+// Directories that others write to while this process looks for kernels.
+#include "jit/cache/source_index.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "jit/base/file.h"
+#include "jit/base/steady_time.h"
+#include "tests/jit/fake_compiler.h"
+#include "tests/settable_clock.h"
+
+namespace gemmd::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+Instance InstanceOf(const std::string& source) {
+  return {.name = "k", .source = source};
+}
+
+class SourceIndexTest : public testing::Test {
+ protected:
+  SourceIndexTest() { fs::permissions(Entries(), fs::perms::owner_all); }
+  ~SourceIndexTest() override { StepClock(0); }
+
+  // Abseil's clock notices it only after up to some seconds.
+  static void StepClock(int64_t step) {
+    clock_step_s = step;
+    while (absl::AbsDuration(absl::Now() - SteadyNow() - absl::Seconds(step)) >
+           absl::Seconds(1)) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+
+  fs::path Entries() const {
+    const fs::path entries = fs::path(directory_.path()) / "entries";
+    fs::create_directory(entries);
+    return entries;
+  }
+
+  // As another process, at once and as it is.
+  std::string Write(const std::string& source, const std::string& bytes = "") {
+    const CompiledKernel kernel = FakeKernel(source);
+    const fs::path file = Entries() / "temporary";
+    std::ofstream(file) << (bytes.empty() ? EncodeEntry(kernel) : bytes);
+    fs::rename(file, Entries() / kernel.key);
+    return kernel.key;
+  }
+
+  // Looks until it finds the key, or for long.
+  bool IsFound(const std::string& source, const std::string& key) {
+    for (const absl::Time end = SteadyNow() + absl::Seconds(20);
+         SteadyNow() < end; absl::SleepFor(absl::Milliseconds(1))) {
+      if (index_.Find(InstanceOf(source)) == key) return true;
+    }
+    return false;
+  }
+
+  // Has the directory listed once more, however recent its last listing is.
+  void ListAgain() {
+    const std::string source = absl::StrCat("another ", ++others_);
+    EXPECT_TRUE(IsFound(source, Write(source)));
+  }
+
+  const TemporaryDirectory directory_;
+  SourceIndex index_{{std::make_shared<DiskStore>(
+      DiskStore::Options{.directory = directory_.path()})}};
+  int others_ = 0;
+};
+
+TEST_F(SourceIndexTest, FindsWhatOthersWriteAndForgetsWhatTheyRemove) {
+  EXPECT_EQ(index_.Find(InstanceOf("one")), "");
+  const std::string key = Write("one");
+  EXPECT_TRUE(IsFound("one", key));
+  EXPECT_EQ(index_.FindKnown(InstanceOf("one")), key);
+  fs::remove(Entries() / key);
+  EXPECT_TRUE(IsFound("one", ""));
+}
+
+// A request asks for hundreds of kernels that are not there, while another
+// process writes: each look would list thousands of entries.
+TEST_F(SourceIndexTest, ADirectoryThatChangesIsNotListedAtEachLook) {
+  for (int i = 0; i < 2000; ++i) Write(absl::StrCat("entry ", i));
+  constexpr int kLooks = 400;
+  for (int i = 0; i < kLooks; ++i) {
+    std::ofstream(Entries() / absl::StrCat("changes ", i)).close();
+    EXPECT_EQ(index_.Find(InstanceOf("none")), "");
+  }
+  EXPECT_LT(index_.work().listings, kLooks / 4);
+  EXPECT_EQ(index_.work().reads, 2000);
+}
+
+TEST(KnownEntriesTest, ListingsTakeAFractionOfTheTimeAndAreSecondsApart) {
+  const auto pause = KnownEntries::PauseAfter;
+  EXPECT_EQ(pause(absl::Milliseconds(20)), absl::Milliseconds(200));
+  EXPECT_EQ(pause(absl::Milliseconds(900)), absl::Seconds(2));
+  EXPECT_EQ(pause(absl::Seconds(5)), absl::Seconds(5));
+}
+
+TEST_F(SourceIndexTest, WhatIsDamagedIsReadOnceUntilItChanges) {
+  const std::string key = Write("one", "garbage");
+  Write("two", EncodeEntry(FakeKernel("three")));  // Under another key.
+  fs::create_directory(Entries() / std::string(64, 'd'));
+  fs::create_symlink("elsewhere", Entries() / std::string(64, 'e'));
+  // What changed a moment ago may change again unseen.
+  EXPECT_EQ(index_.Find(InstanceOf("one")), "");
+  ListAgain();
+  EXPECT_EQ(index_.work().reads, 4 + 4 + 1);
+  StepClock(10);
+  ListAgain();
+  const int64_t before = index_.work().reads;
+  for (int i = 1; i <= 5; ++i) {
+    ListAgain();
+    EXPECT_EQ(index_.work().reads, before + i) << "only what came";
+  }
+  Write("one");
+  EXPECT_TRUE(IsFound("one", key));
+  EXPECT_EQ(index_.work().reads, before + 6);
+}
+
+}  // namespace
+}  // namespace gemmd::jit
