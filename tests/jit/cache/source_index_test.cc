@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -27,7 +28,16 @@ Instance InstanceOf(const std::string& source) {
 class SourceIndexTest : public testing::Test {
  protected:
   SourceIndexTest() { fs::permissions(Entries(), fs::perms::owner_all); }
-  ~SourceIndexTest() override { clock_step_s = 0; }
+  ~SourceIndexTest() override { StepClock(0); }
+
+  // Abseil's clock notices it only after up to some seconds.
+  static void StepClock(int64_t step) {
+    clock_step_s = step;
+    while (absl::AbsDuration(absl::Now() - SteadyNow() - absl::Seconds(step)) >
+           absl::Seconds(1)) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
 
   fs::path Entries() const {
     const fs::path entries = fs::path(directory_.path()) / "entries";
@@ -103,15 +113,13 @@ TEST_F(SourceIndexTest, WhatIsDamagedIsReadOnceUntilItChanges) {
   EXPECT_EQ(index_.Find(InstanceOf("one")), "");
   ListAgain();
   EXPECT_EQ(index_.work().reads, 4 + 4 + 1);
-  clock_step_s = 10;
+  StepClock(10);
   ListAgain();
   const int64_t before = index_.work().reads;
   for (int i = 1; i <= 5; ++i) {
     ListAgain();
     EXPECT_EQ(index_.work().reads, before + i) << "only what came";
   }
-  const int64_t listings = index_.work().listings;
-  EXPECT_GE(listings, 8);
   Write("one");
   EXPECT_TRUE(IsFound("one", key));
   EXPECT_EQ(index_.work().reads, before + 6);
