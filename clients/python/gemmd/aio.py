@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from . import (alike, arrays, errors, product, rpcs, security,
-               striped_product, wire)
+               striped_product, time_left, wire)
 from .address import check_target
 from .aio_caller import AsyncCaller
 from .client import READY_POLL_S, STREAM_BYTES, default_target
@@ -157,9 +157,11 @@ class AsyncClient(AsyncCaller):
         groups = Groups(a, b, **options)
         key = check_key(idempotency_key)
         with ExitStack() as sharing:
-            for call in groups.calls:
-                await self._aside(call.share)
-                sharing.enter_context(call.sharing())
+            with time_left.within(self._seconds(timeout)):
+                for call in groups.calls:
+                    await self._aside(call.share)
+                    sharing.enter_context(call.sharing())
+                timeout = told(time_left.left())
             responses = await self._run(rpcs.matmul_grouped(
                 (call.header, call.buffers) for call in groups.calls
             ).with_key(key), timeout)
@@ -179,7 +181,9 @@ class AsyncClient(AsyncCaller):
         """As matmul, but returns the result with its Execution."""
         call = alike.call(a, b, **options)
         key = check_key(idempotency_key)
-        await self._aside(call.share)
+        with time_left.within(self._seconds(timeout)):
+            await self._aside(call.share)
+            timeout = told(time_left.left())
         with call.sharing():
             if not key and striped_product.serves(self._stripes, call):
                 found = await striped_product.multiply(self, call, timeout)
@@ -235,7 +239,8 @@ class AsyncClient(AsyncCaller):
     async def empty(self, shape: Any, dtype: Any = np.float32, *,
                     order: arrays.Order = "C") -> arrays.Array:
         """As Client.empty."""
-        return await self._on_thread(Regions.empty, shape, dtype, order)
+        with time_left.within(self._timeout):
+            return await self._on_thread(Regions.empty, shape, dtype, order)
 
     async def attach(self, handle: str, *,
                      timeout: Optional[float] = None) -> AsyncTensor:

@@ -9,10 +9,10 @@ from typing import Any, Optional, TypeVar
 
 import grpc.aio
 
-from . import errors, rpcs, security, streams
+from . import errors, rpcs, security, streams, time_left
 from .connections import CHANNEL_OPTIONS, Connections
 from .messages import Messages, received
-from .retry import Attempts, check_timeout
+from .retry import Attempts, check_timeout, told
 from .shared import Regions
 from .together import Together
 
@@ -39,7 +39,7 @@ class AsyncCaller:
         # They block, and so work on other threads, which ask from there.
         self._regions = Regions(
             target, lambda rpc: asyncio.run_coroutine_threadsafe(
-                self._run(rpc, None), self._loop).result())
+                self._run(rpc, told(time_left.left())), self._loop).result())
 
     async def close(self) -> None:
         """Closes the connection; running calls are cancelled."""

@@ -7,10 +7,10 @@ from typing import Any, Optional, TypeVar
 
 import grpc
 
-from . import errors, security
+from . import errors, security, time_left
 from .connections import CHANNEL_OPTIONS, Connections
 from .messages import Messages, received
-from .retry import Attempts, check_timeout
+from .retry import Attempts, check_timeout, told
 from .rpcs import Rpc
 from .shared import Regions
 from .together import Together
@@ -31,7 +31,8 @@ class BlockingCaller:
         self._stripes = Connections(
             lambda options: how.channel(grpc, target, options), stripes)
         self._channel = how.channel(grpc, target, CHANNEL_OPTIONS)
-        self._regions = Regions(target, lambda rpc: self._run(rpc, None))
+        self._regions = Regions(target, lambda rpc: self._run(
+            rpc, told(time_left.left())))
 
     def close(self) -> None:
         """Closes the connection; running calls are cancelled."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from . import (alike, arrays, errors, product, rpcs, security,
-               striped_product, wire)
+               striped_product, time_left, wire)
 from .address import check_target
 from .blocking_caller import Blocking, BlockingCaller, completed
 from .grouped import Groups
@@ -185,9 +185,11 @@ class Client(BlockingCaller):
         groups = Groups(a, b, **options)
         key = check_key(idempotency_key)
         with contextlib.ExitStack() as sharing:
-            for call in groups.calls:
-                call.share(self._regions)
-                sharing.enter_context(call.sharing())
+            with time_left.within(self._seconds(timeout)):
+                for call in groups.calls:
+                    call.share(self._regions)
+                    sharing.enter_context(call.sharing())
+                timeout = told(time_left.left())
             responses = self._run(rpcs.matmul_grouped(
                 (call.header, call.buffers) for call in groups.calls
             ).with_key(key), timeout)
@@ -215,7 +217,9 @@ class Client(BlockingCaller):
         """As matmul, but returns the result with its Execution."""
         call = alike.call(a, b, **options)
         key = check_key(idempotency_key)
-        call.share(self._regions)
+        with time_left.within(self._seconds(timeout)):
+            call.share(self._regions)
+            timeout = told(time_left.left())
         with call.sharing():
             if not key and striped_product.serves(self._stripes, call):
                 found = completed(striped_product.multiply(
@@ -309,7 +313,8 @@ class Client(BlockingCaller):
         `out` may change until then, and, where the call fails for its timeout
         or is interrupted, for a while after that.
         """
-        return self._regions.empty(shape, dtype, order)
+        with time_left.within(self._timeout):
+            return self._regions.empty(shape, dtype, order)
 
     def attach(self, handle: str, *,
                timeout: Optional[float] = None) -> Tensor:

@@ -17,6 +17,9 @@ class Error(Exception):
     """A request failed. `code` is the gRPC code's name, `message` the text."""
 
     code = "UNKNOWN"
+    # Whether it says that the daemon does no more for the call: what is true of
+    # its own refusals, and of none that gRPC may make while a call runs.
+    is_answer = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -32,11 +35,13 @@ class InvalidArgument(Error, ValueError):
     Raised locally too, for arrays that cannot be a matrix or do not match.
     """
     code = "INVALID_ARGUMENT"
+    is_answer = True
 
 
 class NotFound(Error, LookupError):
     """No tensor or kernel has that name (any more)."""
     code = "NOT_FOUND"
+    is_answer = True
 
 
 class DeadlineExceeded(Error, TimeoutError):
@@ -56,12 +61,14 @@ class ResourceExhausted(Error):
     room; None where trying again is of no use.
     """
     code = "RESOURCE_EXHAUSTED"
+    is_answer = True
     retry_after: Optional[float] = None
 
 
 class FailedPrecondition(Error):
     """The daemon lacks something, such as NVRTC for a kernel not cached."""
     code = "FAILED_PRECONDITION"
+    is_answer = True
 
 
 class MissingPackage(FailedPrecondition, ImportError):
@@ -71,6 +78,7 @@ class MissingPackage(FailedPrecondition, ImportError):
 class Unimplemented(Error, NotImplementedError):
     """This daemon does not serve that combination."""
     code = "UNIMPLEMENTED"
+    is_answer = True
 
 
 class Internal(Error):
@@ -91,10 +99,12 @@ class AlreadyExists(Error):
     """The request of this idempotency key was carried out, but its answer is
     not kept."""
     code = "ALREADY_EXISTS"
+    is_answer = True
 
 
 class PermissionDenied(Error, PermissionError):
     code = "PERMISSION_DENIED"
+    is_answer = True
 
 
 class Aborted(Error):
@@ -103,6 +113,7 @@ class Aborted(Error):
 
 class OutOfRange(Error):
     code = "OUT_OF_RANGE"
+    is_answer = True
 
 
 class DataLoss(Error):
@@ -112,6 +123,7 @@ class DataLoss(Error):
 
 class Unauthenticated(Error):
     code = "UNAUTHENTICATED"
+    is_answer = True
 
 
 # Where numpy's name of a type is not that of the API.

@@ -5,10 +5,13 @@ import socket
 import struct
 from typing import Optional
 
-from .errors import FailedPrecondition, Unavailable
+from . import time_left
+from .errors import (DeadlineExceeded, Error, FailedPrecondition,
+                     Unavailable)
 
 _HANDLE_BYTES = 32
-_ANSWER_S = 10
+# A daemon that is well answers at once.
+ANSWER_S = 10.0
 
 
 def socket_path(target: str) -> str:
@@ -23,15 +26,20 @@ def socket_path(target: str) -> str:
 
 def offer(path: str, descriptor: Optional[int]) -> tuple[socket.socket, str]:
     """Offers the memory of a descriptor, or memory that has none. The
-    connection that it lives by, and its handle."""
+    connection that it lives by, and its handle. Takes no more than what is left
+    of the time, and ANSWER_S at most."""
+    limit = time_left.left()
+    seconds = ANSWER_S if limit is None else min(limit, ANSWER_S)
+    if seconds <= 0:
+        raise DeadlineExceeded("no time is left to share memory")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # A Unix socket whose queue is full is waited for only where it
         # blocks.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
-                              struct.pack("ll", _ANSWER_S, 0))
+                              _timeval(seconds))
         connection.connect(path)
-        connection.settimeout(_ANSWER_S)
+        connection.settimeout(seconds)
         if descriptor is None:
             connection.sendall(b"d")
         else:
@@ -45,6 +53,9 @@ def offer(path: str, descriptor: Optional[int]) -> tuple[socket.socket, str]:
                     "regions, or ends")
             handle += part
         connection.setblocking(False)
+    except (TimeoutError, socket.timeout, BlockingIOError):
+        connection.close()
+        raise silence(seconds) from None
     except OSError as error:
         connection.close()
         raise FailedPrecondition(
@@ -54,6 +65,18 @@ def offer(path: str, descriptor: Optional[int]) -> tuple[socket.socket, str]:
         connection.close()
         raise
     return connection, handle.decode()
+
+
+def silence(seconds: float) -> Error:
+    """Of a daemon that has not answered for that long."""
+    text = f"the daemon has not taken memory to share within {seconds:.3g} s"
+    return DeadlineExceeded(text) if time_left.is_up() else Unavailable(text)
+
+
+def _timeval(seconds: float) -> bytes:
+    # Of zero it would be any time.
+    microseconds = max(1, int(seconds * 1e6))
+    return struct.pack("ll", *divmod(microseconds, 1_000_000))
 
 
 def is_open(connection: socket.socket) -> bool:

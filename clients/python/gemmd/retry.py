@@ -58,11 +58,15 @@ class Attempts:
         self._repeatable = repeatable
         self._has_key = bool(key)
         self._retries = 0
+        self._is_answered = True
         self.timeout = timeout  # Of the next attempt.
 
     def pause(self, error: errors.Error) -> Optional[float]:
         """Seconds to wait before the next attempt, others at other times; None
-        when there is to be none."""
+        when there is to be none. `error` is no answer where one before was
+        none: that attempt may still run."""
+        self._is_answered = self._is_answered and error.is_answer
+        error.is_answer = self._is_answered
         least = self._least_pause(error)
         if least is None:
             return None

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import numpy as np
 
-from . import alike, arrays, product, rpcs, wire
+from . import alike, arrays, product, rpcs, time_left, wire
 from .arguments import check_text
 from .device_arrays import DeviceArray
 from .errors import FailedPrecondition, InvalidArgument
-from .retry import check_key
+from .retry import check_key, told
 from .shared import Regions
 from .tensor import Resident
 
@@ -308,9 +308,11 @@ class Sequence(Recording):
                  trace: Optional[TracebackType]) -> None:
         self.done = True
         if error is None and self._steps:
-            self._share(self._client._regions)
+            with time_left.within(self._client._seconds(self._timeout)):
+                self._share(self._client._regions)
+                left = told(time_left.left())
             with self._sharing():
-                response = self._client._run(self._rpc(), self._timeout)
+                response = self._client._run(self._rpc(), left)
             self._take(response)
 
 
@@ -330,7 +332,9 @@ class AsyncSequence(Recording):
                         trace: Optional[TracebackType]) -> None:
         self.done = True
         if error is None and self._steps:
-            await self._client._aside(self._share)
+            with time_left.within(self._client._seconds(self._timeout)):
+                await self._client._aside(self._share)
+                left = told(time_left.left())
             with self._sharing():
-                response = await self._client._run(self._rpc(), self._timeout)
+                response = await self._client._run(self._rpc(), left)
             self._take(response)

@@ -8,6 +8,7 @@ long as they live, whatever becomes of the daemon.
 import contextlib
 import math
 import mmap
+import operator
 import os
 import socket
 import threading
@@ -17,11 +18,11 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import arrays, rpcs
+from . import arrays, rpcs, time_left
 from .device_regions import DeviceRegions
-from .errors import (FailedPrecondition, InvalidArgument, ResourceExhausted,
-                     Unavailable)
-from .offer import is_open, offer, socket_path
+from .errors import (DeadlineExceeded, Error, FailedPrecondition,
+                     InvalidArgument, ResourceExhausted, Unavailable)
+from .offer import ANSWER_S, is_open, offer, silence, socket_path
 from .wire import Place
 
 # Of a block's first byte: as device memory is aligned, so that lines are.
@@ -34,21 +35,19 @@ class _Region:
     """Memory of its own, not yet shared."""
 
     def __init__(self, size: int) -> None:
-        memfd = os.memfd_create("gemmd", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            os.ftruncate(memfd, size)
-            os.posix_fallocate(memfd, 0, size)
-            self.memory = mmap.mmap(memfd, size)
-        except BaseException:
-            os.close(memfd)
-            raise
-        self._memfd = memfd
+            self._memfd, self.memory = _allocated(size)
+        except OSError as error:
+            raise ResourceExhausted(
+                f"this machine has no {size} bytes to share ({error})"
+            ) from None
         self.bytes = np.frombuffer(self.memory, np.uint8)
         self.address: int = self.bytes.ctypes.data
         self.handle = ""
         self._connection: Optional[socket.socket] = None
         # (offset, size) of what is free, in ascending order.
         self._free = [(0, size)]
+        self._lost = 0  # Bytes that the daemon may still write.
 
     def share(self, path: str,
               create: Callable[[str], Any]) -> None:
@@ -93,9 +92,31 @@ class _Region:
             else:
                 self._free.append((start, length))
 
+    def lose(self, size: int) -> None:
+        self._lost += size
+
     @property
     def is_empty(self) -> bool:
+        """Whether all of it can be given out."""
         return sum(length for _, length in self._free) == len(self.bytes)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nobody uses it, and some of it can never be given out."""
+        return self._lost > 0 and self._lost + sum(
+            length for _, length in self._free) == len(self.bytes)
+
+
+def _allocated(size: int) -> tuple[int, mmap.mmap]:
+    """A memfd, and its memory."""
+    memfd = os.memfd_create("gemmd", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(memfd, size)
+        os.posix_fallocate(memfd, 0, size)
+        return memfd, mmap.mmap(memfd, size)
+    except BaseException:
+        os.close(memfd)
+        raise
 
 
 class Block:
@@ -108,6 +129,7 @@ class Block:
             "typestr": "|u1", "version": 3}
         self._memory = region.memory
         self.place = Place(region.handle, offset)
+        self._losing = lambda: regions._lose(region, size)
         self._giving_back = weakref.finalize(
             self, regions._give_back, region, offset, size)
         self._giving_back.atexit = False
@@ -119,18 +141,20 @@ class Block:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Around a call that has the daemon write to it. After an error the
-        daemon may still do so: nobody else gets it."""
+        """Around a call that has the daemon write to it. Where no answer of the
+        daemon's ends it, it may still do so: nobody else gets it."""
         try:
             yield
-        except BaseException:
-            self._giving_back.detach()
+        except BaseException as error:
+            if not (isinstance(error, Error) and error.is_answer
+                    ) and self._giving_back.detach():
+                self._losing()
             raise
 
 
 class Regions:
     """Those of one client of the daemon at `target`. Thread-safe. `create`
-    runs CreateRegion."""
+    runs CreateRegion, or what else is asked for one."""
 
     def __init__(self, target: str,
                  create: Callable[[rpcs.Rpc[Any]], Any]) -> None:
@@ -158,32 +182,77 @@ class Regions:
         """As Client.empty."""
         arrays.wire_order(order)
         dtype = arrays.check_dtype(dtype)
-        sides = tuple(map(int, np.atleast_1d(shape)))
-        if min(sides, default=1) < 0:
+        if dtype.hasobject:
             raise InvalidArgument(
-                f"shape: {shape!r} has a negative side; allowed: from 0")
+                f"dtype: {dtype} is of Python's objects, which nobody shares")
+        sides = _sides(shape)
         size = math.prod(sides) * dtype.itemsize
-        if size == 0:
-            return np.empty(sides, dtype, order)
-        flat: arrays.Array = self.block(size).bytes.view(dtype)
-        return flat.reshape(sides, order=order)
+        try:
+            if size == 0:
+                return np.empty(sides, dtype, order)
+            flat: arrays.Array = self.block(size).bytes.view(dtype)
+            return flat.reshape(sides, order=order)
+        except ValueError as error:
+            if isinstance(error, Error):
+                raise
+            raise InvalidArgument(f"shape: {shape!r}: {error}") from None
 
-    def block(self, size: int) -> Block:
+    def block(self, size: int, *, is_result: bool = False) -> Block:
         """`size` bytes, at least one, of any content."""
         rounded = -(-size // _ALIGNMENT) * _ALIGNMENT
         with self._lock:
-            for region in self._regions:
+            for region in list(self._regions):
+                if not region.is_alive():  # Of a daemon that has ended.
+                    self._drop(region)
+                    continue
                 offset = region.take(rounded)
                 if offset is not None:
                     return self._block(region, offset, rounded, size)
-        region = _Region(max(rounded, _REGION_BYTES))
-        region.share(socket_path(self._target),
-                     lambda handle: self._create(rpcs.create_region(handle)))
+            for region in list(self._regions):
+                if region.is_spent:
+                    self._drop(region)
+        region = self._made(rounded, is_result)
         with self._lock:
             self._regions.append(region)
             offset = region.take(rounded)
             assert offset is not None
             return self._block(region, offset, rounded, size)
+
+    def _made(self, least: int, is_result: bool) -> _Region:
+        """A region with room for a block of that many bytes."""
+        path = socket_path(self._target)
+        most = self._most()
+        if least > most:
+            raise ResourceExhausted(
+                f"a region of {least} bytes does not fit: the limit of one is "
+                f"{most}")
+        usual = max(least, min(_REGION_BYTES, most))
+        try:
+            return self._shared(path, usual)
+        except ResourceExhausted:
+            # One for each result would cost more than to send it.
+            if usual == least or is_result:
+                raise
+        return self._shared(path, least)
+
+    def _most(self) -> int:
+        """Bytes that one client may share: asked before they are allocated."""
+        try:
+            with time_left.within(ANSWER_S):
+                info = self._create(rpcs.server_info())
+        except DeadlineExceeded:
+            raise silence(ANSWER_S) from None
+        bytes_of_all = int(info.limits.max_region_bytes)
+        if not bytes_of_all:
+            raise FailedPrecondition(
+                "memory cannot be shared: the daemon's --region-bytes is 0")
+        return bytes_of_all - bytes_of_all // 4  # Of one: three quarters.
+
+    def _shared(self, path: str, size: int) -> _Region:
+        region = _Region(size)
+        region.share(path,
+                     lambda handle: self._create(rpcs.create_region(handle)))
+        return region
 
     def _block(self, region: _Region, offset: int, rounded: int,
                size: int) -> Block:
@@ -197,7 +266,7 @@ class Regions:
         if not self._regions or size == 0:
             return None
         try:
-            return self.block(size)
+            return self.block(size, is_result=True)
         except (FailedPrecondition, ResourceExhausted, Unavailable):
             return None
 
@@ -220,6 +289,10 @@ class Regions:
         region.close()
         self._regions.remove(region)
 
+    def _lose(self, region: _Region, size: int) -> None:
+        with self._lock:
+            region.lose(size)
+
     def _give_back(self, region: _Region, offset: int, size: int) -> None:
         with self._lock:
             region.give_back(offset, size)
@@ -227,3 +300,17 @@ class Regions:
                     other.is_empty for other in self._regions
                     if other is not region):
                 self._drop(region)  # One is kept for the next blocks.
+
+
+def _sides(shape: Any) -> tuple[int, ...]:
+    """`shape` as numpy.empty takes it, or an error."""
+    try:
+        sides = ((operator.index(shape),) if np.ndim(shape) == 0
+                 else tuple(map(operator.index, shape)))
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"shape: {shape!r} is no whole number, nor several") from None
+    if min(sides, default=1) < 0:
+        raise InvalidArgument(
+            f"shape: {shape!r} has a negative side; allowed: from 0")
+    return sides

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 import numpy as np
 import numpy.typing as npt
 
-from . import api, arrays, nibbles, rpcs, striped
+from . import api, arrays, nibbles, rpcs, striped, time_left
 from .blocking_caller import Blocking, completed
 from .caller import Caller
 from .composite import Composite
 from .device_arrays import DeviceArray, as_device_array, is_on_device
 from .errors import Error, Internal, InvalidArgument, NotFound
 from .quantized import Quantization, QuantizedMatrix, quantization_of
+from .retry import told
 from .shared import Block, Regions
 from .sparse import SparseMatrix, is_sparse
 from .wire import Place
@@ -230,7 +231,9 @@ class Resident:
                      timeout: Optional[float]) -> Stored:
         """The elements."""
         self.check_single("tensor")
-        lines, block = await caller._aside(self._empty)
+        with time_left.within(caller._seconds(timeout)):
+            lines, block = await caller._aside(self._empty)
+            timeout = told(time_left.left())
         layout = api.Layout(order=arrays.wire_order(self._stored_order))
         if block is None:
             await striped.download(caller, self.handle, layout,
@@ -246,7 +249,9 @@ class Resident:
                        timeout: Optional[float]) -> None:
         """The elements by others."""
         operand = self._to_upload(array)
-        place = await caller._aside(self._place, operand)
+        with time_left.within(caller._seconds(timeout)):
+            place = await caller._aside(self._place, operand)
+            timeout = told(time_left.left())
         if place is None:
             await striped.upload(caller, self.handle, operand.layout(),
                                  operand.data, timeout)

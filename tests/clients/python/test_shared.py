@@ -612,7 +612,7 @@ class WithoutTest(unittest.TestCase):
                 daemon.target[5:])).count("socket.memory"), 0)
             with gemmd.Client(daemon.target) as client:
                 with self.assertRaisesRegex(gemmd.FailedPrecondition,
-                                            "--region-bytes may be 0"):
+                                            "--region-bytes is 0"):
                     client.empty((2, 2))
                 a, out = np.ones((8, 8), np.float32), np.empty((8, 8),
                                                                np.float32)

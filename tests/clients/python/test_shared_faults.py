@@ -1,0 +1,206 @@
+"""Shared memory where calls fail, a daemon ends, stands still or has little."""
+
+import gc
+import os
+import signal
+import threading
+import time
+import unittest
+import unittest.mock
+
+import gemmd
+import numpy as np
+from both_clients import both_clients
+from eventually import eventually
+from host_daemon import HostCase, HostDaemon
+
+F32 = np.float32
+
+
+def ones(*shape):
+    return np.ones(shape, F32)
+
+
+def regions(client):
+    return getattr(client, "_of", client)._regions._regions
+
+
+class RestartTest(unittest.TestCase):
+
+    def test_a_client_goes_on_with_a_daemon_that_was_restarted(self):
+        with HostDaemon() as daemon:
+            for client in both_clients(daemon.target):
+                x = client.empty((8, 8))
+                x[...] = 1
+                daemon.restart()
+                client.wait_for_ready()
+                with self.subTest("tensor"):
+                    self.assertTrue((client.tensor(ones(8, 8)).numpy() == 1)
+                                    .all())
+                # What the old one had is sent, and `out` filled here.
+                self.assertTrue((client.matmul(x, x) == 8).all())
+                out = client.empty((8, 8))
+                self.assertTrue((client.matmul(x, x, out=out) == 8).all())
+                self.assertIs(client.matmul(out, out, out=x), x)
+                self.assertTrue((x == 512).all())
+                self.assertEqual(len(regions(client)), 1)
+
+    def test_an_older_region_that_is_gone_has_room(self):
+        with HostDaemon() as daemon:
+            for client in both_clients(daemon.target):
+                old = client.empty((8, 8))
+                full = client.empty((1 << 20, 16))
+                daemon.restart()
+                client.wait_for_ready()
+                new = client.empty((8, 8))
+                new[...] = 2
+                self.assertTrue((client.matmul(new, new) == 32).all())
+                with client.sequence() as s:
+                    y = s.matmul(new, new)
+                self.assertTrue((y.numpy() == 32).all())
+                del old, full
+
+
+class FailedCallsTest(HostCase):
+
+    def test_what_the_daemon_refuses_leaves_no_memory(self):
+        for client in both_clients(self.target, timeout=60):
+            x = client.empty((1024, 8))
+            gone = client.tensor(ones(8, 1024))
+            gone.delete()
+            for _ in range(40):
+                with self.assertRaises(gemmd.NotFound):
+                    client.matmul(x, gone)
+                with self.assertRaises(gemmd.NotFound):
+                    client.matmul_grouped([x], [gone])
+                with self.assertRaises(gemmd.NotFound):
+                    with client.sequence() as s:
+                        s.matmul(x, gone)
+            gc.collect()
+            # What an exception still refers to may have needed a second one.
+            self.assertLessEqual(len(regions(client)), 2)
+            self.assertEqual(sum(region._lost for region in
+                                 regions(client)), 0)
+
+    def test_what_has_no_answer_leaves_a_region_at_most(self):
+        for client in both_clients(self.target):
+            x = client.empty((1024, 1024))
+            x[...] = 1
+            for _ in range(60):
+                with self.assertRaises(gemmd.DeadlineExceeded):
+                    client.matmul(x, x, timeout=1e-3)
+            self.assertGreater(sum(region._lost for region in
+                                   regions(client)), 0)
+            self.assertLessEqual(len(regions(client)), 2)
+            self.assertTrue((client.matmul(x, x) == 1024).all())
+
+    def test_an_answer_after_none_is_none(self):
+        attempts = gemmd.retry.Attempts(None, key="k" * 16)
+        attempts.pause(gemmd.Unavailable("lost"))
+        refused = gemmd.NotFound("gone")
+        attempts.pause(refused)
+        self.assertFalse(refused.is_answer)
+        self.assertTrue(gemmd.NotFound("gone").is_answer)
+
+    def test_shapes_and_types_that_nobody_has(self):
+        for client in both_clients(self.target):
+            for shape, dtype in ((None, F32), ((2.9, 3), F32), ("4", F32),
+                                 ((2, None), F32), ((4,), object),
+                                 ((1 << 62, 0), F32), ((1,) * 80, F32)):
+                with self.assertRaises(gemmd.InvalidArgument):
+                    client.empty(shape, dtype)
+            with self.assertRaises(gemmd.ResourceExhausted):
+                client.empty(1 << 62)
+            self.assertEqual(client.empty(np.int64(3)).shape, (3,))
+            self.assertEqual(client.empty([2, 3]).shape, (2, 3))
+            self.assertEqual(client.empty(()).shape, ())
+
+
+class LittleMemoryTest(unittest.TestCase):
+
+    def test_a_daemon_that_grants_less_than_a_usual_region(self):
+        with HostDaemon("--region-bytes=64MiB") as daemon:
+            for client in both_clients(daemon.target):
+                a = client.empty((4, 4))
+                a[...] = 1
+                self.assertTrue((client.matmul(a, a) == 4).all())
+            # Beside what others have, a smaller one.
+            for client in both_clients(daemon.target):
+                large = client.empty(40 << 20, np.int8)
+                small = client.empty(4 << 20, np.int8)
+                del large, small
+
+    def test_too_much_is_refused_before_it_is_allocated(self):
+        allocated = []
+
+        class Counted(gemmd.shared._Region):
+            def __init__(self, size):
+                allocated.append(size)
+                super().__init__(size)
+
+        with HostDaemon("--region-bytes=64MiB") as daemon, \
+                unittest.mock.patch("gemmd.shared._Region", Counted):
+            for client in both_clients(daemon.target):
+                with self.assertRaisesRegex(gemmd.ResourceExhausted,
+                                            "the limit of one is 50331648"):
+                    client.empty(100 << 18)
+        self.assertEqual(allocated, [])
+
+
+class StandsStillTest(unittest.TestCase):
+
+    def setUp(self):
+        self.daemon = HostDaemon().__enter__()
+        self.addCleanup(self.daemon.__exit__)
+
+    def stop(self):
+        os.kill(self.daemon.process.pid, signal.SIGSTOP)
+
+    def go_on(self):
+        os.kill(self.daemon.process.pid, signal.SIGCONT)
+
+    def test_regions_are_made_within_the_timeout(self):
+        for client in both_clients(self.daemon.target, timeout=30):
+            x = client.empty((1 << 20, 16))  # All of a region.
+            x[...] = 1
+            b = ones(16, 16)
+            self.stop()
+            try:
+                for call in (
+                        lambda: client.matmul(x, b, timeout=0.5),
+                        lambda: client.matmul_grouped([x], [b], timeout=0.5)):
+                    start = time.monotonic()
+                    with self.assertRaises(gemmd.DeadlineExceeded):
+                        call()
+                    self.assertLess(time.monotonic() - start, 4)
+            finally:
+                self.go_on()
+            self.assertTrue((client.matmul(x, b) == 16).all())
+
+    def test_empty_ends_with_the_clients_timeout(self):
+        self.stop()
+        try:
+            for client in both_clients(self.daemon.target, timeout=0.5):
+                start = time.monotonic()
+                with self.assertRaises(gemmd.DeadlineExceeded):
+                    client.empty((4, 4))
+                self.assertLess(time.monotonic() - start, 4)
+        finally:
+            self.go_on()
+
+    def test_the_socket_is_waited_for_as_long(self):
+        path = gemmd.offer.socket_path(self.daemon.target)
+        self.stop()
+        try:
+            with gemmd.time_left.within(0.2), self.assertRaisesRegex(
+                    gemmd.DeadlineExceeded, "within 0.2 s"):
+                gemmd.offer.offer(path, None)
+            with unittest.mock.patch("gemmd.offer.ANSWER_S", 0.2), \
+                    self.assertRaisesRegex(gemmd.Unavailable, "within 0.2 s"):
+                gemmd.offer.offer(path, None)
+        finally:
+            self.go_on()
+
+
+if __name__ == "__main__":
+    unittest.main()
