@@ -4,7 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -98,6 +102,33 @@ TEST(Planner, StoreFollowsOrderAndExchange) {
       EXPECT_EQ(plan.family.epilogue.store,
                 contiguous_rows ? Store::kTransposed : Store::kNormal);
     }
+  }
+}
+
+// Sides up to the largest, most of which have no room anywhere: nothing that is
+// valid overflows on the way.
+TEST(Planner, WhatIsValidIsPlanned) {
+  std::minstd_rand random(1);
+  int planned = 0;
+  while (planned < 1000) {
+    const auto side = [&] {
+      const int64_t power = int64_t{1} << (random() % 32);
+      return std::clamp<int64_t>(power + random() % 3 - 1, 1, kMaxDimension);
+    };
+    Problem problem = {.m = side(), .n = side(), .k = side()};
+    problem.batch = side();
+    if (random() % 4 == 0) {
+      problem.a_type = problem.b_type = problem.c_type = DataType::kF32;
+      problem.d_type = DataType::kF32;
+    }
+    if (!Validate(problem).ok()) continue;
+    ++planned;
+    const Plan plan = ChoosePlan(problem, {});
+    EXPECT_TRUE(std::isfinite(plan.predicted_cycles)) << DebugString(problem);
+    EXPECT_GE(plan.predicted_cycles, 0) << DebugString(problem);
+    EXPECT_GE(plan.grid, 0) << DebugString(problem);
+    EXPECT_LE(Units(plan), std::numeric_limits<int>::max())
+        << DebugString(problem);
   }
 }
 
