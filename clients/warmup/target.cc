@@ -57,7 +57,7 @@ absl::StatusOr<jit::DeviceProperties> Target(const Flags& flags) {
                      "; for another GPU give --multiprocessors"));
   }
   ASSIGN_OR_RETURN(const int64_t multiprocessors,
-                   flags.GetInt("multiprocessors", device.multiprocessors, 2,
+                   flags.GetInt("multiprocessors", device.multiprocessors, 1,
                                 kMaxMultiprocessors));
   device.multiprocessors = static_cast<int>(multiprocessors);
   return device;

@@ -1,6 +1,5 @@
 // Validate: whether a problem is one that can be asked.
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,28 +31,6 @@ absl::Status ValidateDimension(absl::string_view field, int64_t value) {
   if (value >= 0 && value <= kMaxDimension) return absl::OkStatus();
   return Refuse(kInvalid, field, absl::StrCat(value),
                 absl::StrCat("0 to ", kMaxDimension));
-}
-
-// Kernels count their tiles, of which the smallest have 64 x 8, in 32 bits, and
-// look some steps beyond the last one. Operands in f32 are several matrices.
-constexpr double kMostTiles = (int64_t{1} << 31) - (int64_t{1} << 20);
-constexpr double kMatricesOfF32 = 4;
-
-double TilesOf(int64_t lines, int64_t other_lines) {
-  return std::ceil(static_cast<double>(lines) / 64) *
-         std::ceil(static_cast<double>(other_lines) / 8);
-}
-
-absl::Status ValidateSize(const Problem& problem) {
-  const double matrix = std::max({TilesOf(problem.m, problem.n),
-                                  TilesOf(problem.n, problem.m), 1.0}) *
-                        (problem.a_type == DataType::kF32 ? kMatricesOfF32 : 1);
-  const auto most = static_cast<int64_t>(kMostTiles / matrix);
-  if (problem.batch <= most) return absl::OkStatus();
-  return Refuse(kInvalid, "batch",
-                absl::StrCat(problem.batch, " with m ", problem.m, " and n ",
-                             problem.n),
-                absl::StrCat("0 to ", most));
 }
 
 // A field of the table of arithmetics, in the order in which they are judged:
@@ -131,8 +108,6 @@ absl::Status OneOf(absl::StatusCode code, absl::string_view field, Enum value,
                 absl::StrCat(absl::StrJoin(allowed, ", ", append), condition));
 }
 
-constexpr int64_t kMostSparseChunks = 1 << 28;
-
 absl::Status ValidateSparse(const Problem& problem) {
   if (problem.sparse == Sparse::kNone) return absl::OkStatus();
   const bool a = problem.sparse == Sparse::kA;
@@ -145,14 +120,6 @@ absl::Status ValidateSparse(const Problem& problem) {
                      ": the lines of a sparse operand run along k"));
   }
   const int chunk = ChunkOf(a ? problem.a_type : problem.b_type);
-  // Metadata of all k lie in one line of 2^32 words, which is counted with a
-  // sign.
-  if (const int64_t most = kMostSparseChunks * chunk - 256; problem.k > most) {
-    return Refuse(kInvalid, "k", absl::StrCat(problem.k),
-                  absl::StrCat("0 to ", most, " with sparse ",
-                               Name(problem.sparse), " of ",
-                               Name(a ? problem.a_type : problem.b_type)));
-  }
   if (problem.k % chunk == 0) return absl::OkStatus();
   return Refuse(kInvalid, "k", absl::StrCat(problem.k),
                 absl::StrCat("multiples of ", chunk, " with sparse ",
@@ -299,7 +266,6 @@ absl::Status Validate(const Problem& problem) {
   RETURN_IF_ERROR(ValidateQuantization(problem));
   RETURN_IF_ERROR(ValidateOutputs(problem));
   RETURN_IF_ERROR(ValidateExtents(problem));
-  RETURN_IF_ERROR(ValidateSize(problem));
   if (problem.d_type == DataType::kS32) {
     RETURN_IF_ERROR(ValidateIntegerResult(problem));
   }

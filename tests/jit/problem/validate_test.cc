@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,62 +44,6 @@ TEST(Validate, AcceptsEveryArithmeticWithEachOfItsOutputs) {
     }
   }
   EXPECT_TRUE(Validate({.m = 0, .n = 0, .k = 0}).ok());
-}
-
-// More tiles than kernels can count, whatever a device has room for.
-TEST(Validate, MatricesAreAsManyAsCanBeCounted) {
-  Problem problem = Valid();
-  problem.batch = 2146435072;  // 2^31 - 2^20
-  EXPECT_TRUE(Validate(problem).ok());
-  ++problem.batch;
-  ExpectError(problem, kInvalid,
-              "problem.batch is 2146435073 with m 3 and n 4; allowed: 0 to "
-              "2146435072");
-  problem.m = problem.n = int64_t{1} << 30;
-  problem.batch = int64_t{1} << 30;
-  ExpectError(problem, kInvalid, "problem.batch is 1073741824 with m 1073741824");
-  problem.batch = 1;
-  ExpectError(problem, kInvalid, "and n 1073741824; allowed: 0 to 0");
-  // In either direction.
-  problem = Valid();
-  problem.batch = 1 << 28;
-  for (auto side : {&Problem::m, &Problem::n}) {
-    problem.m = problem.n = 1;
-    problem.*side = 56;
-    EXPECT_TRUE(Validate(problem).ok()) << Validate(problem);
-    problem.*side = 64;
-    EXPECT_FALSE(Validate(problem).ok());
-  }
-  // Several matrices for one.
-  problem = Valid(DataType::kF32);
-  problem.batch = 1 << 29;
-  EXPECT_FALSE(Validate(problem).ok());
-  problem.batch = 536608768;
-  EXPECT_TRUE(Validate(problem).ok());
-  // What devices have room for.
-  problem = Valid();
-  for (const auto& [m, n, batch] : {std::tuple{300000, 300000, 1},
-                                    {128, 128, 1 << 23},
-                                    {1, 4096, 1 << 20},
-                                    {kMaxDimension, 40, 1}}) {
-    problem.m = m, problem.n = n, problem.batch = batch;
-    EXPECT_TRUE(Validate(problem).ok()) << Validate(problem);
-  }
-}
-
-TEST(Validate, SparseProductsAreAsDeepAsMetadataCanBe) {
-  for (const auto& [type, most] :
-       {std::pair{DataType::kBf16, (int64_t{1} << 30) - 256},
-        {DataType::kE4m3, (int64_t{1} << 30) - 256},
-        {DataType::kF32, (int64_t{1} << 29) - 256}}) {
-    Problem problem = Valid(type);
-    problem.sparse = Sparse::kA;
-    if (type == DataType::kF32) problem.precision = Precision::kTf32;
-    problem.k = most;
-    EXPECT_TRUE(Validate(problem).ok()) << Validate(problem);
-    problem.k += 4;
-    ExpectError(problem, kInvalid, absl::StrCat("allowed: 0 to ", most));
-  }
 }
 
 TEST(Validate, NamesTheDimension) {
