@@ -44,6 +44,7 @@ class FakeDevice final : public device::Device {
         description_(host_->description()) {
     description_.name = std::move(name);
     description_.may_hang = true;
+    description_.multiplications_per_s = 0;
     description_.times_kernels = hooks_->time != nullptr;
   }
 
