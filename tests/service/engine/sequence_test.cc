@@ -608,7 +608,7 @@ TEST_F(SequenceTest, WhatWouldTakeTooLongIsRefused) {
   Product large = TestEngine::Zeros();
   large.problem = {.m = 40000, .n = 40000, .k = 40000};
   Sequence sequence;
-  for (int i = 0; i < 10; ++i) sequence.steps.push_back({large});
+  for (int i = 0; i < 20; ++i) sequence.steps.push_back({large});
   const auto refused = Run(std::move(sequence));
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
   EXPECT_NE(refused.status().message().find("allowed: 2s (--max-work)"),
