@@ -11,7 +11,7 @@ absl::StatusOr<std::vector<jit::DeviceProperties>> DevicesOf(
   ASSIGN_OR_RETURN(const v1::ServerInfo info, client.GetServerInfo());
   std::set<int> multiprocessors;
   for (const v1::DeviceInfo& device : info.devices()) {
-    multiprocessors.insert(device.multiprocessors() > 0
+    multiprocessors.insert(device.multiprocessors() > 1
                                ? device.multiprocessors()
                                : jit::DeviceProperties().multiprocessors);
   }

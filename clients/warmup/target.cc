@@ -10,7 +10,9 @@
 namespace gemmd::warmup {
 namespace {
 
-// More than any GPU has, and few enough for the planner's arithmetic.
+// More than any GPU has, and few enough for the planner's arithmetic, which
+// wants two for CTAs that load for each other.
+constexpr int64_t kMinMultiprocessors = 2;
 constexpr int64_t kMaxMultiprocessors = 4096;
 
 struct Gpu {
@@ -38,7 +40,8 @@ std::vector<FlagSpec> TargetFlags() {
   return {{"device", "NAME",
            absl::StrCat("The GPU that will run them: ", GpuNames(),
                         ". Default: h100.")},
-          {"multiprocessors", "N", "Of that GPU, where it is none of these."}};
+          {"multiprocessors", "N",
+           "Of that GPU, where it is none of these: 2 to 4096."}};
 }
 
 absl::StatusOr<jit::DeviceProperties> Target(const Flags& flags) {
@@ -57,8 +60,8 @@ absl::StatusOr<jit::DeviceProperties> Target(const Flags& flags) {
                      "; for another GPU give --multiprocessors"));
   }
   ASSIGN_OR_RETURN(const int64_t multiprocessors,
-                   flags.GetInt("multiprocessors", device.multiprocessors, 1,
-                                kMaxMultiprocessors));
+                   flags.GetInt("multiprocessors", device.multiprocessors,
+                                kMinMultiprocessors, kMaxMultiprocessors));
   device.multiprocessors = static_cast<int>(multiprocessors);
   return device;
 }

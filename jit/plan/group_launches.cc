@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "jit/problem/sizes.h"
+
 namespace gemmd::jit {
 namespace {
 
@@ -14,19 +16,26 @@ constexpr int kMaxGroupPlans = 12;
 std::vector<std::vector<size_t>> GroupLaunches(
     absl::Span<const Problem* const> problems) {
   std::vector<std::vector<size_t>> launches;
+  std::vector<double> tiles;  // Of each launch, at most: kernels count them.
   for (size_t i = 0; i < problems.size(); ++i) {
     const Problem& problem = *problems[i];
     if (!problem.writes()) continue;
-    const auto found =
-        MayGoTogether(problem)
-            ? std::ranges::find_if(launches,
-                                   [&](const std::vector<size_t>& launch) {
-                                     return launch.size() < kMaxProducts &&
-                                            GoTogether(*problems[launch[0]],
-                                                       problem);
-                                   })
-            : launches.end();
-    (found == launches.end() ? launches.emplace_back() : *found).push_back(i);
+    const double more = MostTiles(problem);
+    const auto takes = [&](const std::vector<size_t>& launch) {
+      return launch.size() < kMaxProducts &&
+             tiles[&launch - launches.data()] + more <= kMaxTiles &&
+             GoTogether(*problems[launch[0]], problem);
+    };
+    const auto found = MayGoTogether(problem)
+                           ? std::ranges::find_if(launches, takes)
+                           : launches.end();
+    const size_t at = found - launches.begin();
+    if (found == launches.end()) {
+      launches.emplace_back();
+      tiles.push_back(0);
+    }
+    launches[at].push_back(i);
+    tiles[at] += more;
   }
   return launches;
 }

@@ -11,6 +11,7 @@
 #include "jit/base/status.h"
 #include "jit/problem/epilogue_choices.h"
 #include "jit/problem/problem.h"
+#include "jit/problem/sizes.h"
 
 namespace gemmd::jit {
 namespace {
@@ -263,6 +264,7 @@ absl::Status Validate(const Problem& problem) {
   RETURN_IF_ERROR(ValidateDimension("batch", problem.batch));
   RETURN_IF_ERROR(ValidateArithmetic(problem.arithmetic()));
   RETURN_IF_ERROR(ValidateSparse(problem));
+  RETURN_IF_ERROR(CheckSizes(problem));
   RETURN_IF_ERROR(ValidateQuantization(problem));
   RETURN_IF_ERROR(ValidateOutputs(problem));
   RETURN_IF_ERROR(ValidateExtents(problem));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/printable.h"
 #include "jit/base/status.h"
+#include "jit/problem/sizes.h"
 #include "service/log/log.h"
 #include "service/models/await.h"
 #include "service/models/copy.h"
@@ -271,6 +272,7 @@ void Store::PrepareKernels(const ModelPointer& model) {
   for (const int64_t rows : kPreparedRows) {
     Spec spec = model->spec();
     spec.problem.m = rows;
+    if (!jit::CheckSizes(spec.problem).ok()) continue;  // Nor will one come.
     preparing_.SubmitBehind([this, device, spec = std::move(spec),
                              weak = std::weak_ptr(model)] {
       if (weak.expired()) return;  // It was deleted.

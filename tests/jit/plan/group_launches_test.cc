@@ -48,6 +48,15 @@ TEST(GroupLaunchesTest, OneHasSoManyProductsAtMost) {
   EXPECT_EQ(launches[1], std::vector<size_t>{kMaxProducts});
 }
 
+// Kernels count those of all products of a launch.
+TEST(GroupLaunchesTest, OneHasSoManyTilesAtMost) {
+  EXPECT_EQ(
+      LaunchesOf({"bf16 TN 1 1 1 batch=1000000000",
+                  "bf16 TN 1 1 1 batch=1146435072", "bf16 TN 1 1 1 batch=1",
+                  "bf16 TN 1 1 1 batch=1000000000"}),
+      (Launches{{0, 1}, {2, 3}}));
+}
+
 TEST(GroupLaunchesTest, TheBestPlanThatMayRunIsChosen) {
   const std::vector<Problem> many(20, *ParseProblemLine("bf16 TN 9 512 512"));
   const auto all = [](const GroupPlan&) { return true; };
