@@ -22,7 +22,7 @@ namespace gemmd::daemon {
 class ProblemLog {
  public:
   // Goes on with the file at `path` when there is one. INVALID_ARGUMENT when
-  // it cannot be written.
+  // it cannot be written, or holds something else, which is left as it is.
   static absl::StatusOr<std::unique_ptr<ProblemLog>> Open(
       const std::string& path);
 

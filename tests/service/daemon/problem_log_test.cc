@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -109,6 +110,38 @@ TEST_F(ProblemLogTest, OnlyARegularFileWillDo) {
     EXPECT_TRUE(absl::IsInvalidArgument(log.status())) << path;
     EXPECT_TRUE(absl::StrContains(log.status().message(), path));
   }
+}
+
+// Of a file that was named by mistake not a byte is lost.
+TEST_F(ProblemLogTest, AFileOfSomethingElseIsRefusedAndLeftAlone) {
+  for (const std::string& other :
+       {std::string(300000, '\0'),
+        std::string("\x7f"
+                    "ELF\1\2\n\0\n",
+                    10),
+        std::string("bf16 TN 1 2 3\n\0\0", 16), std::string("Dear reader,\nit"),
+        std::string("bf16 ") + std::string(70000, '1'),
+        std::string(70000, 'a')}) {
+    std::ofstream(path_, std::ios::trunc | std::ios::binary) << other;
+    const auto log = ProblemLog::Open(path_);
+    EXPECT_TRUE(absl::IsInvalidArgument(log.status())) << log.status();
+    EXPECT_TRUE(absl::StrContains(log.status().message(),
+                                  path_ + " is no list of problems"))
+        << log.status();
+    EXPECT_EQ(Read(), other);
+  }
+}
+
+TEST_F(ProblemLogTest, AHugeFileIsRefusedUnread) {
+  std::ofstream(path_) << "bf16 TN 1 2 3\n";
+  ASSERT_EQ(truncate(path_.c_str(), off_t{20} << 30), 0);
+  const auto log = ProblemLog::Open(path_);
+  EXPECT_TRUE(absl::IsInvalidArgument(log.status())) << log.status();
+  EXPECT_TRUE(absl::StrContains(
+      log.status().message(),
+      path_ + " has 21474836480 bytes, more than a list of problems; "
+              "allowed: 0 to 67108864"))
+      << log.status();
 }
 
 TEST_F(ProblemLogTest, ALastLineWithoutItsEndIsKept) {
