@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/test_server.h"
@@ -91,6 +92,14 @@ const Bad kBad[] = {
        ProblemOf(r).set_n(kHuge);
      }},
     {"HugestResult", grpc::RESOURCE_EXHAUSTED, "a response is limited",
+     [](auto& r) {
+       r = OnesTimesTwos(0, 0, 0);
+       ProblemOf(r).set_m(1000000);
+       ProblemOf(r).set_n(1000000);
+     }},
+    {"ResultOfTooManyTiles", grpc::INVALID_ARGUMENT,
+     "problem.batch * ceil(problem.m / 64) * ceil(problem.n / 8) is "
+     "9007197107257472; allowed: 0 to 2146435072",
      [](auto& r) {
        r = OnesTimesTwos(0, 0, 0);
        ProblemOf(r).set_m(2147483392);
@@ -303,6 +312,53 @@ TEST_F(BadMessageTest, CompressedMessagesAreRefusedUnopened) {
   const grpc::Status status = stub->Matmul(&context, request, &response);
   EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
   EXPECT_THAT(status.error_message(), HasSubstr("gzip"));
+}
+
+// The planner of a daemon divided by the number of its tiles: 2^75 are 0.
+TEST_F(BadMessageTest, ProductsOfMoreTilesThanAKernelCounts) {
+  TestServer server({.limits = {.admin_calls = true}});
+  v1::Problem huge = OnesTimesTwos(3, 4, 64).header().problem();
+  huge.set_m(1 << 30);
+  huge.set_n(1 << 30);
+  huge.set_batch(1 << 30);
+  v1::PrepareKernelsRequest prepare;
+  *prepare.add_problems() = huge;
+  v1::PrepareKernelsRequest prepare_group;
+  for (int i = 0; i < 2; ++i) {
+    *prepare_group.add_groups()->add_problems() = huge;
+  }
+  v1::TuneKernelsRequest tune;
+  *tune.add_problems() = huge;
+  v1::MatmulRequest matmul;
+  *matmul.mutable_header()->mutable_problem() = huge;
+  v1::MatmulGroupedRequest grouped;
+  *grouped.add_groups()->mutable_header()->mutable_problem() = huge;
+  v1::SequenceRequest sequence;
+  *sequence.add_steps()->mutable_problem() = huge;
+  v1::MatmulStreamRequest stream;
+  *stream.mutable_header()->mutable_problem() = huge;
+  const std::pair<const char*, const google::protobuf::Message*> calls[] = {
+      {"KernelService/PrepareKernels", &prepare},
+      {"KernelService/PrepareKernels", &prepare_group},
+      {"KernelService/TuneKernels", &tune},
+      {"MatmulService/Matmul", &matmul},
+      {"MatmulService/MatmulGrouped", &grouped},
+      {"MatmulService/Sequence", &sequence},
+      {"MatmulService/MatmulStream", &stream}};
+  for (const auto& [method, request] : calls) {
+    const grpc::Status status = server.CallRaw(
+        absl::StrCat("/gemmd.v1.", method), request->SerializeAsString());
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << method;
+    EXPECT_THAT(status.error_message(),
+                HasSubstr("problem.batch * ceil(problem.m / 64) * "
+                          "ceil(problem.n / 8) is 2.41785e+24; allowed: 0 to "
+                          "2146435072"))
+        << method;
+  }
+  EXPECT_TRUE(server_
+                  ->CallRaw("/gemmd.v1.MatmulService/Matmul",
+                            OnesTimesTwos(3, 4, 5).SerializeAsString())
+                  .ok());
 }
 
 TEST_F(BadMessageTest, UnknownMethods) {

@@ -215,14 +215,16 @@ TEST_F(MatmulStreamTest, SizesThatCannotBeCountedAreRefused) {
   problem.set_m(2147483392);
   problem.set_k(2147483392);
   problem.set_n(1);
-  ExpectRefused(ToStream(request, 100), "a has about 9.22",
+  ExpectRefused(ToStream(request, 100), "the elements of A, is 4.61168e+18;");
+  problem.set_m(1 << 27);
+  problem.set_k(1 << 29);
+  ExpectRefused(ToStream(request, 100), "a has about 1.44",
                 grpc::RESOURCE_EXHAUSTED);
   problem.set_k(0);
   problem.set_n(2147483392);
-  ExpectRefused(ToStream(request, 100), "d has about 1.84",
-                grpc::RESOURCE_EXHAUSTED);
-  problem.set_batch(2147483392);
-  ExpectRefused(ToStream(request, 100), "d has about 3.9",
+  ExpectRefused(ToStream(request, 100), " * ceil(problem.n / 8) is 5629");
+  problem.set_n(4096);
+  ExpectRefused(ToStream(request, 100), "d has about 2.199",
                 grpc::RESOURCE_EXHAUSTED);
 }
 

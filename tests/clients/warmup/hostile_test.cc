@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -81,6 +82,44 @@ TEST_F(HostileTest, NoEscapeCodeOfAnEntryReachesTheTerminal) {
         OnCache(command, command == std::string("verify") ? kFakeNvrtc : "");
     EXPECT_EQ(outcome.code, 1) << outcome.output;
     EXPECT_FALSE(absl::StrContains(outcome.output, "\033")) << outcome.output;
+  }
+}
+
+// A division by zero, too.
+TEST_F(HostileTest, SizesThatNoKernelCountsAreRefused) {
+  std::ofstream(Path("problems"))
+      << "bf16 TN 1073741824 1073741824 64 batch=1073741824\n";
+  for (const auto& [command, flag] :
+       {std::pair("check ", ""), std::pair("compile ", kFakeNvrtc)}) {
+    const Outcome outcome =
+        OnCache(command, absl::StrCat(flag, " ", Path("problems")));
+    EXPECT_EQ(outcome.code, 2) << outcome.output;
+    EXPECT_TRUE(absl::StrContains(
+        outcome.output, "line 1: problem.batch * ceil(problem.m / 64) * "))
+        << outcome.output;
+  }
+}
+
+TEST_F(HostileTest, AGpuHasTwoMultiprocessorsOrMore) {
+  ASSERT_TRUE(jit::DiskStore({.directory = Path("cache")})
+                  .Store(jit::FakeKernel("source"))
+                  .ok());
+  std::ofstream(Path("problems")) << "bf16 TN 4096 4096 4096\n"
+                                     "bf16-s4 TN 16 4096 4096\n"
+                                     "f32 TN 64 64 65536\n";
+  const auto check = [&](int count) {
+    return OnCache("check", absl::StrCat("--multiprocessors ", count, " ",
+                                         Path("problems")));
+  };
+  const Outcome one = check(1);
+  EXPECT_EQ(one.code, 2) << one.output;
+  EXPECT_TRUE(absl::StrContains(one.output,
+                                "--multiprocessors is 1; allowed: 2 to 4096"))
+      << one.output;
+  for (const int count : {2, 3, 7, 17, 4096}) {
+    const Outcome outcome = check(count);
+    EXPECT_TRUE(absl::StrContains(outcome.output, " multiprocessors; "))
+        << outcome.output;
   }
 }
 
