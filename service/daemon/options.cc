@@ -243,7 +243,8 @@ void DeclareKernels(cli::Command& c, Options& o) {
          "where the dynamic loader and the usual folders have it.");
   c.Text("--record-problems FILE", o.record_problems,
          "File to which each new shape of a product is added, as gemm-warmup "
-         "reads it.");
+         "reads it. One that holds something else, or more than 64 MiB, is "
+         "refused.");
   c.List("--preset NAMES", o.presets,
          "Models, separated by commas, that gemm-warmup knows: after the start "
          "the log says which of their kernels the cache lacks.");

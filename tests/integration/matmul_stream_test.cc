@@ -224,7 +224,7 @@ TEST_F(MatmulStreamTest, SizesThatCannotBeCountedAreRefused) {
   problem.set_n(2147483392);
   ExpectRefused(ToStream(request, 100), " * ceil(problem.n / 8) is 5629");
   problem.set_n(4096);
-  ExpectRefused(ToStream(request, 100), "d has about 2.19",
+  ExpectRefused(ToStream(request, 100), "d has about 2.199",
                 grpc::RESOURCE_EXHAUSTED);
 }
 
