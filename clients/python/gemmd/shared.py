@@ -129,7 +129,8 @@ class Block:
             "typestr": "|u1", "version": 3}
         self._memory = region.memory
         self.place = Place(region.handle, offset)
-        self._losing = lambda: regions._lose(region, size)
+        self._losing: Callable[[], None] = (
+            lambda: regions._lose(region, size))
         self._giving_back = weakref.finalize(
             self, regions._give_back, region, offset, size)
         self._giving_back.atexit = False

@@ -119,8 +119,10 @@ class ErrorsTest(TritonCase):
         product([], [1, 1], "unexpected shape [] for input 'A'", data=b"1234")
         product([1, 1], [], "unexpected shape [] for input 'B'", data=b"1234")
         # Nothing is sent, and much would be computed.
-        product([2**31 - 256, 0], [0, 2**31 - 256], "a response is limited",
+        product([10**6, 0], [0, 10**6], "a response is limited",
                 "RESOURCE_EXHAUSTED")
+        product([2**31 - 256, 0], [0, 2**31 - 256],
+                "; allowed: 0 to 2146435072")
         product([2**31 - 256, 1, 0], [2**31 - 256, 1, 0, 1], "unexpected shape")
         a, b = values(2, 3), values(2, 3)
         self.wrong("its matrices have 3 columns, and those of B 2 rows",

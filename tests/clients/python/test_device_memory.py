@@ -207,7 +207,8 @@ class DeviceMemoryTest(unittest.TestCase):
 
     def create(self, rpc):
         self.created.append(api.CreateRegionRequest.FromString(rpc.request))
-        return types.SimpleNamespace(device="cuda:0")
+        limits = types.SimpleNamespace(max_region_bytes=1 << 30)
+        return types.SimpleNamespace(device="cuda:0", limits=limits)
 
     def block(self, array, before=0, after=0):
         """`array`, in an allocation with bytes before and behind it."""
@@ -261,7 +262,8 @@ class DeviceMemoryTest(unittest.TestCase):
 
     def sequence(self, record):
         """The SequenceRequest of what `record` does, and what it returned."""
-        client = types.SimpleNamespace(_regions=self.regions)
+        client = types.SimpleNamespace(_regions=self.regions,
+                                       _seconds=lambda timeout: timeout)
         request = api.message("SequenceRequest")
         requests = []
 
