@@ -53,6 +53,27 @@ EpilogueArguments MakeEpilogue(const jit::Problem& problem,
   return arguments;
 }
 
+// Lines of tiles at the edge that others have as well are made twice. That is no
+// use where they come in blocks, as metadata, fragments and scales do, and wrong
+// where D is C. Boxes begin at multiples of 16 bytes, those of an mn-major
+// operand better at lines of the cache.
+void SetLastTiles(const jit::Plan& plan, const LaunchMemory& memory,
+                  Arguments& arguments) {
+  const jit::Family& family = plan.family;
+  const jit::Config& config = plan.config;
+  const bool once = jit::StagesC(family, config) && memory.c == memory.d;
+  const auto unit = [](Major major) { return major == Major::kMn ? 64 : 16; };
+  arguments.last_row = arguments.last_column = std::numeric_limits<int>::max();
+  if (!once && !family.instruction.sparse && !family.widening) {
+    arguments.last_row = LastTileLine(
+        config.tile_m, static_cast<int>(plan.rows), unit(family.x_major));
+  }
+  if (!once && family.sum != jit::Summation::kBlockScaled) {
+    arguments.last_column = LastTileLine(
+        config.tile_n, static_cast<int>(plan.columns), unit(family.y_major));
+  }
+}
+
 BlockScales MakeScales(const jit::Problem& problem,
                        const LaunchMemory& memory) {
   constexpr int64_t kBytes = sizeof(float);
@@ -208,6 +229,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   const int tile_columns =
       static_cast<int>(jit::DivideUp(plan.columns, plan.config.tile_n));
   arguments.raster = RasterOf(tile_rows, tile_columns, plan.raster_group);
+  SetLastTiles(plan, memory, arguments);
   arguments.units = static_cast<int>(jit::Units(plan));
   arguments.stages = plan.stages;
   arguments.passes = plan.passes;

@@ -90,6 +90,9 @@ struct Arguments {
   TensorMap d;          // The partial products of a split product.
   TensorMap auxiliary;  // Encoded only when the config writes it.
   Raster raster;
+  // Where the last tiles begin at most: LastTileLine.
+  int last_row;
+  int last_column;
   // A unit of work is a tile of one P over one part of k.
   int units;
   int stages;  // Of one pass over k, 128 bytes of a line each.

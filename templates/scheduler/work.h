@@ -13,7 +13,8 @@
 
 namespace gemmd {
 
-// A tile by its first row and column, of one of several matrices.
+// A tile by its first row and column, of one of several matrices. Those at the
+// edge may begin before a multiple of the tile: LastTileLine.
 struct Tile {
   int row;
   int column;
@@ -92,7 +93,9 @@ class Work {
     const int count = static_cast<int>(raster.tiles.value);
     const TileIndex at = TileAt(raster, index() - matrix * count);
     const int row = at.row * C::kMulticast + member_;
-    Unit unit = {{row * C::kTileM, at.column * C::kTileN, matrix}, part_};
+    Unit unit = {{Min(row * C::kTileM, product().last_row),
+                  Min(at.column * C::kTileN, product().last_column), matrix},
+                 part_};
     if constexpr (C::kSplitK) {
       unit.tile.matrix = Divide(matrix, product().splits);
       unit.split = SplitOf(matrix);

@@ -50,7 +50,8 @@ void CopyEngine::ForChunks(const TensorMap& map, const BoxPlace& place,
 }
 
 bool CopyEngine::Check(const Actor& actor, const char* what, const void* bytes,
-                       uint32_t address, TensorMap* map) {
+                       const BoxPlace& place, uint32_t address,
+                       TensorMap* map) {
   const auto read = ReadTensorMap(bytes);
   if (!read || reinterpret_cast<uintptr_t>(bytes) % 64 != 0) {
     reports_.Add("no tensor map",
@@ -72,6 +73,14 @@ bool CopyEngine::Check(const Actor& actor, const char* what, const void* bytes,
                                    ", no multiple of 128");
     return false;
   }
+  // Seen on an H100: an illegal instruction.
+  if (int64_t{place.x} * map->element_bytes % kChunk != 0) {
+    reports_.Add("misaligned", Who(actor) + ": " + what + " of a box that " +
+                                   "begins at element " +
+                                   std::to_string(place.x) +
+                                   ", between multiples of 16 bytes");
+    return false;
+  }
   return memory_.Contains(address, static_cast<uint64_t>(map->box_bytes()),
                           what);
 }
@@ -84,7 +93,7 @@ void CopyEngine::Load(const Actor& actor, uint32_t to, const void* bytes,
                       const BoxPlace& place, uint32_t barrier) {
   TensorMap map;
   Barriers::Target target;
-  if (!Check(actor, "a load", bytes, to, &map) ||
+  if (!Check(actor, "a load", bytes, place, to, &map) ||
       !barriers_.Find(actor, barrier, &target)) {
     return;
   }
@@ -122,7 +131,7 @@ CopyEngine::Stores& CopyEngine::StoresOf(const Actor& actor) {
 void CopyEngine::Store(const Actor& actor, const void* bytes,
                        const BoxPlace& place, uint32_t from) {
   TensorMap map;
-  if (!Check(actor, "a store", bytes, from, &map)) return;
+  if (!Check(actor, "a store", bytes, place, from, &map)) return;
   Stores& stores = StoresOf(actor);
   ForChunks(map, place, from, [&](uint32_t at, char*, int, int) {
     memory_.IssueRead(

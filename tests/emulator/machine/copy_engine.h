@@ -66,7 +66,7 @@ class CopyEngine {
                         uint32_t address, const Visit& visit);
   // False, with a report, where hardware would fail.
   bool Check(const Actor& actor, const char* what, const void* bytes,
-             uint32_t address, TensorMap* map);
+             const BoxPlace& place, uint32_t address, TensorMap* map);
   Stores& StoresOf(const Actor& actor);
 
   Scheduler& scheduler_;

@@ -3,6 +3,7 @@
 // dimensions overflow nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -70,6 +71,32 @@ TEST(Dimensions, TheLargestRoundsUpWithoutOverflow) {
     EXPECT_EQ(tiles, (int64_t{kLargest} + tile - 1) / tile) << tile;
     EXPECT_LT(tiles * tile, int64_t{1} << 31) << tile;
   }
+}
+
+// Tiles cover the matrix, also where the last ones overlap, and begin where the
+// copy engine can begin.
+TEST(Tiles, CoverTheMatrix) {
+  for (const int unit : {16, 64}) {
+    for (const int tile : {8, 24, 64, 136, 256}) {
+      for (int count = 1; count <= 700; ++count) {
+        int covered = 0;
+        // One more than there are: of CTAs that load for each other.
+        for (int number = 0; number <= DivideUp(count, tile); ++number) {
+          const int first =
+              std::min(number * tile, LastTileLine(tile, count, unit));
+          ASSERT_LE(first, covered);
+          ASSERT_EQ(first % 8, 0);
+          if (count > tile) {
+            ASSERT_LT(first + tile, count + unit) << "beyond the edge";
+          }
+          covered = std::max(covered, first + tile);
+        }
+        ASSERT_GE(covered, count);
+      }
+    }
+  }
+  EXPECT_EQ(LastTileLine(128, 1800, 16), 1680);
+  EXPECT_EQ(LastTileLine(128, 1800, 64), 1728);
 }
 
 TEST(Slabs, FillTilesAndFitTheCopyEngine) {
