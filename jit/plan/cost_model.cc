@@ -138,10 +138,11 @@ double OperandBytes(const Plan& plan) {
 
 double EpilogueCycles(const Plan& plan) {
   const Config& config = plan.config;
-  const int slabs = config.tile_m / kInstructionM * config.tile_n /
-                    SlabColumns(plan.family, config);
+  const int columns = SlabColumns(plan.family, config);
+  const int slabs =
+      config.tile_m / kInstructionM * Slabs(config.tile_n, columns);
   const double bytes =
-      double{1} * config.tile_m * config.tile_n *
+      double{1} * slabs * kInstructionM * columns *
       BytesOf(StagedType(plan.family, config)) *
       (plan.family.epilogue.reads_c && !config.split_k ? 2 : 1);
   return slabs * kSlabCycles / config.consumers + bytes / kStoreBytesPerCycle;

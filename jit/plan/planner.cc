@@ -231,15 +231,12 @@ bool NeedsReduction(const Family& family) {
 // Whether the epilogue can move a tile of this width, and in slabs of decent
 // size.
 bool HasGoodSlabs(const Family& family, const Config& config) {
-  const int columns = SlabColumns(family, config);
-  const int line_bytes = SlabLineBytes(family, config);
-  if (line_bytes < 16) return false;
+  if (SlabLineBytes(family, config) < 16) return false;
   // Clusters have slabs for all of their CTAs, which are thus narrow.
   if (config.cluster > 1) return true;
-  return family.epilogue.store == Store::kTransposed
-             ? config.tile_n <= 24 || columns >= 24
-             : config.tile_n <= 32 || line_bytes >= 64 ||
-                   (columns >= 32 && config.tile_n <= 96);
+  return IsGoodSlab(family.epilogue.store, config.tile_n,
+                    SlabColumns(family, config),
+                    BytesOf(StagedType(family, config)));
 }
 
 // None where sums are added up, or registers of metadata or of X used again,

@@ -35,8 +35,9 @@ bool StagesC(const Family& family, const Config& config) {
 
 int SlabColumns(const Family& family, const Config& config) {
   const int bytes = BytesOf(StagedType(family, config));
+  const bool may_overlap = !StagesC(family, config) && config.cluster == 1;
   return gemmd::SlabColumns(
-      family.epilogue.store, config.tile_n, bytes,
+      family.epilogue.store, config.tile_n, bytes, may_overlap,
       MostSlabColumns(config.cluster, config.tile_m, config.tile_n, bytes));
 }
 

@@ -37,6 +37,10 @@ inline constexpr int kScaleLines = 128;
 inline constexpr int kMaxGroups = 256;
 // Larger slabs leave too little room for four stages of the largest tiles.
 inline constexpr int kMaxSlabBytes = 104 * kSwizzleBytes;
+// That the device's memory is written by.
+inline constexpr int kSectorBytes = 32;
+// The same of slabs that overlap, which are of any width.
+inline constexpr int kMaxOverlappingColumns = 64;
 
 template <typename T>
 constexpr T Min(T a, T b) {
@@ -122,17 +126,54 @@ constexpr int WidenedTileBytes(int weight_bits, int stage_groups,
   return DivideUp(lines / kInstructionM * of_block, 1024) * 1024;
 }
 
+// Whether slabs of so many columns fill the lines and boxes of the copy engine
+// well enough. Narrow tiles have no wider ones.
+constexpr bool IsGoodSlab(Store store, int tile_n, int columns,
+                          int element_bytes) {
+  if (store == Store::kTransposed) return tile_n <= 24 || columns >= 24;
+  return tile_n <= 32 || columns * element_bytes >= kSwizzleBytes / 2 ||
+         (columns >= 32 && tile_n <= 96);
+}
+
 // The epilogue moves blocks of 64 rows in slabs of whole columns. A normal
 // slab's lines are rows of up to 128 bytes; a transposed slab's are columns of
-// 64 elements, split into boxes of at most 128 bytes.
+// 64 elements, split into boxes of at most 128 bytes. The slabs of a tile are
+// equal. Where they may overlap and none that divides the tile is good, they
+// are those that move the least: see SlabColumn.
 constexpr int SlabColumns(Store store, int tile_n, int element_bytes,
-                          int most = 256) {
-  return store == Store::kTransposed
-             ? LargestDivisor(
-                   tile_n, 8,
-                   Min(most, kMaxSlabBytes / (kInstructionM * element_bytes)))
-             : PowerOfTwoDivisor(tile_n,
-                                 Min(most, kSwizzleBytes / element_bytes));
+                          bool may_overlap, int most = 256) {
+  const bool transposed = store == Store::kTransposed;
+  const int limit =
+      Min(most, (transposed ? kMaxSlabBytes / kInstructionM : kSwizzleBytes) /
+                    element_bytes);
+  const int dividing = transposed ? LargestDivisor(tile_n, 8, limit)
+                                  : PowerOfTwoDivisor(tile_n, limit);
+  // Else two tiles would write parts of the same sector.
+  const bool aligned = transposed || tile_n * element_bytes % kSectorBytes == 0;
+  if (!may_overlap || !aligned ||
+      IsGoodSlab(store, tile_n, dividing, element_bytes)) {
+    return dividing;
+  }
+  int best = dividing, least = 2 * tile_n;
+  for (int columns = 8; columns <= Min(limit, kMaxOverlappingColumns);
+       columns += transposed ? 8 : columns) {
+    const int moved = DivideUp(tile_n, columns) * columns;
+    if (IsGoodSlab(store, tile_n, columns, element_bytes) && moved <= least &&
+        columns <= tile_n) {
+      best = columns, least = moved;
+    }
+  }
+  return best;
+}
+
+constexpr int Slabs(int tile_n, int slab_columns) {
+  return DivideUp(tile_n, slab_columns);
+}
+
+// The first column of slab number `slab`. The last one ends with the tile: it
+// makes columns of the one before again if that is no multiple.
+constexpr int SlabColumn(int tile_n, int slab_columns, int slab) {
+  return Min(slab * slab_columns, tile_n - slab_columns);
 }
 
 // The most columns of a slab where CTAs of a cluster share a tile: so few that
@@ -166,7 +207,7 @@ constexpr int HandedBytes(Schedule schedule, int consumers, int tile_m,
 // other makes: as many slabs at most, of as many CTAs.
 constexpr int ClusterBytes(int cluster, int tile_m, int tile_n,
                            int slab_columns) {
-  const int slabs = tile_m / kInstructionM * (tile_n / slab_columns);
+  const int slabs = tile_m / kInstructionM * Slabs(tile_n, slab_columns);
   return cluster == 1 ? 0
                       : DivideUp(slabs, cluster) * cluster * slab_columns *
                             kInstructionM * 4;

@@ -65,12 +65,15 @@ struct Tiling {
   using Value = If<C::kSplitK, typename C::Sum, typename C::Value>;
 
   static constexpr int kStagedBytes = sizeof(Staged);
+  // What is made twice is the same, but a C that is D would be read after it is
+  // written, and CTAs of a cluster send each sum once.
+  static constexpr bool kSlabsMayOverlap = !C::kStagesC && C::kCluster == 1;
   static constexpr int kSlabColumns = SlabColumns(
-      C::kStore, C::kTileN, kStagedBytes,
+      C::kStore, C::kTileN, kStagedBytes, kSlabsMayOverlap,
       MostSlabColumns(C::kCluster, C::kTileM, C::kTileN, kStagedBytes));
   static constexpr int kLineBytes =
       SlabLineBytes(C::kStore, kSlabColumns, kStagedBytes);
-  static constexpr int kSlabs = C::kTileN / kSlabColumns;
+  static constexpr int kSlabs = Slabs(C::kTileN, kSlabColumns);
   static constexpr int kSlabBytes = kSlabColumns * kInstructionM * kStagedBytes;
   static constexpr int kStagingBytes =
       2 * Writers(C::kSchedule, C::kConsumers) * kSlabBytes;

@@ -134,7 +134,7 @@ class TileWriter {
   static constexpr int kSlabs = T::kBlocks * T::kSlabs * kOutputs;
   static constexpr int BlockOf(int i) { return i / kOutputs / T::kSlabs; }
   static constexpr int ColumnOf(int i) {
-    return i / kOutputs % T::kSlabs * T::kSlabColumns;
+    return SlabColumn(C::kTileN, T::kSlabColumns, i / kOutputs % T::kSlabs);
   }
   static Tile SlabAt(Tile tile, int i) {
     return {tile.row + BlockOf(i) * kInstructionM, tile.column + ColumnOf(i),

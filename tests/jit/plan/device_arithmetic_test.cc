@@ -103,7 +103,7 @@ TEST(Slabs, FillTilesAndFitTheCopyEngine) {
   for (const Store store : {Store::kNormal, Store::kTransposed}) {
     for (const int bytes : {1, 2, 4}) {
       for (int tile_n = 8; tile_n <= 256; tile_n += 8) {
-        const int columns = SlabColumns(store, tile_n, bytes);
+        const int columns = SlabColumns(store, tile_n, bytes, false);
         EXPECT_EQ(tile_n % columns, 0);
         EXPECT_EQ(columns % 8, 0);
         EXPECT_LE(columns * kInstructionM * bytes, kMaxSlabBytes);
@@ -113,10 +113,51 @@ TEST(Slabs, FillTilesAndFitTheCopyEngine) {
       }
     }
   }
-  EXPECT_EQ(SlabColumns(Store::kNormal, 200, 2), 8);
-  EXPECT_EQ(SlabColumns(Store::kNormal, 192, 2), 64);
-  EXPECT_EQ(SlabColumns(Store::kTransposed, 208, 2), 104);
-  EXPECT_EQ(SlabColumns(Store::kTransposed, 208, 1), 208);
+  EXPECT_EQ(SlabColumns(Store::kNormal, 200, 2, false), 8);
+  EXPECT_EQ(SlabColumns(Store::kNormal, 192, 2, false), 64);
+  EXPECT_EQ(SlabColumns(Store::kTransposed, 208, 2, false), 104);
+  EXPECT_EQ(SlabColumns(Store::kTransposed, 208, 1, false), 208);
+}
+
+// Where they may overlap they cover the tile, in order, and the last one ends
+// with it; only those that would be bad otherwise do.
+TEST(Slabs, OverlapWhereNoGoodOneDividesTheTile) {
+  for (const Store store : {Store::kNormal, Store::kTransposed}) {
+    for (const int bytes : {1, 2, 4}) {
+      for (int tile_n = 8; tile_n <= 256; tile_n += 8) {
+        const int columns = SlabColumns(store, tile_n, bytes, true);
+        ASSERT_LE(columns, tile_n);
+        EXPECT_LE(columns * kInstructionM * bytes, kMaxSlabBytes);
+        const int line = SlabLineBytes(store, columns, bytes);
+        EXPECT_LE(line, kSwizzleBytes);
+        EXPECT_EQ(line & (line - 1), 0);
+        const int slabs = Slabs(tile_n, columns);
+        int covered = 0;
+        for (int slab = 0; slab < slabs; ++slab) {
+          const int first = SlabColumn(tile_n, columns, slab);
+          EXPECT_LE(first, covered);
+          EXPECT_EQ(first % 8, 0);
+          covered = first + columns;
+        }
+        EXPECT_EQ(covered, tile_n);
+        const int dividing = SlabColumns(store, tile_n, bytes, false);
+        if (IsGoodSlab(store, tile_n, dividing, bytes)) {
+          EXPECT_EQ(columns, dividing);
+        } else if (columns != dividing) {
+          EXPECT_TRUE(IsGoodSlab(store, tile_n, columns, bytes));
+          EXPECT_EQ(store == Store::kNormal ? tile_n * bytes % 32 : 0, 0);
+        }
+      }
+    }
+  }
+  // Those that move the least, 64 columns at most.
+  EXPECT_EQ(SlabColumns(Store::kTransposed, 136, 2, true), 48);
+  EXPECT_EQ(SlabColumns(Store::kTransposed, 152, 2, true), 40);
+  EXPECT_EQ(SlabColumns(Store::kTransposed, 248, 2, true), 64);
+  EXPECT_EQ(SlabColumns(Store::kNormal, 144, 2, true), 32);
+  EXPECT_EQ(SlabColumns(Store::kNormal, 240, 2, true), 64);
+  EXPECT_EQ(SlabColumns(Store::kNormal, 40, 4, true), 16);
+  EXPECT_EQ(SlabColumn(240, 64, 3), 176);
 }
 
 TEST(Stages, AnMnMajorTileIsMadeOfWholeSlabs) {

@@ -17,7 +17,7 @@ Problem Asymmetric() { return {.m = 1000, .n = 700, .k = 300}; }
 
 Plan Complete(const Problem& problem, bool exchanged, const Config& config) {
   Plan plan;
-  for (const Plan& ranked : RankPlans(problem, {}, 1000)) {
+  for (const Plan& ranked : RankPlans(problem, {}, 1 << 20)) {
     if (ranked.exchanged == exchanged && ranked.splits == 1) plan = ranked;
   }
   plan.config = config;
@@ -124,7 +124,7 @@ TEST(LaunchArithmetic, F32TakesSixPassesOverItsPlanes) {
   Problem problem = Asymmetric();
   problem.a_type = problem.b_type = problem.c_type = problem.d_type =
       DataType::kF32;
-  for (const Plan& plan : RankPlans(problem, {}, 1000)) {
+  for (const Plan& plan : RankPlans(problem, {}, 1 << 20)) {
     EXPECT_EQ(plan.a_form, Form::kSplit);
     EXPECT_EQ(plan.b_form, Form::kSplit);
     EXPECT_EQ(plan.family.instruction.x, DataType::kBf16);

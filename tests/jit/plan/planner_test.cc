@@ -105,6 +105,33 @@ TEST(Planner, StoreFollowsOrderAndExchange) {
   }
 }
 
+// Slabs that overlap let tiles have any width, but where D is C the second one
+// would read what the first has written.
+TEST(Planner, SlabsOverlapOnlyWhereNothingIsReadBack) {
+  const auto overlaps = [](const char* line) {
+    int count = 0;
+    for (const Plan& plan : RankPlans(Line(line), {}, 1 << 20)) {
+      const Config& config = plan.config;
+      count += !config.split_k &&  // Whose reduction reads C.
+               config.tile_n % SlabColumns(plan.family, config) != 0;
+    }
+    return count;
+  };
+  for (const std::string order : {"", " order=row"}) {
+    EXPECT_GT(overlaps(("bf16 TN 600 4096 16384" + order).c_str()), 0);
+    EXPECT_EQ(overlaps(("bf16 TN 600 4096 16384 beta=1" + order).c_str()), 0);
+  }
+}
+
+// 600 rows are four tiles of 152, and those with 4096 columns fill the GPU.
+TEST(Planner, TilesMayHaveTheWidthThatTheProblemAsksFor) {
+  bool found = false;
+  for (const Plan& plan : RankPlans(Line("bf16 TT 600 4096 16384"), {}, 100)) {
+    found = found || plan.config.tile_n == 152;
+  }
+  EXPECT_TRUE(found);
+}
+
 // Sides up to the largest, most of which have no room anywhere: nothing that is
 // valid overflows on the way.
 TEST(Planner, WhatIsValidIsPlanned) {
