@@ -93,9 +93,11 @@ class Work {
     const int count = static_cast<int>(raster.tiles.value);
     const TileIndex at = TileAt(raster, index() - matrix * count);
     const int row = at.row * C::kMulticast + member_;
-    Unit unit = {{Min(row * C::kTileM, product().last_row),
-                  Min(at.column * C::kTileN, product().last_column), matrix},
-                 part_};
+    Unit unit = {{row * C::kTileM, at.column * C::kTileN, matrix}, part_};
+    if constexpr (!C::kGrouped) {  // Whose largest tiles would spill registers.
+      unit.tile.row = Min(unit.tile.row, product().last_row);
+      unit.tile.column = Min(unit.tile.column, product().last_column);
+    }
     if constexpr (C::kSplitK) {
       unit.tile.matrix = Divide(matrix, product().splits);
       unit.split = SplitOf(matrix);

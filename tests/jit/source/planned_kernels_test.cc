@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "jit/compile/nvrtc_compiler.h"
+#include "jit/plan/group_plan.h"
 #include "jit/plan/planner.h"
 #include "jit/problem/arithmetic.h"
 #include "tests/jit/source/kernel_check.h"
@@ -96,11 +97,22 @@ class PlannedKernelsTest : public testing::Test {
   void ExpectGoodPlan(const Problem& problem) {
     ASSERT_TRUE(Validate(problem).ok()) << Validate(problem);
     const Plan plan = ChoosePlan(problem, {});
-    if (!seen_.insert(KernelName(plan.family, plan.config)).second) return;
-    ExpectGoodKernel(*compiler_, plan.family, plan.config);
+    ExpectGood(plan.family, plan.config);
+  }
+  // Of many such products together.
+  void ExpectGoodGroupPlan(const Problem& problem) {
+    for (const GroupPlan& plan :
+         RankGroupPlans(std::vector<Problem>(12, problem), {}, 12)) {
+      ExpectGood(plan.family, plan.config);
+    }
   }
 
  private:
+  void ExpectGood(const Family& family, const Config& config) {
+    if (!seen_.insert(KernelName(family, config)).second) return;
+    ExpectGoodKernel(*compiler_, family, config);
+  }
+
   std::unique_ptr<Compiler> compiler_;
   std::set<std::string> seen_;
 };
@@ -112,6 +124,19 @@ TEST_F(PlannedKernelsTest, AreGoodOfEveryArithmetic) {
     problem.b_order = Order::kColumnMajor;
     problem.d_type = problem.c_type = OutputsOf(arithmetic.accumulator)[0];
     ExpectGoodPlan(problem);
+  }
+}
+
+// The largest tiles leave the fewest registers to what groups take besides.
+TEST_F(PlannedKernelsTest, AreGoodOfGroupsOfLargeProducts) {
+  for (const Order a : {Order::kRowMajor, Order::kColumnMajor}) {
+    for (const Order b : {Order::kRowMajor, Order::kColumnMajor}) {
+      for (const Order d : {Order::kRowMajor, Order::kColumnMajor}) {
+        Problem problem = {.m = 8192, .n = 8192, .k = 8192};
+        problem.a_order = a, problem.b_order = b, problem.d_order = d;
+        ExpectGoodGroupPlan(problem);
+      }
+    }
   }
 }
 
