@@ -57,6 +57,8 @@ class Stream {
       : stub_(v1::TensorService::NewStub(testing::Connect(address))) {
     // Whoever waits in vain ends.
     context_.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
+    // A busy machine may fail to connect at first.
+    context_.set_wait_for_ready(true);
     if (as != nullptr) as->Prepare(context_);
     writer_ = stub_->UploadTensor(&context_, &info_);
     writer_->Write(header);
