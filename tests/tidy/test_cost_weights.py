@@ -21,10 +21,10 @@ class CostWeightsTest(unittest.TestCase):
         return np.exp(np.log(fit.check(str(_FIT / name))).mean())
 
     def test_of_what_it_was_fitted_to(self):
-        self.assertLess(self._mean("h200.csv.gz"), 1.015)
+        self.assertLess(self._mean("h200.csv.xz"), 1.015)
 
     def test_of_another_device(self):
-        self.assertLess(self._mean("h100.csv.gz"), 1.025)
+        self.assertLess(self._mean("h100.csv.xz"), 1.025)
 
 
 if __name__ == "__main__":

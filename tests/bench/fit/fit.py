@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fits the correction of the cost model to measurements.
 
-  fit.py MEASUREMENTS.csv.gz... > jit/plan/cost_weights.h
-  fit.py --check MEASUREMENTS.csv.gz...                  of cost_weights.h
+  fit.py MEASUREMENTS.csv.xz... > jit/plan/cost_weights.h
+  fit.py --check MEASUREMENTS.csv.xz...                  of cost_weights.h
   fit.py --import BENCH.json[.gz] > MEASUREMENTS.csv     what gemm_bench wrote
 
 A line of measurements: problem, microseconds, predicted cycles, and the terms
@@ -13,13 +13,14 @@ is how much is lost by who chooses the plan of the least prediction, softly: a
 plan with odds of exp(-logarithm / SOFTNESS). On standard error: how much slower
 than the fastest plan timed the chosen one is, by the model alone and corrected,
 on problems that were left out of the fit (ten folds by problem); of --check, what
-the committed weights choose. They were fitted to h200.csv.gz alone; h100.csv.gz is
+the committed weights choose. They were fitted to h200.csv.xz alone; h100.csv.xz is
 of a device that they have not seen. Needs numpy.
 """
 
 import csv
 import gzip
 import json
+import lzma
 import pathlib
 import re
 import sys
@@ -55,7 +56,8 @@ inline constexpr float kCostWeights[{terms}][kCostUnits] = {{
 
 
 def opened(path):
-    return gzip.open(path, "rt") if path.endswith(".gz") else open(path)
+    compressed = {".gz": gzip, ".xz": lzma}.get(pathlib.Path(path).suffix)
+    return compressed.open(path, "rt") if compressed else open(path)
 
 
 def write_measurements(paths):
