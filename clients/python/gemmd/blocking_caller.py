@@ -1,13 +1,15 @@
 """How Client calls the daemon."""
 
 import contextlib
+import queue
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Optional, TypeVar
 
 import grpc
 
-from . import errors, security, time_left
+from . import errors, interrupts, rpcs, security, time_left
 from .connections import CHANNEL_OPTIONS, Connections
 from .messages import Messages, received
 from .retry import Attempts, check_timeout, told
@@ -16,6 +18,10 @@ from .shared import Regions
 from .together import Together
 
 R = TypeVar("R")
+T = TypeVar("T")
+
+# Creations and deletions take no longer while a daemon is well.
+_CLEANING_S = 1.0
 
 
 class BlockingCaller:
@@ -27,6 +33,7 @@ class BlockingCaller:
         self._timeout = check_timeout(timeout)
         self._messages = Messages(checksums, how.authorization)
         self._closed = False
+        self._unmaking: list[threading.Thread] = []
         self._stubs: dict[tuple[Any, str], Any] = {}
         self._stripes = Connections(
             lambda options: how.channel(grpc, target, options), stripes)
@@ -38,20 +45,27 @@ class BlockingCaller:
         """Closes the connection; running calls are cancelled."""
         self._closed = True
         self._regions.close()
-        for channel in (*self._stripes.end(), self._channel):
-            channel.close()
+        for thread in self._unmaking:
+            thread.join()
+        with interrupts.Held():
+            for channel in (*self._stripes.end(), self._channel):
+                channel.close()
 
     def _translated(self) -> contextlib.AbstractContextManager[None]:
         return errors.translated(lambda: self._closed)
 
-    def _start(self, channel: Any, rpc: Rpc[Any], timeout: Optional[float],
-               **more: Any) -> Any:
+    def _stub(self, channel: Any, rpc: Rpc[Any]) -> Any:
         stub = self._stubs.get((channel, rpc.method))
         if stub is None:
             stub = self._stubs[channel, rpc.method] = self._messages.stub(
                 channel, rpc)
-        return stub(rpc.request, timeout=timeout,
-                    metadata=self._messages.metadata(rpc), **more)
+        return stub
+
+    def _start(self, channel: Any, rpc: Rpc[Any], timeout: Optional[float],
+               **more: Any) -> Any:
+        return self._stub(channel, rpc)(
+            rpc.request, timeout=timeout,
+            metadata=self._messages.metadata(rpc), **more)
 
     def _seconds(self, timeout: Optional[float]) -> Optional[float]:
         return self._timeout if timeout is None else check_timeout(timeout)
@@ -59,7 +73,7 @@ class BlockingCaller:
     def _run(self, rpc: Rpc[R], timeout: Optional[float],
              channel: Any = None, **more: Any) -> R:
         def attempt(left: Optional[float]) -> R:
-            with self._translated():
+            with interrupts.Held(), self._translated():
                 response: R = received(self._start(
                     channel or self._channel, rpc, left, **more))
                 return response
@@ -67,6 +81,40 @@ class BlockingCaller:
         return self._repeated(Attempts(
             self._seconds(timeout), repeatable=rpc.repeatable, key=rpc.key),
             attempt)
+
+    def _make(self, rpc: Rpc[R], timeout: Optional[float],
+              own: Callable[[R], T]) -> T:
+        """own(response) of a call that makes a tensor, which is deleted again
+        where that is interrupted."""
+        def attempt(left: Optional[float]) -> T:
+            with interrupts.Held() as held, self._translated():
+                call = self._stub(self._channel, rpc).future(
+                    rpc.request, timeout=left,
+                    metadata=self._messages.metadata(rpc))
+                held.undoes(lambda: self._abandon(call))
+                ended: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
+                held.ends(lambda: ended.put(None))
+                call.add_done_callback(ended.put)
+                ended.get()
+                return own(received(call.result(0)))
+
+        return self._repeated(Attempts(self._seconds(timeout)), attempt)
+
+    def _abandon(self, making: Any) -> None:
+        # Whoever exits, too, waits for this thread.
+        thread = threading.Thread(target=self._unmake, args=(making,))
+        self._unmaking.append(thread)
+        thread.start()
+
+    def _unmake(self, making: Any) -> None:
+        with contextlib.suppress(errors.Error), self._translated():
+            try:
+                # Cancelled, it may have been answered: nobody knows the handle.
+                info: Any = received(making.result(_CLEANING_S))
+            except grpc.FutureTimeoutError:
+                making.cancel()
+            else:
+                self._run(rpcs.delete_tensor(info.handle), _CLEANING_S)
 
     def _repeated(self, attempts: Attempts,
                   attempt: Callable[[Optional[float]], R]) -> R:
@@ -82,8 +130,9 @@ class BlockingCaller:
 
     def _receive(self, rpc: Rpc[R], timeout: Optional[float],
                  take: Callable[[R], None]) -> None:
-        with self._translated():
+        with interrupts.Held() as held, self._translated():
             call = self._start(self._channel, rpc, self._seconds(timeout))
+            held.ends(call.cancel)
             try:
                 for response in call:
                     take(received(response))
@@ -131,7 +180,7 @@ class Blocking:
         together.by_threads(len(calls), follow)
 
     async def _make(self, rpc: Rpc[Any], timeout: Optional[float]) -> Any:
-        return self._client._run(rpc, timeout)
+        return self._client._make(rpc, timeout, lambda info: info)
 
     async def _clean_up(self, work: Coroutine[Any, Any, None]) -> None:
         with contextlib.suppress(errors.Error):

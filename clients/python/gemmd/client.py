@@ -1,6 +1,7 @@
 """A connection to a gemmd daemon."""
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Iterable
@@ -292,9 +293,10 @@ class Client(BlockingCaller):
         SparseMatrix of the same shape and order, where it has a quantization,
         for a QuantizedMatrix with the same. Of ttl_s fractions are rounded
         up."""
-        return Tensor(self, self._run(rpcs.create_tensor(
+        return self._make(rpcs.create_tensor(
             shape, dtype, order=order, sparse=sparse, quantization=quantization,
-            device=device, ttl_s=ttl_s, label=label), timeout))
+            device=device, ttl_s=ttl_s, label=label), timeout,
+            functools.partial(Tensor, self))
 
     def empty(self, shape: Any, dtype: Any = np.float32, *,
               order: arrays.Order = "C") -> arrays.Array:

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from . import errors
+from . import errors, interrupts
 
 # The daemon ends the others for one's failure, too, and tells them so. What it
 # tells first is not always the cause.
@@ -53,14 +53,16 @@ class Together:
     def by_threads(self, count: int, follow: Callable[[int], None]) -> None:
         threads = [threading.Thread(target=follow, args=(i,), daemon=True)
                    for i in range(1, count)]
-        try:
-            for thread in threads:
-                thread.start()
-            follow(0)
-            for thread in threads:
-                thread.join()
-        finally:
-            self._end()  # What is left of them: this thread is interrupted.
+        with interrupts.Held() as held:
+            held.ends(self._end)
+            try:
+                for thread in threads:
+                    thread.start()
+                follow(0)
+                for thread in threads:
+                    thread.join()
+            finally:
+                self._end()  # What is left of them: this thread is interrupted.
         self._check()
 
     async def by_tasks(self, count: int,
