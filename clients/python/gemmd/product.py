@@ -47,6 +47,14 @@ class Options(TypedDict, total=False):
 _FLAGS = ("saturate", "invariant", "return_pre_activation", "return_amax")
 
 
+def _check_known(options: Iterable[str]) -> None:
+    for name in options:
+        if name not in Options.__annotations__:
+            # As of a function without **options.
+            raise TypeError(
+                f"matmul() got an unexpected keyword argument {name!r}")
+
+
 class Product(NamedTuple):
     """A result and how it came about."""
     d: Any
@@ -134,6 +142,7 @@ class Call:
                  out_order: Optional[arrays.Order] = None, out: Any = None,
                  pre_activation_out: Any = None, device: str = "",
                  **epilogue: Any) -> None:
+        _check_known(epilogue)
         device = check_text(device, "device")
         epilogue.update({name: check_flag(epilogue[name], name)
                          for name in _FLAGS if name in epilogue})

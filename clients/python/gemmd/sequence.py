@@ -171,6 +171,7 @@ class Recording:
     def __init__(self, device: str, timeout: Optional[float],
                  key: str) -> None:
         self.done = False
+        self._begun = False
         # Of the daemon's answer: Phases of the whole, an Execution a call.
         self.phases: Any = None
         self.executions: list[Any] = []
@@ -180,6 +181,14 @@ class Recording:
         self._steps: list[_Step] = []
         self._operands = _Operands()
         self._returned: Optional[set[str]] = None
+
+    def _begin(self) -> None:
+        """The block, of which there is one: what a block that raised has
+        recorded must not be sent by another."""
+        if self._begun:
+            raise FailedPrecondition("the sequence has had its block; allowed: "
+                                     "another sequence for another block")
+        self._begun = True
 
     def matmul(self, a: Any, b: Any,
                **options: "Unpack[product.Options]") -> Any:
@@ -301,6 +310,7 @@ class Sequence(Recording):
         self._client = client
 
     def __enter__(self) -> "Sequence":
+        self._begin()
         return self
 
     def __exit__(self, kind: Optional[type[BaseException]],
@@ -325,6 +335,7 @@ class AsyncSequence(Recording):
         self._client = client
 
     async def __aenter__(self) -> "AsyncSequence":
+        self._begin()
         return self
 
     async def __aexit__(self, kind: Optional[type[BaseException]],

@@ -40,6 +40,17 @@ class ArgumentsTest(ArgumentsCase):
             with self.assertRaisesRegex(gemmd.Unimplemented, "accumulate"):
                 client.matmul(A, B, accumulate="f4,(")
 
+    def test_an_unknown_option_is_one_of_matmul(self):
+        said = r"^matmul\(\) got an unexpected keyword argument 'alhpa'"
+        for client in self.both():
+            with self.assertRaisesRegex(TypeError, said):
+                client.matmul(A, B, alhpa=2)
+            with self.assertRaisesRegex(TypeError, said):
+                client.matmul_grouped([A], [B], alhpa=2)
+            with self.assertRaisesRegex(TypeError, said):
+                with client.sequence() as s:
+                    s.matmul(A, B, alhpa=2)
+
     def test_switches_of_numpy_are_switches(self):
         for client in self.both():
             d, amax = client.matmul(A, B, return_amax=np.True_, invariant=1,

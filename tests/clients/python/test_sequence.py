@@ -272,6 +272,35 @@ class SequenceTest(unittest.TestCase):
                 raise KeyError
         self.assertEqual(self.client.statistics().requests, before)
 
+    def test_a_sequence_has_one_block(self):
+        a = np.ones((4, 4), F32)
+        with self.client.zeros((4, 4), F32) as total:
+            given_up = self.client.sequence()
+            with self.assertRaises(ZeroDivisionError), given_up as s:
+                s.matmul(a, a, c=total, beta=1, out=total)
+                raise ZeroDivisionError
+            with self.assertRaisesRegex(gemmd.FailedPrecondition, "another"):
+                with given_up:
+                    pass
+            self.assertEqual(total.numpy()[0, 0], 0)
+            with self.client.sequence() as s:
+                s.matmul(a, a, c=total, beta=1, out=total)
+                with self.assertRaisesRegex(gemmd.FailedPrecondition,
+                                            "another"), s:
+                    pass
+                s.matmul(a, a, c=total, beta=1, out=total)
+            self.assertEqual(total.numpy()[0, 0], 8)
+
+        async def again():
+            async with gemmd.AsyncClient(self.target) as client:
+                async with client.sequence() as s:
+                    s.matmul(a, a)
+                with self.assertRaisesRegex(gemmd.FailedPrecondition,
+                                            "another"):
+                    async with s:
+                        pass
+        asyncio.run(again())
+
     def test_the_daemon_refuses_with_the_step(self):
         x = np.ones((2, 2), F32)
         with self.client.tensor(x) as gone:
