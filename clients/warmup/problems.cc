@@ -15,6 +15,7 @@
 #include "clients/warmup/presets.h"
 #include "gemmd/v1/kernels.pb.h"
 #include "jit/base/status.h"
+#include "jit/base/text.h"
 #include "proto/convert/problem.h"
 
 namespace gemmd::warmup {
@@ -99,9 +100,11 @@ absl::Status NothingGiven() {
       "no problem was given; give a FILE or --preset");
 }
 
-// Without a last line that has no end and cannot be read.
+// Without a last line that has no end and cannot be read, and without zeros
+// behind it: what a crash leaves.
 absl::StatusOr<jit::ProblemList> ParseLines(const std::string& file,
-                                            const std::string& text) {
+                                            absl::string_view text) {
+  text = jit::WithoutZerosAtEnd(text);
   absl::StatusOr<jit::ProblemList> list = jit::ParseProblemList(text);
   const size_t last = text.rfind('\n') + 1;  // 0 where there is one line.
   if (list.ok() || last == text.size()) return list;

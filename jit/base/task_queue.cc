@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "jit/base/steady_time.h"
+
 namespace gemmd::jit {
 
 TaskQueue::TaskQueue(int threads) {
@@ -23,18 +25,38 @@ void TaskQueue::Schedule(std::function<void()> task) {
   change_.notify_one();
 }
 
-void TaskQueue::Run() {
-  while (true) {
-    std::function<void()> task;
-    {
-      std::unique_lock lock(mutex_);
-      change_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-      if (stopping_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+void TaskQueue::ScheduleAfter(absl::Duration delay,
+                              std::function<void()> task) {
+  std::lock_guard lock(mutex_);
+  later_.emplace(SteadyNow() + delay, std::move(task));
+  change_.notify_all();  // Whoever waits may have to wake earlier.
+}
+
+std::function<void()> TaskQueue::Next() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const absl::Time now = SteadyNow();
+    while (!later_.empty() && later_.begin()->first <= now) {
+      tasks_.push_back(std::move(later_.begin()->second));
+      later_.erase(later_.begin());
     }
-    task();
+    if (!tasks_.empty()) {
+      std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      return task;
+    }
+    if (later_.empty()) {
+      change_.wait(lock);
+    } else {
+      change_.wait_for(lock,
+                       absl::ToChronoNanoseconds(later_.begin()->first - now));
+    }
   }
+  return nullptr;
+}
+
+void TaskQueue::Run() {
+  while (const std::function<void()> task = Next()) task();
 }
 
 }  // namespace gemmd::jit

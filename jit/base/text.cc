@@ -43,4 +43,8 @@ std::string ToPlainText(std::string text) {
   return text;
 }
 
+absl::string_view WithoutZerosAtEnd(absl::string_view text) {
+  return text.substr(0, text.find_last_not_of('\0') + 1);  // npos + 1 is 0.
+}
+
 }  // namespace gemmd::jit

@@ -1,5 +1,5 @@
 // Which texts of others may be shown to people: their terminals obey control
-// characters.
+// characters. And what a power cut leaves of a text.
 #ifndef GEMMD_JIT_BASE_TEXT_H_
 #define GEMMD_JIT_BASE_TEXT_H_
 
@@ -18,6 +18,11 @@ bool IsPlainText(absl::string_view text);
 
 // `text` with '?' in place of what IsPlainText does not allow.
 std::string ToPlainText(std::string text);
+
+// What was written of the content of a file that grows line by line: a power
+// cut may leave zeros behind it, where the file had grown and its bytes had not
+// reached the disk.
+absl::string_view WithoutZerosAtEnd(absl::string_view text);
 
 }  // namespace gemmd::jit
 

@@ -7,17 +7,26 @@
 
 namespace gemmd::jit {
 
-absl::StatusOr<CacheResult> Flight::Wait(absl::Time deadline) {
+absl::StatusOr<CacheResult> Flight::Wait(absl::Time deadline,
+                                         bool unless_elsewhere) {
   // A duration is waited by a clock that nobody sets; it may not overflow.
   const absl::Duration left =
       std::min(deadline - SteadyNow(), absl::Hours(24 * 365));
   std::unique_lock lock(mutex_);
-  if (!change_.wait_for(lock, absl::ToChronoNanoseconds(left),
-                        [this] { return landed_; })) {
+  if (!change_.wait_for(lock, absl::ToChronoNanoseconds(left), [&] {
+        return landed_ || (unless_elsewhere && elsewhere_);
+      })) {
     return absl::DeadlineExceededError(
         "the kernel was still being compiled; it will be there later");
   }
-  return result_;
+  if (landed_) return result_;
+  return absl::AbortedError("another process is making the kernel");
+}
+
+void Flight::SetElsewhere(bool elsewhere) {
+  std::lock_guard lock(mutex_);
+  elsewhere_ = elsewhere;
+  change_.notify_all();
 }
 
 std::pair<std::shared_ptr<Flight>, bool> FlightTable::Join(

@@ -19,14 +19,20 @@ namespace gemmd::jit {
 // Thread-safe.
 class Flight {
  public:
-  // The result, or DEADLINE_EXCEEDED; the flight goes on.
-  absl::StatusOr<CacheResult> Wait(absl::Time deadline);
+  // The result, or DEADLINE_EXCEEDED; the flight goes on. So it does after
+  // ABORTED, which only `unless_elsewhere` brings, while it is elsewhere.
+  absl::StatusOr<CacheResult> Wait(absl::Time deadline,
+                                   bool unless_elsewhere = false);
+
+  // Whether another process does the work.
+  void SetElsewhere(bool elsewhere);
 
  private:
   friend class FlightTable;
 
   std::mutex mutex_;
   std::condition_variable change_;
+  bool elsewhere_ ABSL_GUARDED_BY(mutex_) = false;
   bool landed_ ABSL_GUARDED_BY(mutex_) = false;
   absl::StatusOr<CacheResult> result_ ABSL_GUARDED_BY(mutex_);
 };

@@ -30,9 +30,13 @@ constexpr size_t kMaxRejections = 1024;
 constexpr int kMaxDefaultJobs = 16;
 constexpr int kMaxJobs = 1024;  // Threads; more are of no use anywhere.
 // Who waited in vain for another process expects no more of it for a while: it
-// may have stopped with the locks of more kernels than there are threads here.
+// may have stopped with the locks of many kernels.
 constexpr absl::Duration kImpatience = absl::Minutes(1);
 constexpr int kTimesShorter = 10;
+// How often a lock of another process is looked at: after an eighth of the time
+// that it has been waited for, within these.
+constexpr absl::Duration kLeastPoll = absl::Milliseconds(5);
+constexpr absl::Duration kMostPoll = absl::Milliseconds(100);
 
 int Jobs(const KernelCache::Options& options) {
   if (options.compile_jobs > 0) {
@@ -67,6 +71,16 @@ class KernelCacheImpl final : public KernelCache {
 
   absl::StatusOr<CacheResult> Get(const Instance& instance,
                                   absl::Time deadline) override {
+    return Get(instance, deadline, /*unless_elsewhere=*/false);
+  }
+
+  absl::StatusOr<CacheResult> GetUnlessElsewhere(const Instance& instance,
+                                                 absl::Time deadline) override {
+    return Get(instance, deadline, /*unless_elsewhere=*/true);
+  }
+
+  absl::StatusOr<CacheResult> Get(const Instance& instance, absl::Time deadline,
+                                  bool unless_elsewhere) {
     std::string key =
         may_compile_ ? KeyOf(*compiler_, instance) : index_.FindKnown(instance);
     if (KernelPointer kernel = memory_.Find(key)) {
@@ -83,11 +97,12 @@ class KernelCacheImpl final : public KernelCache {
     const std::string name = key.empty() ? instance.source.digest() : key;
     const auto [flight, leads] = flights_.Join(name);
     if (leads) {
-      Lead(name, key, instance);
-      return flight->Wait(deadline);
+      Lead(name, key, instance, flight);
+      return flight->Wait(deadline, unless_elsewhere);
     }
     // What was compiled or read for another comes to this caller from memory.
-    ASSIGN_OR_RETURN(CacheResult result, flight->Wait(deadline));
+    ASSIGN_OR_RETURN(CacheResult result,
+                     flight->Wait(deadline, unless_elsewhere));
     return MemoryHit(std::move(result.kernel));
   }
 
@@ -164,6 +179,17 @@ class KernelCacheImpl final : public KernelCache {
   }
 
  private:
+  // A kernel to be made, which no tier here has.
+  struct Miss {
+    std::string key;
+    Instance instance;
+    std::shared_ptr<Flight> flight;
+    // When another process was first seen to be making it, and how long it is
+    // waited for from then on.
+    absl::Time began = absl::InfinitePast();
+    absl::Duration patience;
+  };
+
   LocalTiers::Options LocalOptions() {
     return {.directory = options_.directory,
             .limit_bytes = options_.directory_limit_bytes,
@@ -204,7 +230,7 @@ class KernelCacheImpl final : public KernelCache {
   // thread, so that a hit does not queue behind compiles. `key` may be empty:
   // nobody here knows it.
   void Lead(const std::string& name, const std::string& key,
-            const Instance& instance) {
+            const Instance& instance, std::shared_ptr<Flight> flight) {
     // Between this caller's look into memory and its taking the lead another
     // flight may have landed.
     if (KernelPointer kernel = memory_.Find(key)) {
@@ -212,10 +238,13 @@ class KernelCacheImpl final : public KernelCache {
     } else if (KernelPointer kernel =
                    key.empty() ? nullptr : local_.Load(key)) {
       flights_.Land(name, Hit(std::move(kernel)));
-    } else if (may_compile_ || shared_ != nullptr) {
-      misses_.Schedule([this, name, key, instance] {
-        flights_.Land(name, may_compile_ ? LoadSharedOrCompile(key, instance)
-                                         : LoadShared(instance));
+    } else if (may_compile_) {
+      const auto miss =
+          std::make_shared<Miss>(Miss{key, instance, std::move(flight)});
+      misses_.Schedule([this, miss] { Make(miss); });
+    } else if (shared_ != nullptr) {
+      misses_.Schedule([this, name, instance] {
+        flights_.Land(name, LoadShared(instance));
       });
     } else {
       flights_.Land(name, Missing(instance));
@@ -257,37 +286,52 @@ class KernelCacheImpl final : public KernelCache {
     return Hit(std::move(kernel));
   }
 
-  // Waits on a thread of compiles, so not for long: whoever has the lock may
-  // have been stopped, and other kernels wait for the thread. Not held() then:
-  // the kernel is made twice, and the same.
-  std::shared_ptr<KeyLock> Lock(const std::string& key,
-                                const Instance& instance) {
-    absl::Duration patience = options_.lock_timeout;
-    {
-      std::lock_guard lock(mutex_);
-      if (SteadyNow() < impatient_until_) patience /= kTimesShorter;
-    }
-    auto lock = std::make_shared<KeyLock>(options_.directory, key,
-                                          SteadyNow() + patience, &giving_up_);
-    if (lock->held() || !lock->waited() || giving_up_) return lock;
-    {
-      std::lock_guard guard(mutex_);
-      impatient_until_ = SteadyNow() + kImpatience;
-    }
-    WarnOfDirectory(absl::UnavailableError(absl::StrCat(
-        "another process began to make kernel ", instance.name,
-        " and has not ended after ", absl::FormatDuration(patience),
-        "; it may have been stopped, and the kernel is made here too")));
-    return lock;
-  }
-
-  absl::StatusOr<CacheResult> LoadSharedOrCompile(const std::string& key,
-                                                  const Instance& instance) {
+  // Takes no thread while another process is making the kernel, lest those
+  // that nobody makes wait for it: comes again instead.
+  void Make(const std::shared_ptr<Miss>& miss) {
     // Held until the kernel is written: then others find it.
     std::shared_ptr<KeyLock> lock;
     if (local_.writable()) {
-      lock = Lock(key, instance);
-      // Another process may have made the entry since this one looked.
+      lock = std::make_shared<KeyLock>(options_.directory, miss->key);
+      if (lock->taken() && IsWorthWaiting(*miss)) {
+        miss->flight->SetElsewhere(true);
+        const absl::Duration waited = SteadyNow() - miss->began;
+        misses_.ScheduleAfter(std::clamp(waited / 8, kLeastPoll, kMostPoll),
+                              [this, miss] { Make(miss); });
+        return;
+      }
+      miss->flight->SetElsewhere(false);
+    }
+    flights_.Land(miss->key, LoadOrCompile(*miss, std::move(lock)));
+  }
+
+  // For another process, which may have been stopped: if not, the kernel is
+  // made twice, and the same.
+  bool IsWorthWaiting(Miss& miss) {
+    if (giving_up_) return false;
+    const absl::Time now = SteadyNow();
+    {
+      std::lock_guard lock(mutex_);
+      if (miss.began == absl::InfinitePast()) {
+        miss.began = now;
+        miss.patience = options_.lock_timeout;
+        if (now < impatient_until_) miss.patience /= kTimesShorter;
+      }
+      if (now - miss.began < miss.patience) return true;
+      impatient_until_ = now + kImpatience;
+    }
+    WarnOfDirectory(absl::UnavailableError(absl::StrCat(
+        "another process began to make kernel ", miss.instance.name,
+        " and has not ended after ", absl::FormatDuration(miss.patience),
+        "; it may have been stopped, and the kernel is made here too")));
+    return false;
+  }
+
+  absl::StatusOr<CacheResult> LoadOrCompile(const Miss& miss,
+                                            std::shared_ptr<KeyLock> lock) {
+    const std::string& key = miss.key;
+    // Another process may have made the entry since this one looked.
+    if (lock != nullptr) {
       if (KernelPointer kernel = local_.Load(key, Look::kAgain)) {
         return Hit(std::move(kernel));
       }
@@ -300,7 +344,7 @@ class KernelCacheImpl final : public KernelCache {
         return Hit(std::move(kernel));
       }
     }
-    return Compile(key, instance, std::move(lock));
+    return Compile(key, miss.instance, std::move(lock));
   }
 
   absl::StatusOr<CacheResult> Compile(const std::string& key,

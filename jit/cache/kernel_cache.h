@@ -76,9 +76,9 @@ class KernelCache {
     bool require_complete = false;
     int compile_jobs = 0;  // Compiles at a time; 0: one per core, at most 16.
     absl::Duration compile_timeout = absl::Minutes(2);
-    // How long a compile waits for another process that has begun the same one,
+    // How long a kernel waits for another process that has begun to make it,
     // which may have been stopped; then both make it. Longer than almost every
-    // compile takes.
+    // compile takes. Other kernels do not wait with it.
     absl::Duration lock_timeout = absl::Seconds(5);
     // How long a rejected instance is refused without another compile.
     absl::Duration rejection_lifetime = absl::Minutes(10);
@@ -111,7 +111,15 @@ class KernelCache {
   virtual absl::StatusOr<CacheResult> Get(const Instance& instance,
                                           absl::Time deadline) = 0;
 
-  // The same, without compiling, waiting, or asking another machine: NOT_FOUND
+  // The same for who has other kernels to get meanwhile: ABORTED at once while
+  // another process is making this one. It is waited for all the same, so that
+  // another call finds it or waits for it.
+  virtual absl::StatusOr<CacheResult> GetUnlessElsewhere(
+      const Instance& instance, absl::Time deadline) {
+    return Get(instance, deadline);
+  }
+
+  // As Get without compiling, waiting, or asking another machine: NOT_FOUND
   // when neither memory nor a directory has it.
   virtual absl::StatusOr<CacheResult> Lookup(const Instance& instance) = 0;
 

@@ -11,14 +11,10 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "jit/base/folder.h"
-#include "jit/base/steady_time.h"
 
 namespace gemmd::jit {
 namespace {
-
-constexpr absl::Duration kPoll = absl::Milliseconds(5);
 
 // f_type of network file systems, from <linux/magic.h> and their sources.
 constexpr uint32_t kRemote[] = {
@@ -49,28 +45,22 @@ bool IsLocalFileSystem(const std::string& directory) {
                    static_cast<uint32_t>(facts.f_type)) == std::end(kRemote);
 }
 
-KeyLock::KeyLock(const std::string& directory, const std::string& key,
-                 absl::Time deadline, const std::atomic<bool>* give_up) {
+KeyLock::KeyLock(const std::string& directory, const std::string& key) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (!IsLocalFileSystem(directory)) return;
-  absl::StatusOr<UniqueFd> own = OpenOwnFile(directory, kKeyLockFile);
-  if (!own.ok()) return;
-  UniqueFd file = *std::move(own);
+  absl::StatusOr<UniqueFd> file = OpenOwnFile(directory, kKeyLockFile);
+  if (!file.ok()) return;
   struct flock range = {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
   range.l_start = OffsetOf(key);
   range.l_len = 1;
-  // There is no lock call with a deadline.
-  while (fcntl(file.get(), F_OFD_SETLK, &range) != 0) {
-    if (errno != EAGAIN && errno != EACCES && errno != EINTR) return;
-    if (SteadyNow() >= deadline) return;
-    if (give_up != nullptr && *give_up) return;
-    waited_ = true;
-    absl::SleepFor(kPoll);
+  if (fcntl(file->get(), F_OFD_SETLK, &range) == 0) {
+    file_ = *std::move(file);
+  } else {
+    taken_ = errno == EAGAIN || errno == EACCES;
   }
-  file_ = std::move(file);
 }
 
 }  // namespace gemmd::jit

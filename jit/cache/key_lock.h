@@ -1,5 +1,5 @@
 // Single flight between the processes of a host: whoever holds the lock of a
-// key compiles it, the others wait and find it on disk.
+// key compiles it, the others come again and find it on disk.
 //
 // The lock is a byte range of one file, at an offset made from the key. The
 // kernel releases it when the process ends, however it ends. Not used on
@@ -7,10 +7,8 @@
 #ifndef GEMMD_JIT_CACHE_KEY_LOCK_H_
 #define GEMMD_JIT_CACHE_KEY_LOCK_H_
 
-#include <atomic>
 #include <string>
 
-#include "absl/time/time.h"
 #include "jit/base/file.h"
 
 namespace gemmd::jit {
@@ -22,19 +20,18 @@ inline constexpr char kKeyLockFile[] = "compiling";
 // open file.
 class KeyLock {
  public:
-  // Waits for the lock of `key` in `directory` until `deadline`, or until
-  // `give_up`, which may be null, is true. When it cannot be had, the lock is
-  // not held(): compiling twice is better than not at all.
-  KeyLock(const std::string& directory, const std::string& key,
-          absl::Time deadline, const std::atomic<bool>* give_up = nullptr);
+  // Takes the lock of `key` in `directory`, and does not wait for it. When it
+  // cannot be had, the lock is not held(): compiling twice is better than not
+  // at all.
+  KeyLock(const std::string& directory, const std::string& key);
 
   bool held() const { return file_.ok(); }
-  // Whether another process had it, which may since have made the entry.
-  bool waited() const { return waited_; }
+  // Whether another process has it, which is making the entry.
+  bool taken() const { return taken_; }
 
  private:
   UniqueFd file_;  // Closing it releases the lock.
-  bool waited_ = false;
+  bool taken_ = false;
 };
 
 // Whether `directory` lies on a file system whose locks can be trusted.

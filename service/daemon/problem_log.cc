@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -14,9 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "jit/base/status.h"
+#include "jit/base/text.h"
 #include "jit/problem/arithmetic.h"
 #include "jit/problem/group_line.h"
 #include "jit/problem/problem_line.h"
+#include "service/log/log.h"
 
 namespace gemmd::daemon {
 namespace {
@@ -32,16 +35,20 @@ constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 // Longer than any line, be it of a group.
 constexpr size_t kMaxLineBytes = 65536;
 
-absl::Status NoList(const std::string& path) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("--record-problems: ", path,
-                   " is no list of problems; allowed: one, or no file yet"));
+absl::Status NoList(const std::string& path, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--record-problems: ", path, " is no list of problems: ", why,
+      "; allowed: one, or no file yet"));
 }
 
-bool IsText(absl::string_view bytes) {
-  return absl::c_all_of(bytes, [](unsigned char byte) {
-    return byte >= 0x20 || absl::ascii_isspace(byte);
+// OK where `text` is text to its end.
+absl::Status CheckText(const std::string& path, absl::string_view text) {
+  const auto odd = absl::c_find_if(text, [](unsigned char byte) {
+    return byte < 0x20 && !absl::ascii_isspace(byte);
   });
+  if (odd == text.end()) return absl::OkStatus();
+  const auto line = std::count(text.begin(), odd, '\n') + 1;
+  return NoList(path, absl::StrCat("line ", line, " has bytes of no text"));
 }
 
 // Whether a crash may have left this of a line: it begins with a type, or with
@@ -56,17 +63,35 @@ bool IsTorn(absl::string_view line) {
   });
 }
 
-// Ends the last line of the file at `path`, which holds `text`, or removes what
-// a crash left of it: nothing may become the start of another line.
-absl::Status RepairEnd(const std::string& path, absl::string_view text,
-                       int fd) {
-  const size_t last = text.rfind('\n') + 1;  // 0 where there is one line.
-  const absl::string_view line = text.substr(last);
-  if (line.empty()) return absl::OkStatus();
-  if (jit::ParseProblemList(line).ok()) return jit::WriteAll(fd, "\n");
-  if (!IsTorn(line)) return NoList(path);
-  if (ftruncate(fd, static_cast<off_t>(last)) == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, "--record-problems: cannot cut the file");
+// Makes the file at `path`, which holds `text`, end with a whole line, so that
+// nothing becomes the start of another one: ends the last line, or cuts off
+// what a crash left of it. What lies before is kept. Returns what does.
+absl::StatusOr<absl::string_view> RepairEnd(const std::string& path,
+                                            absl::string_view text, int fd) {
+  const absl::string_view written = jit::WithoutZerosAtEnd(text);
+  RETURN_IF_ERROR(CheckText(path, written));
+  const size_t last = written.rfind('\n') + 1;  // 0 where there is one line.
+  const absl::string_view line = written.substr(last);
+  const bool whole = jit::ParseProblemList(line).ok();  // As no line is.
+  if (!whole && !IsTorn(line)) {
+    return NoList(path, "its last line begins with no type");
+  }
+  const absl::string_view kept = whole ? written : written.substr(0, last);
+  if (kept.size() < text.size()) {
+    if (ftruncate(fd, static_cast<off_t>(kept.size())) != 0) {
+      return absl::ErrnoToStatus(errno,
+                                 "--record-problems: cannot cut the file");
+    }
+    log::Write(log::Level::kWarning, "problem_log_cut",
+               {{"message",
+                 "The list of problems ended with what a crash left "
+                 "of a line, which was cut off."},
+                {"path", path},
+                {"bytes", text.size() - kept.size()},
+                {"bytes_kept", kept.size()}});
+  }
+  if (whole && !line.empty()) RETURN_IF_ERROR(jit::WriteAll(fd, "\n"));
+  return kept;
 }
 
 // What lines are known by.
@@ -106,10 +131,10 @@ absl::StatusOr<std::unique_ptr<ProblemLog>> ProblemLog::Open(
   }
   ASSIGN_OR_RETURN(const std::string text,
                    jit::ReadAll(file.get(), kMaxFileBytes));
-  if (!IsText(text)) return NoList(path);
-  RETURN_IF_ERROR(RepairEnd(path, text, file.get()));
+  ASSIGN_OR_RETURN(const absl::string_view kept,
+                   RepairEnd(path, text, file.get()));
   return std::unique_ptr<ProblemLog>(
-      new ProblemLog(std::move(file), KeysOf(text)));
+      new ProblemLog(std::move(file), KeysOf(kept)));
 }
 
 void ProblemLog::Note(const jit::Problem& problem) {

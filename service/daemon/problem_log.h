@@ -21,8 +21,11 @@ namespace gemmd::daemon {
 
 class ProblemLog {
  public:
-  // Goes on with the file at `path` when there is one. INVALID_ARGUMENT when
-  // it cannot be written, or holds something else, which is left as it is.
+  // Goes on with the file at `path` when there is one. What a crash or a power
+  // cut left at its end, a part of a line or zeros, is cut off and the log says
+  // so; a line before that which cannot be read, perhaps of another version,
+  // stays and is passed over. INVALID_ARGUMENT when the file cannot be written,
+  // or holds bytes that are no text, and then is left as it is.
   static absl::StatusOr<std::unique_ptr<ProblemLog>> Open(
       const std::string& path);
 

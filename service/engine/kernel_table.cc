@@ -228,6 +228,19 @@ absl::StatusOr<KernelTable::Loaded> KernelTable::LoadAside(
   return Obtain(plan, reach, deadline);
 }
 
+absl::StatusOr<jit::CacheResult> KernelTable::FindCubin(
+    const jit::Instance& instance, Reach reach, absl::Time deadline) {
+  switch (reach) {
+    case Reach::kCache:
+      return cache_.Lookup(instance);
+    case Reach::kCompiler:
+      return cache_.Get(instance, deadline);
+    case Reach::kOwnCompiler:
+      return cache_.GetUnlessElsewhere(instance, deadline);
+  }
+  CHECK(false);
+}
+
 absl::StatusOr<KernelTable::Loaded> KernelTable::Obtain(const jit::Plan& plan,
                                                         Reach reach,
                                                         absl::Time deadline) {
@@ -236,8 +249,7 @@ absl::StatusOr<KernelTable::Loaded> KernelTable::Obtain(const jit::Plan& plan,
   // A cubin that the device refuses is put aside and made anew, once: what
   // the cache held may have been damaged or made elsewhere.
   for (int attempt = 0;; ++attempt) {
-    auto cached = reach == Reach::kCache ? cache_.Lookup(instance)
-                                         : cache_.Get(instance, deadline);
+    auto cached = FindCubin(instance, reach, deadline);
     if (absl::IsInternal(cached.status())) return Refuse(plan, cached.status());
     if (!cached.ok()) return cached.status();
     auto kernel = device_.Load(*cached->kernel, plan);

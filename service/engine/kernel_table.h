@@ -129,6 +129,9 @@ class KernelTable {
   enum class Reach {
     kCache,     // In memory and on disk; what is not there is NOT_FOUND.
     kCompiler,  // Wherever it may be had; may take seconds.
+    // The same, but ABORTED while another process is making it: to be asked
+    // for again.
+    kOwnCompiler,
   };
 
   // All three outlive the table.
@@ -251,6 +254,8 @@ class KernelTable {
     absl::Time until;
   };
 
+  absl::StatusOr<jit::CacheResult> FindCubin(const jit::Instance& instance,
+                                             Reach reach, absl::Time deadline);
   // From the cache or the compiler onto the device.
   absl::StatusOr<Loaded> Obtain(const jit::Plan& plan, Reach reach,
                                 absl::Time deadline);

@@ -14,6 +14,14 @@ namespace {
 // of one request.
 constexpr absl::Duration kCompileTimeout = absl::Minutes(10);
 
+// How often it is asked whether another process has ended its compile: after an
+// eighth of the time that has passed, within these.
+constexpr absl::Duration kLeastPause = absl::Milliseconds(10);
+constexpr absl::Duration kMostPause = absl::Milliseconds(100);
+// The cache waits for other processes for seconds; this is for errors of others
+// that look the same.
+constexpr absl::Duration kMostElsewhere = absl::Minutes(1);
+
 absl::Status NeededFor(const absl::Status& why, const jit::Problem& problem) {
   if (!absl::IsFailedPrecondition(why)) return why;
   return absl::FailedPreconditionError(absl::StrCat(
@@ -129,6 +137,7 @@ void Preparer::Board(KernelTable& kernels, const jit::Plan& plan,
       flight->behind = true;
     }
     if (flight->state == Flight::kQueued) InTurnOf(identity, key, *flight);
+    if (flight->state == Flight::kElsewhere) flight->turns.insert(identity);
     if (!departs) return;
   }
   auto loaded =
@@ -164,7 +173,29 @@ void Preparer::Sweep() {
   places_.Sweep();
   std::vector<std::vector<RequestPointer>> gone;  // Destroyed after the lock.
   std::lock_guard lock(mutex_);
-  for (auto& [key, flight] : flights_) gone.push_back(TakeGivenUp(*flight));
+  const absl::Time now = jit::SteadyNow();
+  for (auto& [key, flight] : flights_) {
+    gone.push_back(TakeGivenUp(*flight));
+    if (flight->state == Flight::kElsewhere && now >= flight->ask_again) {
+      AskAgain(key, *flight);
+    }
+  }
+}
+
+void Preparer::AskAgain(const Key& key, Flight& flight) {
+  flight.state = Flight::kQueued;
+  for (const std::string& identity : std::exchange(flight.turns, {})) {
+    InTurnOf(identity, key, flight);
+  }
+}
+
+void Preparer::PutOff(Flight& flight) {
+  std::lock_guard lock(mutex_);
+  const absl::Time now = jit::SteadyNow();
+  flight.elsewhere_since = std::min(flight.elsewhere_since, now);
+  flight.ask_again = now + std::clamp((now - flight.elsewhere_since) / 8,
+                                      kLeastPause, kMostPause);
+  flight.state = Flight::kElsewhere;
 }
 
 void Preparer::Compile(const Key& key) {
@@ -185,8 +216,16 @@ void Preparer::Compile(const Key& key) {
     }
     flight->state = Flight::kCompiling;
   }
-  Land(key, flight->kernels.Load(flight->plan, KernelTable::Reach::kCompiler,
-                                 jit::SteadyNow() + kCompileTimeout));
+  // Its own thread alone reads and writes this of a flight that compiles.
+  const absl::Time now = jit::SteadyNow();
+  const bool may_put_off = now - flight->elsewhere_since < kMostElsewhere;
+  const auto loaded =
+      flight->kernels.Load(flight->plan,
+                           may_put_off ? KernelTable::Reach::kOwnCompiler
+                                       : KernelTable::Reach::kCompiler,
+                           now + kCompileTimeout);
+  if (may_put_off && absl::IsAborted(loaded.status())) return PutOff(*flight);
+  Land(key, loaded);
 }
 
 void Preparer::Land(const Key& key,

@@ -1,6 +1,6 @@
 // Gets kernels for requests that have none. One flight per kernel and device:
 // who needs a kernel that is under way joins it, and no thread waits for
-// another's compile. Thread-safe.
+// another's compile, nor for that of another process. Thread-safe.
 //
 // Planning and look-ups into the cache have threads of their own, so that a
 // hit does not wait for compiles; both kinds of work take turns by identity.
@@ -75,7 +75,8 @@ class Preparer {
     compiles_.SubmitBehind(std::move(work));
   }
 
-  // To be called often: gives up whom nobody waits for any more.
+  // To be called often: gives up whom nobody waits for any more, and asks again
+  // for what other processes were making.
   void Sweep();
   int64_t waiting() const { return places_.taken(); }
   int64_t waiting_of(const std::string& identity) const {
@@ -101,10 +102,13 @@ class Preparer {
   struct Flight {
     KernelTable& kernels;
     jit::Plan plan;
-    enum { kLooking, kQueued, kCompiling } state = kLooking;
+    enum { kLooking, kQueued, kCompiling, kElsewhere } state = kLooking;
     bool behind = false;  // Wanted also when nobody waits.
     std::vector<RequestPointer> passengers;
     std::set<std::string> turns;  // In which it may be compiled.
+    // Once another process was found to be making it.
+    absl::Time elsewhere_since = absl::InfiniteFuture();
+    absl::Time ask_again;  // Of kElsewhere.
   };
   using Key = std::pair<KernelTable*, std::string>;
 
@@ -124,6 +128,11 @@ class Preparer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static std::vector<RequestPointer> TakeGivenUp(Flight& flight);
   void Compile(const Key& key);
+  // Leaves the flight, which is made elsewhere, to a later turn.
+  void PutOff(Flight& flight);
+  // Has it compiled in the same turns as before.
+  void AskAgain(const Key& key, Flight& flight)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Answers a request whose own kernel cannot be had.
   static void FallBack(RequestPointer request, const absl::Status& why);
   void Land(const Key& key, const absl::StatusOr<KernelTable::Loaded>& loaded);

@@ -133,6 +133,27 @@ TEST(DaemonLogTest, AFileThatMayNotGrowCostsOnlyTheLog) {
   EXPECT_EQ(daemon.Wait(), 0);
 }
 
+// Once: the next start finds nothing to cut.
+TEST(DaemonLogTest, TellsThatTheEndOfAListOfProblemsWasCutOff) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.path() + "/problems";
+  std::ofstream(path) << "bf16 TN 1 2 3\nbf16 T" << std::string(4096, '\0');
+  std::vector<std::string> flags = kFlags;
+  flags.push_back("--record-problems=" + path);
+  for (const bool first : {true, false}) {
+    DaemonProcess daemon(flags);
+    ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0);
+    if (first) {
+      EXPECT_THAT(daemon.Log(), HasSubstr("event=problem_log_cut"));
+      EXPECT_THAT(daemon.Log(), HasSubstr("bytes=4102 bytes_kept=14"));
+    } else {
+      EXPECT_THAT(daemon.Log(), Not(HasSubstr("problem_log_cut")));
+    }
+  }
+}
+
 TEST(DaemonLogTest, ManyEventsOfAKindAreCountedNotWritten) {
   DaemonProcess daemon(kFlags);
   const auto channel = daemon.Connect();

@@ -25,7 +25,10 @@ class FakeCache : public jit::KernelCache {
     std::unique_lock lock(mutex_);
     ++gets_;
     changed_.notify_all();
-    changed_.wait(lock, [this] { return !held_ || gave_up_ || passes_ > 0; });
+    changed_.wait(lock, [&] {
+      return (!held_ || gave_up_ || passes_ > 0) &&
+             !elsewhere_.contains(instance.name);
+    });
     if (held_ && passes_ == 0) return absl::UnavailableError("given up");
     if (held_) --passes_;
     if (!error_.ok()) return error_;
@@ -45,6 +48,19 @@ class FakeCache : public jit::KernelCache {
     damage_next_ = false;
     kernels_[kernel->key] = kernel;
     return jit::CacheResult{kernel, jit::CubinSource::kCompiled};
+  }
+
+  absl::StatusOr<jit::CacheResult> GetUnlessElsewhere(
+      const jit::Instance& instance, absl::Time deadline) override {
+    {
+      std::lock_guard lock(mutex_);
+      if (elsewhere_.contains(instance.name)) {
+        ++gets_;
+        changed_.notify_all();
+        return absl::AbortedError("another process is making the kernel");
+      }
+    }
+    return Get(instance, deadline);
   }
 
   absl::StatusOr<jit::CacheResult> Lookup(
@@ -150,6 +166,12 @@ class FakeCache : public jit::KernelCache {
     std::lock_guard lock(mutex_);
     rejected_.insert(name);
   }
+  // The kernels that another process is making.
+  void SetElsewhere(std::set<std::string> names) {
+    std::lock_guard lock(mutex_);
+    elsewhere_ = std::move(names);
+    changed_.notify_all();
+  }
   void Fail(absl::Status error) {
     std::lock_guard lock(mutex_);
     error_ = std::move(error);
@@ -164,6 +186,7 @@ class FakeCache : public jit::KernelCache {
   std::map<std::string, std::shared_ptr<jit::CompiledKernel>> kernels_;
   std::map<std::string, int> notes_;
   std::set<std::string> rejected_;
+  std::set<std::string> elsewhere_;
   absl::Status error_;
   int gets_ = 0;
   int lookups_ = 0;

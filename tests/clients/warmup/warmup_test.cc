@@ -133,6 +133,23 @@ TEST_F(WarmupTest, ATornLastLineCostsThatLine) {
   EXPECT_EQ(Compile("bf16 TN 6\nbf16 TN 64 64 64\n").code, 2);
 }
 
+TEST_F(WarmupTest, ZerosThatAPowerCutLeftAreNoLine) {
+  const std::string zeros(4096, '\0');
+  for (const std::string& list :
+       {"bf16 TN 64 64 64\n" + zeros, "bf16 TN 64 64 64" + zeros}) {
+    const Outcome outcome = Compile(list);
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_TRUE(absl::StrContains(outcome.output, "1 problems, 1 kernels"));
+    EXPECT_FALSE(absl::StrContains(outcome.output, "left out"))
+        << outcome.output;
+  }
+  const Outcome torn = Compile("bf16 TN 64 64 64\nbf16 TN 6" + zeros);
+  EXPECT_EQ(torn.code, 0) << torn.output;
+  EXPECT_TRUE(absl::StrContains(torn.output, "left out, because its end"))
+      << torn.output;
+  EXPECT_FALSE(absl::StrContains(torn.output, zeros.substr(0, 1)));
+}
+
 TEST_F(WarmupTest, ChecksWhatACacheLacks) {
   const Outcome before = OnCache("check", Path("problems"));
   EXPECT_EQ(before.code, 1) << before.output;  // No such file yet.

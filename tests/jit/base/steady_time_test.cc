@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <thread>
+#include <chrono>
+#include <future>
+#include <memory>
 
+#include "jit/cache/build_kernel.h"
 #include "jit/cache/key_lock.h"
 #include "tests/jit/fake_compiler.h"
 #include "tests/settable_clock.h"
@@ -25,26 +27,25 @@ TEST(SteadyTimeTest, AStepOfTheTimeOfDayDoesNotMoveIt) {
 }
 
 // Set back by an hour, it would wait for an hour.
-TEST(SteadyTimeTest, AKeyThatAnotherHoldsIsNotWaitedForLonger) {
+TEST(SteadyTimeTest, AKernelThatAnotherMakesIsNotWaitedForLonger) {
   const TemporaryDirectory directory;
-  const std::string key = FakeKernel("a").key;
-  const KeyLock holder(directory.path(), key, absl::InfiniteFuture());
+  const auto control = std::make_shared<FakeCompiler::Control>();
+  const Instance instance = {.name = "one", .source = "one"};
+  const KeyLock holder(directory.path(),
+                       KeyOf(FakeCompiler(control), instance));
   ASSERT_TRUE(holder.held());
-  std::atomic<bool> give_up = false;
-  std::atomic<bool> over = false;
-  const absl::Time deadline = SteadyNow() + absl::Milliseconds(300);
-  std::thread waiter([&] {
-    const KeyLock lock(directory.path(), key, deadline, &give_up);
-    over = true;
+  const auto cache = KernelCache::Create(
+      {.directory = directory.path(), .lock_timeout = absl::Milliseconds(300)},
+      std::make_unique<FakeCompiler>(control));
+  auto got = std::async(std::launch::async, [&] {
+    return cache->Get(instance, absl::InfiniteFuture());
   });
   absl::SleepFor(absl::Milliseconds(100));
   clock_step_s = -3600;
-  for (int i = 0; i < 1000 && !over; ++i)
-    absl::SleepFor(absl::Milliseconds(10));
-  EXPECT_TRUE(over);
-  give_up = true;
-  waiter.join();
+  EXPECT_EQ(got.wait_for(std::chrono::seconds(10)), std::future_status::ready);
   clock_step_s = 0;
+  cache->GiveUp();
+  EXPECT_TRUE(got.get().ok());
 }
 
 }  // namespace

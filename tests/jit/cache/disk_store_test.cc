@@ -188,8 +188,7 @@ TEST_F(DiskStoreTest, WritesIntoNoFileThatLiesElsewhereToo) {
     EXPECT_EQ(Open().Store(FakeKernel(name)).code(),
               name == std::string("lock") ? absl::StatusCode::kPermissionDenied
                                           : absl::StatusCode::kOk);
-    const KeyLock lock(directory_.path(), kernel_.key,
-                       absl::Now() + absl::Seconds(10));
+    const KeyLock lock(directory_.path(), kernel_.key);
     std::ifstream file(Path("precious"));
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), precious)
         << name;

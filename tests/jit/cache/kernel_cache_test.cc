@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "jit/base/file.h"
 #include "jit/cache/build_kernel.h"
+#include "jit/cache/disk_store.h"
 #include "jit/cache/key_lock.h"
 #include "tests/jit/fake_compiler.h"
 
@@ -516,8 +517,7 @@ TEST_F(KernelCacheTest, AProcessThatStoppedIsNotWaitedForLong) {
   for (int i = 0; i < kLocked; ++i) {
     instances.push_back({.name = "locked", .source = std::to_string(i)});
     locks.emplace_back(directory_.path(),
-                       KeyOf(FakeCompiler(control_), instances.back()),
-                       absl::InfiniteFuture());
+                       KeyOf(FakeCompiler(control_), instances.back()));
   }
   instances.push_back({.name = "free", .source = "free"});
   const absl::Time start = absl::Now();
@@ -531,8 +531,7 @@ TEST_F(KernelCacheTest, AProcessThatStoppedIsNotWaitedForLong) {
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(got->source, CubinSource::kCompiled);
   }
-  // The first is waited for; the others, which wait for its thread, are not
-  // waited for as long.
+  // All of them are waited for at the same time.
   EXPECT_GE(absl::Now() - start, kLockTimeout);
   EXPECT_LT(absl::Now() - start, kLocked * kLockTimeout);
   ASSERT_EQ(warnings.size(), size_t{kLocked});
@@ -543,6 +542,57 @@ TEST_F(KernelCacheTest, AProcessThatStoppedIsNotWaitedForLong) {
   // They lie in the directory all the same.
   cache->Flush();
   EXPECT_EQ(Open()->List("", 10).size(), instances.size());
+}
+
+// However many it holds: one thread makes all that it does not.
+TEST_F(KernelCacheTest, KernelsThatAnotherProcessMakesHoldUpNoOthers) {
+  auto cache = KernelCache::Create({.directory = directory_.path(),
+                                    .compile_jobs = 1,
+                                    .lock_timeout = absl::InfiniteDuration()},
+                                   std::make_unique<FakeCompiler>(control_));
+  std::vector<Instance> instances;
+  std::vector<KeyLock> locks;
+  std::vector<std::future<absl::StatusOr<CacheResult>>> results;
+  for (int i = 0; i < 4; ++i) {
+    instances.push_back({.name = "locked", .source = std::to_string(i)});
+    locks.emplace_back(directory_.path(),
+                       KeyOf(FakeCompiler(control_), instances.back()));
+  }
+  for (const Instance& instance : instances) {
+    results.push_back(std::async(std::launch::async,
+                                 [&] { return cache->Get(instance, Soon()); }));
+    EXPECT_TRUE(
+        absl::IsAborted(cache->GetUnlessElsewhere(instance, Soon()).status()));
+  }
+  EXPECT_TRUE(cache->Get(instance_, Soon()).ok());
+  EXPECT_EQ(control_->compiles, 1);
+  // The first was made there, the others never are.
+  FakeCompiler other(std::make_shared<FakeCompiler::Control>());
+  const auto made = BuildKernel(other, instances[0], Soon());
+  ASSERT_TRUE(made.ok()) << made.status();
+  ASSERT_TRUE(DiskStore({.directory = directory_.path()}).Store(*made).ok());
+  locks.clear();
+  for (auto& result : results) {
+    const absl::StatusOr<CacheResult> got = result.get();
+    EXPECT_TRUE(got.ok()) << got.status();
+  }
+  EXPECT_TRUE(cache->GetUnlessElsewhere(instances[1], Soon()).ok());
+  EXPECT_EQ(control_->compiles, 4);
+}
+
+TEST_F(KernelCacheTest, TheEndDoesNotWaitForAnotherProcess) {
+  auto cache = KernelCache::Create({.directory = directory_.path(),
+                                    .lock_timeout = absl::InfiniteDuration()},
+                                   std::make_unique<FakeCompiler>(control_));
+  const KeyLock lock(directory_.path(),
+                     KeyOf(FakeCompiler(control_), instance_));
+  auto result = std::async(std::launch::async,
+                           [&] { return cache->Get(instance_, Soon()); });
+  EXPECT_TRUE(
+      absl::IsAborted(cache->GetUnlessElsewhere(instance_, Soon()).status()));
+  cache->GiveUp();
+  EXPECT_TRUE(absl::IsUnavailable(result.get().status()));
+  EXPECT_EQ(control_->compiles, 0);
 }
 
 TEST_F(KernelCacheTest, WhatWaitsToBeWrittenIsServed) {

@@ -68,6 +68,29 @@ TEST_F(ProblemLogTest, ATornLastLineCostsThatLine) {
   EXPECT_EQ(After("bf16"), kNoted);
 }
 
+// A file that had grown, and whose last bytes had not reached the disk.
+TEST_F(ProblemLogTest, ZerosThatAPowerCutLeftAreCutOff) {
+  const std::string before = "bf16 TN 1 2 3\nbf16 TN 1 1 1 ; 4*9  # there\n";
+  const std::string all = before + kNoted;
+  for (const size_t zeros : {1, 4096, 300000}) {
+    const std::string tail(zeros, '\0');
+    EXPECT_EQ(After(before + tail), all);
+    EXPECT_EQ(After(before + "bf16 TN 4" + tail), all);
+    EXPECT_EQ(After(before + "e4m" + tail), all);
+    EXPECT_EQ(After(before + kNoted + tail), all);
+    EXPECT_EQ(After(tail), kNoted);
+    EXPECT_EQ(After("bf16 TN 1 2 3" + tail),
+              std::string("bf16 TN 1 2 3\n") + kNoted);
+  }
+}
+
+// Another version may have written it.
+TEST_F(ProblemLogTest, ALineThatCannotBeReadStays) {
+  const std::string before = "bf16 TN 1 2 3\nbf99 XX 1 2 3\n# by hand\n";
+  EXPECT_EQ(After(before), before + kNoted);
+  EXPECT_EQ(After(before + "bf16 TN 4"), before + kNoted);
+}
+
 // A limit of files fills up as a disk does: in the middle of a line.
 TEST_F(ProblemLogTest, AFullDiskLosesLinesAndNothingElse) {
   signal(SIGXFSZ, SIG_IGN);
@@ -115,11 +138,12 @@ TEST_F(ProblemLogTest, OnlyARegularFileWillDo) {
 // Of a file that was named by mistake not a byte is lost.
 TEST_F(ProblemLogTest, AFileOfSomethingElseIsRefusedAndLeftAlone) {
   for (const std::string& other :
-       {std::string(300000, '\0'),
-        std::string("\x7f"
+       {std::string("\x7f"
                     "ELF\1\2\n\0\n",
                     10),
-        std::string("bf16 TN 1 2 3\n\0\0", 16), std::string("Dear reader,\nit"),
+        std::string("bf16 TN 1 2 3\n\0\0\nbf16 TN 1 2 3\n", 31),
+        std::string("bf16 TN 1\0\0 2 3\n", 17), std::string("\0\n", 2),
+        std::string("Dear reader,\nit"), std::string("Dear reader\0\0", 13),
         std::string("bf16 ") + std::string(70000, '1'),
         std::string(70000, 'a')}) {
     std::ofstream(path_, std::ios::trunc | std::ios::binary) << other;
@@ -130,6 +154,14 @@ TEST_F(ProblemLogTest, AFileOfSomethingElseIsRefusedAndLeftAlone) {
         << log.status();
     EXPECT_EQ(Read(), other);
   }
+}
+
+TEST_F(ProblemLogTest, TheLineThatIsNoTextIsNamed) {
+  std::ofstream(path_) << "bf16 TN 1 2 3\n" << std::string(3, '\0') << "\n\n";
+  const auto log = ProblemLog::Open(path_);
+  EXPECT_TRUE(absl::StrContains(log.status().message(),
+                                "line 2 has bytes of no text; allowed: one"))
+      << log.status();
 }
 
 TEST_F(ProblemLogTest, AHugeFileIsRefusedUnread) {

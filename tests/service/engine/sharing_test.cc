@@ -439,6 +439,41 @@ TEST_F(SharingTest, AFloodOfCompilesDoesNotHoldUpAnother) {
   for (auto& answer : flood) EXPECT_TRUE(answer.Wait().ok());
 }
 
+// A process that was stopped may hold the locks of any number of kernels.
+TEST_F(SharingTest, KernelsThatOtherProcessesMakeHoldUpNoOthers) {
+  Start({.preparer = {.lookup_threads = 1, .compile_threads = 1}});
+  const auto name_of = [](const Product& product) {
+    const jit::Plan best = jit::ChoosePlan(product.problem, {});
+    return jit::KernelName(best.family, best.config);
+  };
+  engine().cache().SetElsewhere({name_of(Cold(0)), name_of(Cold(1))});
+  const int gets = engine().cache().gets();
+  std::vector<TestEngine::MultiplyAnswer> locked;
+  for (const int i : {0, 1, 0}) locked.push_back(engine().Multiply(Cold(i)));
+  engine().cache().WaitForGets(gets + 4);  // Of two more than once.
+  EXPECT_TRUE(engine().Multiply(Cold(2)).Wait().ok());
+  for (auto& answer : locked) EXPECT_FALSE(answer.there());
+  // One who comes later, and another who does not stay.
+  locked.push_back(engine().Multiply(Cold(1), 0, From("another")));
+  auto late = engine().Multiply(
+      Cold(0), 0, {.deadline = absl::Now() + absl::Milliseconds(5)});
+  EXPECT_EQ(late.Wait().status().code(), StatusCode::kDeadlineExceeded);
+  engine().cache().SetElsewhere({});
+  for (auto& answer : locked) EXPECT_TRUE(answer.Wait().ok());
+}
+
+// Its requests end with it.
+TEST_F(SharingTest, TheEndDoesNotWaitForOtherProcesses) {
+  Start();
+  const jit::Plan best = jit::ChoosePlan(Cold().problem, {});
+  engine().cache().SetElsewhere({jit::KernelName(best.family, best.config)});
+  const int gets = engine().cache().gets();
+  auto cold = engine().Multiply(Cold());
+  engine().cache().WaitForGets(gets + 2);
+  engine_.reset();
+  EXPECT_EQ(cold.Wait().status().code(), StatusCode::kUnavailable);
+}
+
 TEST_F(SharingTest, AKernelThatIsRefusedFailsNoRequest) {
   Start();
   const Product product = Cold();
