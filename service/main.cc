@@ -197,10 +197,6 @@ absl::Status Serve(daemon::Options& options) {
   const bool plaintext_nonloopback = server_options.allow_plaintext_nonloopback;
   ASSIGN_OR_RETURN(const auto server,
                    rpc::Server::Start(std::move(server_options), *engine));
-  if (!options.port_file.empty()) {
-    RETURN_IF_ERROR(
-        daemon::WritePortFile(options.port_file, server->addresses()));
-  }
   std::unique_ptr<monitor::Monitor> monitor;  // May be null.
   if (!options.monitor.listen.empty()) {
     options.monitor.allow_nonloopback = plaintext_nonloopback;
@@ -208,6 +204,10 @@ absl::Status Serve(daemon::Options& options) {
         monitor, monitor::Monitor::Start(options.monitor, *server, *engine));
     log::Write(log::Level::kInfo, "monitoring",
                {{"address", monitor->address()}});
+  }
+  if (!options.port_file.empty()) {
+    RETURN_IF_ERROR(
+        daemon::WritePortFile(options.port_file, server->addresses()));
   }
   log::Write(log::Level::kInfo, "serving",
              {{"version", GEMMD_VERSION},

@@ -137,6 +137,15 @@ void Command::Text(const std::string& name, std::string& to,
   });
 }
 
+void Command::File(const std::string& name, std::string& to,
+                   const std::string& help) {
+  Add(name, Describe(help, to, ""), [&to](const std::string& value) {
+    if (value.empty()) return Allowed("a name");
+    to = value;
+    return absl::OkStatus();
+  });
+}
+
 void Command::List(const std::string& name, std::vector<std::string>& to,
                    const std::string& help) {
   Add(name, Describe(help, absl::StrJoin(to, ","), ""),
@@ -287,6 +296,14 @@ class Program::Config final : public CLI::ConfigTOML {
           program_.OfFile(jit::Printable(absl::StripPrefix(wrong, "--"))));
     }
     return items;
+  }
+
+  // CLI11 takes an empty value for true.
+  std::string to_flag(const CLI::ConfigItem& item) const override {
+    const std::string value = absl::StrJoin(item.inputs, ",");
+    if (!value.empty()) return value;
+    throw CLI::ConfigError(program_.OfFile(
+        absl::StrCat(item.name, " is ''; allowed: true, false")));
   }
 
  private:

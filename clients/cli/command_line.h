@@ -63,6 +63,9 @@ class Command {
 
   void Switch(const std::string& name, bool& to, const std::string& help);
   void Text(const std::string& name, std::string& to, const std::string& help);
+  // The name of something, which is not empty: an unset variable of a script
+  // does not take away what was to be read.
+  void File(const std::string& name, std::string& to, const std::string& help);
   // Separated by commas.
   void List(const std::string& name, std::vector<std::string>& to,
             const std::string& help);

@@ -56,7 +56,7 @@ void RunWithClient(cli::Command& command,
   command.Heading("Connection");
   command.Server(connection->server);
   for (const client::SecurityOption& option : client::SecurityOptions()) {
-    command.Text(
+    command.File(
         absl::StrCat("--", option.name, " FILE"),
         connection->security.*option.file,
         absl::StrCat(option.help, " Default: $", option.environment, "."));

@@ -43,23 +43,23 @@ void DeclareNetwork(cli::Command& c, Options& o) {
            o.server.allow_plaintext_nonloopback,
            "Listen without TLS also on addresses that other machines can "
            "reach.");
-  c.Text("--tls-certificate-file FILE", o.server.tls.certificate,
+  c.File("--tls-certificate-file FILE", o.server.tls.certificate,
          "The daemon's certificate and those between it and an authority, in "
          "PEM: TCP addresses speak TLS alone. Looked at again every second, as "
          "the next two are.");
-  c.Text("--tls-key-file FILE", o.server.tls.key, "Its key, in PEM.");
-  c.Text("--tls-client-ca-file FILE", o.server.tls.client_ca,
+  c.File("--tls-key-file FILE", o.server.tls.key, "Its key, in PEM.");
+  c.File("--tls-client-ca-file FILE", o.server.tls.client_ca,
          "Authorities, in PEM, whose certificates clients may show to say who "
          "they are. Needs --policy-file.");
-  c.Text("--policy-file FILE", o.server.identity.policy,
+  c.File("--policy-file FILE", o.server.identity.policy,
          "Who may do what, as JSON of proto/gemmd/v1/policy.proto. With it, "
          "every call but those for health has to prove who makes it. Looked at "
          "again every second.");
-  c.Text("--token-digest-file FILE", o.server.identity.token_digests,
+  c.File("--token-digest-file FILE", o.server.identity.token_digests,
          "Lines of a principal, the SHA-256 of a token of his, and when that "
          "ends: who sends the token is the principal. Looked at again every "
          "second.");
-  c.Text("--port-file FILE", o.port_file,
+  c.File("--port-file FILE", o.port_file,
          "File to which the bound addresses are written, one a line, once the "
          "daemon serves.");
   c.Choice("--log-format FORMAT", o.log_format, {"text", "json"},
@@ -197,7 +197,7 @@ void DeclareProducts(cli::Command& c, Options& o) {
              {kSecond, absl::Hours(24 * 366 * 10)},
              "Time without use after which a tensor is deleted, unless its "
              "creator said otherwise.");
-  c.Text("--model-repository DIR", o.server.models.directory,
+  c.File("--model-repository DIR", o.server.models.directory,
          "Folder in which models are kept, so that a restart brings them back. "
          "Without it, they end with the daemon.");
   c.Bytes("--model-repository-limit-bytes BYTES", o.server.models.limit_bytes,
@@ -217,15 +217,15 @@ void DeclareKernels(cli::Command& c, Options& o) {
          "Redis server whose kernels machines share: "
          "redis://[user[:password]@]host[:port], rediss://... for TLS, or "
          "unix:/path. Needs --cache-signing-key-file.");
-  c.Text("--cache-redis-ca-file FILE", o.redis_ca_file,
+  c.File("--cache-redis-ca-file FILE", o.redis_ca_file,
          "Certificate authorities that --cache-redis is trusted by, for "
          "rediss://. Without it, those of the system.");
   c.Switch("--cache-redis-allow-unsigned", o.redis_allow_unsigned,
            "Use --cache-redis without a signing key: whoever can write to the "
            "server decides what the GPUs run.");
-  c.Text("--cache-redis-password-file FILE", o.redis_password_file,
+  c.File("--cache-redis-password-file FILE", o.redis_password_file,
          "File with the password of --cache-redis.");
-  c.Text("--cache-signing-key-file FILE", o.signing_key_file,
+  c.File("--cache-signing-key-file FILE", o.signing_key_file,
          "File with the key that signs what is put on --cache-redis; what is "
          "found there without that signature is ignored.");
   c.Switch(
@@ -238,17 +238,17 @@ void DeclareKernels(cli::Command& c, Options& o) {
   c.Int("--compile-queue N", o.engine.preparer.max_waiting, {1, 65536},
         "Requests that may wait for kernels, outside of --queue. Beyond it, "
         "who has most of them waiting is refused with RESOURCE_EXHAUSTED.");
-  c.Text("--nvrtc PATH", o.nvrtc,
+  c.File("--nvrtc PATH", o.nvrtc,
          "File or folder of libnvrtc, or none to compile nothing. Without it, "
          "where the dynamic loader and the usual folders have it.");
-  c.Text("--record-problems FILE", o.record_problems,
+  c.File("--record-problems FILE", o.record_problems,
          "File to which each new shape of a product is added, as gemm-warmup "
          "reads it. One that holds something else, or more than 64 MiB, is "
          "refused.");
   c.List("--preset NAMES", o.presets,
          "Models, separated by commas, that gemm-warmup knows: after the start "
          "the log says which of their kernels the cache lacks.");
-  c.Text("--template-dir DIR", o.template_dir,
+  c.File("--template-dir DIR", o.template_dir,
          "Device templates in place of those built in; for kernel authors.");
 }
 

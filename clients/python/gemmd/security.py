@@ -75,8 +75,12 @@ def resolve(**given: Any) -> Security:
     config = os.environ.get("GEMMD_CONFIG")
     values = _configured(config) if config else {}
     for name in _NAMES:
-        value = given[name] or os.environ.get(f"GEMMD_{name.upper()}")
-        if value:
+        value = given[name]
+        if value is None:
+            value = os.environ.get(f"GEMMD_{name.upper()}") or None
+        elif not value:
+            raise InvalidArgument(f"{name} is {value!r}; allowed: a path, None")
+        if value is not None:
             values[name] = _path(value, name)
     return Security(**values)
 

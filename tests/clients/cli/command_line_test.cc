@@ -36,6 +36,7 @@ struct Sample {
     program.Number("--alpha X", alpha, "A factor.");
     program.Number("--rate X", rate, {0, 1e6}, "So often.");
     program.Text("--cache-dir DIR", directory, "Where kernels are.");
+    program.File("--policy-file FILE", policy, "Who may.");
     program.List("--listen ADDRESSES", listen, "Where to listen.");
     program.Choice("--device KIND", device, {"auto", "host"}, "Which.");
     program.Switch("--quiet", quiet, "Say less.");
@@ -61,6 +62,7 @@ struct Sample {
   double alpha = 1;
   double rate = 0;
   std::string directory;
+  std::string policy;
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   std::string device = "auto";
   bool quiet = false;
@@ -131,6 +133,7 @@ TEST(CommandLineTest, WrongValuesSayWhatIsAllowed) {
            {"--grace=2h", "--grace is 2h; allowed: 0 to 1h"},
            {"--grace=x", "--grace is x; allowed: a time such as"},
            {"--alpha=two", "--alpha is two; allowed: a number"},
+           {"--policy-file=", "--policy-file is ''; allowed: a name"},
            {"--device=tpu", "--device is tpu; allowed: auto, host"},
            {"--speed=9", "--speed=9"},
            {"stray", "stray"},
@@ -251,6 +254,10 @@ TEST_F(ConfigTest, MistakesAreErrors) {
             "MistakesAreErrors: quiet: it is maybe; allowed: true, false"},
            {"quiet = [true, false]\n", "quiet: it is true,false; allowed"},
            {"quiet = 3\n", "quiet: it is 3; allowed"},
+           {"quiet = \"\"\n",
+            "MistakesAreErrors: quiet is ''; allowed: true, false"},
+           {"quiet = []\n", "quiet is ''; allowed: true, false"},
+           {"policy-file = ''\n", "policy-file is ''; allowed: a name"},
            {" = 3\n", "MistakesAreErrors:  is no option"},
            {"[cache]\nlimit = 65536\n",
             "MistakesAreErrors: [cache] is a section; allowed: \"name = "

@@ -117,6 +117,8 @@ class ArgumentsTest(ArgumentsCase):
                      ca_file=5)
         self.refused("ca_file is 'a", gemmd.Client, "localhost:1",
                      ca_file="a\0b")
+        self.refused("token_file is ''; allowed: a path, None", gemmd.Client,
+                     "localhost:1", token_file="")
 
 
 if __name__ == "__main__":
