@@ -1,4 +1,5 @@
 // gemmctl tensor ...
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "clients/cli/standard_streams.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
 #include "clients/gemmctl/operand.h"
@@ -43,8 +45,16 @@ void Print(const v1::TensorInfo& info) {
        info.label().empty() ? "" : ", ", jit::Printable(info.label()));
 }
 
-void PrintHandle(const v1::TensorInfo& info, bool json) {
+// Names a tensor to whoever reads standard output. Where nobody does, a new one
+// is deleted: nobody could name it.
+int HandOver(client::Client& client, const v1::TensorInfo& info, bool is_new,
+             bool json) {
+  std::signal(SIGPIPE, SIG_IGN);
   json ? PrintJson(info) : Show(stdout, "%s\n", info.handle());
+  const absl::Status told = cli::FlushStandardOutput();
+  if (told.ok()) return cli::kExitOk;
+  if (is_new) client.DeleteTensor(info.handle()).IgnoreError();
+  return Fail(told);
 }
 
 v1::CreateTensorRequest Request(const TensorOptions& options,
@@ -82,8 +92,7 @@ int Create(client::Client& client, const TensorOptions& options) {
   }
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  client.CreateTensor(Request(options, matrix)), Fail);
-  PrintHandle(info, options.json);
-  return cli::kExitOk;
+  return HandOver(client, info, /*is_new=*/true, options.json);
 }
 
 int Upload(client::Client& client, const TensorOptions& options) {
@@ -111,8 +120,7 @@ int Upload(client::Client& client, const TensorOptions& options) {
     if (creates) client.DeleteTensor(info.handle()).IgnoreError();
     return Fail(sent);
   }
-  PrintHandle(info, options.json);
-  return cli::kExitOk;
+  return HandOver(client, info, creates, options.json);
 }
 
 int Download(client::Client& client, const TensorOptions& options) {

@@ -47,6 +47,16 @@ class GemmctlPipesTest(GemmctlCase):
                                               a @ b + bias)
         self.shell("$G compress --prune <(cat $D/a.npy) -o $D/d.npy --of b")
 
+    def test_a_tensor_whose_handle_nobody_reads_is_deleted(self):
+        self.save("a.npy", integers(300, 170))
+        before = self.gemmctl("tensor", "list").stdout
+        for command in "create 16 16", "upload $D/a.npy":
+            for nobody in "> /dev/full", "| true":
+                with self.subTest(command + nobody):
+                    self.shell(f"set -o pipefail; {{ sleep .5; $G tensor "
+                               f"{command}; }} {nobody}", FAILED)
+        self.assertEqual(self.gemmctl("tensor", "list").stdout, before)
+
     def test_a_fifo_of_a_slow_writer(self):
         a = integers(64, 64)
         fifo = self.path("fifo")
