@@ -119,8 +119,8 @@ absl::Status CheckApart(const WireLayout& layout,
   }
   return absl::InvalidArgumentError(absl::StrCat(
       field, ".batch_stride is ", CountIn(layout.matrix_bytes, matrix),
-      "; allowed in a stream: 0, or from ", CountIn(least, matrix),
-      ", where they come one after the other"));
+      "; allowed in a stream, where they come one after the other: from ",
+      CountIn(least, matrix), ", of a and b also 0"));
 }
 
 absl::Status CheckTight(const WireLayout& layout,

@@ -43,8 +43,8 @@ TEST_F(MatmulStreamTest, ServesBatchesWithAndWithoutGaps) {
   }
   v1::MatmulRequest request = BatchOfThree(4, 3, 5, -1);
   ExpectRefused(ToStream(request, 100),
-                "a.inline.batch_stride is 19; allowed in a stream: 0, or from "
-                "20");
+                "a.inline.batch_stride is 19; allowed in a stream, where they "
+                "come one after the other: from 20, of a and b also 0");
 }
 
 TEST_F(MatmulStreamTest, OperandsOfManyPartsArriveWhole) {

@@ -186,8 +186,8 @@ TEST(WireLayoutTest, WhatIsStreamedComesOneMatrixAfterTheOther) {
   }
   const auto close = ToWireLayout(Strided(7, 18), batch, "a.inline");
   EXPECT_EQ(CheckApart(*close, batch, "a.inline").message(),
-            "a.inline.batch_stride is 18; allowed in a stream: 0, or from 19, "
-            "where they come one after the other");
+            "a.inline.batch_stride is 18; allowed in a stream, where they come "
+            "one after the other: from 19, of a and b also 0");
   const auto one = ToWireLayout(Strided(7, 0), kRows, "a.inline");
   EXPECT_TRUE(CheckApart(*one, kRows, "a.inline").ok());
   EXPECT_TRUE(IsTight(*one, kRows));
