@@ -12,8 +12,7 @@
 namespace gemmd::jit {
 namespace {
 
-// So many products are made faster by one launch, whatever their sizes: parts
-// of k, which a group cannot have, are for a few.
+// Of so many products each is planned; of more, which takes long, the largest.
 constexpr size_t kMany = 8;
 // From the end of one launch to the first load of the next.
 constexpr double kLaunchCycles = 3000;
@@ -28,10 +27,18 @@ Problem CommonOf(Problem problem) {
   return problem;
 }
 
+double Multiplications(const Problem& p) {
+  return static_cast<double>(p.m) * static_cast<double>(p.n) *
+         static_cast<double>(p.k) * static_cast<double>(p.batch);
+}
+
 // Products of the same sizes count together.
 std::vector<GroupedProduct> Products(absl::Span<const Problem> problems) {
   std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> counts;
-  for (const Problem& p : problems) counts[{p.m, p.n, p.k}] += p.batch;
+  for (const Problem& problem : problems) {
+    const Problem p = Folded(problem);
+    counts[{p.m, p.n, p.k}] += p.batch;
+  }
   std::vector<GroupedProduct> products;
   for (const auto& [sizes, count] : counts) {
     const auto& [m, n, k] = sizes;
@@ -92,10 +99,16 @@ std::optional<GroupPlan> GroupPlanWith(absl::Span<const Problem> problems,
 
 bool PaysTogether(absl::Span<const Problem> problems,
                   const DeviceProperties& device, const GroupPlan& group) {
-  if (problems.size() > kMany) return true;
+  const auto alone = [&](const Problem& problem) {
+    return kLaunchCycles + ChoosePlan(problem, device).predicted_cycles;
+  };
   double apart = 0;
-  for (const Problem& problem : problems) {
-    apart += kLaunchCycles + ChoosePlan(problem, device).predicted_cycles;
+  if (problems.size() > kMany) {
+    // They take no longer than if all were the largest.
+    apart = static_cast<double>(problems.size()) *
+            alone(*std::ranges::max_element(problems, {}, Multiplications));
+  } else {
+    for (const Problem& problem : problems) apart += alone(problem);
   }
   return kLaunchCycles + group.predicted_cycles < apart;
 }

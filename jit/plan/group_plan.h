@@ -46,7 +46,8 @@ std::optional<GroupPlan> GroupPlanWith(absl::Span<const Problem> problems,
                                        const Config& config);
 
 // Whether one launch with that plan is predicted to end before one for each of
-// them would. Many always do: their own plans are not looked at.
+// them would. Of many only the largest is planned: one launch is taken unless
+// it would be slower even if they all were like that one.
 bool PaysTogether(absl::Span<const Problem> problems,
                   const DeviceProperties& device, const GroupPlan& group);
 

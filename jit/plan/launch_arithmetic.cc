@@ -32,6 +32,9 @@ constexpr struct {
 // Bytes of an element of the map: b1 travels as bytes.
 int MapBytes(DataType type) { return std::max(1, BitsOf(type) / 8); }
 
+// Of boxes with lines of so many bytes: the least ones are not swizzled.
+int SwizzleOf(int line_bytes) { return line_bytes >= 32 ? line_bytes : 0; }
+
 // All matrices of a layout, which lie one behind the other.
 TensorMapSpec Map(const MatrixLayout& layout) {
   return {.type = layout.type,
@@ -46,9 +49,10 @@ TensorMapSpec Map(const MatrixLayout& layout) {
 TensorMapSpec OperandMap(const MatrixLayout& stored, Form form, Major major,
                          int lines, int parts = 1) {
   TensorMapSpec map = Map(FormLayout(stored, form));
-  map.box_width = kSwizzleBytes / MapBytes(map.type);
-  map.box_lines = (major == Major::kK ? lines : map.box_width) / parts;
-  map.swizzle_bytes = kSwizzleBytes;
+  const int span = OperandSpanBytes(major, lines);
+  map.box_width = span / MapBytes(map.type);
+  map.box_lines = (major == Major::kK ? lines : kSwizzleBytes / 2) / parts;
+  map.swizzle_bytes = SwizzleOf(span);
   return map;
 }
 
@@ -110,7 +114,7 @@ TensorMapSpec ResultMap(const MatrixLayout& layout, const Family& family,
   TensorMapSpec map = Map(layout);
   map.box_width = line_bytes / BytesOf(layout.type);
   map.box_lines = transposed ? slab : kInstructionM;
-  map.swizzle_bytes = line_bytes >= 32 ? line_bytes : 0;
+  map.swizzle_bytes = SwizzleOf(line_bytes);
   return map;
 }
 
@@ -204,8 +208,9 @@ int BalancedUnits(const Plan& plan, const DeviceProperties& device) {
   return static_cast<int>(workers + units % workers);
 }
 
-void CompletePlan(const Problem& problem, const DeviceProperties& device,
+void CompletePlan(const Problem& asked, const DeviceProperties& device,
                   Plan& plan) {
+  const Problem problem = Folded(asked);
   const Config& config = plan.config;
   plan.threads = Threads(config);
   plan.shared_memory_bytes = SharedMemoryBytes(plan.family, config);

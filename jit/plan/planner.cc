@@ -148,9 +148,10 @@ TileEpilogue EpilogueOf(const Problem& problem, bool exchanged) {
   return epilogue;
 }
 
-// The problem seen from one orientation: which operand is X, what is
+// The problem, folded, seen from one orientation: which operand is X, what is
 // contiguous. Config and launch are still open.
-Plan Orient(const Problem& problem, bool exchanged) {
+Plan Orient(const Problem& asked, bool exchanged) {
+  const Problem problem = Folded(asked);
   Plan plan;
   plan.exchanged = exchanged;
   plan.rows = exchanged ? problem.n : problem.m;

@@ -49,7 +49,7 @@ absl::Status GetInt(const Record& record, Tag tag, int least, int& to) {
 }  // namespace
 
 std::string ProblemClass(const Problem& problem) {
-  Problem member = problem;
+  Problem member = Folded(problem);
   if (!problem.reads_ab()) {
     member.alpha = 0;
   } else if (problem.alpha != 1) {

@@ -41,9 +41,9 @@ struct TuningRecord {
   friend bool operator==(const TuningRecord&, const TuningRecord&) = default;
 };
 
-// The class of `problem` as a line (jit/problem/problem_line.h) of its own:
-// with an alpha of 0, 1, or 2 for all others, a beta of 0 or 1, and nothing
-// broadcast, which shapes no kernel.
+// The class of `problem`, folded, as a line (jit/problem/problem_line.h) of its
+// own: with an alpha of 0, 1, or 2 for all others, a beta of 0 or 1, and with
+// nothing broadcast, which shapes no kernel.
 std::string ProblemClass(const Problem& problem);
 
 // Name of the file of a record, 64 hexadecimal digits.

@@ -107,6 +107,37 @@ MatrixLayout Problem::amax() const {
   return epilogue.measures_amax ? Values(1, 1) : Values(0, 0);
 }
 
+Problem Folded(Problem problem) {
+  const Epilogue& epilogue = problem.epilogue;
+  // Whether an operand's lines are those of D, and nothing is by its lines but
+  // its elements. Metadata and fragments come in blocks of lines.
+  const auto follows = [&](Order order, const MatrixLayout& operand,
+                           bool is_weights, Extent lines, Extent scale) {
+    return problem.d_order == order && operand.order == order &&
+           !operand.sparse && !is_weights && epilogue.bias != lines &&
+           scale != lines && scale != Extent::kBlock;
+  };
+  const bool mixed = problem.mixed(), weights_are_b = problem.weights_are_b();
+  int64_t* folded = nullptr;
+  if (problem.b_broadcast && !problem.a_broadcast &&
+      follows(Order::kRowMajor, problem.a(), mixed && !weights_are_b,
+              Extent::kRow, epilogue.a_scale)) {
+    folded = &problem.m;
+  }
+  if (problem.a_broadcast && !problem.b_broadcast &&
+      follows(Order::kColumnMajor, problem.b(), mixed && weights_are_b,
+              Extent::kColumn, epilogue.b_scale)) {
+    folded = &problem.n;
+  }
+  if (folded == nullptr || *folded * problem.batch > kMaxDimension) {
+    return problem;
+  }
+  *folded *= problem.batch;
+  problem.batch = 1;
+  problem.a_broadcast = problem.b_broadcast = false;
+  return problem;
+}
+
 std::string DebugString(const Problem& problem) {
   // A row-major D is the column-major transpose: D^T = B^T A^T.
   const bool row = problem.d_order == Order::kRowMajor;

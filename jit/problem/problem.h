@@ -113,6 +113,11 @@ struct Problem {
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
+// `problem`, or where its products are one product in memory, that one: those
+// of a batch that shares B, each a run of lines of A and of D and without
+// values of its own, or shares A in the same way. Sums and memory are the same.
+Problem Folded(Problem problem);
+
 // OK, or INVALID_ARGUMENT naming the part of `field`, how the caller calls it,
 // that elements of `weights` cannot be quantized by. For what is quantized.
 absl::Status Validate(const Quantization& quantization, DataType weights,

@@ -352,6 +352,7 @@ void KernelTable::Evict(const std::string& key) {
 }
 
 void KernelTable::Replan(jit::Problem problem) {
+  problem = jit::Folded(problem);
   std::lock_guard lock(mutex_);
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) {

@@ -1,5 +1,5 @@
-// What a plan depends on: a problem without the values of its scalars, of
-// which only zero or not zero matters. Key of the table of plans.
+// What a plan depends on: a problem, folded, without the values of its scalars,
+// of which only zero or not zero matters. Key of the table of plans.
 #ifndef GEMMD_SERVICE_ENGINE_SHAPE_H_
 #define GEMMD_SERVICE_ENGINE_SHAPE_H_
 
@@ -11,7 +11,7 @@ namespace gemmd::engine {
 
 class Shape {
  public:
-  explicit Shape(const jit::Problem& problem) : problem_(problem) {
+  explicit Shape(const jit::Problem& problem) : problem_(jit::Folded(problem)) {
     if (!problem.reads_ab())
       problem_.alpha = 0.0f;
     else if (problem.alpha != 1.0f)

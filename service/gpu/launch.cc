@@ -178,10 +178,11 @@ absl::Status EnqueueGrid(const Stream& stream, CUfunction function, int grid,
 }  // namespace
 
 absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
-                                             const jit::Problem& problem,
+                                             const jit::Problem& asked,
                                              const jit::Plan& plan,
                                              const KernelFunctions& functions,
                                              const LaunchMemory& memory) {
+  const jit::Problem problem = jit::Folded(asked);
   PreparedLaunch launch = {};
   if (plan.config.split_k) {
     launch.reduce_arguments = MakeReduceArguments(problem, plan, memory);

@@ -70,12 +70,24 @@ constexpr int PowerOfTwoDivisor(int n, int limit) {
   return best;
 }
 
+// Bytes of the contiguous dimension that a slab of an operand spans, and that
+// it is swizzled over unless those are 16: as few as `lines` mn-major lines,
+// which are of 16-bit elements, need.
+constexpr int OperandSpanBytes(Major major, int lines) {
+  int bytes = kSwizzleBytes;
+  if (major == Major::kMn) {
+    while (bytes > 16 && lines * 2 <= bytes / 2) bytes /= 2;
+  }
+  return bytes;
+}
+
 // Bytes of one operand in a stage. k-major: `lines` lines of 128 bytes.
-// mn-major, 16-bit types only: slabs of 64 lines by 64 of k, so the last slab
-// may be partly unused.
+// mn-major, 16-bit types only: slabs of 64 of k, so the last slab may be partly
+// unused.
 constexpr int OperandTileBytes(Major major, int lines) {
-  const int whole = major == Major::kK ? lines : DivideUp(lines, 64) * 64;
-  return whole * kSwizzleBytes;
+  const int span = OperandSpanBytes(major, lines);
+  return major == Major::kK ? lines * span
+                            : DivideUp(lines * 2, span) * span * 64;
 }
 
 // Metadata of a sparse X come in words of 32 bits, for each thread of the

@@ -1,10 +1,10 @@
 // One operand's part of a stage: kLines lines by 128 bytes of k in shared
-// memory (64 of a sparse X), swizzled over as many, and the descriptors by which wgmma reads
-// it. PTX ISA, "Shared Memory Matrix Layout" and "Matrix Descriptor Format".
+// memory (64 of a sparse X), and the descriptors by which wgmma reads it. PTX
+// ISA, "Shared Memory Matrix Layout" and "Matrix Descriptor Format".
 //
-// k-major: kLines lines of kLineBytes along k.
-// mn-major, 16-bit types only: slabs of 64 lines; a slab holds 64 lines of k,
-// 128 bytes along mn.
+// k-major: kLines lines of kLineBytes along k, swizzled over as many.
+// mn-major, 16-bit types only: slabs of 64 lines of k, kLineBytes of mn each,
+// swizzled over as many unless those are 16.
 #pragma once
 
 #include "common/arguments.h"
@@ -15,24 +15,26 @@
 namespace gemmd {
 
 template <typename Element, Major kMajor, int kLines,
-          int kLineBytes = kSwizzleBytes>
+          int kLineBytes = OperandSpanBytes(kMajor, kLines)>
 struct OperandTile {
+  static constexpr bool kKMajor = kMajor == Major::kK;
   // Elements in a line: of k in a stage, of mn in a slab.
   static constexpr int kSpan = kLineBytes / sizeof(Element);
-  static constexpr int kSlabBytes = kSpan * kSwizzleBytes;
+  // Of k in a stage.
+  static constexpr int kDepth = kKMajor ? kSpan : kSwizzleBytes / 2;
+  static constexpr int kSlabBytes = kDepth * kLineBytes;
   static constexpr int kSlabs = DivideUp(kLines, kSpan);
-  static constexpr bool kKMajor = kMajor == Major::kK;
   static constexpr int kBytes =
-      OperandTileBytes(kMajor, kLines) / (kSwizzleBytes / kLineBytes);
+      kKMajor ? kLines * kLineBytes : OperandTileBytes(kMajor, kLines);
   static_assert(kBytes % 1024 == 0);
   static_assert(kKMajor || sizeof(Element) == 2);
-  static_assert(kLineBytes == kSwizzleBytes ||
-                (kLineBytes == kSparseSpanBytes && kKMajor));
+  static_assert(!kKMajor || kLineBytes == kSwizzleBytes ||
+                kLineBytes == kSparseSpanBytes);
 
   // Copies lines [line, line + kLines) of the given stage of k of a matrix.
   static void Load(uint32 to, const TensorMap* map, int line, int stage,
                    int matrix, uint32 barrier) {
-    const int k = stage * kSpan;
+    const int k = stage * kDepth;
     if constexpr (kKMajor) {
       ptx::LoadBox(to, map, k, line, matrix, barrier);
     } else {
@@ -50,16 +52,16 @@ struct OperandTile {
   static void LoadPart(uint32 to, const TensorMap* map, int line, int stage,
                        int matrix, uint32 barrier, int part) {
     constexpr unsigned short kAll = (1 << kParts) - 1;
-    const int k = stage * kSpan;
+    const int k = stage * kDepth;
     if constexpr (kKMajor) {
       const int first = part * (kLines / kParts);
       ptx::LoadBoxToCtas(to + first * kLineBytes, map, k, line + first, matrix,
                          barrier, kAll);
     } else {
-      const int first = part * (kSpan / kParts);
+      const int first = part * (kDepth / kParts);
 #pragma unroll
       for (int slab = 0; slab < kSlabs; ++slab) {
-        ptx::LoadBoxToCtas(to + slab * kSlabBytes + first * kSwizzleBytes, map,
+        ptx::LoadBoxToCtas(to + slab * kSlabBytes + first * kLineBytes, map,
                            line + slab * kSpan, k + first, matrix, barrier,
                            kAll);
       }
@@ -67,13 +69,18 @@ struct OperandTile {
   }
 
   // Descriptor of the tile at `address`. Offsets are in units of 16 bytes:
-  // between groups of 8 lines (stride) and, mn-major, between slabs (leading).
+  // between groups of 8 lines (stride) and, mn-major, between slabs (leading),
+  // or the other way round where nothing is swizzled.
   static uint64 Descriptor(uint32 address) {
-    constexpr uint64 kSwizzle = uint64{kLineBytes == kSwizzleBytes ? 1 : 2}
-                                << 62;
-    constexpr uint64 kLeading = kKMajor ? 1 : kSlabBytes / 16;
-    constexpr uint64 kStride = 8 * kLineBytes / 16;
-    return kSwizzle | kStride << 32 | kLeading << 16 |
+    constexpr uint64 kSwizzle = kLineBytes == 128  ? 1
+                                : kLineBytes == 64 ? 2
+                                : kLineBytes == 32 ? 3
+                                                   : 0;
+    constexpr uint64 kGroup = 8 * kLineBytes / 16;
+    constexpr uint64 kSlab = kKMajor ? 1 : kSlabBytes / 16;
+    constexpr uint64 kLeading = kSwizzle == 0 ? kGroup : kSlab;
+    constexpr uint64 kStride = kSwizzle == 0 ? kSlab : kGroup;
+    return kSwizzle << 62 | kStride << 32 | kLeading << 16 |
            (address & 0x3ffff) >> 4;
   }
 
@@ -82,7 +89,7 @@ struct OperandTile {
   static constexpr uint64 Offset(int block, int step) {
     constexpr int kStepBytes =
         kKMajor ? kInstructionKBytes
-                : kInstructionKBytes / int{sizeof(Element)} * kSwizzleBytes;
+                : kInstructionKBytes / int{sizeof(Element)} * kLineBytes;
     constexpr int kBlockBytes = kInstructionM * kLineBytes;
     return (step * kStepBytes + block * kBlockBytes) / 16;
   }

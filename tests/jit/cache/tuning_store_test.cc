@@ -45,6 +45,8 @@ TEST(ProblemClassTest, IsTheProblemWithoutTheValuesOfItsScalars) {
   EXPECT_NE(class_of("bf16 TN 1 2 3"), class_of("bf16 TN 1 2 3 alpha=2"));
   EXPECT_EQ(class_of("bf16 TN 1 2 3 batch=4 broadcast=b"),
             class_of("bf16 TN 1 2 3 batch=4"));
+  EXPECT_EQ(class_of("bf16 TN 1 2 3 order=row batch=4 broadcast=b"),
+            class_of("bf16 TN 4 2 3 order=row"));
   EXPECT_EQ(class_of("bf16 TN 1 2 0 alpha=5"), "bf16 TN 1 2 0 alpha=0");
 }
 

@@ -164,6 +164,20 @@ TEST(Stages, AnMnMajorTileIsMadeOfWholeSlabs) {
   EXPECT_EQ(OperandTileBytes(Major::kK, 200), 200 * 128);
   EXPECT_EQ(OperandTileBytes(Major::kMn, 200), 256 * 128);
   EXPECT_EQ(OperandTileBytes(Major::kMn, 64), 64 * 128);
+  EXPECT_EQ(OperandTileBytes(Major::kMn, 40), 64 * 128);
+  EXPECT_EQ(OperandTileBytes(Major::kK, 8), 8 * 128);
+}
+
+TEST(Stages, ANarrowMnMajorTileHasShortLines) {
+  const struct {
+    int lines, bytes;
+  } spans[] = {{8, 16}, {16, 32}, {24, 64}, {32, 64}, {40, 128}, {256, 128}};
+  for (const auto& [lines, bytes] : spans) {
+    EXPECT_EQ(OperandSpanBytes(Major::kMn, lines), bytes) << lines;
+    EXPECT_EQ(OperandSpanBytes(Major::kK, lines), 128) << lines;
+  }
+  EXPECT_EQ(OperandTileBytes(Major::kMn, 8), 64 * 16);
+  EXPECT_EQ(OperandTileBytes(Major::kMn, 24), 64 * 64);
 }
 
 }  // namespace

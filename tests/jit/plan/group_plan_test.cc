@@ -119,6 +119,17 @@ TEST(GroupPlanTest, FewLongSumsArePaidApart) {
   // Two tiles of very long sums: parts of k keep all SMs busy.
   const Problem tall = Line("bf16 TN 64 64 1000000");
   EXPECT_FALSE(pays({tall, tall}));
+  EXPECT_FALSE(pays(std::vector<Problem>(9, Line("bf16 TN 8 8 1000000"))))
+      << "nine are as few";
+}
+
+TEST(GroupPlanTest, ABatchWithOneWeightCountsAsTheProductThatItIs) {
+  const Problem batch = Line("bf16 TN 8 64 256 batch=32 broadcast=a");
+  const Problem one = Line("bf16 TN 8 2048 256");
+  const GroupPlan of_batch = RankGroupPlans({batch, batch}, {}, 1)[0];
+  const GroupPlan of_one = RankGroupPlans({one, one}, {}, 1)[0];
+  EXPECT_EQ(of_batch.config, of_one.config);
+  EXPECT_EQ(of_batch.predicted_cycles, of_one.predicted_cycles);
 }
 
 }  // namespace

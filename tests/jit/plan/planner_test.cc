@@ -204,6 +204,18 @@ TEST(PlanWith, RunsAnyShapeOfTheFamily) {
   EXPECT_FALSE(PlanWith(small, {}, large.family, split));
 }
 
+TEST(Planner, ABatchWithOneWeightIsPlannedAsTheProductThatItIs) {
+  const Plan batch = ChoosePlan(
+      Line("bf16 TN 1 4096 4096 order=row batch=1024 broadcast=b"), {});
+  const Plan one = ChoosePlan(Line("bf16 TN 1024 4096 4096 order=row"), {});
+  EXPECT_EQ(batch.config, one.config);
+  EXPECT_EQ(batch.rows * batch.columns, int64_t{1024} * 4096);
+  EXPECT_EQ(batch.batch, 1);
+  EXPECT_EQ(batch.x.lines * batch.y.lines, one.x.lines * one.y.lines);
+  EXPECT_EQ(batch.d.lines, one.d.lines);
+  EXPECT_EQ(batch.predicted_us, one.predicted_us);
+}
+
 TEST(Planner, FitsTilesToWaves) {
   const Plan large = ChoosePlan(Line("bf16 TN 8192 8192 8192"), {});
   EXPECT_GE(large.config.tile_m * large.config.tile_n, 128 * 192);
@@ -317,7 +329,7 @@ TEST(Planner, CtasLoadYForEachOther) {
       EXPECT_EQ(plan.grid, 2 * std::min<int64_t>(66, Units(plan))) << line;
       EXPECT_GE(TileRows(plan) * 2 * config.tile_m, plan.rows);
       const int y_lines =
-          plan.family.y_major == Major::kK ? config.tile_n : plan.y.box_width;
+          plan.family.y_major == Major::kK ? config.tile_n : 64;
       EXPECT_EQ(plan.y.box_lines * 2, y_lines) << line;
       EXPECT_LE(plan.shared_memory_bytes,
                 DeviceProperties().shared_memory_bytes);

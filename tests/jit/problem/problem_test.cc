@@ -2,12 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
+
+#include "jit/problem/problem_line.h"
 
 namespace gemmd::jit {
 namespace {
 
 Problem Valid() { return {.m = 3, .n = 4, .k = 5}; }
+
+std::string FoldedLine(const std::string& line) {
+  const absl::StatusOr<Problem> problem = ParseProblemLine(line);
+  EXPECT_TRUE(problem.ok()) << problem.status();
+  return ProblemLine(Folded(*problem));
+}
 
 TEST(Problem, KnowsWhatItReads) {
   Problem problem = Valid();
@@ -32,6 +41,49 @@ TEST(Problem, ABatchLiesOneMatrixBehindTheOther) {
   EXPECT_EQ(problem.a().matrix_lines(), 3);
   EXPECT_EQ(problem.b().lines(), 5);
   EXPECT_EQ(problem.d().device_bytes(), 7 * 3 * 16);
+}
+
+TEST(Problem, ABatchThatSharesAnOperandIsFoldedWhereItIsOneProduct) {
+  EXPECT_EQ(FoldedLine("bf16 TN 3 4 5 order=row batch=7 broadcast=b beta=2 "
+                       "bias=column a_scale=tensor b_scale=column aux amax"),
+            "bf16 TN 21 4 5 beta=2 order=row bias=column a_scale=tensor "
+            "b_scale=column aux amax");
+  EXPECT_EQ(FoldedLine("bf16 NN 3 4 5 batch=7 broadcast=a bias=row"),
+            "bf16 NN 3 28 5 bias=row");
+  EXPECT_EQ(FoldedLine("bf16-s4 TN 3 4 32 order=row batch=7 broadcast=b "
+                       "group=32"),
+            "bf16-s4 TN 21 4 32 order=row group=32");
+  EXPECT_EQ(FoldedLine("sparse-f16 TN 8 8 16 batch=2 broadcast=a"),
+            "sparse-f16 TN 8 16 16");
+  EXPECT_EQ(FoldedLine("bf16 TN 3 4 5 batch=1 order=row broadcast=b"),
+            "bf16 TN 3 4 5 order=row");
+}
+
+TEST(Problem, ABatchIsNotFoldedWhereItIsMore) {
+  for (const std::string line : {
+           "bf16 TN 3 4 5 order=row batch=7",
+           "bf16 TN 3 4 5 order=row batch=7 broadcast=a",
+           "bf16 TN 3 4 5 order=row batch=7 broadcast=ab",
+           // Lines of A that are not those of D.
+           "bf16 TN 3 4 5 batch=7 broadcast=b",
+           "bf16 NN 3 4 5 order=row batch=7 broadcast=b",
+           "bf16 NT 3 4 5 batch=7 broadcast=a",
+           // Values that every product has for its lines.
+           "bf16 TN 3 4 5 order=row batch=7 broadcast=b bias=row",
+           "e4m3 TN 3 4 5 order=row batch=7 broadcast=b a_scale=row",
+           "e4m3 TN 3 4 5 order=row batch=7 broadcast=b a_scale=block "
+           "b_scale=block",
+           "bf16 NN 3 4 5 batch=7 broadcast=a bias=column",
+           // Lines that lie in blocks.
+           "sparse-f16 TN 8 8 16 order=row batch=2 broadcast=b",
+           "s4-bf16 TN 3 4 32 order=row batch=7 broadcast=b group=32",
+           // More lines than a matrix may have.
+           "bf16 TN 65536 1 1 order=row batch=32768 broadcast=b",
+       }) {
+    const absl::StatusOr<Problem> problem = ParseProblemLine(line);
+    ASSERT_TRUE(problem.ok()) << line << ": " << problem.status();
+    EXPECT_EQ(Folded(*problem), *problem) << line;
+  }
 }
 
 TEST(Problem, ScalesAreRowsOfF32OrBlocks) {

@@ -193,8 +193,10 @@ TEST_F(KernelTableTest, EveryPropertyOfAProblemTellsShapesApart) {
   other([](auto& p) { p.invariant = true; });
   other([](auto& p) { p.epilogue.activation = jit::Activation::kRelu; });
   other([](auto& p) { p.batch = 2; });
-  other([](auto& p) { p.a_broadcast = true; });
-  other([](auto& p) { p.b_broadcast = true; });
+  other([](auto& p) {
+    p.batch = 2;
+    p.a_broadcast = true;
+  });
   for (size_t i = 0; i < others.size(); ++i) {
     EXPECT_FALSE(Shape(base) == Shape(others[i])) << i;
   }
@@ -203,6 +205,12 @@ TEST_F(KernelTableTest, EveryPropertyOfAProblemTellsShapesApart) {
   jit::Problem doubled = base;
   doubled.alpha = 2;
   EXPECT_TRUE(Shape(scaled) == Shape(doubled));
+  jit::Problem folded = base;
+  folded.batch = 3;
+  folded.b_broadcast = true;
+  jit::Problem one = base;
+  one.m *= 3;
+  EXPECT_TRUE(Shape(folded) == Shape(one));
   // A kernel for an alpha of 1 does not multiply by it.
   EXPECT_FALSE(Shape(base) == Shape(scaled));
 }
