@@ -18,6 +18,7 @@ constexpr int kMaxSumRegisters = 208;
 constexpr int kMaxSumRegistersWithSteps = 128;
 constexpr int kMaxSumRegistersWithManySteps = 96;
 constexpr int kMaxSumRegistersWithOutputs = 64;
+constexpr int kMaxSumRegistersWithOutputsOfBytes = 40;
 // Of elements of D that are packed into bytes across lanes.
 constexpr int kMaxSumRegistersOfBytes = 144;
 // Of three consumers, which have 160 each.
@@ -26,6 +27,10 @@ constexpr int kMaxRegistersOfThreeWithMore = 56;
 // Of four consumers.
 constexpr int kMaxRegistersOfFour = 48;
 constexpr int kMaxRegistersOfFourInterleaved = 96;
+// Fewer of sums that groups scale: where they leave as f32, and of two groups a
+// stage of weights of a byte.
+constexpr int kRegistersOfF32 = 16;
+constexpr int kRegistersOfGroups = 16;
 // A part of k shorter than this many stages is not worth its reduction.
 constexpr int64_t kMinStagesPerPart = 4;
 // Of 128 bytes of k, and of time.
@@ -185,11 +190,27 @@ bool HasSteps(const TileEpilogue& epilogue) {
          epilogue.activation != Activation::kNone || epilogue.exclusive_or;
 }
 
+// Most registers of sums and X that a consumer's thread may have, whatever its
+// epilogue.
+int MostRegisters(const Family& family, const Config& config) {
+  const bool interleaved = config.schedule == Schedule::kInterleaved;
+  if (config.consumers > 3 && !interleaved) return kMaxRegistersOfFour;
+  int most =
+      config.consumers > 3 ? kMaxRegistersOfFourInterleaved : kMaxSumRegisters;
+  if (family.sum != Summation::kGroupScaled) return most;
+  if (StagedType(family, config) == DataType::kF32) most -= kRegistersOfF32;
+  if (interleaved && BitsOf(family.widening->from) == 8 &&
+      family.widening->stage_groups > 1) {
+    most -= kRegistersOfGroups;
+  }
+  return most;
+}
+
 // Whether a consumer's registers hold its sums, also while the epilogue works.
 bool HasRegisters(const Family& family, const Config& config) {
   const int registers =
       SumRegisters(family, config) + XRegisters(family, config);
-  if (registers > kMaxSumRegisters) return false;
+  if (registers > MostRegisters(family, config)) return false;
   const TileEpilogue& epilogue = family.epilogue;
   const bool outputs = epilogue.auxiliary || epilogue.amax;
   if (config.consumers == 3) {
@@ -201,11 +222,7 @@ bool HasRegisters(const Family& family, const Config& config) {
   }
   // Few threads' worth of registers, for X that takes time to fetch.
   if (config.consumers > 3) {
-    const int most = config.schedule == Schedule::kInterleaved
-                         ? kMaxRegistersOfFourInterleaved
-                         : kMaxRegistersOfFour;
-    return family.widening && registers <= most &&
-           (config.split_k || !HasManySteps(family, config));
+    return family.widening && (config.split_k || !HasManySteps(family, config));
   }
   if (config.split_k) return true;
   if (BitsOf(epilogue.output) == 8 && epilogue.store == Store::kTransposed &&
@@ -217,8 +234,13 @@ bool HasRegisters(const Family& family, const Config& config) {
   int sums = registers;
   if (family.sum != Summation::kDirect) sums /= 2;
   if (family.instruction.accumulator == DataType::kF16) sums *= 3;
-  if (outputs) return sums <= kMaxSumRegistersWithOutputs;
-  if (HasManySteps(family, config)) {
+  if (outputs) {
+    return sums <= (BitsOf(epilogue.output) == 8
+                        ? kMaxSumRegistersWithOutputsOfBytes
+                        : kMaxSumRegistersWithOutputs);
+  }
+  if (HasManySteps(family, config) ||
+      (epilogue.exclusive_or && epilogue.reads_c)) {
     return sums <= kMaxSumRegistersWithManySteps;
   }
   return !HasSteps(epilogue) || sums <= kMaxSumRegistersWithSteps;

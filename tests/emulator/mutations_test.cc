@@ -234,10 +234,10 @@ constexpr Mutation kMutations[] = {
     {"rows_are_eight_too_far", "kernels/gemm.cu", "arguments, unit.tile.row,",
      "arguments, unit.tile.row + 8,", kTransposed, "8 elements further on"},
     {"the_box_of_the_other_side", "epilogue/slab.h",
-     "ptx::StoreBox(map, kTransposed ? row : at.column,\n"
-     "                    kTransposed ? at.column : row, at.matrix,",
-     "ptx::StoreBox(map, kTransposed ? at.column : row,\n"
-     "                    kTransposed ? row : at.column, at.matrix,",
+     "const int x = kTransposed ? row : at.column;\n"
+     "      const int y = kTransposed ? at.column : row;",
+     "const int x = kTransposed ? at.column : row;\n"
+     "      const int y = kTransposed ? row : at.column;",
      kTransposed, "were never written"},
     // How weights become fragments, these elements, and what scales them.
     {"fragments_of_other_k", "kernels/prepare/fragments.cu",

@@ -25,6 +25,11 @@ inline void StoreBox(const TensorMap* map, int x, int y, int z, uint32 from) {
   emulator::isa::StoreBox(map, x, y, z, from);
 }
 
+inline void StoreBoxStreaming(const TensorMap* map, int x, int y, int z,
+                              uint32 from) {
+  StoreBox(map, x, y, z, from);
+}
+
 inline void CommitStores() { emulator::isa::CommitStores(); }
 inline void WaitStoresRead() { emulator::isa::WaitStoresRead(); }
 

@@ -54,6 +54,21 @@ TEST(LaunchArithmetic, ExchangedMapsChangePlacesAndTiles) {
   EXPECT_EQ(plan.d.box_lines, SlabColumns(plan.family, config));
 }
 
+// D of 64 MB, of operands of 2.
+TEST(LaunchArithmetic, WhatIsMostlyWrittenIsWrittenAlongItsLines) {
+  Problem problem = {.m = 8192, .n = 4096, .k = 64};
+  const Config config = {.tile_m = 128, .tile_n = 192};
+  EXPECT_EQ(Complete(problem, false, config).raster_group, 2);
+  EXPECT_EQ(Complete(problem, true, config).raster_group, 4096 / 128);
+  EXPECT_EQ(Complete(problem, true, {.tile_m = 64, .tile_n = 192}).raster_group,
+            32);
+  problem.n = 2048;  // That stays in L2.
+  EXPECT_EQ(Complete(problem, false, config).raster_group, 16);
+  problem.n = 4096;
+  problem.k = 1024;  // X and Y do not.
+  EXPECT_EQ(Complete(problem, false, config).raster_group, 16);
+}
+
 // 8 x 8 units of 80 stages on 60 SMs.
 TEST(LaunchArithmetic, TheLastRoundAndTheOneBeforeItAreSharedOut) {
   const DeviceProperties device = {.multiprocessors = 60};

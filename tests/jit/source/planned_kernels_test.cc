@@ -1,19 +1,25 @@
-// Kernels that the planner picks, for every arithmetic and for random problems
-// with whatever epilogue can be asked for, are as every kernel must be.
+// Kernels that the planner picks, or that the tuner could, for every arithmetic
+// and for random problems with whatever epilogue can be asked for, are as every
+// kernel must be.
 //
-// GEMMD_PLANNED_KERNELS=N takes N problems instead of a few.
+// GEMMD_PLANNED_KERNELS=N takes N problems instead of a few, others for every
+// --gtest_random_seed.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <limits>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "jit/compile/nvrtc_compiler.h"
 #include "jit/plan/group_plan.h"
 #include "jit/plan/planner.h"
+#include "jit/plan/tiling.h"
 #include "jit/problem/arithmetic.h"
 #include "tests/jit/source/kernel_check.h"
 
@@ -21,6 +27,12 @@ namespace gemmd::jit {
 namespace {
 
 constexpr int kProblems = 20;
+constexpr int kAll = std::numeric_limits<int>::max();
+
+int Problems() {
+  const char* const asked = std::getenv("GEMMD_PLANNED_KERNELS");
+  return asked == nullptr ? kProblems : std::atoi(asked);
+}
 
 class RandomProblems {
  public:
@@ -49,6 +61,11 @@ class RandomProblems {
       problem.epilogue.a_scale = problem.epilogue.b_scale = Extent::kBlock;
     }
     return problem;
+  }
+
+  // One of all plans for `problem`, however slow.
+  Plan AnyPlan(const Problem& problem) {
+    return Pick(RankPlans(problem, {}, kAll));
   }
 
  private:
@@ -83,8 +100,13 @@ class RandomProblems {
     epilogue.d_scale = random_() % 3 == 0;
   }
 
-  std::mt19937 random_{20};
+  std::mt19937 random_{20u + GTEST_FLAG_GET(random_seed)};
 };
+
+int Registers(const Plan& plan) {
+  return SumRegisters(plan.family, plan.config) +
+         XRegisters(plan.family, plan.config);
+}
 
 class PlannedKernelsTest : public testing::Test {
  protected:
@@ -96,8 +118,18 @@ class PlannedKernelsTest : public testing::Test {
 
   void ExpectGoodPlan(const Problem& problem) {
     ASSERT_TRUE(Validate(problem).ok()) << Validate(problem);
-    const Plan plan = ChoosePlan(problem, {});
-    ExpectGood(plan.family, plan.config);
+    ExpectGood(ChoosePlan(problem, {}));
+  }
+  void ExpectGood(const Plan& plan) { ExpectGood(plan.family, plan.config); }
+  // Of each schedule the plan that holds the most sums and X in registers.
+  void ExpectGoodWithTheMostRegisters(const Problem& problem) {
+    std::map<std::tuple<Schedule, int, bool>, Plan> most;
+    for (const Plan& plan : RankPlans(problem, {}, kAll)) {
+      const Config& config = plan.config;
+      Plan& best = most[{config.schedule, config.consumers, config.split_k}];
+      if (Registers(plan) > Registers(best)) best = plan;
+    }
+    for (const auto& [shape, plan] : most) ExpectGood(plan);
   }
   // Of many such products together.
   void ExpectGoodGroupPlan(const Problem& problem) {
@@ -127,6 +159,24 @@ TEST_F(PlannedKernelsTest, AreGoodOfEveryArithmetic) {
   }
 }
 
+// These leave the fewest registers to what widens, scales and rounds.
+TEST_F(PlannedKernelsTest, AreGoodOfScaledWeightsWithTheMostRegisters) {
+  for (const Arithmetic& arithmetic : Arithmetics()) {
+    Problem problem = {.m = 4096, .n = 4096, .k = 8192};
+    problem.SetArithmetic(arithmetic);
+    if (!problem.mixed() || !problem.weights_are_b()) continue;
+    problem.b_order = Order::kColumnMajor;
+    problem.quantization.group = 32;
+    for (const DataType d : {DataType::kF32, problem.a_type}) {
+      problem.d_type = problem.c_type = d;
+      for (const Order order : {Order::kRowMajor, Order::kColumnMajor}) {
+        problem.d_order = order;
+        ExpectGoodWithTheMostRegisters(problem);
+      }
+    }
+  }
+}
+
 // The largest tiles leave the fewest registers to what groups take besides.
 TEST_F(PlannedKernelsTest, AreGoodOfGroupsOfLargeProducts) {
   for (const Order a : {Order::kRowMajor, Order::kColumnMajor}) {
@@ -141,10 +191,15 @@ TEST_F(PlannedKernelsTest, AreGoodOfGroupsOfLargeProducts) {
 }
 
 TEST_F(PlannedKernelsTest, AreGoodWhateverIsAsked) {
-  const char* const asked = std::getenv("GEMMD_PLANNED_KERNELS");
-  const int problems = asked == nullptr ? kProblems : std::atoi(asked);
   RandomProblems random;
-  for (int i = 0; i < problems; ++i) ExpectGoodPlan(random.Next());
+  for (int i = 0; i < Problems(); ++i) ExpectGoodPlan(random.Next());
+}
+
+TEST_F(PlannedKernelsTest, AreGoodHoweverSlow) {
+  RandomProblems random;
+  for (int i = 0; i < Problems(); ++i) {
+    ExpectGood(random.AnyPlan(random.Next()));
+  }
 }
 
 }  // namespace
