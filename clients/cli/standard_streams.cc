@@ -27,6 +27,11 @@ absl::Status FlushStandardOutput() {
   const bool arrived =
       std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
   if (arrived) return absl::OkStatus();
+  if (errno == 0) {
+    // An earlier write failed, and its reason is forgotten: one more finds it.
+    std::putchar('\n');
+    std::fflush(stdout);
+  }
   return jit::ErrnoStatus(errno != 0 ? errno : EIO, "write standard output");
 }
 

@@ -9,16 +9,13 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "clients/gemmctl/convert.h"
 #include "clients/gemmctl/input.h"
+#include "clients/gemmctl/npy_header.h"
 #include "jit/base/status.h"
 #include "jit/problem/data_type.h"
 #include "proto/convert/problem.h"
@@ -32,22 +29,6 @@ constexpr size_t kMagicBytes = 6;
 constexpr size_t kAlignment = 64;          // Of the data in the file.
 constexpr size_t kMaxHeaderBytes = 65536;  // Any real one is below 200.
 constexpr size_t kMaxStartBytes = kMagicBytes + 2 + 4 + kMaxHeaderBytes;
-
-// What follows 'key': in the header's dict, with leading blanks removed.
-absl::StatusOr<absl::string_view> Value(absl::string_view header,
-                                        absl::string_view key) {
-  const size_t at = header.find(absl::StrCat("'", key, "'"));
-  if (at == absl::string_view::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the header has no '", key, "'"));
-  }
-  absl::string_view rest =
-      absl::StripLeadingAsciiWhitespace(header.substr(at + key.size() + 2));
-  if (!absl::ConsumePrefix(&rest, ":")) {
-    return absl::InvalidArgumentError("the header is malformed");
-  }
-  return absl::StripLeadingAsciiWhitespace(rest);
-}
 
 // A type in a file's header, and what it is taken for.
 struct FileType {
@@ -94,13 +75,8 @@ std::string Advice(absl::string_view name) {
   return "";
 }
 
-absl::StatusOr<v1::DataType> ParseType(absl::string_view header,
-                                       v1::DataType named) {
-  ASSIGN_OR_RETURN(absl::string_view value, Value(header, "descr"));
-  if (!absl::ConsumePrefix(&value, "'")) {
-    return absl::InvalidArgumentError("structured types are no matrices");
-  }
-  const absl::string_view name = value.substr(0, value.find('\''));
+absl::StatusOr<v1::DataType> ToType(absl::string_view name,
+                                    v1::DataType named) {
   std::vector<std::string> advice;
   v1::DataType found = v1::DATA_TYPE_UNSPECIFIED;
   for (const FileType& known : kTypes) {
@@ -132,40 +108,25 @@ std::string FileTypeOf(v1::DataType type) {
 }
 
 // `dimensions`: the least number that it may have; the others are ones.
-absl::Status ParseShape(absl::string_view header, size_t dimensions,
-                        Matrix& matrix) {
-  ASSIGN_OR_RETURN(absl::string_view value, Value(header, "shape"));
-  const size_t end = value.find(')');
-  if (!absl::ConsumePrefix(&value, "(") || end == absl::string_view::npos) {
-    return absl::InvalidArgumentError("its shape is malformed");
-  }
-  const absl::string_view inside = value.substr(0, end - 1);
-  const std::vector<absl::string_view> sides =
-      absl::StrSplit(inside, ',', absl::SkipWhitespace());
-  std::vector<int64_t> numbers;
-  for (const absl::string_view side : sides) {
-    int64_t number = 0;
-    if (!absl::SimpleAtoi(side, &number) || number < 0) {
-      return absl::InvalidArgumentError("its shape is malformed");
-    }
-    numbers.push_back(number);
-  }
-  if (numbers.size() < dimensions) {
+absl::Status SetShape(std::vector<int64_t> shape, size_t dimensions,
+                      Matrix& matrix) {
+  if (shape.size() < dimensions) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "its shape is (", inside, "); a matrix has two dimensions"));
+        "its shape is (", absl::StrJoin(shape, ", "),
+        shape.size() == 1 ? "," : "", "); a matrix has two dimensions"));
   }
-  while (numbers.size() < 2) numbers.insert(numbers.begin(), 1);
-  matrix.columns = numbers.back();
-  numbers.pop_back();
-  matrix.rows = numbers.back();
-  numbers.pop_back();
-  matrix.batch = std::move(numbers);
+  while (shape.size() < 2) shape.insert(shape.begin(), 1);
+  matrix.columns = shape.back();
+  shape.pop_back();
+  matrix.rows = shape.back();
+  shape.pop_back();
+  matrix.batch = std::move(shape);
   return absl::OkStatus();
 }
 
-// Position of the data; sets `header` to the dict before it.
+// Position of the data; sets `dict` to what is before it.
 absl::StatusOr<size_t> FindData(absl::string_view file,
-                                absl::string_view& header) {
+                                absl::string_view& dict) {
   if (file.size() < kMagicBytes + 4 ||
       !absl::StartsWith(file, absl::string_view(kMagic, kMagicBytes))) {
     return absl::InvalidArgumentError("it is not a .npy file");
@@ -185,7 +146,7 @@ absl::StatusOr<size_t> FindData(absl::string_view file,
   if (length > kMaxHeaderBytes || length > file.size() - start) {
     return absl::InvalidArgumentError("it is cut short");
   }
-  header = file.substr(start, length);
+  dict = file.substr(start, length);
   return start + length;
 }
 
@@ -207,18 +168,13 @@ absl::StatusOr<Matrix> Parse(Input input, v1::DataType named,
                              size_t dimensions) {
   std::string start;
   RETURN_IF_ERROR(input.Fill(kMaxStartBytes, start));
-  absl::string_view header;
-  ASSIGN_OR_RETURN(const size_t data, FindData(start, header));
+  absl::string_view dict;
+  ASSIGN_OR_RETURN(const size_t data, FindData(start, dict));
+  ASSIGN_OR_RETURN(NpyHeader header, ParseNpyHeader(dict));
   Matrix matrix;
-  ASSIGN_OR_RETURN(matrix.type, ParseType(header, named));
-  RETURN_IF_ERROR(ParseShape(header, dimensions, matrix));
-  ASSIGN_OR_RETURN(const absl::string_view order,
-                   Value(header, "fortran_order"));
-  if (absl::StartsWith(order, "True")) {
-    matrix.order = v1::ORDER_COLUMN_MAJOR;
-  } else if (!absl::StartsWith(order, "False")) {
-    return absl::InvalidArgumentError("its fortran_order is malformed");
-  }
+  ASSIGN_OR_RETURN(matrix.type, ToType(header.type, named));
+  RETURN_IF_ERROR(SetShape(std::move(header.shape), dimensions, matrix));
+  if (header.is_fortran) matrix.order = v1::ORDER_COLUMN_MAJOR;
   if (matrix.order == v1::ORDER_COLUMN_MAJOR && !matrix.batch.empty()) {
     return absl::InvalidArgumentError(
         "it is a batch in Fortran order; save np.ascontiguousarray of it");

@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "jit/base/look_again.h"
 #include "jit/base/sha256.h"
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
@@ -33,10 +34,6 @@ constexpr int kMaxJobs = 1024;  // Threads; more are of no use anywhere.
 // may have stopped with the locks of many kernels.
 constexpr absl::Duration kImpatience = absl::Minutes(1);
 constexpr int kTimesShorter = 10;
-// How often a lock of another process is looked at: after an eighth of the time
-// that it has been waited for, within these.
-constexpr absl::Duration kLeastPoll = absl::Milliseconds(5);
-constexpr absl::Duration kMostPoll = absl::Milliseconds(100);
 
 int Jobs(const KernelCache::Options& options) {
   if (options.compile_jobs > 0) {
@@ -296,7 +293,7 @@ class KernelCacheImpl final : public KernelCache {
       if (lock->taken() && IsWorthWaiting(*miss)) {
         miss->flight->SetElsewhere(true);
         const absl::Duration waited = SteadyNow() - miss->began;
-        misses_.ScheduleAfter(std::clamp(waited / 8, kLeastPoll, kMostPoll),
+        misses_.ScheduleAfter(UntilNextLook(waited),
                               [this, miss] { Make(miss); });
         return;
       }

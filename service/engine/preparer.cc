@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "jit/base/look_again.h"
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
 
@@ -14,10 +15,6 @@ namespace {
 // of one request.
 constexpr absl::Duration kCompileTimeout = absl::Minutes(10);
 
-// How often it is asked whether another process has ended its compile: after an
-// eighth of the time that has passed, within these.
-constexpr absl::Duration kLeastPause = absl::Milliseconds(10);
-constexpr absl::Duration kMostPause = absl::Milliseconds(100);
 // The cache waits for other processes for seconds; this is for errors of others
 // that look the same.
 constexpr absl::Duration kMostElsewhere = absl::Minutes(1);
@@ -193,8 +190,7 @@ void Preparer::PutOff(Flight& flight) {
   std::lock_guard lock(mutex_);
   const absl::Time now = jit::SteadyNow();
   flight.elsewhere_since = std::min(flight.elsewhere_since, now);
-  flight.ask_again = now + std::clamp((now - flight.elsewhere_since) / 8,
-                                      kLeastPause, kMostPause);
+  flight.ask_again = now + jit::UntilNextLook(now - flight.elsewhere_since);
   flight.state = Flight::kElsewhere;
 }
 

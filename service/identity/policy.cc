@@ -3,13 +3,16 @@
 #include <google/protobuf/util/json_util.h>
 #include <pwd.h>
 
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gemmd/v1/policy.pb.h"
 #include "jit/base/printable.h"
 #include "jit/base/status.h"
@@ -25,6 +28,46 @@ constexpr int64_t kLeastInFlightBytes = 64 << 10;
 
 absl::Status Wrong(absl::string_view where, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
+}
+
+absl::Status NoJson(absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("it is no JSON of gemmd.v1.Policy: ", why));
+}
+
+// That no object of `json`, which is a policy to protobuf, names a field twice:
+// protobuf would take both together, and another reader one of them.
+absl::Status CheckNamedOnce(absl::string_view json) {
+  using Json = nlohmann::json;
+  // Of the objects around, the outermost first. A field is max_calls and
+  // maxCalls.
+  std::vector<absl::flat_hash_set<std::string>> named;
+  int objects = 0;  // The policy itself, and principals.
+  absl::Status status;
+  const auto note = [&](int, Json::parse_event_t event, const Json& value) {
+    if (event == Json::parse_event_t::object_start) {
+      named.emplace_back();
+      ++objects;
+    } else if (event == Json::parse_event_t::object_end) {
+      named.pop_back();
+    } else if (event == Json::parse_event_t::key) {
+      const std::string name = value.get<std::string>();
+      const std::string field =
+          absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"_", ""}}));
+      if (named.back().insert(field).second || !status.ok()) return true;
+      const std::string where =
+          named.size() == 1 ? "the policy"
+                            : absl::StrCat("principals[", objects - 2, "]");
+      status = Wrong(where, absl::StrCat("\"", name, "\" is named twice"));
+    }
+    return true;
+  };
+  if (Json::parse(json, note, /*allow_exceptions=*/false).is_discarded()) {
+    return NoJson(
+        "names and texts have to be in double quotes, and behind the "
+        "last of an object or a list is no comma");
+  }
+  return status;
 }
 
 bool IsPrincipalName(absl::string_view name) {
@@ -123,10 +166,9 @@ absl::StatusOr<Policy> Policy::Parse(absl::string_view json) {
   const auto parsed = google::protobuf::util::JsonStringToMessage(
       {json.data(), json.size()}, &wire);
   if (!parsed.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("it is no JSON of gemmd.v1.Policy: ",
-                     jit::PrintableLines(std::string(parsed.message()))));
+    return NoJson(jit::PrintableLines(std::string(parsed.message())));
   }
+  RETURN_IF_ERROR(CheckNamedOnce(json));
   if (wire.principals_size() > kMaxPrincipals) {
     return absl::InvalidArgumentError(
         absl::StrCat("it has ", wire.principals_size(),

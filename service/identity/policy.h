@@ -2,8 +2,9 @@
 // --policy-file. Immutable.
 //
 // The format is JSON of proto/gemmd/v1/policy.proto: its reader, protobuf's, is
-// in the program already and refuses names and types that the schema lacks. The
-// reader of --config skips lines that it does not understand.
+// in the program already and refuses names and types that the schema lacks; a
+// second one refuses fields that are named twice. The reader of --config skips
+// lines that it does not understand.
 #ifndef GEMMD_SERVICE_IDENTITY_POLICY_H_
 #define GEMMD_SERVICE_IDENTITY_POLICY_H_
 

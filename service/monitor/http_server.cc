@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "jit/base/file.h"
 #include "jit/base/status.h"
 #include "service/rpc/address.h"
@@ -44,6 +46,29 @@ HttpResponse Text(int code, const char* text) {
   return {code, "text/plain; charset=utf-8", text};
 }
 
+// The values of all headers Host, "Host :" too.
+std::vector<std::string> HostsOf(MHD_Connection* connection) {
+  std::vector<std::string> hosts;
+  const auto take = [](void* to, MHD_ValueKind, const char* name,
+                       const char* value) {
+    if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(name), "Host")) {
+      static_cast<std::vector<std::string>*>(to)->emplace_back(
+          value == nullptr ? "" : value);
+    }
+    return MHD_YES;
+  };
+  MHD_get_connection_values(connection, MHD_HEADER_KIND, take, &hosts);
+  return hosts;
+}
+
+// Who speaks HTTP/1.0, which no browser does, need not name a host.
+bool NamesLoopback(const std::vector<std::string>& hosts,
+                   absl::string_view version) {
+  if (hosts.empty()) return version == MHD_HTTP_VERSION_1_0;
+  const std::string& host = hosts.front();
+  return !rpc::IsUnix(host) && rpc::CheckLocal(host).ok();
+}
+
 }  // namespace
 
 class HttpServer::Impl {
@@ -67,7 +92,7 @@ class HttpServer::Impl {
                    MHD_ConnectionNotificationCode what);
 
   HttpResponse Answer(MHD_Connection* connection, absl::string_view method,
-                      absl::string_view path);
+                      absl::string_view path, absl::string_view version);
   void Serve();
   void EndOldConnections();
 
@@ -163,14 +188,14 @@ void HttpServer::Impl::Note(void* self, MHD_Connection* connection, void**,
 
 HttpResponse HttpServer::Impl::Answer(MHD_Connection* connection,
                                       absl::string_view method,
-                                      absl::string_view path) {
+                                      absl::string_view path,
+                                      absl::string_view version) {
   if (method != "GET" && method != "HEAD") {
     return Text(405, "allowed: GET, HEAD\n");
   }
-  const char* const host =
-      MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
-  if (local_only_ &&
-      (host == nullptr || rpc::IsUnix(host) || !rpc::CheckLocal(host).ok())) {
+  const std::vector<std::string> hosts = HostsOf(connection);
+  if (hosts.size() > 1) return Text(400, "allowed: one Host\n");
+  if (local_only_ && !NamesLoopback(hosts, version)) {
     return Text(421, "this address is for loopback hosts\n");
   }
   return handler_(path);
@@ -178,9 +203,10 @@ HttpResponse HttpServer::Impl::Answer(MHD_Connection* connection,
 
 MHD_Result HttpServer::Impl::Handle(void* self, MHD_Connection* connection,
                                     const char* path, const char* method,
-                                    const char*, const char*, size_t*, void**) {
+                                    const char* version, const char*, size_t*,
+                                    void**) {
   const HttpResponse answer =
-      static_cast<Impl*>(self)->Answer(connection, method, path);
+      static_cast<Impl*>(self)->Answer(connection, method, path, version);
   const std::unique_ptr<MHD_Response, FreeResponse> response(
       MHD_create_response_from_buffer(answer.body.size(),
                                       const_cast<char*>(answer.body.data()),

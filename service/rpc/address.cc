@@ -26,7 +26,7 @@ absl::Status CheckLocal(const std::string& address) {
   const std::string host = HostOf(address);
   in_addr v4;
   in6_addr v6;
-  const bool local = host == "localhost" ||
+  const bool local = absl::EqualsIgnoreCase(host, "localhost") ||
                      (inet_pton(AF_INET, host.c_str(), &v4) == 1 &&
                       ntohl(v4.s_addr) >> 24 == 127) ||
                      (inet_pton(AF_INET6, host.c_str(), &v6) == 1 &&

@@ -36,8 +36,7 @@ absl::StatusOr<OutgoingMatrix> ToOutgoing(
                        request.handle(), call.request_context().identity));
   const jit::MatrixLayout& layout = matrix.tensor->layout();
   ASSIGN_OR_RETURN(const WireLayout wire,
-                   ToWireLayout(request.layout(), layout, "layout"));
-  RETURN_IF_ERROR(CheckTight(wire, layout, "layout"));
+                   ToSentLayout(request.layout(), layout, "layout"));
   matrix.lines = {0, layout.lines()};
   if (request.has_lines()) {
     ASSIGN_OR_RETURN(matrix.lines,

@@ -25,6 +25,12 @@ inline constexpr int64_t kMostSmallChunks = 1024;
 // device at 1.1 GB/s in parts of that, and come at 2.5 in these (2 cores).
 inline constexpr int64_t kPartBytes = 8 << 20;
 
+// A result is sent with the padding that its client asks for while it has no
+// more bytes than these, or so many times what it has without: lines may be
+// aligned, but a few bytes are no reason to send zeros for minutes.
+inline constexpr int64_t kMostPaddedBytes = 64 << 20;
+inline constexpr int64_t kMostPaddedTimes = 32;
+
 struct Limits {
   // Of one product or part of an upload, and of one answer. At most 2^31 - 1:
   // gRPC holds message sizes in an int.

@@ -105,8 +105,7 @@ absl::Status SetResult(const Asker& asker, const v1::MatmulHeader& header,
     // What has a name need not be returned.
     const std::string field = absl::StrCat(kind.name, ".inline");
     ASSIGN_OR_RETURN(const WireLayout wire,
-                     ToWireLayout(destination.inline_(), layout, field));
-    RETURN_IF_ERROR(CheckTight(wire, layout, field));
+                     ToSentLayout(destination.inline_(), layout, field));
     if (transport == Transport::kOneMessage) {
       RETURN_IF_ERROR(AddBytes(asker, kind, wire.least_bytes, request));
     }

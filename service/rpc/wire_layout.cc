@@ -9,6 +9,7 @@
 #include "jit/base/status.h"
 #include "jit/problem/problem.h"
 #include "service/rpc/convert.h"
+#include "service/rpc/limits.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -42,11 +43,21 @@ std::string MultipleOf(int64_t unit) {
   return unit == 1 ? "" : absl::StrCat(", a multiple of ", unit);
 }
 
-}  // namespace
+// The widest leading dimension with which a matrix is sent.
+int64_t MostSent(const jit::MatrixLayout& matrix) {
+  const int64_t gaps = matrix.lines() - 1;
+  if (matrix.empty() || gaps == 0) return jit::kMaxDimension;
+  const absl::int128 width = matrix.width_bytes();
+  const absl::int128 most = std::max<absl::int128>(
+      kMostPaddedBytes, width * matrix.lines() * kMostPaddedTimes);
+  const int64_t unit = ElementsPerByte(CountedType(matrix));
+  return CountIn(Saturate((most - width) / gaps), matrix) / unit * unit;
+}
 
-absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
-                                        const jit::MatrixLayout& matrix,
-                                        absl::string_view field) {
+absl::StatusOr<WireLayout> LayOut(const v1::Layout& layout,
+                                  const jit::MatrixLayout& matrix,
+                                  int64_t most_leading,
+                                  absl::string_view field) {
   // An unspecified order is the matrix's own.
   if (layout.order() != v1::ORDER_UNSPECIFIED) {
     ASSIGN_OR_RETURN(const jit::Order order,
@@ -64,10 +75,10 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
   const int64_t tight = (width + unit - 1) / unit * unit;
   const int64_t asked = layout.leading_dimension();
   if (asked != 0 &&
-      (asked < tight || asked > jit::kMaxDimension || asked % unit != 0)) {
+      (asked < tight || asked > most_leading || asked % unit != 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
         field, ".leading_dimension is ", asked, "; allowed: 0 or ",
-        std::max(tight, unit), " to ", jit::kMaxDimension, MultipleOf(unit)));
+        std::max(tight, unit), " to ", most_leading, MultipleOf(unit)));
   }
   WireLayout wire;
   wire.pitch_bytes = (asked != 0 ? asked : tight) * jit::BitsOf(counted) / 8;
@@ -88,6 +99,23 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
   const absl::int128 most = stride * (matrix.count - 1) + one;
   wire.most_bytes = Saturate(most);
   wire.least_bytes = Saturate(most - (wire.pitch_bytes - matrix.width_bytes()));
+  return wire;
+}
+
+}  // namespace
+
+absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
+                                        const jit::MatrixLayout& matrix,
+                                        absl::string_view field) {
+  return LayOut(layout, matrix, jit::kMaxDimension, field);
+}
+
+absl::StatusOr<WireLayout> ToSentLayout(const v1::Layout& layout,
+                                        const jit::MatrixLayout& matrix,
+                                        absl::string_view field) {
+  const int64_t most = std::min(MostSent(matrix), jit::kMaxDimension);
+  ASSIGN_OR_RETURN(const WireLayout wire, LayOut(layout, matrix, most, field));
+  RETURN_IF_ERROR(CheckTight(wire, matrix, field));
   return wire;
 }
 

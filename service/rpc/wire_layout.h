@@ -29,6 +29,12 @@ absl::StatusOr<WireLayout> ToWireLayout(const v1::Layout& layout,
                                         const jit::MatrixLayout& matrix,
                                         absl::string_view field);
 
+// The same of what the daemon sends as one run of lines: matrices lie one
+// behind the other, and padding is bounded (limits.h).
+absl::StatusOr<WireLayout> ToSentLayout(const v1::Layout& layout,
+                                        const jit::MatrixLayout& matrix,
+                                        absl::string_view field);
+
 // INVALID_ARGUMENT naming `field` unless `bytes` is one of the two lengths.
 absl::Status CheckLength(const WireLayout& layout, int64_t bytes,
                          absl::string_view field);
@@ -42,8 +48,7 @@ absl::Status CheckApart(const WireLayout& layout,
                         const jit::MatrixLayout& matrix,
                         absl::string_view field);
 
-// INVALID_ARGUMENT naming `field` unless matrices lie one behind the other, as
-// they do where they are sent as one run of lines.
+// INVALID_ARGUMENT naming `field` unless matrices lie one behind the other.
 absl::Status CheckTight(const WireLayout& layout,
                         const jit::MatrixLayout& matrix,
                         absl::string_view field);

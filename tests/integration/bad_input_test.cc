@@ -52,12 +52,20 @@ const Bad kBad[] = {
            ->set_leading_dimension(4);
      }},
     {"LeadingDimensionOfDBelowWidth", grpc::INVALID_ARGUMENT,
-     "d.inline.leading_dimension is 1; allowed: 0 or 4 to 2147483392",
+     "d.inline.leading_dimension is 1; allowed: 0 or 4 to 8388606",
      [](auto& r) {
        r.mutable_header()
            ->mutable_d()
            ->mutable_inline_()
            ->set_leading_dimension(1);
+     }},
+    {"LeadingDimensionOfDMostlyPadding", grpc::INVALID_ARGUMENT,
+     "d.inline.leading_dimension is 8388607; allowed: 0 or 4 to 8388606",
+     [](auto& r) {
+       r.mutable_header()
+           ->mutable_d()
+           ->mutable_inline_()
+           ->set_leading_dimension(8388607);
      }},
     {"NegativeLeadingDimension", grpc::INVALID_ARGUMENT,
      "b.inline.leading_dimension is -4",

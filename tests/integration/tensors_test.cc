@@ -228,6 +228,23 @@ TEST_F(TensorsTest, TravelInPartsWhenTheyAreLarge) {
   }
 }
 
+TEST_F(TensorsTest, AreNotSentAsMostlyPadding) {
+  v1::DownloadTensorRequest request;
+  request.set_handle(CreateF32(4, 8));
+  request.mutable_layout()->set_leading_dimension((int64_t{1} << 31) - 256);
+  grpc::ClientContext context;
+  const auto reader = tensors_->DownloadTensor(&context, request);
+  v1::DownloadTensorResponse part;
+  const bool sent = reader->Read(&part);
+  EXPECT_FALSE(sent);
+  if (sent) context.TryCancel();
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(),
+            "layout.leading_dimension is 2147483392; allowed: 0 or 8 to "
+            "5592402");
+}
+
 TEST_F(TensorsTest, OfOneThatNobodyTakesAPartIsHeld) {
   v1::DownloadTensorRequest request;
   request.set_handle(CreateF32(4096, 4096));  // Eight parts.

@@ -181,6 +181,24 @@ TEST(CommandLineTest, WhatCannotBePrintedIsAFailure) {
   }
 }
 
+TEST(CommandLineTest, WhatCannotBePrintedSaysWhy) {
+  for (const size_t bytes : {10, 100'000, 3'000'000}) {
+    Sample sample;
+    sample.program.Run([&] {
+      std::printf("%s\n", std::string(bytes, 'x').c_str());
+      return absl::StatusOr<int>(kExitOk);
+    });
+    const auto print_in_vain = [&] {
+      if (std::freopen("/dev/full", "w", stdout) == nullptr) _exit(99);
+      const char* const words[] = {"sample", "--quiet"};
+      _exit(sample.program.Main(2, words));
+    };
+    EXPECT_EXIT(print_in_vain(), testing::ExitedWithCode(kExitFailed),
+                "No space left on device")
+        << bytes;
+  }
+}
+
 TEST(CommandLineTest, HelpAndVersionAreNoErrors) {
   Sample sample;
   for (const char* word : {"-h", "--help"}) {
@@ -248,8 +266,7 @@ TEST_F(ConfigTest, MistakesAreErrors) {
                      "MistakesAreErrors: lanse is no option; did you mean "
                      "--lanes?"},
            {"entirely_else = 5\n", "Errors: entirely-else is no option\n"},
-           {"lanes = 17\n",
-            "MistakesAreErrors: lanes is 17; allowed: 1 to 16"},
+           {"lanes = 17\n", "MistakesAreErrors: lanes is 17; allowed: 1 to 16"},
            {"quiet = maybe\n",
             "MistakesAreErrors: quiet: it is maybe; allowed: true, false"},
            {"quiet = [true, false]\n", "quiet: it is true,false; allowed"},
@@ -275,8 +292,9 @@ TEST_F(ConfigTest, MistakesAreErrors) {
   for (const auto& word : {"--lanes=17", "--quiet=maybe"}) {
     const Outcome outcome = sample_({good.c_str(), word});
     EXPECT_EQ(outcome.code, kExitUsage);
-    EXPECT_THAT(outcome.err, HasSubstr(absl::StrCat(
-                                 ": --", absl::string_view(word).substr(2, 5))));
+    EXPECT_THAT(
+        outcome.err,
+        HasSubstr(absl::StrCat(": --", absl::string_view(word).substr(2, 5))));
   }
   const Outcome missing = sample_({"--config=/nowhere/gemmd.toml"});
   EXPECT_EQ(missing.code, kExitUsage);

@@ -152,6 +152,37 @@ TEST_F(NpyTest, RefusesDamagedFiles) {
               HasSubstr("fortran_order"));
 }
 
+// As numpy reads them: any blanks, either kind of quotes, each key once.
+TEST_F(NpyTest, HeadersAreLiteralsOfPython) {
+  for (const char* const dict :
+       {R"({"descr": "|i1", "fortran_order": False, "shape": (2, 3)})",
+        "{'shape':(2,3),'descr':'|i1','fortran_order':False}",
+        " { 'shape' : ( 2 , 3 , ) , \"descr\" : '|i1',"
+        "'fortran_order' : False , } \n"}) {
+    const auto read = ReadNpy(File(dict, 6));
+    ASSERT_TRUE(read.ok()) << dict << read.status();
+    EXPECT_EQ(read->shape(), "2 x 3");
+  }
+  const std::string rest = "'descr': '|i1', 'fortran_order': False";
+  EXPECT_THAT(
+      Error(File("{'shape': (2, 3), 'shape': (3, 2), " + rest + "}", 6)),
+      HasSubstr("the header has 'shape'; allowed: 'descr', "
+                "'fortran_order' and 'shape', each of them once"));
+  EXPECT_THAT(Error(File("{'other': (2, 3), " + rest + "}", 6)),
+              HasSubstr("the header has 'other'; allowed"));
+  EXPECT_THAT(Error(File("{" + rest + "}", 6)),
+              HasSubstr("the header has no 'shape'"));
+  for (const char* const shape : {"(6)", "(2 3)", "(,)", "(2, 3", "2, 3", ""}) {
+    const std::string dict = std::string("{'shape': ") + shape + ", " + rest;
+    EXPECT_THAT(Error(File(dict + "}", 6)), HasSubstr("is malformed")) << dict;
+  }
+  for (const std::string& dict :
+       {"{'shape\": (2, 3), " + rest + "}", "{'shape': (2, 3) " + rest + "}",
+        "{'shape': (2, 3), " + rest, "{'shape': (2, 3), " + rest + "} {}"}) {
+    EXPECT_THAT(Error(File(dict, 6)), HasSubstr("is malformed")) << dict;
+  }
+}
+
 TEST_F(NpyTest, MissingFilesAndFoldersAreErrors) {
   EXPECT_EQ(ReadNpy("/nowhere/a.npy").status().code(),
             absl::StatusCode::kNotFound);

@@ -2,44 +2,17 @@
 
 import asyncio
 import gc
-import os
-import subprocess
-import sys
 import threading
-import time
 import unittest
 
 import gemmd
 import ml_dtypes
 import numpy as np
-from eventually import eventually
-from host_daemon import HostCase, HostDaemon
+from host_daemon import HostCase
+from shared_case import SharedCase, random
 
 
-def random(shape, dtype, order="C"):
-    values = np.random.default_rng(7).integers(-8, 8, shape)
-    return np.asarray(values.astype(np.float32).astype(dtype), order=order)
-
-
-class SharedTest(HostCase):
-
-    def shared(self, array, order="C"):
-        copy = self.client.empty(array.shape, array.dtype, order=order)
-        copy[...] = array
-        return copy
-
-    def assert_same(self, got, expected):
-        self.assertEqual(got.dtype, expected.dtype)
-        self.assertEqual(got.shape, expected.shape)
-        self.assertEqual(got.tobytes(), expected.tobytes())
-
-    def received(self):
-        return self.client.statistics().received_bytes
-
-    def is_shared(self, array):
-        flat = np.ascontiguousarray(array).reshape(-1)
-        return self.client._regions.place(
-            flat.view(np.uint8).data) is not None
+class SharedTest(SharedCase):
 
     def test_what_is_shared_does_not_travel(self):
         for dtype in (ml_dtypes.bfloat16, np.float16, np.float32, np.int8):
@@ -183,126 +156,6 @@ class SharedTest(HostCase):
         self.assertIs(got[1], out[1])
         for one, other in zip(got, expected):
             self.assert_same(np.array(one), other)
-
-    def test_sequences_use_them_where_they_are(self):
-        x, w1, w2 = (random((16, 32), np.float32), random((32, 24), np.float32),
-                     random((24, 8), np.float32))
-        bias = random((24,), np.float32)
-        h = self.client.matmul(x, w1, bias=bias, activation="relu")
-        y = self.client.matmul(h, w2)
-        shared = [self.shared(each) for each in (x, w1, w2, bias)]
-        before = self.received()
-        with self.client.sequence() as s:
-            hh = s.matmul(shared[0], shared[1], bias=shared[3],
-                          activation="relu")
-            yy = s.matmul(hh, shared[2])
-            s.returns(hh, yy)
-        self.assertEqual(self.received(), before)
-        for got, expected in ((hh, h), (yy, y)):
-            self.assert_same(got.numpy(), expected)
-            self.assertTrue(self.is_shared(got.numpy()))
-            self.assertTrue(got.numpy().flags.writeable)
-        # Views of them, and others that travel.
-        with self.client.sequence() as s:
-            yy = s.matmul(s.matmul(x, shared[1][:, 4:20]), shared[2][4:20])
-        self.assertEqual(self.received(), before + x.nbytes)
-        self.assert_same(yy.numpy(), self.client.matmul(
-            self.client.matmul(x, w1[:, 4:20]), w2[4:20]))
-        self.assertTrue(self.is_shared(yy.numpy()))
-        # Where nothing is shared, results come as they came.
-        with self.client.sequence() as s:
-            yy = s.matmul(x, w1)
-        self.assertFalse(self.is_shared(yy.numpy()))
-
-    def test_sequences_fill_out_where_it_lies(self):
-        x, w = random((8, 8), np.float32), random((8, 8), np.float32)
-        first = self.client.matmul(x, w)
-        second = self.client.matmul(first, w)
-        sent = self.client.statistics().sent_bytes
-        wide = self.client.empty((8, 12), np.float32)
-        wide[...] = 7
-        kept = self.client.empty((8, 8), np.float32, order="F")
-        own = np.empty((8, 8), np.float32)
-        with self.client.sequence() as s:
-            h = s.matmul(x, w, out=wide[:, :8])
-            y, before = s.matmul(h, w, activation="relu", out_order="F",
-                                 pre_activation_out=kept)
-            z = s.matmul(h, w, out=own)
-        self.assert_same(np.array(wide[:, :8]), first)
-        self.assertTrue((wide[:, 8:] == 7).all())
-        self.assertIs(before.numpy(), kept)
-        self.assert_same(np.ascontiguousarray(kept), second)
-        self.assert_same(np.ascontiguousarray(y.numpy()),
-                         np.maximum(second, 0))
-        self.assertIs(z.numpy(), own)
-        self.assert_same(own, second)
-        self.assertEqual(self.client.statistics().sent_bytes, sent)
-
-    def test_out_of_a_sequence_may_be_what_it_reads(self):
-        a, w = random((8, 8), np.float32), random((8, 8), np.float32)
-        x = self.shared(a)
-        first = self.client.matmul(a, w)
-        with self.client.sequence() as s:
-            s.matmul(x, w, out=x)
-            y = s.matmul(x, x)  # As it was before the call.
-        self.assert_same(np.array(x), first)
-        self.assert_same(y.numpy(), self.client.matmul(a, a))
-
-    def test_outs_of_a_sequence_that_overlap_are_filled_in_order(self):
-        a, w = random((8, 8), np.float32), random((8, 8), np.float32)
-        both = self.client.empty((13, 8), np.float32)
-        apart = self.client.empty((8, 8), np.float32)
-        with self.client.sequence() as s:
-            h = s.matmul(a, w, out=both[:8])
-            s.matmul(h, w, out=both[5:])
-            s.matmul(h, w, out=apart)
-        first = self.client.matmul(a, w)
-        second = self.client.matmul(first, w)
-        self.assert_same(np.array(both[5:]), second)
-        self.assert_same(np.array(both[:5]), first[:5])
-        self.assert_same(np.array(apart), second)
-        # Also one that the daemon could not write where it lies.
-        wide = self.client.empty((8, 16), np.float32)
-        with self.client.sequence() as s:
-            h = s.matmul(a, w, out=wide[:, ::2])
-            s.matmul(h, w, out=wide[:, :8])
-        self.assert_same(np.ascontiguousarray(wide[:, :8]), second)
-        self.assert_same(np.ascontiguousarray(wide[:, 8::2]), first[:, 4:])
-
-    def test_sequences_send_what_is_sparse_and_share_weights(self):
-        x, w = random((8, 64), np.float16), random((64, 8), np.float16)
-        sparse = gemmd.sparse24(w, axis=-2, prune=True)
-        lines = self.client.empty(sparse.lines.shape, sparse.lines.dtype)
-        lines[...] = sparse.lines
-        there = gemmd.SparseMatrix(lines, np.dtype(np.float16), 64).T
-        if there.shape != sparse.shape:
-            there = there.T
-        weights = gemmd.quantize(w.astype(np.float32), ml_dtypes.int4, axis=-2,
-                                 group=32)
-        stack = random((3, 8, 64), np.float16)
-        with self.client.sequence() as s:
-            one = s.matmul(self.shared(x), there)
-            two = s.matmul(self.shared(x), weights)
-            three = s.matmul(self.shared(stack), self.shared(w))
-            four = s.matmul(np.ones((0, 4), np.float32),
-                            np.ones((4, 3), np.float32),
-                            out=self.client.empty((0, 3), np.float32))
-        self.assert_same(one.numpy(), self.client.matmul(x, sparse))
-        self.assert_same(two.numpy(), self.client.matmul(x, weights))
-        self.assert_same(three.numpy(), self.client.matmul(stack, w))
-        self.assertEqual(four.numpy().shape, (0, 3))
-
-    def test_an_error_of_a_sequence_leaves_its_results_to_the_daemon(self):
-        with gemmd.Client(self.target) as client:
-            a = client.empty((512, 512), np.float32)
-            a[...] = 1
-            with self.assertRaises(gemmd.DeadlineExceeded):
-                with client.sequence(timeout=1e-4) as s:
-                    s.matmul(a, a)
-            del s
-            gc.collect()
-            # What the daemon may still write is not given to anybody.
-            self.assertEqual(client._regions.block(1).place.offset, 2 << 20)
 
     def test_bits_sparse_and_weights(self):
         a = random((8, 64), np.float32) > 0
@@ -547,137 +400,6 @@ class AsyncTest(HostCase):
                         s.matmul(slow, slow)
 
         asyncio.run(run())
-
-
-# Makes regions and multiplies until it is killed.
-ENDLESS = """
-import sys, numpy as np, gemmd
-client = gemmd.Client(sys.argv[1])
-while True:
-    a = client.empty((300, 300), np.float32)
-    large = client.empty(70 << 20, np.int8)
-    a[...] = 1
-    assert (client.matmul(a, a) == 300).all()
-    print("multiplied", flush=True)
-    del a, large
-    client._regions.close()
-"""
-
-
-def shared_mappings(pid):
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
-        return sum("memfd:gemmd" in line for line in maps)
-
-
-class KilledTest(unittest.TestCase):
-
-    def test_clients_that_are_killed_leave_nothing(self):
-        with HostDaemon() as daemon, gemmd.Client(daemon.target) as client:
-            a = client.empty((300, 300), np.float32)
-            a[...] = 1
-            client.matmul(a, a)
-            pid = daemon.process.pid
-
-            def files():
-                return len(os.listdir(f"/proc/{pid}/fd"))
-
-            before = files()
-            self.assertEqual(shared_mappings(pid), 1)
-            for i in range(8):
-                victim = subprocess.Popen(
-                    [sys.executable, "-c", ENDLESS, daemon.target],
-                    stdout=subprocess.PIPE)
-                victim.stdout.readline()
-                time.sleep(0.013 * i)
-                victim.kill()
-                victim.wait()
-                victim.stdout.close()
-            self.assertTrue(eventually(lambda: shared_mappings(pid) == 1))
-            # gRPC opens one of its own when it likes; each victim had three.
-            self.assertTrue(eventually(lambda: files() < before + 4), files())
-            self.assertTrue((client.matmul(a, a) == 300).all())
-
-
-class WithoutTest(unittest.TestCase):
-
-    def test_only_unix_sockets_share(self):
-        with gemmd.Client("localhost:1") as client:
-            with self.assertRaisesRegex(gemmd.FailedPrecondition,
-                                        "is no Unix socket"):
-                client.empty((2, 2))
-
-    def test_a_daemon_that_grants_none(self):
-        with HostDaemon("--region-bytes=0") as daemon:
-            self.assertEqual(os.listdir(os.path.dirname(
-                daemon.target[5:])).count("socket.memory"), 0)
-            with gemmd.Client(daemon.target) as client:
-                with self.assertRaisesRegex(gemmd.FailedPrecondition,
-                                            "--region-bytes is 0"):
-                    client.empty((2, 2))
-                a, out = np.ones((8, 8), np.float32), np.empty((8, 8),
-                                                               np.float32)
-                with client.sequence() as s:
-                    d = s.matmul(s.matmul(a, a, out=out), a)
-                self.assertTrue((d.numpy() == 64).all())
-                self.assertTrue((out == 8).all())
-                # Nor does it know those of others.
-                header = gemmd.api.MatmulHeader()
-                header.problem.CopyFrom(gemmd.product.Call(a, a).header.problem)
-                header.a.name = header.b.name = "x"
-                place = gemmd.wire.Place("0" * 32, 0)
-                with self.assertRaisesRegex(
-                        gemmd.NotFound, "steps.0.: a.name .x.: operand's "
-                        "region: no such region"):
-                    client._run(gemmd.rpcs.sequence(
-                        [header], [gemmd.wire.Named(
-                            "x", gemmd.api.Layout(), memoryview(b""), place)],
-                        ""), None)
-
-    def test_a_daemon_that_has_no_more(self):
-        with HostDaemon("--region-bytes=128MiB") as daemon:
-            with gemmd.Client(daemon.target) as client:
-                whole = client.empty(16 << 20, np.float32)
-                a = whole[:64 * 64].reshape(64, 64)
-                a[...] = 2
-                with self.assertRaisesRegex(gemmd.ResourceExhausted,
-                                            "the limit of one is 100663296"):
-                    client.empty(40 << 20, np.int8)
-                # Its results are sent where there is no room for them.
-                d = client.matmul(a, a)
-                self.assertTrue((d == 256).all())
-                self.assertIsNone(client._regions.place(
-                    d.reshape(-1).view(np.uint8).data))
-                with client.sequence() as s:
-                    d = s.matmul(s.matmul(a, a), a)
-                self.assertTrue((d.numpy() == 256 * 128).all())
-
-    def test_a_daemon_that_has_ended(self):
-        daemon = HostDaemon()
-        with daemon:
-            client = gemmd.Client(daemon.target)
-            a = client.empty((8, 8), np.float32)
-            a[...] = 2
-            client.matmul(a, a)
-        with self.assertRaises(gemmd.Unavailable):
-            client.matmul(a, a, timeout=5)
-        self.assertEqual(a.sum(), 128)
-        client.close()
-
-    def test_a_daemon_that_comes_back(self):
-        with HostDaemon() as daemon, gemmd.Client(daemon.target) as client:
-            a = client.empty((8, 8), np.float32)
-            a[...] = 2
-            client.matmul(a, a)
-            daemon.restart()
-            client.wait_for_ready()
-            d = client.matmul(a, a)  # Sent: that daemon has it not.
-            self.assertTrue((d == 32).all())
-            with client.sequence() as s:
-                e = s.matmul(a, a)
-            self.assertTrue((e.numpy() == 32).all())
-            b = client.empty((8, 8), np.float32)
-            b[...] = 3
-            self.assertTrue((client.matmul(b, b) == 72).all())
 
 
 if __name__ == "__main__":

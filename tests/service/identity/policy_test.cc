@@ -111,5 +111,37 @@ TEST(PolicyTest, SaysWhatIsWrong) {
             "principals[1]: the certificate CN:w is another principal already");
 }
 
+TEST(PolicyTest, NamesEachFieldOnce) {
+  const auto error = [](absl::string_view json) {
+    const auto policy = Policy::Parse(json);
+    EXPECT_TRUE(absl::IsInvalidArgument(policy.status())) << json;
+    return std::string(policy.status().message());
+  };
+  const std::string alice = R"({"name": "a", "roles": ["compute"]})";
+  EXPECT_EQ(error(absl::StrCat(R"({"principals": [)", alice,
+                               R"(], "principals": []})")),
+            "the policy: \"principals\" is named twice");
+  EXPECT_EQ(error(absl::StrCat(R"({"principals": [)", alice, R"(, {"name": "b",
+                     "roles": ["compute"], "roles": ["tensors"]}]})")),
+            "principals[1]: \"roles\" is named twice");
+  EXPECT_EQ(error(R"({"principals": [{"name": "a", "max_calls": 1,
+                                      "maxCalls": 0}]})"),
+            "principals[0]: \"maxCalls\" is named twice")
+      << "protobuf has two names for it";
+  EXPECT_THAT(error(R"({"principals": [{"name": "a", "weight": 1,
+                                        "\u0077eight": 2}]})"),
+              HasSubstr("\"weight\" is named twice"));
+}
+
+TEST(PolicyTest, IsJsonForEveryReader) {
+  for (const absl::string_view json :
+       {"{'principals': []}", "{principals: []}",
+        R"({"principals": []} {"principals": []})"}) {
+    EXPECT_THAT(Policy::Parse(json).status().message(),
+                HasSubstr("it is no JSON"))
+        << json;
+  }
+}
+
 }  // namespace
 }  // namespace gemmd::identity

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/service/monitor/http_client.h"
 
@@ -73,10 +74,44 @@ TEST(HttpServerTest, OnLoopbackHostsAreLoopback) {
                 StartsWith("HTTP/1.1 421 "))
         << host;
   }
-  for (const char* host : {"localhost", "127.0.0.1:9464", "[::1]:9464"}) {
+  for (const char* host :
+       {"localhost", "LocalHost:9464", "127.0.0.1:9464", "[::1]:9464"}) {
     EXPECT_THAT(Fetch(server->address(), "/", "GET", host),
                 StartsWith("HTTP/1.1 200 "))
         << host;
+  }
+}
+
+// The start of the answer to `request`, which lacks the empty line.
+std::string Asked(const HttpServer& server, const std::string& request) {
+  const jit::UniqueFd fd = ConnectTo(server.address());
+  Send(fd, request + "\r\n");
+  return ReceiveAll(fd).substr(0, 12);
+}
+
+// Probes of load balancers among them.
+TEST(HttpServerTest, WhoIsNoBrowserNeedNotNameAHost) {
+  const auto server = Echo();
+  EXPECT_EQ(Asked(*server, "GET / HTTP/1.0\r\n"), "HTTP/1.1 200");
+  EXPECT_EQ(Asked(*server, "GET / HTTP/1.0\r\nHost: localhost\r\n"),
+            "HTTP/1.1 200");
+  EXPECT_EQ(Asked(*server, "GET / HTTP/1.0\r\nHost: evil.example\r\n"),
+            "HTTP/1.1 421");
+  EXPECT_THAT(Asked(*server, "GET / HTTP/1.1\r\n"), Not(HasSubstr("200")));
+}
+
+TEST(HttpServerTest, ARequestNamesOneHost) {
+  for (const char* address : {"127.0.0.1:0", "0.0.0.0:0"}) {
+    const auto server = Echo(address);
+    for (const char* hosts : {"Host: localhost\r\nHost: evil.example",
+                              "Host: evil.example\r\nHost: localhost",
+                              "Host: localhost\r\nhost: localhost",
+                              "Host : evil.example\r\nHost: localhost"}) {
+      EXPECT_EQ(
+          Asked(*server, absl::StrCat("GET / HTTP/1.1\r\n", hosts, "\r\n")),
+          "HTTP/1.1 400")
+          << hosts;
+    }
   }
 }
 

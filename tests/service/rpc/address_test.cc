@@ -6,8 +6,9 @@ namespace gemmd::rpc {
 namespace {
 
 TEST(AddressTest, OnlyThisMachineIsLocal) {
-  for (const char* local : {"127.0.0.1:0", "127.8.9.1:1", "[::1]:50051",
-                            "localhost:80", "unix:/run/gemmd.sock"}) {
+  for (const char* local :
+       {"127.0.0.1:0", "127.8.9.1:1", "[::1]:50051", "localhost:80",
+        "LOCALHOST:80", "unix:/run/gemmd.sock"}) {
     EXPECT_TRUE(CheckLocal(local).ok()) << local;
   }
   for (const char* reachable :

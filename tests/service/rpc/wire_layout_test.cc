@@ -53,6 +53,50 @@ TEST(WireLayoutTest, RefusesALeadingDimensionOutOfRange) {
   }
 }
 
+// At most 64 MiB, or 32 times the elements.
+TEST(WireLayoutTest, WhatIsSentIsNotMostlyPadding) {
+  const auto error = [](int64_t leading, const MatrixLayout& matrix) {
+    EXPECT_TRUE(ToWireLayout(Layout(0, leading), matrix, "d.inline").ok());
+    const auto wire = ToSentLayout(Layout(0, leading), matrix, "d.inline");
+    return std::string(wire.status().message());
+  };
+  // 2 * 2 * 16777213 + 10 bytes are 64 MiB, but for 2.
+  EXPECT_EQ(error(16777213, kRows), "");
+  EXPECT_EQ(error(16777214, kRows),
+            "d.inline.leading_dimension is 16777214; allowed: 0 or 5 to "
+            "16777213");
+  const MatrixLayout narrow = {DataType::kF32, Order::kRowMajor, 1 << 20, 1};
+  EXPECT_EQ(error(32, narrow), "");
+  EXPECT_EQ(error(33, narrow),
+            "d.inline.leading_dimension is 33; allowed: 0 or 1 to 32");
+  const MatrixLayout bits = {DataType::kB1, Order::kRowMajor, 1 << 24, 8};
+  EXPECT_EQ(error(264, bits),
+            "d.inline.leading_dimension is 264; allowed: 0 or 8 to 256, a "
+            "multiple of 8");
+  const MatrixLayout batch = {DataType::kF32, Order::kRowMajor, 3, 5, 1 << 20};
+  EXPECT_EQ(error(160, batch), "");
+  EXPECT_EQ(error(161, batch),
+            "d.inline.leading_dimension is 161; allowed: 0 or 5 to 160");
+}
+
+TEST(WireLayoutTest, WhereNoPaddingIsSentThereIsAnyAmountOfIt) {
+  const MatrixLayout line = {DataType::kF32, Order::kRowMajor, 1, 5};
+  const MatrixLayout none = {DataType::kF32, Order::kRowMajor, 1 << 30, 0};
+  const MatrixLayout wide = {DataType::kF32, Order::kRowMajor,
+                             jit::kMaxDimension, jit::kMaxDimension};
+  for (const MatrixLayout& matrix : {line, none, wide}) {
+    EXPECT_TRUE(ToSentLayout(Layout(0, jit::kMaxDimension), matrix, "d").ok());
+  }
+}
+
+TEST(WireLayoutTest, MatricesThatAreSentFollowEachOther) {
+  const MatrixLayout batch = {DataType::kF32, Order::kRowMajor, 3, 5, 2};
+  v1::Layout layout = Layout(0, 5);
+  layout.set_batch_stride(16);
+  EXPECT_EQ(ToSentLayout(layout, batch, "d.inline").status().message(),
+            "d.inline.batch_stride is 16; allowed here: absent or 15");
+}
+
 // Lines of 8 values and 1 byte of metadata: no number of elements has them.
 TEST(WireLayoutTest, OfASparseMatrixBytesAreCounted) {
   const MatrixLayout sparse = {
