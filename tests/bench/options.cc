@@ -20,7 +20,8 @@ Shapes (at least one of):
   --problem LINE      one problem; may be given several times
   --sample N          N problems that nobody chose: see tests/bench/sample.h
   --seed S            of the sample (1)
-  --type TYPE         of the sample (bf16), as a line begins: e4m3-fast, ...
+  --type TYPE         of the sample (bf16), as a line begins: e4m3-fast, ...;
+                      products of 8-bit floating point are written as bf16
   --list              print them, as --shapes reads them, and stop
 
 Ours:
@@ -193,8 +194,12 @@ absl::StatusOr<Options> ParseOptions(
     ASSIGN_OR_RETURN(const bool taken, TakeSample(flag, value, sample));
     if (!taken) RETURN_IF_ERROR(TakeValue(flag, value, options));
   }
-  ASSIGN_OR_RETURN(const jit::Problem like, jit::ParseProblemLine(absl::StrCat(
-                                                sample.type, " TN 16 16 16")));
+  ASSIGN_OR_RETURN(jit::Problem like, jit::ParseProblemLine(absl::StrCat(
+                                          sample.type, " TN 16 16 16")));
+  // The library writes 8 bits only with a scale.
+  if (jit::IsFp8(like.d_type)) {
+    like.d_type = like.c_type = jit::DataType::kBf16;
+  }
   for (const jit::Problem& problem :
        SampleProblems(sample.count, static_cast<uint64_t>(sample.seed), like)) {
     options.problems.push_back(problem);
