@@ -28,6 +28,7 @@ constexpr char kStandard[] = "-";
 constexpr size_t kMagicBytes = 6;
 constexpr size_t kAlignment = 64;          // Of the data in the file.
 constexpr size_t kMaxHeaderBytes = 65536;  // Any real one is below 200.
+constexpr size_t kMaxDimensions = 64;      // Of numpy.
 constexpr size_t kMaxStartBytes = kMagicBytes + 2 + 4 + kMaxHeaderBytes;
 
 // A type in a file's header, and what it is taken for.
@@ -114,6 +115,11 @@ absl::Status SetShape(std::vector<int64_t> shape, size_t dimensions,
     return absl::InvalidArgumentError(absl::StrCat(
         "its shape is (", absl::StrJoin(shape, ", "),
         shape.size() == 1 ? "," : "", "); a matrix has two dimensions"));
+  }
+  if (shape.size() > kMaxDimensions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it has ", shape.size(), " dimensions; allowed: up to ",
+                     kMaxDimensions));
   }
   while (shape.size() < 2) shape.insert(shape.begin(), 1);
   matrix.columns = shape.back();

@@ -44,6 +44,7 @@ class Literal {
     }
     int64_t number = 0;
     if (!absl::SimpleAtoi(TakeBytes(end), &number)) return {};
+    absl::ConsumePrefix(&rest_, "L");  // Of Python 2.
     return number;
   }
   bool ended() const { return absl::StripAsciiWhitespace(rest_).empty(); }

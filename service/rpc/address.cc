@@ -10,8 +10,9 @@
 
 namespace gemmd::rpc {
 std::string HostOf(const std::string& address) {
-  absl::string_view host =
-      absl::string_view(address).substr(0, address.rfind(':'));
+  absl::string_view host = address;
+  // Who asks for the port of HTTP names none: "[::1]".
+  if (!absl::EndsWith(host, "]")) host = host.substr(0, host.rfind(':'));
   absl::ConsumePrefix(&host, "[");
   absl::ConsumeSuffix(&host, "]");
   return std::string(host);

@@ -72,6 +72,22 @@ TEST_F(NpyTest, ABatchHasMoreDimensions) {
               HasSubstr("4 bytes of data"));
 }
 
+// numpy would not read what is made of others.
+TEST_F(NpyTest, HasAsManyDimensionsAsNumpyKnows) {
+  const auto file = [this](size_t more) {
+    std::string ones;
+    for (size_t i = 0; i < more; ++i) ones += "1, ";
+    return File(
+        "{'descr': '|i1', 'fortran_order': False, 'shape': (" + ones + "2, 3)}",
+        6);
+  };
+  const auto most = ReadNpy(file(62));
+  ASSERT_TRUE(most.ok()) << most.status();
+  EXPECT_EQ(most->batch.size(), 62);
+  EXPECT_THAT(Error(file(63)), HasSubstr("it has 65 dimensions; allowed: up "
+                                         "to 64"));
+}
+
 TEST_F(NpyTest, WhatIsNotMultipliedHasANearestType) {
   EXPECT_THAT(Error(File("{'descr': '<f8', 'fortran_order': False, 'shape': "
                          "(1, 1), }\n",
@@ -152,11 +168,13 @@ TEST_F(NpyTest, RefusesDamagedFiles) {
               HasSubstr("fortran_order"));
 }
 
-// As numpy reads them: any blanks, either kind of quotes, each key once.
+// As numpy reads them: any blanks, either kind of quotes, each key once, and
+// long numbers of Python 2.
 TEST_F(NpyTest, HeadersAreLiteralsOfPython) {
   for (const char* const dict :
        {R"({"descr": "|i1", "fortran_order": False, "shape": (2, 3)})",
         "{'shape':(2,3),'descr':'|i1','fortran_order':False}",
+        "{'descr': '|i1', 'fortran_order': False, 'shape': (2L, 3L), }",
         " { 'shape' : ( 2 , 3 , ) , \"descr\" : '|i1',"
         "'fortran_order' : False , } \n"}) {
     const auto read = ReadNpy(File(dict, 6));
@@ -172,7 +190,8 @@ TEST_F(NpyTest, HeadersAreLiteralsOfPython) {
               HasSubstr("the header has 'other'; allowed"));
   EXPECT_THAT(Error(File("{" + rest + "}", 6)),
               HasSubstr("the header has no 'shape'"));
-  for (const char* const shape : {"(6)", "(2 3)", "(,)", "(2, 3", "2, 3", ""}) {
+  for (const char* const shape : {"(6)", "(6L)", "(2 3)", "(2LL, 3)", "(L, 3)",
+                                  "(,)", "(2, 3", "2, 3", ""}) {
     const std::string dict = std::string("{'shape': ") + shape + ", " + rest;
     EXPECT_THAT(Error(File(dict + "}", 6)), HasSubstr("is malformed")) << dict;
   }

@@ -74,8 +74,8 @@ TEST(HttpServerTest, OnLoopbackHostsAreLoopback) {
                 StartsWith("HTTP/1.1 421 "))
         << host;
   }
-  for (const char* host :
-       {"localhost", "LocalHost:9464", "127.0.0.1:9464", "[::1]:9464"}) {
+  for (const char* host : {"localhost", "LocalHost:9464", "127.0.0.1:9464",
+                           "[::1]:9464", "[::1]"}) {
     EXPECT_THAT(Fetch(server->address(), "/", "GET", host),
                 StartsWith("HTTP/1.1 200 "))
         << host;
