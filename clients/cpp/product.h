@@ -75,8 +75,8 @@ struct Operand {
 // tight.
 struct Destination {
   // `bytes` receives it: lines `leading_dimension` elements apart (0: tight),
-  // padding between them zero. Its size is ((lines - 1) * leading_dimension +
-  // width) elements exactly.
+  // padding between them zero, which is sent and thus bounded (v1.Layout). Its
+  // size is ((lines - 1) * leading_dimension + width) elements exactly.
   static Destination Bytes(absl::Span<char> bytes,
                            int64_t leading_dimension = 0) {
     return {bytes, leading_dimension, {}};
