@@ -93,15 +93,11 @@ void WorkerPool::GiveUp() {
 }
 
 std::optional<WorkerPool::Worker> WorkerPool::TakeIdle() {
-  std::vector<Worker> stopped;  // Destroyed, and so killed, without the lock.
   std::lock_guard lock(mutex_);
-  while (!idle_.empty()) {
-    Worker worker = std::move(idle_.back());
-    idle_.pop_back();
-    if (!worker.process->IsStopped()) return worker;
-    stopped.push_back(std::move(worker));
-  }
-  return {};
+  if (idle_.empty()) return {};
+  Worker worker = std::move(idle_.back());
+  idle_.pop_back();
+  return worker;
 }
 
 void WorkerPool::StartFirst() {

@@ -35,8 +35,6 @@ class WorkerProcess {
 
   // Whether the process closed its socket, which it does when it ends.
   bool HasEnded() const;
-  // Whether somebody stopped the process, which would answer nobody.
-  bool IsStopped() const;
   // Of the socket to the worker; shutting it down ends a compile.
   UniqueFd CopySocket() const;
 

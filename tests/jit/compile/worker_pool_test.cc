@@ -164,19 +164,6 @@ TEST_F(WorkerPoolTest, ReplacesAWorkerThatWasKilledWhenIdle) {
   EXPECT_NE(WorkerPid(), pid);
 }
 
-TEST_F(WorkerPoolTest, ReplacesAWorkerThatWasStoppedWhenIdle) {
-  const pid_t pid = WorkerPid();
-  kill(pid, SIGSTOP);
-  siginfo_t stopped = {};
-  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(pid), &stopped, WSTOPPED | WNOWAIT),
-            0);
-  const absl::Time start = absl::Now();
-  const auto output = Order("pid", start + absl::Seconds(30));
-  EXPECT_TRUE(output.ok()) << output.status();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(20));  // Not its deadline.
-  EXPECT_FALSE(Lives(pid));
-}
-
 // Nobody asks for a compile, so nobody takes the worker.
 TEST_F(WorkerPoolTest, AWorkerThatWasKilledWhenIdleDoesNotStayAZombie) {
   const pid_t pid = WorkerPid();
