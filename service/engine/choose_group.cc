@@ -23,7 +23,7 @@ KernelTable::Choice KernelTable::ChooseGroup(
   const jit::DeviceProperties& device = device_.description().properties;
   const std::optional<jit::GroupPlan> best = jit::ChooseGroupPlan(
       problems, device, [this](const jit::GroupPlan& group) {
-        return RefusalOf(group.family, group.config).ok();
+        return refusals_.Of(group.family, group.config).ok();
       });
   Choice choice;
   if (!best) return choice;

@@ -48,7 +48,7 @@ std::optional<Prepared> KernelTable::FindInCache(const jit::Problem& problem,
                                                  KernelSource& source) {
   for (jit::Plan& plan :
        jit::RankPlans(problem, device_.description().properties, kAllPlans)) {
-    if (jit::SharesK(plan.config) || Refuses(plan)) continue;
+    if (jit::SharesK(plan.config) || !refusals_.Of(plan).ok()) continue;
     const std::string name = jit::KernelName(plan.family, plan.config);
     {
       std::lock_guard lock(mutex_);

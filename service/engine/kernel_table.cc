@@ -22,15 +22,9 @@ constexpr size_t kMaxPlans = 16384;
 // be had, is asked for again.
 constexpr absl::Duration kAskAgain = absl::Minutes(1);
 
-// From here on a shape that cools needs no more finds to be hot again.
-constexpr int kMostCooled = 8;
 // One of so many finds of a kernel is told to the cache, which takes a lock.
 constexpr int64_t kFindsPerNote = 16;
 
-// How long a refused kernel is passed over: as long as the cache remembers
-// what the compiler rejected.
-constexpr absl::Duration kRefusalLifetime = absl::Minutes(10);
-constexpr size_t kMaxRefusals = 1024;
 // Plans that are tried, in order of predicted time, before a request fails
 // because its kernels are refused. What is refused for its registers is so
 // together with its neighbours, which are predicted to be as fast.
@@ -141,14 +135,15 @@ absl::StatusOr<KernelTable::Best> KernelTable::BestPlan(
   const bool forgotten = record && !best;
   if (!best) best = jit::UntunedPlan(problem, device.properties);
   const int splits = record ? record->splits : best->splits;
-  const absl::Status refusal = RefusalOf(*best);
+  const absl::Status refusal = refusals_.Of(*best);
   // What the record named is not made any more: as good as refused.
   if (refusal.ok() && !(forgotten && best->splits != splits)) {
     return Best{*std::move(best), record.has_value()};
   }
   for (jit::Plan& plan :
        jit::PlansInstead(problem, device.properties, splits, kMaxCandidates)) {
-    if (RefusalOf(plan).ok()) return Best{std::move(plan), record.has_value()};
+    if (!refusals_.Of(plan).ok()) continue;
+    return Best{std::move(plan), record.has_value()};
   }
   if (refusal.ok()) return Best{*std::move(best), record.has_value()};
   return absl::Status(refusal.code(),
@@ -271,26 +266,11 @@ absl::StatusOr<KernelTable::Loaded> KernelTable::Obtain(const jit::Plan& plan,
 absl::Status KernelTable::Refuse(const jit::Plan& plan, absl::Status why) {
   const std::string kernel = jit::KernelName(plan.family, plan.config);
   if (options_.refused) options_.refused(kernel, why);
+  refusals_.Add(kernel, why);
   std::lock_guard lock(mutex_);
-  if (refused_.size() >= kMaxRefusals) refused_.clear();
-  refused_[kernel] = {why, jit::SteadyNow() + kRefusalLifetime};
   // What a substitute stands in for is another kernel from here on.
   ++generation_;
   return why;
-}
-
-absl::Status KernelTable::RefusalOf(const jit::Family& family,
-                                    const jit::Config& config) const {
-  std::lock_guard lock(mutex_);
-  if (refused_.empty()) return absl::OkStatus();
-  const auto found = refused_.find(jit::KernelName(family, config));
-  const bool refused =
-      found != refused_.end() && jit::SteadyNow() < found->second.until;
-  return refused ? found->second.why : absl::OkStatus();
-}
-
-bool KernelTable::Refuses(const jit::Plan& plan) const {
-  return !RefusalOf(plan).ok();
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::Insert(
@@ -365,68 +345,6 @@ void KernelTable::Replan(jit::Problem problem) {
       plans_.erase(found);
     }
   }
-}
-
-std::vector<KernelTable::Hot> KernelTable::Hottest(size_t count,
-                                                   int64_t least_finds) const {
-  std::vector<Hot> hot;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [shape, known] : plans_) {
-      if (known.tuned || known.finds >> (3 * known.cooled) < least_finds) {
-        continue;
-      }
-      if (!shape.problem().reads_ab()) continue;  // There is one way to do it.
-      hot.push_back({shape.problem(), known.finds,
-                     static_cast<double>(known.finds) *
-                         known.prepared->plan.predicted_us});
-    }
-  }
-  const auto hotter = [](const Hot& a, const Hot& b) {
-    return a.predicted_us > b.predicted_us;
-  };
-  count = std::min(count, hot.size());
-  std::partial_sort(hot.begin(), hot.begin() + static_cast<ptrdiff_t>(count),
-                    hot.end(), hotter);
-  hot.resize(count);
-  return hot;
-}
-
-std::vector<KernelTable::Used> KernelTable::MostUsed(size_t count) const {
-  // Only the few that are wanted are copied under the lock.
-  struct Ranked {
-    int64_t execute_ns;
-    const Shape* shape;
-    const Prepared* prepared;
-  };
-  std::vector<Ranked> ranked;
-  std::vector<Used> used;
-  std::lock_guard lock(mutex_);
-  for (const auto& [shape, known] : plans_) {
-    const int64_t ns = known.prepared->use->execute_ns;
-    if (ns > 0) ranked.push_back({ns, &shape, known.prepared.get()});
-  }
-  count = std::min(count, ranked.size());
-  std::partial_sort(ranked.begin(),
-                    ranked.begin() + static_cast<ptrdiff_t>(count),
-                    ranked.end(), [](const Ranked& a, const Ranked& b) {
-                      return a.execute_ns > b.execute_ns;
-                    });
-  for (size_t i = 0; i < count; ++i) {
-    const Ranked& one = ranked[i];
-    used.push_back({one.shape->problem(), one.prepared->kernel->name,
-                    one.prepared->use->runs,
-                    absl::Nanoseconds(one.execute_ns)});
-  }
-  return used;
-}
-
-void KernelTable::Cool(const jit::Problem& problem) {
-  std::lock_guard lock(mutex_);
-  const auto found = plans_.find(Shape(problem));
-  if (found == plans_.end()) return;
-  found->second.finds = 0;
-  found->second.cooled = std::min(found->second.cooled + 1, kMostCooled);
 }
 
 std::vector<std::string> KernelTable::LoadedKeys() const {

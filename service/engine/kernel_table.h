@@ -40,6 +40,7 @@
 #include "service/device/device.h"
 #include "service/engine/device_health.h"
 #include "service/engine/forms.h"
+#include "service/engine/refusals.h"
 #include "service/engine/shape.h"
 
 namespace gemmd::engine {
@@ -170,7 +171,7 @@ class KernelTable {
   // while, so that Choose passes over this kernel.
   absl::StatusOr<Loaded> Load(const jit::Plan& plan, Reach reach,
                               absl::Time deadline);
-  bool Refuses(const jit::Plan& plan) const;
+  bool Refuses(const jit::Plan& plan) const { return !refusals_.Of(plan).ok(); }
 
   struct Fallen {
     std::shared_ptr<const Prepared> prepared;
@@ -249,21 +250,12 @@ class KernelTable {
     int64_t finds = 0;   // Since it cooled.
     int cooled = 0;      // Times.
   };
-  struct Refusal {
-    absl::Status why;
-    absl::Time until;
-  };
 
   absl::StatusOr<jit::CacheResult> FindCubin(const jit::Instance& instance,
                                              Reach reach, absl::Time deadline);
   // From the cache or the compiler onto the device.
   absl::StatusOr<Loaded> Obtain(const jit::Plan& plan, Reach reach,
                                 absl::Time deadline);
-  absl::Status RefusalOf(const jit::Plan& plan) const {
-    return RefusalOf(plan.family, plan.config);
-  }
-  absl::Status RefusalOf(const jit::Family& family,
-                         const jit::Config& config) const;
   absl::Status Refuse(const jit::Plan& plan, absl::Status why);
   // Those of a family, in either orientation, for one product or for many.
   Kernels LoadedOf(const jit::Family& family, bool grouped) const;
@@ -297,6 +289,7 @@ class KernelTable {
   const jit::TemplateLibrary& templates_;
   const Options options_;
   Forms forms_;
+  Refusals refusals_;
 
   mutable std::mutex mutex_;
   absl::flat_hash_map<Shape, Known> plans_ ABSL_GUARDED_BY(mutex_);
@@ -306,7 +299,6 @@ class KernelTable {
   // The same by family.
   absl::flat_hash_map<std::string, std::vector<Slot*>> families_
       ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::string, Refusal> refused_ ABSL_GUARDED_BY(mutex_);
   // Names of kernels that FindInCache did not find, and when to look again.
   absl::flat_hash_map<std::string, absl::Time> absent_ ABSL_GUARDED_BY(mutex_);
   int64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // Of the set of kernels.
