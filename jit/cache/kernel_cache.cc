@@ -20,6 +20,7 @@
 #include "jit/cache/local_tiers.h"
 #include "jit/cache/measured_tier.h"
 #include "jit/cache/memory_store.h"
+#include "jit/cache/patience.h"
 #include "jit/cache/rejections.h"
 #include "jit/cache/source_index.h"
 #include "jit/compile/nvrtc_library.h"
@@ -30,11 +31,6 @@ namespace {
 constexpr size_t kMaxRejections = 1024;
 constexpr int kMaxDefaultJobs = 16;
 constexpr int kMaxJobs = 1024;  // Threads; more are of no use anywhere.
-// Who waited in vain for another process expects no more of it for a while: it
-// may have stopped with the locks of many kernels.
-constexpr absl::Duration kImpatience = absl::Minutes(1);
-constexpr int kTimesShorter = 10;
-
 int Jobs(const KernelCache::Options& options) {
   if (options.compile_jobs > 0) {
     return std::min(options.compile_jobs, kMaxJobs);
@@ -54,6 +50,7 @@ class KernelCacheImpl final : public KernelCache {
                     kMaxRejections),
         local_(LocalOptions()),
         index_(local_.stores()),
+        patience_(options_.lock_timeout),
         back_fill_(options_.shared == nullptr ? 0 : 1),
         misses_(Threads()) {
     if (options_.shared != nullptr) {
@@ -181,10 +178,7 @@ class KernelCacheImpl final : public KernelCache {
     std::string key;
     Instance instance;
     std::shared_ptr<Flight> flight;
-    // When another process was first seen to be making it, and how long it is
-    // waited for from then on.
-    absl::Time began = absl::InfinitePast();
-    absl::Duration patience;
+    Patience::Wait wait;  // For another process that is making it.
   };
 
   LocalTiers::Options LocalOptions() {
@@ -292,7 +286,7 @@ class KernelCacheImpl final : public KernelCache {
       lock = std::make_shared<KeyLock>(options_.directory, miss->key);
       if (lock->taken() && IsWorthWaiting(*miss)) {
         miss->flight->SetElsewhere(true);
-        const absl::Duration waited = SteadyNow() - miss->began;
+        const absl::Duration waited = SteadyNow() - miss->wait.began;
         misses_.ScheduleAfter(UntilNextLook(waited),
                               [this, miss] { Make(miss); });
         return;
@@ -306,20 +300,10 @@ class KernelCacheImpl final : public KernelCache {
   // made twice, and the same.
   bool IsWorthWaiting(Miss& miss) {
     if (giving_up_) return false;
-    const absl::Time now = SteadyNow();
-    {
-      std::lock_guard lock(mutex_);
-      if (miss.began == absl::InfinitePast()) {
-        miss.began = now;
-        miss.patience = options_.lock_timeout;
-        if (now < impatient_until_) miss.patience /= kTimesShorter;
-      }
-      if (now - miss.began < miss.patience) return true;
-      impatient_until_ = now + kImpatience;
-    }
+    if (patience_.Lasts(miss.wait)) return true;
     WarnOfDirectory(absl::UnavailableError(absl::StrCat(
         "another process began to make kernel ", miss.instance.name,
-        " and has not ended after ", absl::FormatDuration(miss.patience),
+        " and has not ended after ", absl::FormatDuration(miss.wait.limit),
         "; it may have been stopped, and the kernel is made here too")));
     return false;
   }
@@ -400,13 +384,13 @@ class KernelCacheImpl final : public KernelCache {
   const bool may_compile_;
   mutable std::mutex mutex_;
   CacheStatistics statistics_ ABSL_GUARDED_BY(mutex_);  // Without tiers.
-  absl::Time impatient_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   MemoryStore memory_;
   Rejections rejections_;
   LocalTiers local_;
   std::unique_ptr<MeasuredTier> shared_;  // May be null.
   SourceIndex index_;
   FlightTable flights_;
+  Patience patience_;
   std::atomic<bool> giving_up_ = false;
   // Last, so that their threads stop before what they use is destroyed;
   // misses schedule back-fills, so they stop first.
