@@ -15,6 +15,7 @@
 #include "tests/service/deriving_device.h"
 #include "tests/service/fake_cache.h"
 #include "tests/service/fake_device.h"
+#include "tests/service/fake_region.h"
 #include "tests/service/gate.h"
 #include "tests/service/test_engine.h"
 
@@ -24,21 +25,7 @@ namespace {
 using jit::DataType;
 using jit::Extent;
 using jit::Order;
-
-class HostRegion final : public device::Region {
- public:
-  explicit HostRegion(int64_t bytes, int device = kHost)
-      : bytes_(static_cast<size_t>(bytes), '.'), device_(device) {}
-  absl::Span<char> bytes() const override {
-    return absl::MakeSpan(const_cast<std::string&>(bytes_));
-  }
-  bool pinned() const override { return false; }
-  int device() const override { return device_; }
-
- private:
-  const std::string bytes_;
-  const int device_;
-};
+using testing::FakeRegion;
 
 constexpr int64_t kRegionBytes = int64_t{40} << 20;
 
@@ -160,8 +147,8 @@ class BandsTest : public ::testing::Test {
   const std::unique_ptr<device::Device> host_ =
       host::CreateHostDevice({.memory_bytes = int64_t{256} << 20});
   const std::unique_ptr<device::Lane> lane_ = host_->CreateLane().value();
-  std::shared_ptr<HostRegion> region_ =
-      std::make_shared<HostRegion>(kRegionBytes);
+  std::shared_ptr<FakeRegion> region_ =
+      std::make_shared<FakeRegion>(kRegionBytes);
   int64_t end_ = 0;
 };
 
@@ -372,13 +359,13 @@ TEST_F(BandsTest, ResultsThatDoNotGoToSharedMemoryStayWhole) {
   product.auxiliary.place = {};
   EXPECT_TRUE(Cut(product).empty());
   product = SharedProduct(problem);
-  product.d.place = {std::make_shared<HostRegion>(1, /*device=*/0), 0};
+  product.d.place = {std::make_shared<FakeRegion>(1, /*device=*/0), 0};
   EXPECT_TRUE(Cut(product).empty());
 }
 
 TEST_F(BandsTest, OperandsOfTheBandsThatAreOnTheDeviceStayWhole) {
   Product product = SharedProduct(Problem());
-  product.a.region = std::make_shared<HostRegion>(1, /*device=*/0);
+  product.a.region = std::make_shared<FakeRegion>(1, /*device=*/0);
   EXPECT_TRUE(Cut(product).empty());
   product = SharedProduct(Problem());
   product.a = {.tensor = std::make_shared<Tensor>(

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "service/device/lost.h"
+#include "tests/service/fake_region.h"
 #include "tests/service/gate.h"
 #include "tests/service/test_engine.h"
 
@@ -299,17 +300,6 @@ TEST_F(DevicesTest, OwnedBytesDoNotKeepAHungRequest) {
   EXPECT_TRUE(Eventually([&] { return owner.use_count() == 1; }));
 }
 
-class SomeRegion final : public device::Region {
- public:
-  absl::Span<char> bytes() const override {
-    return absl::MakeSpan(const_cast<std::string&>(bytes_));
-  }
-  bool pinned() const override { return false; }
-
- private:
-  std::string bytes_ = std::string(4096, '\0');
-};
-
 // What is written after the answer could be somebody else's by then.
 TEST_F(DevicesTest, AHungDownloadToARegionIsNotAnswered) {
   hooks_[0]->download = [this] {
@@ -320,7 +310,7 @@ TEST_F(DevicesTest, AHungDownloadToARegionIsNotAnswered) {
   const auto tensor = engine().Create({.device = 0}).Wait().value();
   gate_.Close();
   testing::Answer<TensorPart> answer;
-  engine()->DownloadTo({std::make_shared<SomeRegion>(), 0}, tensor,
+  engine()->DownloadTo({std::make_shared<testing::FakeRegion>(4096), 0}, tensor,
                        tensor->layout().width_bytes(), {}, answer.done());
   ASSERT_TRUE(Eventually([&] { return !engine()->device_state(0).ok(); }));
   absl::SleepFor(absl::Milliseconds(50));
@@ -340,7 +330,7 @@ TEST_F(DevicesTest, ADownloadToARegionThatFailsIsOverWhenThatIsTold) {
   const auto tensor = engine().Create({.device = 0}).Wait().value();
   synchronized = 0;
   testing::Answer<TensorPart> answer;
-  engine()->DownloadTo({std::make_shared<SomeRegion>(), 0}, tensor,
+  engine()->DownloadTo({std::make_shared<testing::FakeRegion>(4096), 0}, tensor,
                        tensor->layout().width_bytes(), {}, answer.done());
   EXPECT_EQ(answer.Wait().status().message(), "half of it");
   EXPECT_EQ(synchronized, 1);

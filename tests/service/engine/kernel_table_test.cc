@@ -3,65 +3,24 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "jit/plan/planner.h"
-#include "jit/plan/tuned_plan.h"
-#include "tests/service/counting_device.h"
-#include "tests/service/fake_cache.h"
-#include "tests/service/prepare.h"
+#include "tests/service/kernel_table_fixture.h"
 
 namespace gemmd::engine {
 namespace {
 
 using absl::StatusCode;
-using testing::CountingDevice;
-
-class KernelTableTest : public ::testing::Test {
- protected:
-  absl::StatusOr<std::shared_ptr<const Prepared>> Prepare(
-      const jit::Problem& problem) {
-    return testing::Prepare(table_, problem);
-  }
-  // What runs `problem` before its own kernel is there; may be null.
-  std::shared_ptr<const Prepared> Substitute(const jit::Problem& problem) {
-    auto choice = table_.Choose(problem);
-    EXPECT_TRUE(choice.ok()) << choice.status();
-    EXPECT_TRUE(choice->wanted) << "its own kernel is loaded";
-    return choice->prepared;
-  }
-
-  const jit::TemplateLibrary templates_ = jit::TemplateLibrary::Embedded();
-  CountingDevice device_;
-  testing::FakeCache cache_;
-  std::vector<std::string> refused_;  // What the table told.
-  KernelTable table_{
-      device_,
-      cache_,
-      templates_,
-      {.max_kernels = 8,
-       .refused = [this](const std::string& kernel, const absl::Status& why) {
-         EXPECT_FALSE(why.ok());
-         refused_.push_back(kernel);
-       }}};
-};
-
-jit::Problem Large() { return {.m = 4096, .n = 4096, .k = 4096}; }
-jit::Problem Small() { return {.m = 100, .n = 200, .k = 64}; }
-jit::Problem LongSum() { return {.m = 512, .n = 512, .k = 8192}; }
-
-std::string NameOf(const jit::Plan& plan) {
-  return jit::KernelName(plan.family, plan.config);
-}
-
-// The kernels of the best plans of `problem`, best first, each once.
-std::vector<std::string> BestKernels(const jit::Problem& problem, int count) {
-  std::vector<std::string> names;
-  for (const jit::Plan& plan : jit::RankPlans(problem, {}, count)) {
-    names.push_back(NameOf(plan));
-  }
-  return names;
-}
+using testing::KernelTableTest;
+using testing::Large;
+using testing::LongSum;
+using testing::NameOf;
+using testing::Small;
 
 TEST_F(KernelTableTest, ANewFamilyHasNoSubstitute) {
   EXPECT_EQ(table_.Find(Large()), nullptr);
@@ -274,56 +233,6 @@ TEST_F(KernelTableTest, AKernelInUseIsUnloadedWhenItsProductEnds) {
   EXPECT_EQ(device_.loaded(), 8);
 }
 
-TEST_F(KernelTableTest, AKernelThatTheCompilerRefusesGivesWayToTheNextBest) {
-  const std::vector<std::string> best = BestKernels(Large(), 2);
-  ASSERT_NE(best[0], best[1]);
-  cache_.Reject(best[0]);
-  auto prepared = Prepare(Large());
-  ASSERT_TRUE(prepared.ok()) << prepared.status();
-  EXPECT_EQ((*prepared)->kernel->name, best[1]);
-  const int gets = cache_.gets();
-  prepared = Prepare(Large());
-  ASSERT_TRUE(prepared.ok());
-  EXPECT_EQ(cache_.gets(), gets) << "the refusal is remembered";
-  EXPECT_EQ(refused_, std::vector{best[0]});
-}
-
-TEST_F(KernelTableTest, AKernelThatTheDeviceRefusesGivesWayToTheNextBest) {
-  const std::vector<std::string> best = BestKernels(Large(), 2);
-  device_.Refuse(best[0]);
-  const auto prepared = Prepare(Large());
-  ASSERT_TRUE(prepared.ok()) << prepared.status();
-  EXPECT_EQ((*prepared)->kernel->name, best[1]);
-  EXPECT_EQ(cache_.quarantined(), 2);  // It was tried twice, not for ever.
-  EXPECT_EQ(refused_, std::vector{best[0]});
-}
-
-TEST_F(KernelTableTest, NeighboursThatAreRefusedTogetherFailNoRequest) {
-  const std::vector<std::string> best = BestKernels(Large(), 8);
-  for (int i = 0; i < 7; ++i) cache_.Reject(best[i]);
-  const auto prepared = Prepare(Large());
-  ASSERT_TRUE(prepared.ok()) << prepared.status();
-  EXPECT_EQ((*prepared)->kernel->name, best[7]);
-}
-
-TEST_F(KernelTableTest, TwelveRefusalsAreTheRequestsAnswer) {
-  for (const std::string& name : BestKernels(Large(), 12)) cache_.Reject(name);
-  EXPECT_EQ(Prepare(Large()).status().code(), StatusCode::kInternal);
-  EXPECT_EQ(cache_.gets(), 12);
-  EXPECT_EQ(Prepare(Large()).status().code(), StatusCode::kInternal);
-  EXPECT_EQ(cache_.gets(), 12);
-}
-
-// Trouble of the moment is nothing to hold against a kernel.
-TEST_F(KernelTableTest, ACrashedCompilerIsNoRefusal) {
-  cache_.Fail(absl::UnavailableError("the compiler crashed"));
-  EXPECT_EQ(Prepare(Large()).status().code(), StatusCode::kUnavailable);
-  cache_.Fail(absl::OkStatus());
-  const auto prepared = Prepare(Large());
-  ASSERT_TRUE(prepared.ok());
-  EXPECT_EQ((*prepared)->kernel->name, BestKernels(Large(), 1)[0]);
-}
-
 // What a device holds loaded asks the cache no more, whose directory would let
 // it go first.
 TEST_F(KernelTableTest, UsesOfLoadedKernelsAreNotedInTheCache) {
@@ -336,134 +245,6 @@ TEST_F(KernelTableTest, UsesOfLoadedKernelsAreNotedInTheCache) {
   for (int i = 0; i < 1000; ++i) table_.Find(Small());
   EXPECT_GT(cache_.notes(key), before + 10);
   EXPECT_LT(cache_.notes(key), before + 500);  // Not at the cost of each use.
-}
-
-TEST_F(KernelTableTest, ARefusedKernelGivesWayToOneOfTheSameSplits) {
-  const std::vector<jit::Plan> plans = jit::RankPlans(LongSum(), {}, 64);
-  const int splits = plans[0].splits;
-  ASSERT_GT(splits, 1);
-  cache_.Reject(NameOf(plans[0]));
-  const auto prepared = Prepare(LongSum());
-  ASSERT_TRUE(prepared.ok()) << prepared.status();
-  EXPECT_EQ((*prepared)->plan.splits, splits);
-  EXPECT_NE((*prepared)->kernel->name, NameOf(plans[0]));
-}
-
-// A table that knows what a tuner found out.
-class TunedKernelTableTest : public KernelTableTest {
- protected:
-  // Records that `plan` is the best one of `problem`.
-  void Record(const jit::Problem& problem, const jit::Plan& plan) {
-    jit::TuningRecord record = jit::RecordOf(plan, problem);
-    record.device = device_.description().product;
-    ASSERT_TRUE(tuning_.Put(record).ok());
-  }
-  std::string KernelOf(const jit::Problem& problem) {
-    const auto prepared = testing::Prepare(tuned_, problem);
-    EXPECT_TRUE(prepared.ok()) << prepared.status();
-    return prepared.ok() ? (*prepared)->kernel->name : "";
-  }
-
-  jit::TuningTable tuning_{{}, "digest"};
-  KernelTable tuned_{
-      device_, cache_, templates_, {.max_kernels = 8, .tuning = &tuning_}};
-};
-
-TEST_F(TunedKernelTableTest, WhatATunerFoundBestIsUsed) {
-  const std::vector<jit::Plan> plans = jit::RankPlans(Large(), {}, 9);
-  Record(Large(), plans[8]);
-  EXPECT_EQ(KernelOf(Large()), NameOf(plans[8]));
-  EXPECT_EQ(tuned_.Find(Large())->plan.exchanged, plans[8].exchanged);
-  jit::Problem other = Large();
-  other.k = 4000;
-  EXPECT_EQ(KernelOf(other), BestKernels(other, 1)[0]);
-}
-
-TEST_F(TunedKernelTableTest, ANewRecordCountsFromTheNextPlanOn) {
-  const std::vector<jit::Plan> plans = jit::RankPlans(Large(), {}, 9);
-  EXPECT_EQ(KernelOf(Large()), NameOf(plans[0]));
-  const auto before = tuned_.Find(Large());
-  Record(Large(), plans[8]);
-  EXPECT_EQ(tuned_.Find(Large()), before);
-  tuned_.Replan(Large());
-  EXPECT_EQ(tuned_.Find(Large()), nullptr);
-  EXPECT_EQ(KernelOf(Large()), NameOf(plans[8]));
-}
-
-TEST_F(TunedKernelTableTest, ATunedKernelThatIsRefusedGivesWay) {
-  const std::vector<jit::Plan> plans = jit::RankPlans(Large(), {}, 9);
-  Record(Large(), plans[8]);
-  cache_.Reject(NameOf(plans[8]));
-  EXPECT_EQ(KernelOf(Large()), NameOf(plans[0]));
-}
-
-TEST_F(TunedKernelTableTest, ATunedKernelThatIsRefusedLeavesItsSplits) {
-  const std::vector<jit::Plan> plans = jit::RankPlans(LongSum(), {}, 64);
-  for (const jit::Plan& plan : plans) {
-    if (plan.splits == plans[0].splits) continue;
-    Record(LongSum(), plan);
-    cache_.Reject(NameOf(plan));
-    KernelOf(LongSum());
-    EXPECT_EQ(tuned_.Find(LongSum())->plan.splits, plan.splits);
-    return;
-  }
-  FAIL() << "another problem is needed";
-}
-
-// As after an update of the planner.
-TEST_F(TunedKernelTableTest, ARecordOfAnUnknownKernelLeavesItsSplits) {
-  const std::vector<jit::Plan> plans = jit::RankPlans(LongSum(), {}, 64);
-  for (const jit::Plan& plan : plans) {
-    if (plan.splits == plans[0].splits) continue;
-    jit::TuningRecord record = jit::RecordOf(plan, LongSum());
-    record.device = device_.description().product;
-    record.kernel = "gemm_of_another_age";
-    ASSERT_TRUE(tuning_.Put(record).ok());
-    KernelOf(LongSum());
-    EXPECT_EQ(tuned_.Find(LongSum())->plan.splits, plan.splits);
-    return;
-  }
-  FAIL() << "another problem is needed";
-}
-
-TEST_F(TunedKernelTableTest, TheHottestShapesAreThoseThatNobodyTuned) {
-  KernelOf(Small());
-  KernelOf(Large());
-  KernelOf(LongSum());
-  const auto find = [this](const jit::Problem& problem, int times) {
-    for (int i = 0; i < times; ++i) ASSERT_NE(tuned_.Find(problem), nullptr);
-  };
-  find(Small(), 20);
-  find(Large(), 20);
-  find(LongSum(), 9);
-  auto hot = tuned_.Hottest(10, 10);
-  ASSERT_EQ(hot.size(), 2);
-  EXPECT_EQ(hot[0].problem.m, Large().m);  // As often, but longer.
-  EXPECT_EQ(hot[0].finds, 20);
-  EXPECT_GT(hot[0].predicted_us, hot[1].predicted_us);
-  EXPECT_EQ(tuned_.Hottest(1, 10).size(), 1);
-  Record(Large(), jit::ChoosePlan(Large(), {}));
-  tuned_.Replan(Large());
-  KernelOf(Large());
-  find(Large(), 20);
-  hot = tuned_.Hottest(10, 10);
-  ASSERT_EQ(hot.size(), 1);
-  EXPECT_EQ(hot[0].problem.m, Small().m);
-}
-
-// An attempt may fail each time.
-TEST_F(TunedKernelTableTest, EachTimeAShapeCoolsItNeedsMoreToBeHotAgain) {
-  KernelOf(Small());
-  int needed = 10;
-  for (int cooled = 0; cooled < 3; ++cooled, needed *= 8) {
-    for (int i = 1; i < needed; ++i) ASSERT_NE(tuned_.Find(Small()), nullptr);
-    EXPECT_TRUE(tuned_.Hottest(10, 10).empty()) << cooled;
-    KernelOf(Small());
-    tuned_.Find(Small());
-    EXPECT_EQ(tuned_.Hottest(10, 10).size(), 1) << cooled;
-    tuned_.Cool(Small());
-    EXPECT_TRUE(tuned_.Hottest(10, 10).empty()) << cooled;
-  }
 }
 
 TEST_F(KernelTableTest, TheShapesMostUsedAreThoseThatExecutedLongest) {

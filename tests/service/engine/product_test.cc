@@ -11,6 +11,7 @@
 #include "service/engine/tensor_store.h"
 #include "tests/service/deriving_device.h"
 #include "tests/service/fake_cache.h"
+#include "tests/service/fake_region.h"
 
 namespace gemmd::engine {
 namespace {
@@ -182,18 +183,12 @@ TEST_F(ProductFormsTest, ACubinOfAFormThatTheDeviceRefusesIsMadeAnewOnce) {
   EXPECT_EQ(cache_.quarantined(), 1);
 }
 
-class SomeRegion final : public device::Region {
- public:
-  absl::Span<char> bytes() const override { return {}; }
-  bool pinned() const override { return false; }
-};
-
 // What is read or written after the answer has to be the product's own.
 TEST(MayBeAbandonedTest, UnlessBytesOfTheOneWhoAsksAreUsed) {
   const std::string bytes = "bytes";
   const Input inline_bytes = {.pieces = {absl::MakeConstSpan(bytes)}};
   Input in_region = inline_bytes;
-  in_region.region = std::make_shared<SomeRegion>();
+  in_region.region = std::make_shared<testing::FakeRegion>(0);
   EXPECT_TRUE(MayBeAbandoned({}));
   EXPECT_FALSE(MayBeAbandoned({.a = in_region, .b = inline_bytes}));
   EXPECT_TRUE(MayBeAbandoned({.a = in_region, .b = in_region}));
