@@ -6,18 +6,12 @@
 
 #include <cstring>
 
-#include "tests/service/gpu/fake_driver.h"
+#include "tests/service/gpu/fake_calls.h"
 
 namespace gemmd::gpu {
 namespace {
 
-FakeDriver& Fake() { return *FakeDriver::current; }
 FakeExports& Exports() { return Fake().exports; }
-
-#define ENTER(...)                                                           \
-  if (CUresult result = Fake().Enter(__VA_ARGS__); result != CUDA_SUCCESS) { \
-    return result;                                                           \
-  }
 
 // Handles of IPC have this at their start, then their number.
 constexpr uint64_t kIpcTag = 0x1bc0'1bc0'1bc0'1bc0;
@@ -26,8 +20,6 @@ uint64_t InodeOf(int fd) {
   struct stat status = {};
   return fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
-
-char* Host(CUdeviceptr at) { return reinterpret_cast<char*>(at); }
 
 CUresult Import(CUmemGenericAllocationHandle* handle, void* fd,
                 CUmemAllocationHandleType type) {
