@@ -4,7 +4,7 @@
 //
 // A call is ended from outside its handler when it meets a limit of time or
 // bytes: then what the handler awaits fails, and whatever status it returns,
-// the client gets the limit's.
+// the client gets the limit's (call_limits.cc).
 #ifndef GEMMD_SERVICE_RPC_CALL_H_
 #define GEMMD_SERVICE_RPC_CALL_H_
 
@@ -251,6 +251,8 @@ class Call final : public Sweepable {
   // Claims the call's key for the request that begins with `message`. Fails
   // when that has been answered: the call has the answer then.
   absl::Status ClaimKey(const Message& message);
+  // InfiniteFuture when there is none.
+  absl::Time deadline() const;
   // Bytes moved on the connection in the direction that the call waits for.
   int64_t moved_bytes() const;
   void Enter(State state);

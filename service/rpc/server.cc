@@ -16,9 +16,9 @@
 #include "absl/strings/str_format.h"
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
-#include "service/engine/periodic.h"
 #include "service/engine/try_again.h"
 #include "service/log/log.h"
+#include "service/rpc/access_files.h"
 #include "service/rpc/address.h"
 #include "service/rpc/grpc_settings.h"
 #include "service/rpc/grpc_time.h"
@@ -34,8 +34,6 @@ namespace {
 
 // gRPC holds message sizes in an int.
 constexpr int64_t kMaxReceiveBytes = std::numeric_limits<int>::max();
-// How late it may be noticed that a file has changed.
-constexpr absl::Duration kReloadInterval = absl::Seconds(1);
 // For the last answers to reach their clients.
 constexpr absl::Duration kDeliveryTime = absl::Milliseconds(200);
 // For clients to close connections that are told to end.
@@ -101,13 +99,8 @@ class Server::Impl {
   void OpenRegions();
   // Plaintext stays on this machine, unless it is forced.
   absl::Status CheckPlaintext() const;
-  // Takes in the files of TLS and of who may call, now and whenever they
-  // change.
-  absl::Status OpenFiles();
-  void ApplyPolicy();
   // Those of the repository, of principals that there are.
   absl::Status RestoreModels();
-  void Reload();
   // Whether who calls may call the method.
   absl::Status Admit(Call& call, identity::Access access);
   void StartProbing();
@@ -138,12 +131,12 @@ class Server::Impl {
   bool probes_ended_ = true;
   std::vector<bool> works_;  // By device; of the monitor's thread.
   std::unique_ptr<HealthMonitor> monitor_;
-  std::unique_ptr<engine::Periodic> reload_;
+  AccessFiles files_{runtime_};  // Last: its thread uses the runtime.
 };
 
 absl::Status Server::Impl::Start() {
   CHECK(options_.limits.max_message_bytes <= kMaxReceiveBytes);
-  RETURN_IF_ERROR(OpenFiles());
+  RETURN_IF_ERROR(files_.Open(options_.tls, options_.identity));
   RETURN_IF_ERROR(RestoreModels());
   RETURN_IF_ERROR(Bind());
   StartProbing();
@@ -239,22 +232,6 @@ absl::Status Server::Impl::CheckPlaintext() const {
   return absl::OkStatus();
 }
 
-absl::Status Server::Impl::OpenFiles() {
-  if (!options_.tls.certificate.empty()) {
-    ASSIGN_OR_RETURN(runtime_.tls, tls::Keeper::Open(options_.tls));
-  }
-  if (!options_.identity.policy.empty()) {
-    ASSIGN_OR_RETURN(runtime_.gate, identity::Gate::Open(options_.identity));
-    ApplyPolicy();
-  }
-  if (runtime_.tls == nullptr && runtime_.gate == nullptr) {
-    return absl::OkStatus();
-  }
-  reload_ =
-      std::make_unique<engine::Periodic>(kReloadInterval, [this] { Reload(); });
-  return absl::OkStatus();
-}
-
 absl::Status Server::Impl::RestoreModels() {
   const auto policy =
       runtime_.gate == nullptr ? nullptr : runtime_.gate->policy();
@@ -262,45 +239,6 @@ absl::Status Server::Impl::RestoreModels() {
     if (policy == nullptr) return owner.empty();
     return policy->principals().contains(owner);
   });
-}
-
-void Server::Impl::ApplyPolicy() {
-  const auto policy = runtime_.gate->policy();
-  absl::flat_hash_map<std::string, engine::TensorStore::Grant> grants;
-  for (const auto& [name, principal] : policy->principals()) {
-    grants[name] = {.max_bytes = principal->max_tensor_bytes,
-                    .max_tensors = principal->max_tensors};
-    const auto tenant = runtime_.TenantOf(name);
-    const int64_t quota = principal->max_in_flight_bytes;
-    runtime_.requests.SetQuota(tenant->requests, quota);
-    runtime_.responses.SetQuota(tenant->responses, quota);
-  }
-  runtime_.engine.tensors().SetGrants(std::move(grants));
-  log::Write(log::Level::kInfo, "policy",
-             {{"principals", policy->principals().size()}});
-}
-
-void Server::Impl::Reload() {
-  const auto reload = [](auto& files, absl::string_view what) {
-    if (files == nullptr) return false;
-    const absl::StatusOr<bool> changed = files->Reload();
-    if (!changed.ok()) {
-      log::Write(log::Level::kError, "reload_refused",
-                 {{"what", what}, {"message", changed.status().message()}});
-      return false;
-    }
-    if (*changed) log::Write(log::Level::kInfo, "reloaded", {{"what", what}});
-    return *changed;
-  };
-  reload(runtime_.tls, "tls");
-  if (runtime_.tls != nullptr) {
-    const absl::Status valid = runtime_.tls->CheckTime(absl::Now());
-    if (!valid.ok()) {
-      log::Write(log::Level::kError, "certificate_refused",
-                 {{"message", valid.message()}});
-    }
-  }
-  if (reload(runtime_.gate, "policy")) ApplyPolicy();
 }
 
 absl::Status Server::Impl::Admit(Call& call, identity::Access access) {
@@ -445,7 +383,7 @@ absl::Status Server::Impl::TakePlace(int64_t calls) {
 
 bool Server::Impl::Drain() {
   if (server_ == nullptr) return probes_ended_;
-  reload_.reset();
+  files_.Close();
   probes_ended_ = monitor_->Stop();
   runtime_.health.SetServing(false);
   absl::SleepFor(options_.drain_grace);

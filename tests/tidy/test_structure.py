@@ -61,9 +61,10 @@ TIME_OF_DAY = {
     "jit/cache/disk_store.cc": "times of files",
     "jit/cache/quota.cc": "times of files",
     "jit/compile/file_notes.cc": "times of files",
+    "service/rpc/access_files.cc": "a certificate's end",
     "service/rpc/call.cc": "ends of tokens and certificates",
     "service/rpc/kserve/infer.cc": "statistics that people read",
-    "service/rpc/server.cc": "a certificate's end, a list that people read",
+    "service/rpc/server.cc": "a list that people read",
 }
 ASKS_TIME_OF_DAY = re.compile(
     r"absl::Now\(|system_clock|CLOCK_REALTIME|gettimeofday\(|\btime\((nullptr|0)")
