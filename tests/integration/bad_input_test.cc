@@ -26,6 +26,24 @@ v1::Problem& ProblemOf(v1::MatmulRequest& request) {
   return *request.mutable_header()->mutable_problem();
 }
 
+v1::Layout& LayoutOfA(v1::MatmulRequest& request) {
+  return *request.mutable_header()->mutable_a()->mutable_inline_();
+}
+v1::Layout& LayoutOfB(v1::MatmulRequest& request) {
+  return *request.mutable_header()->mutable_b()->mutable_inline_();
+}
+v1::Layout& LayoutOfD(v1::MatmulRequest& request) {
+  return *request.mutable_header()->mutable_d()->mutable_inline_();
+}
+
+v1::MatmulRequest WithoutBytes(int64_t m, int64_t n, int64_t k) {
+  v1::MatmulRequest request = OnesTimesTwos(0, 0, 0);
+  ProblemOf(request).set_m(m);
+  ProblemOf(request).set_n(n);
+  ProblemOf(request).set_k(k);
+  return request;
+}
+
 // B, of 4 columns of 5, becomes quantized weights.
 v1::Quantization& QuantizeB(v1::MatmulRequest& request, v1::DataType type) {
   v1::Problem& problem = ProblemOf(request);
@@ -45,36 +63,16 @@ const Bad kBad[] = {
      [](auto& r) { ProblemOf(r).set_k(INT64_MAX); }},
     {"LeadingDimensionBelowWidth", grpc::INVALID_ARGUMENT,
      "a.inline.leading_dimension is 4; allowed: 0 or 5 to 2147483392",
-     [](auto& r) {
-       r.mutable_header()
-           ->mutable_a()
-           ->mutable_inline_()
-           ->set_leading_dimension(4);
-     }},
+     [](auto& r) { LayoutOfA(r).set_leading_dimension(4); }},
     {"LeadingDimensionOfDBelowWidth", grpc::INVALID_ARGUMENT,
      "d.inline.leading_dimension is 1; allowed: 0 or 4 to 8388606",
-     [](auto& r) {
-       r.mutable_header()
-           ->mutable_d()
-           ->mutable_inline_()
-           ->set_leading_dimension(1);
-     }},
+     [](auto& r) { LayoutOfD(r).set_leading_dimension(1); }},
     {"LeadingDimensionOfDMostlyPadding", grpc::INVALID_ARGUMENT,
      "d.inline.leading_dimension is 8388607; allowed: 0 or 4 to 8388606",
-     [](auto& r) {
-       r.mutable_header()
-           ->mutable_d()
-           ->mutable_inline_()
-           ->set_leading_dimension(8388607);
-     }},
+     [](auto& r) { LayoutOfD(r).set_leading_dimension(8388607); }},
     {"NegativeLeadingDimension", grpc::INVALID_ARGUMENT,
      "b.inline.leading_dimension is -4",
-     [](auto& r) {
-       r.mutable_header()
-           ->mutable_b()
-           ->mutable_inline_()
-           ->set_leading_dimension(-4);
-     }},
+     [](auto& r) { LayoutOfB(r).set_leading_dimension(-4); }},
     {"TooFewBytes", grpc::INVALID_ARGUMENT,
      "a has 29 bytes; allowed for its shape: 30",
      [](auto& r) { r.mutable_a()->pop_back(); }},
@@ -86,33 +84,16 @@ const Bad kBad[] = {
      [](auto& r) { ProblemOf(r).set_beta(1); }},
     {"HugeShapeWithoutBytes", grpc::INVALID_ARGUMENT,
      "a has 0 bytes; allowed for its shape: 99999286472",
-     [](auto& r) {
-       r = OnesTimesTwos(0, 0, 0);
-       ProblemOf(r).set_m(kHuge);
-       ProblemOf(r).set_n(kHuge);
-       ProblemOf(r).set_k(kHuge);
-     }},
+     [](auto& r) { r = WithoutBytes(kHuge, kHuge, kHuge); }},
     {"HugeResultWithoutOperands", grpc::RESOURCE_EXHAUSTED,
      "a response is limited to 16777216 bytes",
-     [](auto& r) {
-       r = OnesTimesTwos(0, 0, 0);
-       ProblemOf(r).set_m(kHuge);
-       ProblemOf(r).set_n(kHuge);
-     }},
+     [](auto& r) { r = WithoutBytes(kHuge, kHuge, 0); }},
     {"HugestResult", grpc::RESOURCE_EXHAUSTED, "a response is limited",
-     [](auto& r) {
-       r = OnesTimesTwos(0, 0, 0);
-       ProblemOf(r).set_m(1000000);
-       ProblemOf(r).set_n(1000000);
-     }},
+     [](auto& r) { r = WithoutBytes(1000000, 1000000, 0); }},
     {"ResultOfTooManyTiles", grpc::INVALID_ARGUMENT,
      "problem.batch * ceil(problem.m / 64) * ceil(problem.n / 8) is "
      "9007197107257472; allowed: 0 to 2146435072",
-     [](auto& r) {
-       r = OnesTimesTwos(0, 0, 0);
-       ProblemOf(r).set_m(2147483392);
-       ProblemOf(r).set_n(2147483392);
-     }},
+     [](auto& r) { r = WithoutBytes(2147483392, 2147483392, 0); }},
     {"UnspecifiedType", grpc::INVALID_ARGUMENT, "problem.a_type is unspecified",
      [](auto& r) { ProblemOf(r).clear_a_type(); }},
     {"UnknownType", grpc::INVALID_ARGUMENT, "problem.b_type is 42",
@@ -170,10 +151,7 @@ const Bad kBad[] = {
      "multiple of 2",
      [](auto& r) {
        ProblemOf(r).set_b_type(v1::DATA_TYPE_S4);
-       r.mutable_header()
-           ->mutable_b()
-           ->mutable_inline_()
-           ->set_leading_dimension(5);
+       LayoutOfB(r).set_leading_dimension(5);
      }},
     {"WeightsOfBoth", grpc::UNIMPLEMENTED,
      "problem.b_type is s4; served: bf16, f16 with a_type s4",
@@ -186,10 +164,7 @@ const Bad kBad[] = {
     {"UnknownOrder", grpc::INVALID_ARGUMENT, "problem.d_order is 7",
      [](auto& r) { ProblemOf(r).set_d_order(v1::Order(7)); }},
     {"ContradictingOrder", grpc::INVALID_ARGUMENT, "a.inline.order",
-     [](auto& r) {
-       r.mutable_header()->mutable_a()->mutable_inline_()->set_order(
-           v1::ORDER_COLUMN_MAJOR);
-     }},
+     [](auto& r) { LayoutOfA(r).set_order(v1::ORDER_COLUMN_MAJOR); }},
     {"UnknownTensor", grpc::NOT_FOUND, "a.tensor: no tensor 0123456789abcdef",
      [](auto& r) {
        r.clear_a();

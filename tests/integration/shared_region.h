@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "gemmd/v1/regions.grpc.pb.h"
 #include "tests/integration/test_server.h"
 #include "tests/service/rpc/region/giver.h"
@@ -13,6 +15,16 @@
 namespace gemmd::testing {
 
 inline constexpr size_t kRegionBytes = 1 << 20;
+
+// Those of memory that tests share, in this process.
+inline int Mappings() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    count += absl::StrContains(line, "memfd:test");
+  }
+  return count;
+}
 
 // A region of one connection, as a client has it.
 class SharedRegion {

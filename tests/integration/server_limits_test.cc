@@ -1,0 +1,207 @@
+// The limits of one call: of its bytes, its time and its silence. What a client
+// can take from others: limits_test.cc.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+
+#include "clients/cpp/client.h"
+#include "tests/integration/abusers.h"
+#include "tests/integration/raw_http2.h"
+#include "tests/integration/sanitizer.h"
+#include "tests/integration/test_server.h"
+
+namespace gemmd {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::OnesTimesTwos;
+using testing::RawHttp2;
+using testing::TestServer;
+
+constexpr char kMatmul[] = "/gemmd.v1.MatmulService/Matmul";
+constexpr int64_t kMiB = 1 << 20;
+// Longer than any limit of these tests, shorter than a test's time-out.
+constexpr absl::Duration kPatience =
+    absl::Seconds(60 * testing::kSanitizerSlowness);
+
+class LimitsOfAServer : public ::testing::Test {
+ protected:
+  static TestServer::Options Hasty() {
+    TestServer::Options options;
+    options.limits.stall_timeout = absl::Milliseconds(500);
+    options.limits.pressed_stall_timeout = absl::Milliseconds(300);
+    return options;
+  }
+  static void ReadUntilEnded(RawHttp2& client) {
+    const absl::Time start = absl::Now();
+    while (client.ended() == 0 && absl::Now() - start < kPatience) {
+      client.Read(absl::Milliseconds(20));
+    }
+  }
+  static std::string CreateF32(TestServer& server, int64_t rows,
+                               int64_t columns) {
+    v1::CreateTensorRequest request;
+    request.set_dtype(v1::DATA_TYPE_F32);
+    request.set_rows(rows);
+    request.set_columns(columns);
+    grpc::ClientContext context;
+    v1::TensorInfo info;
+    const grpc::Status status = v1::TensorService::NewStub(server.channel())
+                                    ->CreateTensor(&context, request, &info);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return info.handle();
+  }
+};
+
+TEST_F(LimitsOfAServer, ASmallRequestIsSmall) {
+  TestServer server;
+  const grpc::Status status = server.CallRaw(
+      "/gemmd.v1.TensorService/CreateTensor", std::string(65537, '\0'));
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("65537 bytes; allowed: 65536"));
+}
+
+TEST_F(LimitsOfAServer, AnAnnouncedMessageThatIsTooLargeIsNotRead) {
+  TestServer::Options options;
+  options.limits.max_message_bytes = kMiB;
+  TestServer server(options);
+  grpc::ClientContext context;
+  context.AddMetadata("gemmd-message-bytes", std::to_string(kMiB + 1));
+  v1::MatmulResponse response;
+  const auto stub = v1::MatmulService::NewStub(server.channel());
+  const grpc::Status status =
+      stub->Matmul(&context, OnesTimesTwos(2, 2, 2), &response);
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("allowed: 1048576"));
+}
+
+TEST_F(LimitsOfAServer, ASilentCallIsEnded) {
+  TestServer server(Hasty());
+  RawHttp2 client(server.address());
+  client.Open(kMatmul);
+  const absl::Time start = absl::Now();
+  ReadUntilEnded(client);
+  EXPECT_EQ(client.ended(), 1);
+  EXPECT_TRUE(client.alive());
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(300));
+}
+
+TEST_F(LimitsOfAServer, ACallWhoseAnswerIsNotReadIsEnded) {
+  TestServer server(Hasty());
+  RawHttp2 client(server.address());
+  const std::string request = testing::LargeAnswerRequest(1024);
+  const uint32_t stream = client.Open(kMatmul);
+  client.SendPrefix(stream, static_cast<uint32_t>(request.size()));
+  client.Send(stream, request, true);
+  ReadUntilEnded(client);
+  EXPECT_EQ(client.ended(), 1);
+}
+
+TEST_F(LimitsOfAServer, ACallWithoutADeadlineHasOne) {
+  TestServer::Options options;
+  options.limits.max_call_time = absl::Milliseconds(500);
+  TestServer server(options);
+  server.cache().Hold(true);
+  v1::MatmulResponse response;
+  grpc::ClientContext context;
+  const auto stub = v1::MatmulService::NewStub(server.channel());
+  auto call = std::async(std::launch::async, [&] {
+    return stub->Matmul(&context, OnesTimesTwos(2, 2, 2), &response);
+  });
+  server.cache().WaitForGets(1);
+  absl::SleepFor(absl::Seconds(1));
+  server.cache().Hold(false);
+  EXPECT_EQ(call.get().error_code(), grpc::DEADLINE_EXCEEDED);
+}
+
+TEST_F(LimitsOfAServer, ALineLongerThanTheBudgetTravelsInPieces) {
+  TestServer::Options options;
+  options.limits.max_message_bytes = 256 << 10;
+  options.limits.max_in_flight_bytes = 512 << 10;
+  TestServer server(options);
+  auto client = client::Client::Connect(server.address(), {});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const std::string handle = CreateF32(server, 2, 1'000'001);
+  std::string bytes(2 * 4 * 1'000'001, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<char>(i * 2654435761u >> 13);
+  }
+  // In chunks that do not fit anything.
+  const auto stub = v1::TensorService::NewStub(server.channel());
+  grpc::ClientContext context;
+  v1::TensorInfo info;
+  auto stream = stub->UploadTensor(&context, &info);
+  v1::UploadTensorRequest message;
+  message.mutable_header()->set_handle(handle);
+  ASSERT_TRUE(stream->Write(message));
+  for (size_t at = 0; at < bytes.size(); at += 100'003) {
+    message.set_data(bytes.substr(at, 100'003));
+    ASSERT_TRUE(stream->Write(message));
+  }
+  stream->WritesDone();
+  const grpc::Status sent = stream->Finish();
+  ASSERT_TRUE(sent.ok()) << sent.error_message();
+  std::string back(bytes.size(), '\0');
+  const absl::Status received =
+      (*client)->DownloadTensor(handle, {}, absl::MakeSpan(back));
+  ASSERT_TRUE(received.ok()) << received;
+  EXPECT_TRUE(back == bytes);
+}
+
+// Eight times the budget, each message waiting for room.
+TEST_F(LimitsOfAServer, AnUploadGivesBackWhatHasGoneToTheDevice) {
+  TestServer::Options options;
+  options.limits.max_message_bytes = 256 << 10;
+  options.limits.max_in_flight_bytes = 512 << 10;
+  options.limits.max_wait = absl::Seconds(5);
+  TestServer server(options);
+  const auto stub = v1::TensorService::NewStub(server.channel());
+  const std::string handle = CreateF32(server, 1024, 1024);
+  v1::TensorInfo info;
+  for (int round = 0; round < 2; ++round) {  // At its end, too.
+    grpc::ClientContext uploading;
+    uploading.AddMetadata("gemmd-message-bytes", std::to_string(200 << 10));
+    auto stream = stub->UploadTensor(&uploading, &info);
+    v1::UploadTensorRequest message;
+    message.mutable_header()->set_handle(handle);
+    bool open = stream->Write(message);
+    for (int64_t left = 4 * kMiB; open && left > 0; left -= 128 << 10) {
+      message.set_data(std::string(128 << 10, 'x'));
+      open = stream->Write(message);
+    }
+    stream->WritesDone();
+    const grpc::Status sent = stream->Finish();
+    ASSERT_TRUE(sent.ok()) << sent.error_message();
+  }
+}
+
+TEST_F(LimitsOfAServer, ASilentUploadKeepsNoTensor) {
+  TestServer server;
+  const auto stub = v1::TensorService::NewStub(server.channel());
+  const std::string handle = CreateF32(server, 100, 100);
+  v1::TensorInfo info;
+  grpc::ClientContext uploading;
+  auto stream = stub->UploadTensor(&uploading, &info);
+  v1::UploadTensorRequest message;
+  message.mutable_header()->set_handle(handle);
+  ASSERT_TRUE(stream->Write(message));
+  message.set_data(std::string(1000, 'x'));
+  ASSERT_TRUE(stream->Write(message));
+  // For the daemon to take both, and to wait for more.
+  absl::SleepFor(absl::Milliseconds(200));
+  grpc::ClientContext deleting;
+  v1::DeleteTensorRequest remove;
+  remove.set_handle(handle);
+  v1::DeleteTensorResponse removed;
+  ASSERT_TRUE(stub->DeleteTensor(&deleting, remove, &removed).ok());
+  EXPECT_EQ(server.engine().tensors().bytes(), 0);
+  message.set_data(std::string(39000, 'x'));
+  stream->Write(message);
+  stream->WritesDone();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::NOT_FOUND);
+}
+
+}  // namespace
+}  // namespace gemmd
