@@ -11,51 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "tests/clients/cpp/fake_services.h"
+#include "tests/clients/cpp/client_fixture.h"
 
 namespace gemmd::client {
 namespace {
 
 using ::testing::HasSubstr;
-
-class ClientTest : public testing::Test {
- protected:
-  ClientTest() {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                             &port);
-    builder.SetMaxReceiveMessageSize(-1);
-    builder.RegisterService(&matmul_);
-    builder.RegisterService(&tensors_);
-    grpc::EnableDefaultHealthCheckService(true);
-    server_ = builder.BuildAndStart();
-    Options options;
-    options.timeout = absl::Seconds(30);
-    auto client = Client::Connect("127.0.0.1:" + std::to_string(port), options);
-    EXPECT_TRUE(client.ok()) << client.status();
-    client_ = *std::move(client);
-  }
-
-  Product SmallProduct() {
-    Product product;
-    product.problem.set_m(2);
-    product.problem.set_n(3);
-    product.problem.set_k(4);
-    product.a = Operand::Bytes(a_);
-    product.b = Operand::Bytes(b_, 5);
-    return product;
-  }
-
-  const std::string a_ = std::string(16, 'a');
-  const std::string b_ = std::string(36, 'b');
-  FakeMatmul matmul_;
-  FakeTensors tensors_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Client> client_;
-};
 
 TEST_F(ClientTest, RequestHoldsHeaderAndOperands) {
   Product product = SmallProduct();
@@ -143,132 +105,6 @@ TEST_F(ClientTest, AnOperandSaysHowABatchLies) {
   EXPECT_FALSE(header.a().inline_().has_batch_stride());
   EXPECT_TRUE(header.b().inline_().has_batch_stride());
   EXPECT_EQ(header.b().inline_().batch_stride(), 0);
-}
-
-TEST_F(ClientTest, WhatIsSharedTravelsInNoChunks) {
-  Product product = SmallProduct();  // 16 + 36 bytes.
-  product.d = {.region = "r", .offset = 64};
-  product.stream_bytes = 52;
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 0);
-  product.stream_bytes = 51;
-  matmul_.Answer("");
-  const auto result = client_->Matmul(product);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(matmul_.streams(), 1);
-  EXPECT_EQ(matmul_.last().header().d().region().offset(), 64);
-  product.b = {.region = "r"};
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 1);
-}
-
-TEST_F(ClientTest, SizeDecidesWhatTravelsInChunks) {
-  Product product = SmallProduct();  // 16 + 36 bytes, and 6 of D.
-  product.stream_bytes = 58;
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 0);
-  product.stream_bytes = 57;
-  matmul_.Answer("result");
-  auto result = client_->Matmul(product);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(matmul_.streams(), 1);
-  EXPECT_EQ(result->d, "result");
-  EXPECT_EQ(result->execution.device(), "fake");
-  EXPECT_EQ(matmul_.last().a(), a_);
-  EXPECT_EQ(matmul_.last().b(), b_);
-  EXPECT_EQ(matmul_.last().header().b().inline_().leading_dimension(), 5);
-  // What is a tensor does not count, nor is it awaited.
-  product.d = Destination::Tensor("d");
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 1);
-  product.stream_bytes = 51;
-  matmul_.Answer("");
-  result = client_->Matmul(product);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(matmul_.streams(), 2);
-  EXPECT_EQ(result->d, "");
-  // A product that streams do not serve: matrices of A overlap.
-  product.problem.set_batch(2);
-  product.a.batch_stride = 4;
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 2);
-  product.a.batch_stride = 8;
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 3);
-  // Of a sparse operand a stride counts bytes: matrices of more than 6 overlap
-  // then, those 6 elements of two bytes apart do not.
-  product.a.batch_stride = 6;
-  product.problem.set_a_type(v1::DATA_TYPE_BF16);
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 4);
-  product.problem.set_sparsity(v1::SPARSITY_2_4);
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 4);
-  // As of quantized weights; plain ones of 4 bits are half as long.
-  product.problem.clear_sparsity();
-  product.problem.set_a_type(v1::DATA_TYPE_U4);
-  product.problem.set_b_type(v1::DATA_TYPE_BF16);
-  product.a.batch_stride = 16;
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 5);
-  product.a.batch_stride = 8;
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 5);
-  product.problem.mutable_quantization();
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_EQ(matmul_.streams(), 6);
-}
-
-TEST_F(ClientTest, LargeOperandsAreCutIntoChunks) {
-  Product product = SmallProduct();
-  product.stream_bytes = 0;
-  std::string a(5 << 20, '\0');
-  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<char>(i * 31 >> 7);
-  product.a = Operand::Bytes(a);
-  product.problem.mutable_epilogue()->set_d_scale(true);
-  const std::string scale = "1234";
-  product.d_scale = Operand::Bytes(scale);
-  matmul_.Answer("result");
-  ASSERT_TRUE(client_->Matmul(product).ok());
-  EXPECT_TRUE(matmul_.last().a() == a);
-  EXPECT_EQ(matmul_.last().b(), b_);
-  EXPECT_EQ(matmul_.last().d_scale(), "1234");
-  EXPECT_EQ(matmul_.longest(), 2u << 20);
-}
-
-TEST_F(ClientTest, ResultsOfStreamsAreCounted) {
-  Product product = SmallProduct();
-  product.stream_bytes = 0;
-  std::string d(6, '\0');
-  product.d = Destination::Bytes(absl::MakeSpan(d.data(), d.size()));
-  product.problem.mutable_epilogue()->set_auxiliary(true);
-  product.problem.mutable_epilogue()->set_amax(true);
-  matmul_.Answer("result", "before", 2.5f);
-  const auto result = client_->Matmul(product);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(d, "result");
-  EXPECT_EQ(result->auxiliary, "before");
-  EXPECT_EQ(result->amax, 2.5f);
-  struct Wrong {
-    const char *d, *auxiliary;
-    std::optional<float> amax;
-    const char* says;
-  };
-  for (const Wrong& wrong :
-       {Wrong{"resul", "before", 1.0f, "5 of the 6 bytes of D"},
-        Wrong{"results", "before", 1.0f, "more than the 6 bytes of D"},
-        Wrong{"result", "", 1.0f, "0 of the 6 bytes of the auxiliary result"},
-        Wrong{"result", "before", {}, "no amax"}}) {
-    matmul_.Answer(wrong.d, wrong.auxiliary, wrong.amax);
-    const absl::Status status = client_->Matmul(product).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(wrong.says));
-  }
-  product.device = "bad";  // Told in the middle of the operands.
-  std::string a(20 << 20, 'a');
-  product.a = Operand::Bytes(a);
-  EXPECT_EQ(client_->Matmul(product).status(),
-            absl::InvalidArgumentError("device is unknown"));
 }
 
 TEST_F(ClientTest, GroupsTravelInOneCall) {
@@ -425,69 +261,6 @@ TEST_F(ClientTest, DeadlineEndsACall) {
   product.timeout = absl::Milliseconds(50);
   EXPECT_EQ(client_->Matmul(product).status().code(),
             absl::StatusCode::kDeadlineExceeded);
-}
-
-TEST_F(ClientTest, TensorsTravelInChunks) {
-  v1::CreateTensorRequest request;
-  request.set_rows(7);
-  const auto info = client_->CreateTensor(request);
-  ASSERT_TRUE(info.ok());
-  EXPECT_EQ(info->rows(), 7);
-  std::string bytes(5 << 20, '\0');
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
-  EXPECT_EQ(client_->UploadTensor("handle", {}, bytes), absl::OkStatus());
-  EXPECT_EQ(tensors_.bytes(), bytes);
-  EXPECT_EQ(tensors_.largest(), size_t{2} << 20);
-  std::string back(bytes.size(), '\0');
-  EXPECT_EQ(client_->DownloadTensor("handle", {},
-                                    absl::MakeSpan(back.data(), back.size())),
-            absl::OkStatus());
-  EXPECT_EQ(back, bytes);
-}
-
-// As a daemon of tomorrow may.
-TEST_F(ClientTest, TensorsOfAnUnknownKindAreNoneToWorkWith) {
-  v1::TensorInfo info;
-  info.set_dtype(v1::DATA_TYPE_F16);
-  info.set_rows(2);
-  info.set_columns(3);
-  tensors_.Tell(info);
-  EXPECT_EQ(client_->DescribeTensor("handle")->columns(), 3);
-  v1::TensorInfo type = info, rows = info, columns = info, none;
-  // Whose bytes, counted in 64 bits, would be none.
-  v1::TensorInfo huge = info, many = info;
-  huge.set_rows(int64_t{1} << 62);
-  huge.set_columns(int64_t{1} << 62);
-  many.set_rows(int64_t{1} << 31);
-  many.set_columns(int64_t{1} << 1);
-  many.set_count(int64_t{1} << 31);
-  type.set_dtype(static_cast<v1::DataType>(99));
-  rows.set_rows(0);
-  columns.set_columns(-3);
-  for (const v1::TensorInfo& odd : {type, rows, columns, none, huge, many}) {
-    tensors_.Tell(odd);
-    EXPECT_EQ(client_->DescribeTensor("handle").status().code(),
-              absl::StatusCode::kInternal)
-        << odd.ShortDebugString();
-  }
-}
-
-TEST_F(ClientTest, BadTransfersSayWhy) {
-  EXPECT_EQ(client_->UploadTensor("other", {}, std::string(9 << 20, 'x')),
-            absl::NotFoundError("no such tensor"));
-  tensors_.Hold("12345678");
-  std::string back(4, '\0');
-  EXPECT_THAT(client_
-                  ->DownloadTensor("handle", {},
-                                   absl::MakeSpan(back.data(), back.size()))
-                  .message(),
-              HasSubstr("more bytes"));
-  back.resize(12);
-  EXPECT_THAT(client_
-                  ->DownloadTensor("handle", {},
-                                   absl::MakeSpan(back.data(), back.size()))
-                  .message(),
-              HasSubstr("4 bytes less"));
 }
 
 TEST_F(ClientTest, Health) {
