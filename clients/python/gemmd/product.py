@@ -3,19 +3,19 @@
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Optional, TypedDict, Union
+from typing import Any, NamedTuple, Optional, TypedDict
 
 import numpy as np
 
 from . import api, arrays, results, support, wire
 from .arguments import check_flag, check_text
-from .bits import Bits
 from .composite import Composite
-from .device_arrays import DeviceArray, as_device_array, is_on_device
+from .device_arrays import DeviceArray
 from .epilogue import Epilogue, Result
 from .errors import Internal, InvalidArgument
+from .operands import Matrix, array_of, batch_of, flat, matrices_of
 from .quantized import quantization_of
-from .shared import Block, Regions
+from .shared import Block, Regions, lent
 from .sparse import is_sparse
 from .tensor import Resident, lie
 
@@ -77,63 +77,6 @@ class Product(NamedTuple):
                 f"{self.execution.device}>)")
 
 
-Matrix = Union[arrays.Array, DeviceArray, Resident, Bits, Composite]
-
-
-def _array(value: Any, name: str) -> Union[arrays.Array, DeviceArray]:
-    """Of the host's memory, or of a GPU's."""
-    return (as_device_array(value, name) if is_on_device(value)
-            else arrays.as_array(value, name))
-
-
-def _operand(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
-    """A matrix or more, and whether it was a vector: a row (0) or a column
-    (1)."""
-    if isinstance(value, Resident):
-        value.check_operand(name, value.shape[:-2])
-    if isinstance(value, (Resident, Bits, Composite)):
-        return value, False
-    array = _array(value, name)
-    is_vector = array.ndim == 1
-    if is_vector:
-        array = (array.expand(vector_axis) if isinstance(array, DeviceArray)
-                 else np.expand_dims(array, vector_axis))
-    elif array.ndim == 0:
-        raise InvalidArgument(
-            f"{name}: has 0 dimensions; matrices have 2 and vectors 1")
-    support.check_input(array.dtype, name)
-    return array, is_vector
-
-
-def _flat(array: Any, batch: tuple[int, ...]) -> Any:
-    """An operand of a batch with one leading dimension, or with none where one
-    matrix serves all."""
-    if isinstance(array, (Resident, Bits)):
-        return array
-    if isinstance(array, Composite):
-        return array.broadcast(batch)
-    if isinstance(array, DeviceArray):
-        return array.flat(batch)
-    if all(side == 1 for side in array.shape[:-2]):
-        return array.reshape(array.shape[-2:])
-    shape = array.shape[-2:]
-    return np.broadcast_to(array, (*batch, *shape)).reshape(
-        math.prod(batch), *shape)
-
-
-@contextlib.contextmanager
-def _all_lent(blocks: list[Block]) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        for block in blocks:
-            stack.enter_context(block.lent())
-        yield
-
-
-def lent(blocks: list[Block]) -> contextlib.AbstractContextManager[None]:
-    """Around a call that has the daemon write to them."""
-    return _all_lent(blocks) if blocks else contextlib.nullcontext()
-
-
 class Call:
     """One product, checked: `header` and the operand buffers to send."""
 
@@ -146,8 +89,8 @@ class Call:
         device = check_text(device, "device")
         epilogue.update({name: check_flag(epilogue[name], name)
                          for name in _FLAGS if name in epilogue})
-        a, self._drops_rows = _operand(a, "a", 0)
-        b, self._drops_columns = _operand(b, "b", 1)
+        a, self._drops_rows = matrices_of(a, "a", 0)
+        b, self._drops_columns = matrices_of(b, "b", 1)
         support.check_quantized(a, b)
         support.check_pair(a.dtype, b.dtype)
         kind = support.multiplied_as(a.dtype, b.dtype)
@@ -158,16 +101,8 @@ class Call:
             raise InvalidArgument(
                 f"b: has {b.shape[-2]} rows but a has {a.shape[-1]} columns "
                 f"(shapes {a.shape} and {b.shape})")
-        try:
-            leading = a.shape[:-2], b.shape[:-2]
-            self._batch: tuple[int, ...] = (
-                leading[0] if leading[0] == leading[1]
-                else np.broadcast_shapes(*leading))
-        except ValueError:
-            raise InvalidArgument(
-                f"b: its leading dimensions {b.shape[:-2]} do not go with "
-                f"those of a, {a.shape[:-2]}") from None
-        a, b = _flat(a, self._batch), _flat(b, self._batch)
+        self._batch: tuple[int, ...] = batch_of(a, b)
+        a, b = flat(a, self._batch), flat(b, self._batch)
         matrix = (a.shape[-2], b.shape[-1])
         # One leading dimension stands for all of them.
         self.shape: tuple[int, ...] = (
@@ -175,7 +110,7 @@ class Call:
         if c is not None:
             c = self._like_result(
                 c if isinstance(c, (Resident, Composite))
-                else _array(c, "c"), "c")
+                else array_of(c, "c"), "c")
             support.check_byte_order(c.dtype, "c")
         if beta != 0 and c is None:
             raise InvalidArgument(f"c: required because beta is {beta}")
@@ -187,8 +122,8 @@ class Call:
                                                  pre_activation_out)
         for result in self._results.values():
             if result.out is not None:
-                result.target = self._checked_out(result.out, result.option)
-        self._check_apart()
+                result.target = self._checked_out(result)
+        results.check_apart(self._results)
         if out_order is not None:
             arrays.wire_order(out_order, "out_order")
         self.order = results.order_of(self._results, c, out_order)
@@ -248,42 +183,10 @@ class Call:
         # of a batch: a copy where no view has them.
         return value.reshape(self.shape) if is_array else value
 
-    def _checked_out(self, out: Any, name: str) -> Matrix:
-        if isinstance(out, Resident):
-            if out.sparse or out.quantization:
-                kind = "sparse" if out.sparse else "quantized"
-                raise InvalidArgument(f"{name}: a {kind} tensor receives no "
-                                      "result; allowed: a dense one")
-            if not out.handle:
-                raise InvalidArgument(f"{name}: a result of the sequence "
-                                      "receives no other; allowed: an array or "
-                                      "a Tensor")
-            if out._transposed:
-                raise InvalidArgument(
-                    f"{name}: a transposed tensor receives no result; compute "
-                    "b.T @ a.T into the tensor itself")
-            out.check_single(name)
-        elif is_on_device(out):
-            out = as_device_array(out, name)
-        elif not isinstance(out, np.ndarray):
-            raise InvalidArgument(f"{name}: {type(out).__name__} is neither a "
-                                  "numpy array, nor one in device memory, nor "
-                                  "a Tensor")
-        elif not out.flags.writeable:
-            raise InvalidArgument(f"{name}: the array is read-only")
-        else:
-            arrays.as_array(out, name)
-            arrays.wire_type(out.dtype, name)
-        matrix: Matrix = self._like_result(out, name)
+    def _checked_out(self, result: results.Result) -> Matrix:
+        out = results.checked_out(result.out, result.option)
+        matrix: Matrix = self._like_result(out, result.option)
         return matrix
-
-    def _check_apart(self) -> None:
-        """Of tensors and what is shared, the daemon sees it."""
-        outs = [result.out for result in self._results.values()
-                if isinstance(result.out, np.ndarray)]
-        if len(outs) == 2 and np.shares_memory(outs[0], outs[1]):
-            raise InvalidArgument("pre_activation_out: shares memory with out; "
-                                  "allowed: an array of its own")
 
     def outs(self) -> Iterator[tuple[str, Any]]:
         """The results by their fields, D first, and what each is to go to."""
@@ -515,10 +418,9 @@ class Call:
 
     def _received(self, data: Optional[memoryview]) -> arrays.Array:
         came = 0 if data is None else data.nbytes
-        size = math.prod(self.shape) * self.dtype.itemsize
-        if came != size:
+        if came != self._size():
             raise Internal(f"the daemon sent {came} bytes of a result, which "
-                           f"has {size}")
+                           f"has {self._size()}")
         return arrays.matrix(data if data is not None else b"", self.shape,
                              self.dtype, self.order)
 

@@ -1,12 +1,12 @@
-"""Where the results of a product go, their order and type, and what comes in
-chunks."""
+"""Where the results of a product may go, their order and type, and what comes
+in chunks."""
 
 from typing import Any, Optional
 
 import numpy as np
 
 from . import arrays, support, wire
-from .device_arrays import DeviceArray
+from .device_arrays import DeviceArray, as_device_array, is_on_device
 from .errors import Internal, InvalidArgument
 from .tensor import Resident, lie
 
@@ -34,6 +34,44 @@ class Result:
 
 # By their fields.
 Results = dict[str, Result]
+
+
+def checked_out(out: Any, name: str) -> Any:
+    """`out` where a result may go, or an error."""
+    if isinstance(out, Resident):
+        if out.sparse or out.quantization:
+            kind = "sparse" if out.sparse else "quantized"
+            raise InvalidArgument(f"{name}: a {kind} tensor receives no "
+                                  "result; allowed: a dense one")
+        if not out.handle:
+            raise InvalidArgument(f"{name}: a result of the sequence receives "
+                                  "no other; allowed: an array or a Tensor")
+        if out._transposed:
+            raise InvalidArgument(
+                f"{name}: a transposed tensor receives no result; compute "
+                "b.T @ a.T into the tensor itself")
+        out.check_single(name)
+    elif is_on_device(out):
+        out = as_device_array(out, name)
+    elif not isinstance(out, np.ndarray):
+        raise InvalidArgument(f"{name}: {type(out).__name__} is neither a "
+                              "numpy array, nor one in device memory, nor "
+                              "a Tensor")
+    elif not out.flags.writeable:
+        raise InvalidArgument(f"{name}: the array is read-only")
+    else:
+        arrays.as_array(out, name)
+        arrays.wire_type(out.dtype, name)
+    return out
+
+
+def check_apart(results: Results) -> None:
+    """Of tensors and what is shared, the daemon sees it."""
+    outs = [result.out for result in results.values()
+            if isinstance(result.out, np.ndarray)]
+    if len(outs) == 2 and np.shares_memory(outs[0], outs[1]):
+        raise InvalidArgument("pre_activation_out: shares memory with out; "
+                              "allowed: an array of its own")
 
 
 def order_of(results: Results, c: Any,

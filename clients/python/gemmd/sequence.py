@@ -12,7 +12,7 @@ from .arguments import check_text
 from .device_arrays import DeviceArray
 from .errors import FailedPrecondition, InvalidArgument
 from .retry import check_key, told
-from .shared import Regions
+from .shared import Regions, lent
 from .tensor import Resident
 
 if TYPE_CHECKING:
@@ -272,8 +272,8 @@ class Recording:
 
     def _sharing(self) -> contextlib.AbstractContextManager[None]:
         """Around the call."""
-        return product.lent([block for step in self._steps
-                             for block in step.call.blocks()])
+        return lent([block for step in self._steps
+                     for block in step.call.blocks()])
 
     def _rpc(self) -> rpcs.Rpc[wire.SequenceResponse]:
         for step in self._steps:

@@ -153,6 +153,19 @@ class Block:
             raise
 
 
+@contextlib.contextmanager
+def _all_lent(blocks: list[Block]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for block in blocks:
+            stack.enter_context(block.lent())
+        yield
+
+
+def lent(blocks: list[Block]) -> contextlib.AbstractContextManager[None]:
+    """Around a call that has the daemon write to them."""
+    return _all_lent(blocks) if blocks else contextlib.nullcontext()
+
+
 class Regions:
     """Those of one client of the daemon at `target`. Thread-safe. `create`
     runs CreateRegion, or what else is asked for one."""
