@@ -1,5 +1,5 @@
-// Nobody waits for more than he must: not for another one's tensors, compiles,
-// large transfers or flood of requests.
+// Nobody waits for more than he must: not for another one's tensors, large
+// transfers or flood of requests. Nor for compiles: sharing_compiles_test.cc.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,9 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "service/engine/cost.h"
-#include "tests/service/gate.h"
-#include "tests/service/prepare.h"
-#include "tests/service/test_engine.h"
+#include "tests/service/sharing_fixture.h"
 
 namespace gemmd::engine {
 namespace {
@@ -24,51 +22,7 @@ using testing::Eventually;
 using testing::From;
 using testing::Gate;
 using testing::TestEngine;
-
-class SharingTest : public ::testing::Test {
- protected:
-  ~SharingTest() override {
-    gate_.Open();
-    if (engine_ != nullptr) engine_->cache().Hold(false);
-  }
-
-  void Start(Engine::Options options = {}) {
-    engine_ = std::make_unique<TestEngine>(options, std::vector{hooks_});
-    // The kernel of every product here but where it is said otherwise.
-    ASSERT_TRUE(engine().Multiply(TestEngine::Zeros()).Wait().ok());
-    const auto tensor = engine().Tensor();
-    ASSERT_TRUE(
-        engine().Multiply(TestEngine::Copy(tensor, tensor)).Wait().ok());
-  }
-  TestEngine& engine() { return *engine_; }
-
-  // From now on products wait at the gate, on their lanes.
-  void HoldProducts() { gate_.Close(); }
-
-  // A product of the i-th of sixteen families that have no loaded kernel.
-  static Product Cold(int i = 0) {
-    Product product = TestEngine::Zeros();
-    jit::Problem& problem = product.problem;
-    const jit::DataType types[] = {jit::DataType::kBf16, jit::DataType::kF16};
-    problem.a_type = problem.b_type = types[i % 2];
-    problem.c_type = problem.d_type = types[i / 2 % 2];
-    problem.a_order = static_cast<jit::Order>(i / 4 % 2);
-    problem.b_order = static_cast<jit::Order>(i / 8 % 2);
-    product.d.pitch_bytes = problem.d().width_bytes();
-    return product;
-  }
-
-  Gate gate_;
-  std::shared_ptr<testing::Hooks> hooks_ = [this] {
-    auto hooks = std::make_shared<testing::Hooks>();
-    hooks->multiply = [this](const auto&, const auto&) {
-      gate_.Pass();
-      return absl::OkStatus();
-    };
-    return hooks;
-  }();
-  std::unique_ptr<TestEngine> engine_;
-};
+using SharingTest = testing::SharingFixture;
 
 // Two lanes, one product that writes a tensor, many that wait for it: the
 // second lane serves those who need it not.
@@ -293,21 +247,6 @@ TEST_F(SharingTest, ProductsDoNotHoldUpTransfers) {
   gate_.Open();
 }
 
-TEST_F(SharingTest, CompilesDoNotHoldUpControlCalls) {
-  Start({.preparer = {.lookup_threads = 1, .compile_threads = 1}});
-  engine().cache().Hold(true);
-  auto cold = engine().Multiply(Cold());
-  engine().cache().WaitForGets(2);
-  testing::Answer<int> looked;
-  engine()->InBackground<int>(
-      "", [] { return absl::StatusOr<int>(7); }, looked.done());
-  EXPECT_EQ(looked.Wait().value(), 7);
-  EXPECT_TRUE(engine().Create({}).Wait().ok());
-  EXPECT_FALSE(cold.there());
-  engine().cache().Hold(false);
-  EXPECT_TRUE(cold.Wait().ok());
-}
-
 // Who lists kernels a hundred times at once does not keep others waiting for
 // their one look. A thread of the two is held, so that there is one order.
 TEST_F(SharingTest, BackgroundWorkIsServedInTurn) {
@@ -342,147 +281,6 @@ TEST_F(SharingTest, BackgroundWorkIsServedInTurn) {
   EXPECT_TRUE(answers[0]->Wait().ok());
   const auto place = std::find(order.begin(), order.end(), "one");
   EXPECT_LE(place - order.begin(), 2);
-}
-
-// The kernel was compiled once and is found on disk, say; all threads that
-// compile are busy.
-TEST_F(SharingTest, CompilesDoNotHoldUpWhatTheCacheHas) {
-  Start({.preparer = {.lookup_threads = 1, .compile_threads = 1}});
-  const auto first = engine().Multiply(Cold(1)).Wait();
-  ASSERT_TRUE(first.ok());
-  engine()->kernels(0).Evict(first->execution.cubin_key);
-  engine().cache().Hold(true);
-  const int gets = engine().cache().gets();
-  auto cold = engine().Multiply(Cold(0));
-  engine().cache().WaitForGets(gets + 1);
-  const auto found = engine().Multiply(Cold(1)).Wait();
-  ASSERT_TRUE(found.ok());
-  EXPECT_EQ(found->execution.source, KernelSource::kMemory);
-  EXPECT_FALSE(cold.there());
-  engine().cache().Hold(false);
-  EXPECT_TRUE(cold.Wait().ok());
-}
-
-TEST_F(SharingTest, RequestsWithoutAKernelHoldNoPlaceOfTheDevice) {
-  Start({.executor = {.lanes = 1, .max_queue = 1},
-         .preparer = {.max_waiting = 4}});
-  engine().cache().Hold(true);
-  std::vector<TestEngine::MultiplyAnswer> cold;
-  for (int i = 0; i < 4; ++i) cold.push_back(engine().Multiply(Cold()));
-  engine().cache().WaitForGets(2);
-  EXPECT_TRUE(engine().Multiply(TestEngine::Zeros()).Wait().ok());
-  EXPECT_EQ(engine().Multiply(Cold()).Wait().status().code(),
-            StatusCode::kResourceExhausted);
-  // They were admitted once: the small queue refuses none of them.
-  engine().cache().Hold(false);
-  for (auto& answer : cold) EXPECT_TRUE(answer.Wait().ok());
-}
-
-TEST_F(SharingTest, WhoGivesUpWaitingForACompileLeavesAtOnce) {
-  Start();
-  engine().cache().Hold(true);
-  auto cancelled = std::make_shared<std::atomic<bool>>(false);
-  auto gone = engine().Multiply(Cold(), 0, {.cancelled = cancelled});
-  auto late = engine().Multiply(
-      Cold(), 0, {.deadline = absl::Now() + absl::Milliseconds(5)});
-  engine().cache().WaitForGets(2);
-  *cancelled = true;
-  EXPECT_EQ(gone.Wait().status().code(), StatusCode::kCancelled);
-  EXPECT_EQ(late.Wait().status().code(), StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(engine()->waiting(), 0);
-  engine().cache().Hold(false);
-}
-
-TEST_F(SharingTest, OneOfSixteenIsToldThatItsKernelWasCompiled) {
-  Start({.preparer = {.lookup_threads = 4, .compile_threads = 4}});
-  const int gets = engine().cache().gets();
-  engine().cache().Hold(true);
-  std::vector<TestEngine::MultiplyAnswer> answers;
-  for (int i = 0; i < 16; ++i) {
-    answers.push_back(
-        engine().Multiply(Cold(), 0, From(absl::StrCat("client ", i))));
-  }
-  engine().cache().WaitForGets(gets + 1);
-  absl::SleepFor(absl::Milliseconds(20));  // For others to ask the cache, too.
-  engine().cache().Hold(false);
-  int compiled = 0;
-  for (auto& answer : answers) {
-    const auto result = answer.Wait();
-    ASSERT_TRUE(result.ok()) << result.status();
-    compiled += result->execution.source == KernelSource::kCompiled;
-  }
-  EXPECT_EQ(compiled, 1);
-  EXPECT_EQ(engine().cache().gets(), gets + 1);
-}
-
-// A flood of kernels that nobody has; the modest client's is among the next.
-TEST_F(SharingTest, AFloodOfCompilesDoesNotHoldUpAnother) {
-  Start({.preparer = {.lookup_threads = 1, .compile_threads = 1}});
-  engine().cache().Hold(true);
-  const int gets = engine().cache().gets();
-  auto running = engine().Multiply(Cold(0), 0, From("flood"));
-  engine().cache().WaitForGets(gets + 1);
-  const int lookups = engine().cache().lookups();
-  std::vector<TestEngine::MultiplyAnswer> flood;
-  for (int i = 2; i < 14; ++i) {
-    flood.push_back(engine().Multiply(Cold(i), 0, From("flood")));
-  }
-  auto modest = engine().Multiply(Cold(1), 0, From("modest"));
-  // One thread looks up: with this last one, all others wait for the compiler.
-  flood.push_back(engine().Multiply(Cold(14), 0, From("flood")));
-  engine().cache().WaitForLookups(lookups + 14);
-  // The one that runs, the flood's next, and then the modest client's.
-  engine().cache().HoldAfter(3);
-  EXPECT_TRUE(modest.Wait().ok());
-  engine().cache().Hold(false);
-  EXPECT_TRUE(running.Wait().ok());
-  for (auto& answer : flood) EXPECT_TRUE(answer.Wait().ok());
-}
-
-// A process that was stopped may hold the locks of any number of kernels.
-TEST_F(SharingTest, KernelsThatOtherProcessesMakeHoldUpNoOthers) {
-  Start({.preparer = {.lookup_threads = 1, .compile_threads = 1}});
-  const auto name_of = [](const Product& product) {
-    const jit::Plan best = jit::ChoosePlan(product.problem, {});
-    return jit::KernelName(best.family, best.config);
-  };
-  engine().cache().SetElsewhere({name_of(Cold(0)), name_of(Cold(1))});
-  const int gets = engine().cache().gets();
-  std::vector<TestEngine::MultiplyAnswer> locked;
-  for (const int i : {0, 1, 0}) locked.push_back(engine().Multiply(Cold(i)));
-  engine().cache().WaitForGets(gets + 4);  // Of two more than once.
-  EXPECT_TRUE(engine().Multiply(Cold(2)).Wait().ok());
-  for (auto& answer : locked) EXPECT_FALSE(answer.there());
-  // One who comes later, and another who does not stay.
-  locked.push_back(engine().Multiply(Cold(1), 0, From("another")));
-  auto late = engine().Multiply(
-      Cold(0), 0, {.deadline = absl::Now() + absl::Milliseconds(5)});
-  EXPECT_EQ(late.Wait().status().code(), StatusCode::kDeadlineExceeded);
-  engine().cache().SetElsewhere({});
-  for (auto& answer : locked) EXPECT_TRUE(answer.Wait().ok());
-}
-
-// Its requests end with it.
-TEST_F(SharingTest, TheEndDoesNotWaitForOtherProcesses) {
-  Start();
-  const jit::Plan best = jit::ChoosePlan(Cold().problem, {});
-  engine().cache().SetElsewhere({jit::KernelName(best.family, best.config)});
-  const int gets = engine().cache().gets();
-  auto cold = engine().Multiply(Cold());
-  engine().cache().WaitForGets(gets + 2);
-  engine_.reset();
-  EXPECT_EQ(cold.Wait().status().code(), StatusCode::kUnavailable);
-}
-
-TEST_F(SharingTest, AKernelThatIsRefusedFailsNoRequest) {
-  Start();
-  const Product product = Cold();
-  const jit::Plan best = jit::ChoosePlan(product.problem, {});
-  engine().cache().Reject(jit::KernelName(best.family, best.config));
-  const auto result = engine().Multiply(product).Wait();
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_NE(result->execution.kernel,
-            jit::KernelName(best.family, best.config));
 }
 
 }  // namespace
