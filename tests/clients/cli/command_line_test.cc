@@ -160,6 +160,15 @@ TEST(CommandLineTest, AMistypedWordIsNamedWithWhatMayBeMeant) {
   EXPECT_THAT(sample({"\033[31mred"}).err, Not(HasSubstr("\033")));
 }
 
+TEST(CommandLineTest, WhatIsWrongIsShortHoweverLongTheWord) {
+  Sample sample;
+  const std::string word = "--" + std::string(1 << 20, 'x');
+  const std::string said = sample({word.c_str()}).err;
+  EXPECT_LT(said.size(), 10000);
+  EXPECT_THAT(said, HasSubstr("x ... x"));
+  EXPECT_THAT(said, HasSubstr("x is no option\n"));
+}
+
 // A script would go on with half of what it asked for, or nothing.
 TEST(CommandLineTest, WhatCannotBePrintedIsAFailure) {
   for (const char* word : {"--quiet", "--help", "--version"}) {
@@ -381,6 +390,15 @@ TEST(SubcommandTest, MissingAndUnknownWordsAreUsageErrors) {
               HasSubstr("--ouput is no option; did you mean --output?"));
   EXPECT_THAT(tree({"--server", "x", "tensor", "show", "h"}).err,
               HasSubstr("--server stands before show; allowed: behind it"));
+  EXPECT_THAT(tree({"tensor", "show", "--"}).err,
+              HasSubstr("HANDLE is required"));
+  EXPECT_THAT(tree({"tensor", "show", "--", "a", "b"}).err,
+              HasSubstr("b is more than was asked for"));
+  EXPECT_THAT(tree({"--", "drop", "a"}).err,
+              HasSubstr("-- stands before the command; allowed: behind it"));
+  EXPECT_THAT(tree({"tensor", "--", "show", "h"}).err,
+              HasSubstr("-- stands before the command; allowed: behind it"));
+  EXPECT_THAT(tree({""}).err, HasSubstr("'' is no command; allowed: "));
   EXPECT_EQ(tree({"drop"}).code, kExitUsage);
   EXPECT_THAT(tree({"tensor", "show", "--help"}).out,
               AllOf(HasSubstr("HANDLE"), HasSubstr("GEMMD_SERVER")));
