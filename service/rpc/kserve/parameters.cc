@@ -1,7 +1,6 @@
 #include "service/rpc/kserve/parameters.h"
 
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -61,11 +60,10 @@ absl::Status ReadNumber(absl::string_view name, const InferParameter& value,
     default:
       return Wrong(name, value, "a number");
   }
-  constexpr double kMost = std::numeric_limits<float>::max();
-  if (std::isfinite(number) && std::abs(number) > kMost) {
-    return Wrong(name, value, absl::StrCat("up to ", kMost));
-  }
   to = static_cast<float>(number);
+  if (std::isfinite(number) && !std::isfinite(to)) {
+    return Wrong(name, value, "what FP32 holds");
+  }
   return absl::OkStatus();
 }
 

@@ -133,6 +133,7 @@ TEST(CommandLineTest, WrongValuesSayWhatIsAllowed) {
            {"--grace=2h", "--grace is 2h; allowed: 0 to 1h"},
            {"--grace=x", "--grace is x; allowed: a time such as"},
            {"--alpha=two", "--alpha is two; allowed: a number"},
+           {"--alpha=1e39", "--alpha is 1e39; allowed: a number that f32"},
            {"--policy-file=", "--policy-file is ''; allowed: a name"},
            {"--device=tpu", "--device is tpu; allowed: auto, host"},
            {"--speed=9", "--speed=9"},

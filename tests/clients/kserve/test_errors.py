@@ -160,8 +160,8 @@ class ErrorsTest(TritonCase):
                 ({"alpha": "one"}, "parameter 'alpha' is 'one'; "
                  "allowed: a number"),
                 ({"alpha": True}, "is true; allowed: a number"),
-                ({"alpha": "-1e300"}, "is '-1e300'; allowed: up to 3.4"),
-                ({"beta": "1e39"}, "parameter 'beta' is '1e39'; allowed: up "),
+                ({"alpha": "-1e300"}, "is '-1e300'; allowed: what FP32"),
+                ({"beta": "1e39"}, "parameter 'beta' is '1e39'; allowed: "),
                 ({"out_dtype": "FP8"}, "parameter 'out_dtype' is 'FP8'"),
                 ({"out_dtype": 1}, "parameter 'out_dtype' is 1; allowed: a "
                  "text"),
