@@ -76,7 +76,8 @@ absl::Status CheckServer(const std::string& address) {
   const absl::Status status = CheckDialled(address);
   if (status.ok()) return status;
   return absl::InvalidArgumentError(
-      absl::StrCat("--server is ", address, ": ", status.message()));
+      absl::StrCat("--server is ", address.empty() ? "''" : address, ": ",
+                   status.message()));
 }
 
 std::string DefaultServer() {

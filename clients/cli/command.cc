@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -160,8 +161,14 @@ void Command::Number(const std::string& name, double& to,
                      const std::string& help) {
   Add(name, Describe(help, absl::StrCat(to), ""),
       [&to](const std::string& value) {
-        return absl::SimpleAtod(value, &to) ? absl::OkStatus()
-                                            : Allowed("a number");
+        double number;
+        if (!absl::SimpleAtod(value, &number)) return Allowed("a number");
+        if (std::isfinite(number) &&
+            !std::isfinite(static_cast<float>(number))) {
+          return Allowed("a number that f32 holds");
+        }
+        to = number;
+        return absl::OkStatus();
       });
 }
 

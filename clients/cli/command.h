@@ -60,6 +60,7 @@ class Command {
         name, to, range.least, range.most,
         [&to](int64_t value) { to = static_cast<T>(value); }, help);
   }
+  // For a field of type f32.
   void Number(const std::string& name, double& to, const std::string& help);
   void Number(const std::string& name, double& to, Range<double> range,
               const std::string& help);

@@ -160,8 +160,13 @@ std::string Program::UnknownName(const Command& command,
 }
 
 std::string Program::UnknownWord() const {
-  const std::vector<std::string> words = app_->remaining(/*recurse=*/true);
-  if (words.empty()) return "";
+  constexpr absl::string_view kEndOfOptions = "--";
+  constexpr char kEarly[] = "-- stands before the command; allowed: behind it";
+  std::vector<std::string> words = app_->remaining(/*recurse=*/true);
+  std::erase(words, kEndOfOptions);
+  if (words.empty()) {
+    return !words_.empty() && words_.front() == kEndOfOptions ? kEarly : "";
+  }
   const Command& command = Given();
   const auto option =
       std::find_if(words.begin(), words.end(), [](const std::string& word) {
@@ -182,7 +187,9 @@ std::string Program::UnknownWord() const {
     known.push_back(subcommand->app_->get_name());
   }
   const std::string meant = Nearest(words.front(), known);
-  return absl::StrCat(words.front(), " is no command; ",
+  if (!meant.empty() && meant == words.front()) return kEarly;
+  return absl::StrCat(words.front().empty() ? "''" : words.front(),
+                      " is no command; ",
                       meant.empty() ? "allowed: " + absl::StrJoin(known, ", ")
                                     : "did you mean " + meant + "?");
 }
@@ -221,7 +228,15 @@ int Program::RunParsed() {
 }
 
 void Program::Complain(absl::string_view what) const {
-  std::cerr << app_->get_name() << ": " << jit::PrintableLines(what) << "\n";
+  // What is wrong may hold a word of a file, however long that is.
+  constexpr size_t kMostBytes = 8192;
+  std::string shown(what);
+  if (what.size() > kMostBytes) {
+    constexpr size_t kHalf = kMostBytes / 2;
+    shown = absl::StrCat(what.substr(0, kHalf), " ... ",
+                         what.substr(what.size() - kHalf));
+  }
+  std::cerr << app_->get_name() << ": " << jit::PrintableLines(shown) << "\n";
 }
 
 void Program::Parse(const std::vector<std::string>& given) {

@@ -11,7 +11,7 @@
 
 namespace gemmd::cli {
 
-void HoldStandardStreams() {
+[[gnu::constructor(101)]] void HoldStandardStreams() {  // First of all.
   int fd;
   do {
     // Gets the lowest number that is free.

@@ -9,8 +9,9 @@ namespace gemmd::cli {
 
 // Makes descriptors 0 to 2 taken where they are closed, by something that can
 // neither be read nor written: else the next file or socket would get one of
-// their numbers, and what is printed would be written into it. Call first,
-// without other threads.
+// their numbers, and what is printed would be written into it. Programs that
+// call it, without other threads, have it run before the initialisers of
+// libraries, too: gRPC's open some.
 void HoldStandardStreams();
 
 // Writes out what has been printed. An error when not all of it arrived: what

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "clients/gemmctl/command.h"
+#include "clients/gemmctl/input.h"
 #include "clients/gemmctl/matmul_product.h"
 #include "jit/base/file.h"
 #include "jit/base/status.h"
@@ -33,8 +34,7 @@ struct Line {
 };
 
 std::string Place(const Options& options, const Line& line) {
-  return absl::StrCat(options.list == "-" ? "standard input" : options.list,
-                      ": line ", line.number, ": ");
+  return absl::StrCat(InputName(options.list), ": line ", line.number, ": ");
 }
 
 absl::Status At(const Options& options, const Line& line,
@@ -49,9 +49,9 @@ absl::StatusOr<std::string> ReadList(const std::string& path) {
       path == "-" ? jit::ReadAll(STDIN_FILENO, kMostBytes)
                   : jit::ReadFile(path, kMostBytes);
   if (list.ok()) return list;
-  return absl::Status(
-      list.status().code(),
-      absl::StrCat("cannot read ", path, ": ", list.status().message()));
+  return absl::Status(list.status().code(),
+                      absl::StrCat("cannot read ", InputName(path), ": ",
+                                   list.status().message()));
 }
 
 absl::StatusOr<std::vector<Line>> ParseLines(const Options& options,
@@ -72,8 +72,9 @@ absl::StatusOr<std::vector<Line>> ParseLines(const Options& options,
   }
   const auto most = static_cast<size_t>(jit::kMaxGroupProducts);
   if (all.empty() || all.size() > most) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.list, " has ", all.size(), " products; allowed: 1 to ", most));
+    return absl::InvalidArgumentError(
+        absl::StrCat(InputName(options.list), " has ", all.size(),
+                     " products; allowed: 1 to ", most));
   }
   return all;
 }

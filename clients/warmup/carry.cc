@@ -83,12 +83,16 @@ absl::StatusOr<int> Import(const Flags& flags) {
     return absl::InvalidArgumentError("give one BUNDLE to read");
   }
   ASSIGN_OR_RETURN(const std::string signing_key, SigningKey(flags));
-  ASSIGN_OR_RETURN(BundleFile file,
-                   BundleFile::Open(flags.positional()[0], directory));
+  const std::string& path = flags.positional()[0];
+  ASSIGN_OR_RETURN(BundleFile file, BundleFile::Open(path, directory));
   // All of it is verified before any of it is stored, so it is read twice.
-  RETURN_IF_ERROR(file.Read(
+  const absl::Status valid = file.Read(
       signing_key, {.kernel = [](const auto&) { return absl::OkStatus(); },
-                    .record = [](const auto&) { return absl::OkStatus(); }}));
+                    .record = [](const auto&) { return absl::OkStatus(); }});
+  if (!valid.ok()) {
+    return absl::Status(valid.code(),
+                        absl::StrCat(path, ": ", valid.message()));
+  }
   jit::DiskStore store({.directory = directory});
   const jit::TuningStore tuning(directory);
   int kernels = 0, there = 0, records = 0;

@@ -44,7 +44,7 @@ int GetAll(jit::KernelCache& cache, const std::vector<jit::Instance>& instances,
         progress.Step(Describe(*result));
       } else {
         ++failed;
-        progress.Note(absl::StrCat("failed: ", result.status().message()));
+        progress.Fault(absl::StrCat("failed: ", result.status().message()));
         progress.Step(instances[i].name);
       }
     }
@@ -78,7 +78,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
   const std::unique_ptr<jit::KernelCache> cache = jit::KernelCache::Create(
       {.directory = directory,
        .compile_jobs = static_cast<int>(std::min<int64_t>(jobs, 1024)),
-       .warn = [&progress](const std::string& text) { progress.Note(text); }},
+       .warn = [&progress](const std::string& text) { progress.Fault(text); }},
       std::move(compiler));
   const int failed = GetAll(*cache, instances, jobs, progress);
   cache->Flush();

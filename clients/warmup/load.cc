@@ -45,7 +45,7 @@ class Tally {
         }
       }
     } else {
-      progress_.Note(
+      progress_.Fault(
           absl::StrCat("failed: ", line, ": ", executions.status().message()));
       std::lock_guard lock(mutex_);
       ++failed_;

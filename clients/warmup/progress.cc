@@ -108,11 +108,16 @@ void Progress::Step(const std::string& text) {
   Draw(text);
 }
 
-void Progress::Note(const std::string& text) {
+void Progress::Note(const std::string& text) { Print(out_, text); }
+
+void Progress::Fault(const std::string& text) { Print(stderr, text); }
+
+void Progress::Print(std::FILE* to, const std::string& text) {
   std::lock_guard lock(mutex_);
-  absl::FPrintF(out_, "%s%s\n", terminal_ ? kClearLine : "",
-                jit::PrintableLines(text));
+  if (terminal_) std::fputs(kClearLine, out_);
   std::fflush(out_);
+  absl::FPrintF(to, "%s\n", jit::PrintableLines(text));
+  std::fflush(to);
 }
 
 void Progress::Draw(const std::string& text) {

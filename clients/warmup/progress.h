@@ -25,8 +25,11 @@ class Progress {
   void Step(const std::string& text);
   // A line that stays visible.
   void Note(const std::string& text);
+  // The same of what went wrong, on standard error.
+  void Fault(const std::string& text);
 
  private:
+  void Print(std::FILE* to, const std::string& text);
   void Draw(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WaitForInterrupt();
 

@@ -91,7 +91,7 @@ class Tally {
       }
     }
     if (!status.ok()) {
-      progress_.Note(absl::StrCat("failed: ", line, ": ", status.message()));
+      progress_.Fault(absl::StrCat("failed: ", line, ": ", status.message()));
     }
     progress_.Step(text);
   }

@@ -85,8 +85,8 @@ absl::StatusOr<int> Run(const Flags& flags) {
         ++identical;
       }
       if (!status.ok()) {
-        progress.Note(absl::StrCat("failed: ", kernel.name, " (", kernel.key,
-                                   "): ", status.message()));
+        progress.Fault(absl::StrCat("failed: ", kernel.name, " (", kernel.key,
+                                    "): ", status.message()));
       }
       progress.Step(kernel.name);
     }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -35,10 +36,11 @@ absl::Status NoJson(absl::string_view why) {
       absl::StrCat("it is no JSON of gemmd.v1.Policy: ", why));
 }
 
-// That no object of `json`, which is a policy to protobuf, names a field twice:
-// protobuf would take both together, and another reader one of them.
-absl::Status CheckNamedOnce(absl::string_view json) {
-  using Json = nlohmann::json;
+using Json = nlohmann::json;
+
+// `json`, which is a policy to protobuf, if no object of it names a field
+// twice: protobuf would take both together, and another reader one of them.
+absl::StatusOr<Json> ParseOnceNamed(absl::string_view json) {
   // Of the objects around, the outermost first. A field is max_calls and
   // maxCalls.
   std::vector<absl::flat_hash_set<std::string>> named;
@@ -62,12 +64,51 @@ absl::Status CheckNamedOnce(absl::string_view json) {
     }
     return true;
   };
-  if (Json::parse(json, note, /*allow_exceptions=*/false).is_discarded()) {
+  Json parsed = Json::parse(json, note, /*allow_exceptions=*/false);
+  if (parsed.is_discarded()) {
     return NoJson(
         "names and texts have to be in double quotes, and behind the "
         "last of an object or a list is no comma");
   }
-  return status;
+  RETURN_IF_ERROR(status);
+  return parsed;
+}
+
+// That values are of the types of their fields, and not what protobuf makes
+// those of: it takes null for nothing, "3" for 3, and "a" for ["a"].
+absl::Status CheckTypes(const Json& value,
+                        const google::protobuf::Descriptor& message,
+                        absl::string_view where) {
+  if (!value.is_object()) return Wrong(where, "allowed: an object");
+  for (const auto& [name, of_field] : value.items()) {
+    const auto* field = message.FindFieldByName(name);
+    if (field == nullptr) field = message.FindFieldByCamelcaseName(name);
+    if (field == nullptr) {
+      return Wrong(where, absl::StrCat("\"", jit::PrintableLines(name),
+                                       "\" is no field of it"));
+    }
+    const auto wrong = [&](absl::string_view allowed) {
+      return Wrong(where, absl::StrCat("\"", name,
+                                       "\" has a value of another type; "
+                                       "allowed: ",
+                                       allowed));
+    };
+    const bool texts = field->type() == field->TYPE_STRING;
+    if (!field->is_repeated()) {
+      if (texts ? of_field.is_string() : of_field.is_number()) continue;
+      return wrong(texts ? "a text" : "a number");
+    }
+    if (!of_field.is_array()) return wrong("a list");
+    for (size_t i = 0; i < of_field.size(); ++i) {
+      if (!texts) {
+        RETURN_IF_ERROR(CheckTypes(of_field[i], *field->message_type(),
+                                   absl::StrCat(name, "[", i, "]")));
+      } else if (!of_field[i].is_string()) {
+        return wrong("a list of texts");
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 bool IsPrincipalName(absl::string_view name) {
@@ -93,7 +134,11 @@ absl::StatusOr<Access> ToRole(const std::string& name) {
 
 absl::StatusOr<uid_t> ToUser(const std::string& name) {
   uid_t number = 0;
-  if (absl::SimpleAtoi(name, &number)) return number;
+  // Digits alone: SimpleAtoi skips blanks.
+  if (absl::c_all_of(name, absl::ascii_isdigit) &&
+      absl::SimpleAtoi(name, &number)) {
+    return number;
+  }
   std::vector<char> text(16 << 10);
   passwd entry = {};
   passwd* found = nullptr;
@@ -168,7 +213,8 @@ absl::StatusOr<Policy> Policy::Parse(absl::string_view json) {
   if (!parsed.ok()) {
     return NoJson(jit::PrintableLines(std::string(parsed.message())));
   }
-  RETURN_IF_ERROR(CheckNamedOnce(json));
+  ASSIGN_OR_RETURN(const Json fields, ParseOnceNamed(json));
+  RETURN_IF_ERROR(CheckTypes(fields, *wire.GetDescriptor(), "the policy"));
   if (wire.principals_size() > kMaxPrincipals) {
     return absl::InvalidArgumentError(
         absl::StrCat("it has ", wire.principals_size(),

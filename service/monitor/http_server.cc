@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "jit/base/file.h"
@@ -46,14 +48,15 @@ HttpResponse Text(int code, const char* text) {
   return {code, "text/plain; charset=utf-8", text};
 }
 
-// The values of all headers Host, "Host :" too.
+// The values of all headers Host, "Host :" too, without the blanks around them
+// (RFC 9110, 5.5).
 std::vector<std::string> HostsOf(MHD_Connection* connection) {
   std::vector<std::string> hosts;
   const auto take = [](void* to, MHD_ValueKind, const char* name,
                        const char* value) {
     if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(name), "Host")) {
       static_cast<std::vector<std::string>*>(to)->emplace_back(
-          value == nullptr ? "" : value);
+          absl::StripAsciiWhitespace(value == nullptr ? "" : value));
     }
     return MHD_YES;
   };
@@ -61,11 +64,32 @@ std::vector<std::string> HostsOf(MHD_Connection* connection) {
   return hosts;
 }
 
-// Who speaks HTTP/1.0, which no browser does, need not name a host.
-bool NamesLoopback(const std::vector<std::string>& hosts,
-                   absl::string_view version) {
-  if (hosts.empty()) return version == MHD_HTTP_VERSION_1_0;
-  const std::string& host = hosts.front();
+// What a request is for: host and path of "http://host/path", whatever its
+// header says (RFC 9112, 3.2.2), or "/path" of the host in that.
+struct Target {
+  std::optional<std::string> host;
+  absl::string_view path;
+};
+
+Target TargetOf(absl::string_view asked,
+                const std::vector<std::string>& hosts) {
+  constexpr absl::string_view kScheme = "http://";
+  if (!absl::StartsWithIgnoreCase(asked, kScheme)) {
+    return {hosts.empty() ? std::nullopt : std::optional(hosts.front()), asked};
+  }
+  asked.remove_prefix(kScheme.size());
+  const size_t end = std::min(asked.find('/'), asked.size());
+  const absl::string_view path = asked.substr(end);
+  return {std::string(asked.substr(0, end)), path.empty() ? "/" : path};
+}
+
+// Whether somebody could have meant a host by it.
+bool MayBeHost(absl::string_view host) {
+  return absl::c_all_of(host, absl::ascii_isgraph) &&
+         !absl::StrContains(host, '@');
+}
+
+bool IsLoopback(const std::string& host) {
   return !rpc::IsUnix(host) && rpc::CheckLocal(host).ok();
 }
 
@@ -195,10 +219,15 @@ HttpResponse HttpServer::Impl::Answer(MHD_Connection* connection,
   }
   const std::vector<std::string> hosts = HostsOf(connection);
   if (hosts.size() > 1) return Text(400, "allowed: one Host\n");
-  if (local_only_ && !NamesLoopback(hosts, version)) {
+  const Target target = TargetOf(path, hosts);
+  // Who speaks HTTP/1.0, which no browser does, need not name a host.
+  if (!target.host && version == MHD_HTTP_VERSION_1_0) return handler_(path);
+  const std::string host = target.host.value_or("");
+  if (!MayBeHost(host)) return Text(400, "allowed: the name of a host\n");
+  if (local_only_ && !IsLoopback(host)) {
     return Text(421, "this address is for loopback hosts\n");
   }
-  return handler_(path);
+  return handler_(target.path);
 }
 
 MHD_Result HttpServer::Impl::Handle(void* self, MHD_Connection* connection,

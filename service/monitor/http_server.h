@@ -9,9 +9,10 @@
 // for who comes: clients ask as soon as they are connected, and are answered
 // at once, so that who is still there neither asks nor reads.
 //
-// Where it listens on loopback, requests name a loopback host, or by HTTP/1.0
-// none: a page of a stranger, whose name was made to lead here, reads nothing
-// through a browser. Requests that name several are refused everywhere.
+// Where it listens on loopback, requests name a loopback host, in the target
+// or else as Host, or by HTTP/1.0 none: a page of a stranger, whose name was
+// made to lead here, reads nothing through a browser. Requests with several
+// Hosts are refused everywhere.
 #ifndef GEMMD_SERVICE_MONITOR_HTTP_SERVER_H_
 #define GEMMD_SERVICE_MONITOR_HTTP_SERVER_H_
 

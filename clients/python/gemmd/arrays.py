@@ -1,6 +1,7 @@
 """numpy arrays as matrices, or batches of them, on the wire: element types,
 orders, bytes."""
 
+import struct
 import sys
 from typing import Any, Literal, NamedTuple, Optional
 
@@ -95,6 +96,17 @@ def check_number(value: Any, name: str) -> float:
     except (TypeError, ValueError):
         raise InvalidArgument(
             f"{name}: {value!r} is not a real number") from None
+
+
+def check_single(value: Any, name: str) -> float:
+    """`value` as a number that float32 holds, rounded, or an error."""
+    number = check_number(value, name)
+    try:
+        struct.pack("<f", number)
+    except OverflowError:
+        raise InvalidArgument(f"{name}: {number:g} is beyond what float32 "
+                              "holds") from None
+    return number
 
 
 def check_shape(shape: Any) -> tuple[int, int]:

@@ -95,8 +95,8 @@ class Call:
         support.check_pair(a.dtype, b.dtype)
         kind = support.multiplied_as(a.dtype, b.dtype)
         support.check_sparse(a, b, epilogue.get("precision"))
-        alpha = arrays.check_number(alpha, "alpha")
-        beta = arrays.check_number(beta, "beta")
+        alpha = arrays.check_single(alpha, "alpha")
+        beta = arrays.check_single(beta, "beta")
         if a.shape[-1] != b.shape[-2]:
             raise InvalidArgument(
                 f"b: has {b.shape[-2]} rows but a has {a.shape[-1]} columns "

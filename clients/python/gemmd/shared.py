@@ -6,6 +6,7 @@ long as they live, whatever becomes of the daemon.
 """
 
 import contextlib
+import functools
 import math
 import mmap
 import operator
@@ -13,6 +14,7 @@ import os
 import socket
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
@@ -129,10 +131,11 @@ class Block:
             "typestr": "|u1", "version": 3}
         self._memory = region.memory
         self.place = Place(region.handle, offset)
-        self._losing: Callable[[], None] = (
-            lambda: regions._lose(region, size))
+        self._losing = functools.partial(
+            regions._later, functools.partial(region.lose, size))
         self._giving_back = weakref.finalize(
-            self, regions._give_back, region, offset, size)
+            self, regions._later,
+            functools.partial(regions._give_back, region, offset, size))
         self._giving_back.atexit = False
 
     @property
@@ -174,8 +177,13 @@ class Regions:
                  create: Callable[[rpcs.Rpc[Any]], Any]) -> None:
         self._target = target
         self._create = create
-        # Also taken where an array is collected, which may happen anywhere.
+        # Taken by _locked() alone. What is collected meanwhile may close the
+        # client, on the thread that has it.
         self._lock = threading.RLock()
+        self._is_busy = False  # Whether a thread is inside.
+        # What is to be done with regions when nobody is.
+        self._due: deque[Callable[[], None]] = deque()
+        self._is_closed = False
         self._regions: list[_Region] = []
         # Of GPUs' memory, which the client has allocated elsewhere.
         self.device = DeviceRegions(target, create)
@@ -183,9 +191,41 @@ class Regions:
     def __bool__(self) -> bool:
         return bool(self._regions)
 
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self._lock:
+            was_busy, self._is_busy = self._is_busy, True
+            try:
+                yield
+            finally:
+                self._is_busy = was_busy
+        self._do_due()
+
+    def _later(self, act: Callable[[], None]) -> None:
+        """act(), once no thread is in the middle of something. Arrays are
+        collected anywhere: on a thread that looks for a free block, too."""
+        self._due.append(act)
+        self._do_due()
+
+    def _do_due(self) -> None:
+        # Whoever is busy does it at his end.
+        while self._due and self._lock.acquire(blocking=False):
+            try:
+                if self._is_busy:
+                    return
+                self._is_busy = True
+                try:
+                    while self._due:
+                        self._due.popleft()()
+                finally:
+                    self._is_busy = False
+            finally:
+                self._lock.release()
+
     def close(self) -> None:
         """Arrays become ordinary ones."""
-        with self._lock:
+        with self._locked():
+            self._is_closed = True
             for region in self._regions:
                 region.close()
             self._regions.clear()
@@ -214,7 +254,7 @@ class Regions:
     def block(self, size: int, *, is_result: bool = False) -> Block:
         """`size` bytes, at least one, of any content."""
         rounded = -(-size // _ALIGNMENT) * _ALIGNMENT
-        with self._lock:
+        with self._locked():
             for region in list(self._regions):
                 if not region.is_alive():  # Of a daemon that has ended.
                     self._drop(region)
@@ -226,7 +266,10 @@ class Regions:
                 if region.is_spent:
                     self._drop(region)
         region = self._made(rounded, is_result)
-        with self._lock:
+        with self._locked():
+            if self._is_closed:  # Meanwhile.
+                region.close()
+                raise FailedPrecondition("the client is closed")
             self._regions.append(region)
             offset = region.take(rounded)
             assert offset is not None
@@ -288,7 +331,7 @@ class Regions:
         """Where `data` lies, when that is in a region that the daemon has."""
         flat = np.frombuffer(data, np.uint8)
         start = flat.ctypes.data
-        with self._lock:
+        with self._locked():
             for region in self._regions:
                 offset = start - region.address
                 if not 0 <= offset <= len(region.bytes) - len(flat):
@@ -303,17 +346,12 @@ class Regions:
         region.close()
         self._regions.remove(region)
 
-    def _lose(self, region: _Region, size: int) -> None:
-        with self._lock:
-            region.lose(size)
-
     def _give_back(self, region: _Region, offset: int, size: int) -> None:
-        with self._lock:
-            region.give_back(offset, size)
-            if region.is_empty and region in self._regions and any(
-                    other.is_empty for other in self._regions
-                    if other is not region):
-                self._drop(region)  # One is kept for the next blocks.
+        region.give_back(offset, size)
+        if region.is_empty and region in self._regions and any(
+                other.is_empty for other in self._regions
+                if other is not region):
+            self._drop(region)  # One is kept for the next blocks.
 
 
 def _sides(shape: Any) -> tuple[int, ...]:

@@ -33,8 +33,8 @@ uint32_t FieldOf(jit::DataType type) {
 absl::Status WrongContents(const Input& input) {
   const uint32_t field = FieldOf(input.type);
   return absl::InvalidArgumentError(absl::StrCat(
-      "the contents of input ", Quoted(input.name), " of ", NameOf(input.type),
-      " are of another type; allowed: ",
+      "the contents of input ", Quoted(input.name), " are none of ",
+      NameOf(input.type), "; allowed: ",
       field == 0 ? "raw_input_contents alone"
                  : absl::StrCat(
                        Contents::descriptor()->FindFieldByNumber(field)->name(),
@@ -89,7 +89,9 @@ absl::Status ReadContents(const Pieces& contents, Input& input) {
   }
   // A number takes a byte at least: the decoded ones need no more than four
   // times what was sent.
-  if (SizeOf(found) < input.elements) return WrongCount(input);
+  if (SizeOf(found) < input.elements) {
+    return field == 0 ? WrongContents(input) : WrongCount(input);
+  }
   if (input.elements == 0 && !found.empty()) return WrongCount(input);
   input.numbers = std::move(found);
   return absl::OkStatus();

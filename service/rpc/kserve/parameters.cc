@@ -1,5 +1,6 @@
 #include "service/rpc/kserve/parameters.h"
 
+#include <cmath>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -15,37 +16,61 @@ namespace {
 
 using inference::InferParameter;
 
-absl::Status Wrong(absl::string_view name, absl::string_view allowed) {
+// As errors show it.
+std::string Shown(const InferParameter& value) {
+  switch (value.parameter_choice_case()) {
+    case InferParameter::kBoolParam:
+      return value.bool_param() ? "true" : "false";
+    case InferParameter::kInt64Param:
+      return absl::StrCat(value.int64_param());
+    case InferParameter::kUint64Param:
+      return absl::StrCat(value.uint64_param());
+    case InferParameter::kDoubleParam:
+      return absl::StrCat(value.double_param());
+    case InferParameter::kStringParam:
+      return Quoted(value.string_param());
+    case InferParameter::PARAMETER_CHOICE_NOT_SET:
+      break;
+  }
+  return "without a value";
+}
+
+absl::Status Wrong(absl::string_view name, const InferParameter& value,
+                   absl::string_view allowed) {
   return absl::InvalidArgumentError(absl::StrCat(
-      "parameter '", name, "' has a wrong value; allowed: ", allowed));
+      "parameter '", name, "' is ", Shown(value), "; allowed: ", allowed));
 }
 
 absl::Status ReadNumber(absl::string_view name, const InferParameter& value,
                         float& to) {
+  double number = 0;
   switch (value.parameter_choice_case()) {
     case InferParameter::kDoubleParam:
-      to = static_cast<float>(value.double_param());
-      return absl::OkStatus();
+      number = value.double_param();
+      break;
     case InferParameter::kInt64Param:
-      to = static_cast<float>(value.int64_param());
-      return absl::OkStatus();
+      number = static_cast<double>(value.int64_param());
+      break;
     case InferParameter::kUint64Param:
-      to = static_cast<float>(value.uint64_param());
-      return absl::OkStatus();
+      number = static_cast<double>(value.uint64_param());
+      break;
     case InferParameter::kStringParam:
-      if (absl::SimpleAtof(value.string_param(), &to)) {
-        return absl::OkStatus();
-      }
+      if (absl::SimpleAtod(value.string_param(), &number)) break;
       [[fallthrough]];
     default:
-      return Wrong(name, "a number");
+      return Wrong(name, value, "a number");
   }
+  to = static_cast<float>(number);
+  if (std::isfinite(number) && !std::isfinite(to)) {
+    return Wrong(name, value, "what FP32 holds");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadBool(absl::string_view name, const InferParameter& value,
                       bool& to) {
   if (value.parameter_choice_case() != InferParameter::kBoolParam) {
-    return Wrong(name, "true or false");
+    return Wrong(name, value, "true or false");
   }
   to = value.bool_param();
   return absl::OkStatus();
@@ -53,6 +78,7 @@ absl::Status ReadBool(absl::string_view name, const InferParameter& value,
 
 absl::Status ReadType(absl::string_view name, const InferParameter& value,
                       jit::DataType& to) {
+  if (!value.has_string_param()) return Wrong(name, value, "a text");
   ASSIGN_OR_RETURN(to, ToDataType(value.string_param(),
                                   absl::StrCat("parameter '", name, "'")));
   return absl::OkStatus();
@@ -63,7 +89,7 @@ absl::Status ReadOption(absl::string_view name, absl::string_view option,
                         const InferParameter& value, jit::Problem& problem) {
   const absl::Status read = jit::ParseProblemOption(
       absl::StrCat(option, "=", value.string_param()), problem);
-  return read.ok() ? read : Wrong(name, jit::AllowedValues(option));
+  return read.ok() ? read : Wrong(name, value, jit::AllowedValues(option));
 }
 
 struct Parameter {

@@ -37,6 +37,8 @@ TEST(AddressTest, WhatIsMissingIsNamed) {
   }
   EXPECT_THAT(CheckListenAddress("unix:/" + std::string(200, 'x')).message(),
               HasSubstr("at most 107"));
+  EXPECT_THAT(CheckServer("").message(),
+              HasSubstr("--server is '': it is empty"));
 }
 
 TEST(AddressTest, ClientsDialPortsAndSchemes) {

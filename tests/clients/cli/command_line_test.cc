@@ -133,6 +133,7 @@ TEST(CommandLineTest, WrongValuesSayWhatIsAllowed) {
            {"--grace=2h", "--grace is 2h; allowed: 0 to 1h"},
            {"--grace=x", "--grace is x; allowed: a time such as"},
            {"--alpha=two", "--alpha is two; allowed: a number"},
+           {"--alpha=1e39", "--alpha is 1e39; allowed: a number that f32"},
            {"--policy-file=", "--policy-file is ''; allowed: a name"},
            {"--device=tpu", "--device is tpu; allowed: auto, host"},
            {"--speed=9", "--speed=9"},
@@ -158,6 +159,15 @@ TEST(CommandLineTest, AMistypedWordIsNamedWithWhatMayBeMeant) {
               AllOf(HasSubstr("--entirely-else=1 is no option\n"),
                     Not(HasSubstr("did you mean"))));
   EXPECT_THAT(sample({"\033[31mred"}).err, Not(HasSubstr("\033")));
+}
+
+TEST(CommandLineTest, WhatIsWrongIsShortHoweverLongTheWord) {
+  Sample sample;
+  const std::string word = "--" + std::string(1 << 20, 'x');
+  const std::string said = sample({word.c_str()}).err;
+  EXPECT_LT(said.size(), 10000);
+  EXPECT_THAT(said, HasSubstr("x ... x"));
+  EXPECT_THAT(said, HasSubstr("x is no option\n"));
 }
 
 // A script would go on with half of what it asked for, or nothing.
@@ -381,6 +391,15 @@ TEST(SubcommandTest, MissingAndUnknownWordsAreUsageErrors) {
               HasSubstr("--ouput is no option; did you mean --output?"));
   EXPECT_THAT(tree({"--server", "x", "tensor", "show", "h"}).err,
               HasSubstr("--server stands before show; allowed: behind it"));
+  EXPECT_THAT(tree({"tensor", "show", "--"}).err,
+              HasSubstr("HANDLE is required"));
+  EXPECT_THAT(tree({"tensor", "show", "--", "a", "b"}).err,
+              HasSubstr("b is more than was asked for"));
+  EXPECT_THAT(tree({"--", "drop", "a"}).err,
+              HasSubstr("-- stands before the command; allowed: behind it"));
+  EXPECT_THAT(tree({"tensor", "--", "show", "h"}).err,
+              HasSubstr("-- stands before the command; allowed: behind it"));
+  EXPECT_THAT(tree({""}).err, HasSubstr("'' is no command; allowed: "));
   EXPECT_EQ(tree({"drop"}).code, kExitUsage);
   EXPECT_THAT(tree({"tensor", "show", "--help"}).out,
               AllOf(HasSubstr("HANDLE"), HasSubstr("GEMMD_SERVER")));

@@ -47,6 +47,18 @@ class GemmctlPipesTest(GemmctlCase):
                                               a @ b + bias)
         self.shell("$G compress --prune <(cat $D/a.npy) -o $D/d.npy --of b")
 
+    def test_what_is_closed_is_said_so(self):
+        self.save("b.npy", integers(170, 9))
+        for command, wrong in (
+                ("matmul - $D/b.npy -o $D/no.npy",
+                 "standard input: it is a device; allowed: a file, a pipe"),
+                ("matmul-grouped -", "cannot read standard input: ")):
+            with self.subTest(command):
+                said = self.shell(f"$G {command} <&-", FAILED)
+                self.assertIn(wrong, said)
+                self.assertNotIn("temporarily", said)
+        self.assertFalse(os.path.exists(self.path("no.npy")))
+
     def test_a_tensor_whose_handle_nobody_reads_is_deleted(self):
         self.save("a.npy", integers(300, 170))
         before = self.gemmctl("tensor", "list").stdout

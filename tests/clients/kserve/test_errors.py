@@ -157,16 +157,19 @@ class ErrorsTest(TritonCase):
         for parameters, text in (
                 ({"alfa": 1}, "parameter 'alfa' is unknown; allowed for model "
                  "'matmul': alpha, beta, out_dtype"),
-                ({"alpha": "one"}, "parameter 'alpha' has a wrong value; "
+                ({"alpha": "one"}, "parameter 'alpha' is 'one'; "
                  "allowed: a number"),
-                ({"alpha": True}, "allowed: a number"),
+                ({"alpha": True}, "is true; allowed: a number"),
+                ({"alpha": "-1e300"}, "is '-1e300'; allowed: what FP32"),
+                ({"beta": "1e39"}, "parameter 'beta' is '1e39'; allowed: "),
                 ({"out_dtype": "FP8"}, "parameter 'out_dtype' is 'FP8'"),
-                ({"out_dtype": 1}, "parameter 'out_dtype' is ''"),
+                ({"out_dtype": 1}, "parameter 'out_dtype' is 1; allowed: a "
+                 "text"),
                 ({"activation": "tanh"}, "allowed: none, relu, gelu"),
                 ({"activation": "relu d=f16"}, "allowed: none, relu, gelu"),
                 ({"precision": "low"}, "allowed: default, tf32, fast"),
                 ({"accumulate": "FP64"}, "parameter 'accumulate' is 'FP64'"),
-                ({"saturate": 1}, "allowed: true or false"),
+                ({"saturate": 1}, "is 1; allowed: true or false"),
                 ({"invariant": "yes"}, "allowed: true or false"),
                 ({"x" * 5000: "y"}, "is unknown")):
             self.wrong(text, ok, parameters=parameters)
@@ -207,6 +210,8 @@ class ErrorsTest(TritonCase):
                        contents("FP32", [1, 1], int_contents=[1]))
         self.wrong_raw("allowed: raw_input_contents alone",
                        contents("FP16", [1, 1], fp32_contents=[1]))
+        self.wrong_raw("are none of FP16; allowed: raw_input_contents alone",
+                       contents("FP16", [1, 1]))
         self.wrong_raw("allowed: int_contents, packed",
                        contents("INT8", [1, 1], int_contents=[1],
                                 bytes_contents=[b"1"]))

@@ -28,7 +28,8 @@ class ArgumentsTest(ArgumentsCase):
                     ("out_dtype", "f4,("), ("out_dtype", HALF),
                     ("alpha", np.complex64(1 + 2j)), ("alpha", 1 + 2j),
                     ("alpha", np.array(1 + 2j)), ("beta", np.complex128(1)),
-                    ("alpha", 10**400), ("beta", -10**400)):
+                    ("alpha", 10**400), ("beta", -10**400),
+                    ("alpha", 1e39), ("beta", -1e39)):
                 with self.subTest(f"{name}={value!r:.20}", client=client):
                     option = {name: value}
                     self.refused(name, client.matmul, A, B, **option)
@@ -57,6 +58,9 @@ class ArgumentsTest(ArgumentsCase):
                                     saturate=np.False_)
             self.assertEqual((d[0, 0], amax), (4, 4))
             self.assertEqual(client.matmul(A, B, alpha=np.float64(2))[0, 0], 8)
+            for alpha in -np.inf, 3.4028235e38:  # As float32 has it.
+                d = client.matmul(A[:, :1], B[:1], alpha=alpha)
+                self.assertEqual(d[0, 0], np.float32(alpha))
 
     def test_what_is_no_sequence_of_groups(self):
         for client in self.both():

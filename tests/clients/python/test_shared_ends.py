@@ -15,15 +15,14 @@ from host_daemon import HostDaemon
 # Makes regions and multiplies until it is killed.
 ENDLESS = """
 import sys, numpy as np, gemmd
-client = gemmd.Client(sys.argv[1])
 while True:
-    a = client.empty((300, 300), np.float32)
-    large = client.empty(70 << 20, np.int8)
-    a[...] = 1
-    assert (client.matmul(a, a) == 300).all()
-    print("multiplied", flush=True)
-    del a, large
-    client._regions.close()
+    with gemmd.Client(sys.argv[1]) as client:
+        a = client.empty((300, 300), np.float32)
+        large = client.empty(70 << 20, np.int8)
+        a[...] = 1
+        assert (client.matmul(a, a) == 300).all()
+        print("multiplied", flush=True)
+        del a, large
 """
 
 

@@ -80,6 +80,25 @@ TEST_F(StreamsTest, WhatDoesNotArriveIsAFailure) {
   EXPECT_TRUE(absl::StrContains(full.output, "No space left")) << full.output;
 }
 
+TEST_F(StreamsTest, WhatIsWrongIsSaidOnStandardError) {
+  const Outcome outcome = Shell(
+      "touch D/file; echo bf16 TN 64 64 64 | W compile --cache-dir "
+      "D/file --nvrtc " GEMMD_TEST_NVRTC " - > D/out");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(absl::StrContains(outcome.output, "cache directory"))
+      << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "Not a directory"))
+      << outcome.output;
+}
+
+TEST_F(StreamsTest, ABundleThatIsNoneIsNamed) {
+  const Outcome outcome =
+      Shell("echo x > D/none; W import --cache-dir D/other D/none");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(absl::StrContains(outcome.output, "/none: bundle cannot be"))
+      << outcome.output;
+}
+
 // Without a standard output the file would be that, and the summary in it.
 TEST_F(StreamsTest, NothingIsPrintedIntoABundle) {
   EXPECT_NE(Shell("W export --cache-dir D/cache D/bundle <&- >&-").code, 0);

@@ -133,6 +133,45 @@ TEST(PolicyTest, NamesEachFieldOnce) {
               HasSubstr("\"weight\" is named twice"));
 }
 
+TEST(PolicyTest, ValuesAreOfTheirTypes) {
+  const auto error = [](absl::string_view json) {
+    const auto policy = Policy::Parse(json);
+    EXPECT_TRUE(absl::IsInvalidArgument(policy.status())) << json;
+    return std::string(policy.status().message());
+  };
+  const auto of_alice = [&](absl::string_view fields) {
+    return error(
+        absl::StrCat(R"({"principals": [{"name": "a", )", fields, "}]}"));
+  };
+  EXPECT_EQ(of_alice(R"("roles": "compute")"),
+            "principals[0]: \"roles\" has a value of another type; allowed: a "
+            "list");
+  EXPECT_EQ(of_alice(R"("maxCalls": "3")"),
+            "principals[0]: \"maxCalls\" has a value of another type; "
+            "allowed: a number");
+  for (const char* null :
+       {R"("max_calls": null)", R"("weight": null)", R"("roles": null)",
+        R"("roles": [null])", R"("unix_users": [null])"}) {
+    EXPECT_NE(of_alice(null), "") << null;
+  }
+  EXPECT_THAT(of_alice(R"("roles": [1])"), HasSubstr("roles"));
+  EXPECT_NE(error(R"({"principals": null})"), "");
+  EXPECT_NE(error(R"({"principals": {"name": "a"}})"), "");
+  EXPECT_NE(error(R"({"principals": [null]})"), "");
+  EXPECT_NE(error(R"({"principals": [{"name": null}]})"), "");
+  EXPECT_NE(error("null"), "");
+  EXPECT_NE(error("[]"), "");
+  EXPECT_NE(error("\"\""), "");
+}
+
+TEST(PolicyTest, NumbersOfUsersAreDigits) {
+  for (const char* user : {" 0", "0 ", "+0", "-0", "0x0", "", "4294967296"}) {
+    const auto policy =
+        Of(absl::StrCat(R"({"name": "a", "unix_users": [")", user, R"("]})"));
+    EXPECT_THAT(policy.status().message(), HasSubstr("has no user")) << user;
+  }
+}
+
 TEST(PolicyTest, IsJsonForEveryReader) {
   for (const absl::string_view json :
        {"{'principals': []}", "{principals: []}",

@@ -115,6 +115,50 @@ TEST(HttpServerTest, ARequestNamesOneHost) {
   }
 }
 
+// RFC 9110, 5.5.
+TEST(HttpServerTest, BlanksAroundAHostAreNoneOfIt) {
+  const auto server = Echo();
+  for (const char* host : {"localhost ", " \tlocalhost:9464\t ", "[::1] "}) {
+    EXPECT_THAT(Fetch(server->address(), "/", "GET", host),
+                StartsWith("HTTP/1.1 200 "))
+        << host;
+  }
+  for (const char* host : {"local host", "a@localhost", "local\x01host"}) {
+    EXPECT_THAT(Fetch(server->address(), "/", "GET", host),
+                StartsWith("HTTP/1.1 400 "))
+        << host;
+  }
+}
+
+// As proxies ask. RFC 9112, 3.2.2.
+TEST(HttpServerTest, ATargetMayNameTheHost) {
+  const auto server = Echo();
+  for (const auto& [target, path] :
+       {std::pair("http://localhost:9464/metrics?b=c", "/metrics"),
+        std::pair("HTTP://[::1]/a/b", "/a/b"),
+        std::pair("http://127.0.0.1:9464", "/"),
+        std::pair("http://localhost?b", "/")}) {
+    const std::string answer = Fetch(server->address(), target);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 ")) << target;
+    EXPECT_TRUE(absl::EndsWith(answer, absl::StrCat("\npath ", path)))
+        << target;
+  }
+}
+
+TEST(HttpServerTest, TheHostOfATargetCountsMoreThanTheHeader) {
+  const auto server = Echo();
+  EXPECT_THAT(
+      Fetch(server->address(), "http://localhost/", "GET", "evil.example"),
+      StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Fetch(server->address(), "http://evil.example/"),
+              StartsWith("HTTP/1.1 421 "));
+  EXPECT_THAT(Fetch(server->address(), "http://a@localhost/"),
+              StartsWith("HTTP/1.1 400 "));
+  EXPECT_EQ(Asked(*server, "GET http://evil.example/ HTTP/1.0\r\n"),
+            "HTTP/1.1 421");
+  EXPECT_EQ(Asked(*server, "GET http:///a HTTP/1.0\r\n"), "HTTP/1.1 421");
+}
+
 TEST(HttpServerTest, ElsewhereAnyHostWillDo) {
   const auto server = Echo("0.0.0.0:0");
   EXPECT_THAT(Fetch(server->address(), "/", "GET", "node.cluster.local"),
