@@ -10,7 +10,7 @@ namespace {
 
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap));
 
-// They are emptied when they are full: a quarter of a megabyte.
+// They are emptied when they are full, which takes half a megabyte.
 constexpr size_t kMostMaps = 1024;
 
 CUtensorMapDataType MapType(const jit::TensorMapSpec& spec) {
