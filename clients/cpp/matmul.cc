@@ -59,7 +59,9 @@ absl::StatusOr<Result> Client::Matmul(const Product& product) {
       const grpc::ByteBuffer response,
       CallRaw(channel_, kMethod, context, request, options_.checksums));
   ASSIGN_OR_RETURN(SliceReader reader, SliceReader::Create(response));
-  return ReadResponse(reader, 0, product);
+  Result result;
+  RETURN_IF_ERROR(ReadResponse(reader, 0, product, result));
+  return result;
 }
 
 absl::StatusOr<std::vector<Result>> Client::MatmulGrouped(

@@ -39,7 +39,7 @@ void SetSource(const Operand& operand, v1::Order order, v1::Source& source) {
 
 void SetDestination(const Destination& to, v1::Order order,
                     v1::Destination& destination) {
-  destination.set_name(to.name);
+  if (!to.name.empty()) destination.set_name(to.name);
   if (!to.tensor.empty()) {
     destination.set_tensor(to.tensor);
     return;
@@ -135,7 +135,8 @@ v1::DataType ResultType(const v1::Problem& problem) {
 void SetHeader(const Product& product, v1::MatmulHeader& header) {
   const v1::Problem& problem = product.problem;
   *header.mutable_problem() = problem;
-  header.set_device(product.device);
+  // An arena makes a string of an empty one, too.
+  if (!product.device.empty()) header.set_device(product.device);
   SetDestination(product.d, problem.d_order(), *header.mutable_d());
   if (problem.epilogue().auxiliary()) {
     SetDestination(product.auxiliary, problem.d_order(),

@@ -46,10 +46,9 @@ Output ToOutput(int field, absl::string_view name, const Destination& to,
 
 }  // namespace
 
-absl::StatusOr<Result> ReadResponse(SliceReader& reader, uint64_t rest,
-                                    const Product& product) {
+absl::Status ReadResponse(SliceReader& reader, uint64_t rest,
+                          const Product& product, Result& result) {
   using Response = v1::MatmulResponse;
-  Result result;
   absl::InlinedVector<Output, 2> outputs = {ToOutput(
       Response::kDFieldNumber, "D", product.d, product.problem, result.d)};
   if (product.problem.epilogue().auxiliary()) {
@@ -68,7 +67,7 @@ absl::StatusOr<Result> ReadResponse(SliceReader& reader, uint64_t rest,
           absl::StrCat("the daemon sent nothing of ", output.name));
     }
   }
-  return result;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<Result>> ReadResponses(
@@ -89,14 +88,13 @@ absl::StatusOr<std::vector<Result>> ReadResponses(
       return absl::InternalError(
           absl::StrCat("the daemon answered for more than ", i, " ", name));
     }
-    absl::StatusOr<Result> result =
-        ReadResponse(reader, reader.remaining() - field.length, products[i]);
-    if (!result.ok()) {
-      return absl::Status(
-          result.status().code(),
-          absl::StrCat(name, "[", i, "]: ", result.status().message()));
+    const absl::Status read =
+        ReadResponse(reader, reader.remaining() - field.length, products[i],
+                     results.emplace_back());
+    if (!read.ok()) {
+      return absl::Status(read.code(),
+                          absl::StrCat(name, "[", i, "]: ", read.message()));
     }
-    results.push_back(*std::move(result));
   }
   if (results.size() == products.size()) return results;
   return absl::InternalError(absl::StrCat("the daemon answered for ",

@@ -17,9 +17,10 @@
 
 namespace gemmd::client {
 
-// A MatmulResponse after which `rest` bytes are left.
-absl::StatusOr<Result> ReadResponse(SliceReader& reader, uint64_t rest,
-                                    const Product& product);
+// A MatmulResponse after which `rest` bytes are left, to `result`, which is
+// new.
+absl::Status ReadResponse(SliceReader& reader, uint64_t rest,
+                          const Product& product, Result& result);
 
 // A message that has a MatmulResponse for each of `products`, in `field`.
 // Errors call that `name`. What else is length-delimited is read or skipped by

@@ -126,8 +126,11 @@ std::vector<SequencePart> Encode(const Sequence& sequence) {
       if (!operand.tensor.empty() || !operand.name.empty()) continue;
       operands.Name(step.problem, input, operand, *(header.*input.source)());
     }
-    steps += FieldPrefix(Request::kStepsFieldNumber, header.ByteSizeLong());
-    header.AppendToString(&steps);
+    const size_t size = header.ByteSizeLong();
+    steps += FieldPrefix(Request::kStepsFieldNumber, size);
+    steps.resize(steps.size() + size);
+    header.SerializeWithCachedSizesToArray(
+        reinterpret_cast<uint8_t*>(steps.data() + steps.size() - size));
   }
   Request rest;
   rest.set_device(sequence.device);

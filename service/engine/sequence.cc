@@ -78,6 +78,8 @@ absl::StatusOr<Results> DownloadStep(device::Lane& lane, const Product& product,
   ASSIGN_OR_RETURN(results.auxiliary, Deliver(lane, product.auxiliary));
   if (amax.matrix != nullptr) {
     ASSIGN_OR_RETURN(results.amax, DownloadValue(lane, *amax.matrix));
+  } else if (product.problem.epilogue.measures_amax) {
+    results.amax = 0;  // Of no element.
   }
   return results;
 }
@@ -165,11 +167,10 @@ std::vector<Paths> PathsOf(const Sequence& sequence) {
   return all;
 }
 
-absl::StatusOr<std::vector<Results>> RunSequence(device::Lane& lane,
-                                                 PreparedSteps prepared,
-                                                 const Sequence& sequence,
-                                                 const RequestContext& context,
-                                                 Phases& phases) {
+absl::StatusOr<std::vector<Results>> RunSequence(
+    device::Lane& lane, PreparedSteps prepared, const Sequence& sequence,
+    const RequestContext& context, Phases& phases,
+    absl::FunctionRef<void()> meanwhile) {
   device::Stopwatch stopwatch;
   std::vector<Output> amax(sequence.steps.size());
   absl::Status enqueued = BringOperands(lane, sequence);
@@ -177,6 +178,7 @@ absl::StatusOr<std::vector<Results>> RunSequence(device::Lane& lane,
   if (enqueued.ok()) {
     enqueued = LaunchSteps(lane, prepared, sequence, context, amax);
   }
+  if (enqueued.ok()) meanwhile();
   // Also after an error: what was enqueued before it uses tensors that others
   // get next.
   const absl::Status done = lane.Synchronize();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -62,11 +63,13 @@ std::vector<Paths> PathsOf(const Sequence& sequence);
 
 // Uploads, multiplies, downloads: no region is written before the last product
 // is done. `prepared` are of the steps, null of those that write nothing. The
-// tensors are held, and MarkChanges was called. The lane has nothing left to do
-// afterwards, whatever the status.
+// tensors are held, and MarkChanges was called. While the device multiplies,
+// `meanwhile` is called, unless there is an error. The lane has nothing left to
+// do afterwards, whatever the status.
 absl::StatusOr<std::vector<Results>> RunSequence(
     device::Lane& lane, absl::Span<const Prepared* const> prepared,
-    const Sequence& sequence, const RequestContext& context, Phases& phases);
+    const Sequence& sequence, const RequestContext& context, Phases& phases,
+    absl::FunctionRef<void()> meanwhile);
 
 }  // namespace gemmd::engine
 

@@ -106,10 +106,9 @@ int64_t SequenceTask::Cost() const {
 void SequenceTask::Queue(Places::Entry entry) {
   Work work = {.cycles = kernels_.Cycles()};
   for (const auto& [first, steps, preparation] : kernels_.all()) {
-    work.multiplications +=
-        static_cast<double>(steps) *
-        HostMultiplications(sequence_.steps[first].problem,
-                            preparation.prepared->plan);
+    work.multiplications += static_cast<double>(steps) *
+                            HostMultiplications(sequence_.steps[first].problem,
+                                                preparation.prepared->plan);
   }
   const absl::Status bounded = served_.products->Check(work);
   if (!bounded.ok()) return GiveUp(bounded);
@@ -124,27 +123,21 @@ void SequenceTask::Queue(Places::Entry entry) {
   if (held) served_.products->Enqueue(std::move(self));
 }
 
-SequenceResult SequenceTask::ToResult(std::vector<Results> results,
-                                      const Phases& phases) {
-  // What two steps that ran the same way have in common.
+SequenceResult SequenceTask::Outline() const {
+  // What two steps that run the same way have in common.
   using Way = std::tuple<const StepKernel*, KernelSource, Paths>;
   absl::flat_hash_map<Way, size_t> ways;
   const std::vector<Paths> paths = PathsOf(sequence_);
   SequenceResult result;
-  result.phases = phases;
-  result.steps.reserve(results.size());
-  for (size_t i = 0; i < results.size(); ++i) {
-    SequenceResult::Step& step = result.steps.emplace_back();
-    static_cast<Results&>(step) = std::move(results[i]);
+  result.steps.resize(paths.size());
+  for (size_t i = 0; i < paths.size(); ++i) {
     Way way;
     if (kernels_.has(i)) {
       way = {&kernels_.of(i), kernels_.SourceOf(i), paths[i]};
-    } else if (sequence_.steps[i].problem.epilogue.measures_amax) {
-      step.amax = 0;
     }
     const auto [known, is_new] =
         ways.try_emplace(way, result.executions.size());
-    step.execution = known->second;
+    result.steps[i].execution = known->second;
     if (is_new) result.executions.push_back(ExecutionOf(i, paths[i]));
   }
   return result;
@@ -184,11 +177,15 @@ bool SequenceTask::Run(device::Lane& lane) {
     phases.compile += kernel.preparation.compile_time;
   }
   phases.queue = jit::SteadyNow() - admitted_ - phases.plan - phases.compile;
-  auto results =
-      RunSequence(lane, kernels_.OfSteps(), sequence_, context(), phases);
   SequenceResult result;
+  auto results =
+      RunSequence(lane, kernels_.OfSteps(), sequence_, context(), phases,
+                  /*meanwhile=*/[&] { result = Outline(); });
   if (results.ok()) {
-    result = ToResult(*std::move(results), phases);
+    for (size_t i = 0; i < results->size(); ++i) {
+      static_cast<Results&>(result.steps[i]) = std::move((*results)[i]);
+    }
+    result.phases = phases;
     CountSteps(phases.execute);
     served_.counts.Took(phases, jit::SteadyNow() - admitted_);
   }

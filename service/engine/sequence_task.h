@@ -61,7 +61,8 @@ class SequenceTask final : public LaneTask {
   int64_t Cost() const;
   // Counts what the steps did, which took so long in all.
   void CountSteps(absl::Duration execute);
-  SequenceResult ToResult(std::vector<Results> results, const Phases& phases);
+  // How the steps run, which is known before what they return.
+  SequenceResult Outline() const;
   Execution ExecutionOf(size_t step, const Paths& paths) const;
 
   ServedDevice& served_;

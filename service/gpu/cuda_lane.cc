@@ -30,8 +30,9 @@ CUdeviceptr AddressOf(const char* bytes) {
   return reinterpret_cast<CUdeviceptr>(bytes);
 }
 
-// Of kernels that are ordered: a quarter of a millisecond. Those of 4096^3, which
-// take 170 us, lose 4% by it, as none begins in the other's last round (H100).
+// Of kernels that are ordered: a quarter of a millisecond. Those of 4096^3,
+// which take 170 us, lose 4% by it, as none begins in the other's last round
+// (H100).
 constexpr double kLongCycles = 425e3;
 
 // Of what kernels and tensor maps read and write.
@@ -231,7 +232,7 @@ absl::StatusOr<PreparedLaunch> CudaLane::Prepare(
   memory.auxiliary = Use(operands.auxiliary);
   memory.amax = Use(operands.amax);
   if (operands.amax != nullptr) RETURN_IF_ERROR(Clear(*operands.amax));
-  return PrepareLaunch(driver(), problem, plan,
+  return PrepareLaunch(driver(), maps_, problem, plan,
                        static_cast<const CudaKernel&>(kernel).functions(),
                        memory);
 }

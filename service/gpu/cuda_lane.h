@@ -1,5 +1,5 @@
-// A lane of a GPU: one stream, a staging ring and the workspace of its
-// kernels. Used by one thread at a time.
+// A lane of a GPU: one stream, a staging ring, and the workspace and tensor
+// maps of its kernels. Used by one thread at a time.
 #ifndef GEMMD_SERVICE_GPU_CUDA_LANE_H_
 #define GEMMD_SERVICE_GPU_CUDA_LANE_H_
 
@@ -17,6 +17,7 @@
 #include "service/gpu/module.h"
 #include "service/gpu/pinned_memory.h"
 #include "service/gpu/staging_ring.h"
+#include "service/gpu/tensor_map.h"
 #include "service/gpu/workspace.h"
 
 namespace gemmd::gpu {
@@ -111,6 +112,7 @@ class CudaLane final : public device::Lane {
   // That work under way may read or write.
   std::vector<std::shared_ptr<const device::Region>> regions_;
   Workspace workspace_;
+  TensorMaps maps_;
   DeviceBuffer products_;  // Arguments of a grouped launch.
 };
 

@@ -9,7 +9,6 @@
 #include "jit/plan/tiling.h"
 #include "jit/source/instance.h"
 #include "service/gpu/status.h"
-#include "service/gpu/tensor_map.h"
 
 namespace gemmd::gpu {
 
@@ -53,10 +52,10 @@ EpilogueArguments MakeEpilogue(const jit::Problem& problem,
   return arguments;
 }
 
-// Lines of tiles at the edge that others have as well are made twice. That is no
-// use where they come in blocks, as metadata, fragments and scales do, and wrong
-// where D is C. Boxes begin at multiples of 16 bytes, those of an mn-major
-// operand better at lines of the cache.
+// Lines of tiles at the edge that others have as well are made twice. That is
+// no use where they come in blocks, as metadata, fragments and scales do, and
+// wrong where D is C. Boxes begin at multiples of 16 bytes, those of an
+// mn-major operand better at lines of the cache.
 void SetLastTiles(const jit::Plan& plan, const LaunchMemory& memory,
                   Arguments& arguments) {
   const jit::Family& family = plan.family;
@@ -178,6 +177,7 @@ absl::Status EnqueueGrid(const Stream& stream, CUfunction function, int grid,
 }  // namespace
 
 absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
+                                             TensorMaps& maps,
                                              const jit::Problem& asked,
                                              const jit::Plan& plan,
                                              const KernelFunctions& functions,
@@ -190,6 +190,9 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   }
   launch.functions = functions;
   if (plan.grid == 0) return launch;
+  const auto encode = [&](const jit::TensorMapSpec& spec, CUdeviceptr pointer) {
+    return maps.Of(driver, spec, pointer);
+  };
 
   Arguments& arguments = launch.arguments;
   const CUdeviceptr x = plan.exchanged ? memory.b : memory.a;
@@ -201,30 +204,28 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
     launch.line_bits_arguments = {of_x, of_y};
     launch.line_bits_grid = plan.line_bits_grid;
   }
-  ASSIGN_OR_RETURN(arguments.x, EncodeTensorMap(driver, plan.x, x));
-  ASSIGN_OR_RETURN(arguments.y, EncodeTensorMap(driver, plan.y, y));
+  ASSIGN_OR_RETURN(arguments.x, encode(plan.x, x));
+  ASSIGN_OR_RETURN(arguments.y, encode(plan.y, y));
   if (plan.family.instruction.sparse) {
     ASSIGN_OR_RETURN(arguments.metadata,
-                     EncodeTensorMap(driver, plan.metadata, memory.metadata));
+                     encode(plan.metadata, memory.metadata));
   }
   arguments.weights = {.blocks = plan.weight_blocks,
                        .stage_shift = plan.group_stage_shift,
                        .promoted_stages = jit::PromotedStages(plan)};
   if (plan.groups_at != 0) {
-    ASSIGN_OR_RETURN(arguments.metadata, EncodeTensorMap(driver, plan.metadata,
-                                                         x + plan.groups_at));
+    ASSIGN_OR_RETURN(arguments.metadata,
+                     encode(plan.metadata, x + plan.groups_at));
   }
   // Partial products go to the workspace; the reduction writes D.
   ASSIGN_OR_RETURN(
       arguments.d,
-      EncodeTensorMap(driver, plan.d,
-                      plan.config.split_k ? memory.partials : memory.d));
+      encode(plan.d, plan.config.split_k ? memory.partials : memory.d));
   if (jit::StagesC(plan.family, plan.config)) {
-    ASSIGN_OR_RETURN(arguments.c, EncodeTensorMap(driver, plan.c, memory.c));
+    ASSIGN_OR_RETURN(arguments.c, encode(plan.c, memory.c));
   }
   if (plan.family.epilogue.auxiliary && !plan.config.split_k) {
-    ASSIGN_OR_RETURN(arguments.auxiliary,
-                     EncodeTensorMap(driver, plan.d, memory.auxiliary));
+    ASSIGN_OR_RETURN(arguments.auxiliary, encode(plan.d, memory.auxiliary));
   }
   const int tile_rows = static_cast<int>(jit::TileRows(plan));
   const int tile_columns =
@@ -258,6 +259,15 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   launch.threads = plan.threads;
   launch.shared_memory_bytes = plan.shared_memory_bytes;
   return launch;
+}
+
+absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
+                                             const jit::Problem& problem,
+                                             const jit::Plan& plan,
+                                             const KernelFunctions& functions,
+                                             const LaunchMemory& memory) {
+  TensorMaps none;
+  return PrepareLaunch(driver, none, problem, plan, functions, memory);
 }
 
 absl::StatusOr<KernelFunctions> FunctionsOf(const Module& module,

@@ -13,6 +13,7 @@
 #include "jit/problem/problem.h"
 #include "service/gpu/module.h"
 #include "service/gpu/stream.h"
+#include "service/gpu/tensor_map.h"
 #include "templates/common/arguments.h"
 
 namespace gemmd::gpu {
@@ -70,7 +71,14 @@ struct PreparedLaunch {
   bool overlaps_predecessor = false;
 };
 
-// Encodes what `plan` asks for. `problem` is the one that it was made for.
+// Encodes what `plan` asks for, or takes it from `maps`. `problem` is the one
+// that it was made for.
+absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
+                                             TensorMaps& maps,
+                                             const jit::Problem& problem,
+                                             const jit::Plan& plan,
+                                             const KernelFunctions& functions,
+                                             const LaunchMemory& memory);
 absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
                                              const jit::Problem& problem,
                                              const jit::Plan& plan,

@@ -10,6 +10,9 @@ namespace {
 
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap));
 
+// They are emptied when they are full, which takes half a megabyte.
+constexpr size_t kMostMaps = 1024;
+
 CUtensorMapDataType MapType(const jit::TensorMapSpec& spec) {
   switch (spec.type) {
     case jit::DataType::kF32:
@@ -85,6 +88,21 @@ absl::StatusOr<TensorMap> EncodeTensorMap(const DriverTable& driver,
   }
   TensorMap map;
   std::memcpy(map.bytes, &encoded, sizeof(map.bytes));
+  return map;
+}
+
+absl::StatusOr<TensorMap> TensorMaps::Of(const DriverTable& driver,
+                                         const jit::TensorMapSpec& spec,
+                                         CUdeviceptr pointer) {
+  const auto& [type, width, lines, pitch, matrices, matrix, box_width,
+               box_lines, swizzle, rounds] = spec;
+  const Key key(pointer, type, width, lines, pitch, matrices, matrix, box_width,
+                box_lines, swizzle, rounds);
+  const auto known = maps_.find(key);
+  if (known != maps_.end()) return known->second;
+  ASSIGN_OR_RETURN(const TensorMap map, EncodeTensorMap(driver, spec, pointer));
+  if (maps_.size() == kMostMaps) maps_.clear();
+  maps_.emplace(key, map);
   return map;
 }
 

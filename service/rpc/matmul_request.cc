@@ -75,20 +75,21 @@ jit::MatrixLayout Transposed(jit::MatrixLayout layout) {
 // An inline operand; one whose bytes follow is awaited.
 absl::Status SetInline(const OperandKind& kind, const v1::Layout& inline_layout,
                        Pieces pieces, const jit::MatrixLayout& layout,
-                       Transport transport, MatmulRequest& request) {
+                       Transport transport, engine::Product& product,
+                       MatmulBytes& bytes) {
   const std::string field = absl::StrCat(kind.name, ".inline");
   ASSIGN_OR_RETURN(const WireLayout wire,
                    ToWireLayout(inline_layout, layout, field));
   if (transport == Transport::kStream) {
     RETURN_IF_ERROR(CheckApart(wire, layout, field));
     if (!layout.empty()) {
-      request.awaited.push_back(
+      bytes.awaited.push_back(
           {kind.operand, kind.name, kind.input, layout, wire});
     }
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckLength(wire, SizeOf(pieces), kind.name));
-  engine::Input& input = request.product.*kind.input;
+  engine::Input& input = product.*kind.input;
   input.pieces = std::move(pieces);
   input.pitch_bytes = wire.pitch_bytes;
   input.matrix_bytes = wire.matrix_bytes;
@@ -98,13 +99,13 @@ absl::Status SetInline(const OperandKind& kind, const v1::Layout& inline_layout,
 absl::Status SetRegion(const Asker& asker, const OperandKind& kind,
                        const v1::RegionPart& part,
                        const jit::MatrixLayout& layout,
-                       MatmulRequest& request) {
+                       engine::Product& product) {
   const std::string field = absl::StrCat(kind.name, ".region");
   RETURN_IF_ERROR(CheckReadsRegion(layout, field));
   ASSIGN_OR_RETURN(
       RegionBytes found,
       FindRegion(*asker.runtime.regions, asker.identity, part, layout, field));
-  engine::Input& input = request.product.*kind.input;
+  engine::Input& input = product.*kind.input;
   input.pieces = {
       {found.place.bytes(), static_cast<size_t>(found.wire.least_bytes)}};
   input.pitch_bytes = found.wire.pitch_bytes;
@@ -116,8 +117,8 @@ absl::Status SetRegion(const Asker& asker, const OperandKind& kind,
 absl::Status SetInput(const Asker& asker, const OperandKind& kind,
                       const v1::Source& source, Pieces pieces,
                       Transport transport, SequenceNames* names,
-                      MatmulRequest& request) {
-  const jit::MatrixLayout layout = (request.product.problem.*kind.layout)();
+                      engine::Product& product, MatmulBytes& bytes) {
+  const jit::MatrixLayout layout = (product.problem.*kind.layout)();
   if (source.has_name()) {
     if (names == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -144,14 +145,14 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
     }
     if (source.has_region()) {
       if (pieces.empty()) {
-        return SetRegion(asker, kind, source.region(), layout, request);
+        return SetRegion(asker, kind, source.region(), layout, product);
       }
       return absl::InvalidArgumentError(
           absl::StrCat(kind.name, " has ", SizeOf(pieces),
                        " bytes; allowed: 0, because its source is a region"));
     }
     return SetInline(kind, source.inline_(), std::move(pieces), layout,
-                     transport, request);
+                     transport, product, bytes);
   }
   if (!pieces.empty()) {
     return absl::InvalidArgumentError(
@@ -160,7 +161,7 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
   }
   const jit::MatrixLayout stored =
       source.transposed() ? Transposed(layout) : layout;
-  ASSIGN_OR_RETURN((request.product.*kind.input).tensor,
+  ASSIGN_OR_RETURN((product.*kind.input).tensor,
                    FindTensor(asker, source.tensor(), stored, kind.name));
   return absl::OkStatus();
 }
@@ -287,26 +288,28 @@ absl::StatusOr<std::string> OperandName(uint64_t operand) {
 
 namespace {
 
-// All but the device, of a request whose problem is the header's.
+// All but the device, of a product whose problem is the header's.
 absl::Status SetProduct(const v1::MatmulHeader& header, MatmulFields& fields,
                         const Asker& asker, Transport transport,
-                        SequenceNames* names, MatmulRequest& request) {
-  jit::Problem& problem = request.product.problem;
+                        SequenceNames* names, engine::Product& product,
+                        MatmulBytes& bytes) {
+  jit::Problem& problem = product.problem;
   problem.a_broadcast = IsBroadcast(asker, header.a(), problem.batch, names);
   problem.b_broadcast = IsBroadcast(asker, header.b(), problem.batch, names);
   for (const OperandKind& kind : kOperands) {
     Pieces& pieces = fields.*kind.pieces;
-    request.operand_bytes += SizeOf(pieces);
+    bytes.operand_bytes += SizeOf(pieces);
     if (!kind.is_read(problem)) {
       if (transport == Transport::kStream) {
-        request.unread.push_back(kind.operand);
+        bytes.unread.push_back(kind.operand);
       }
       continue;
     }
     RETURN_IF_ERROR(SetInput(asker, kind, (header.*kind.source)(),
-                             std::move(pieces), transport, names, request));
+                             std::move(pieces), transport, names, product,
+                             bytes));
   }
-  return SetResults(asker, header, transport, names, request);
+  return SetResults(asker, header, transport, names, product, bytes);
 }
 
 }  // namespace
@@ -322,21 +325,21 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
   MatmulRequest request;
   const v1::MatmulHeader& header = fields.header;
   ASSIGN_OR_RETURN(request.product.problem, ReadProblem(header));
-  RETURN_IF_ERROR(
-      SetProduct(header, fields, asker, transport, nullptr, request));
+  RETURN_IF_ERROR(SetProduct(header, fields, asker, transport, nullptr,
+                             request.product, request));
   ASSIGN_OR_RETURN(request.device,
                    DeviceOf(asker.runtime, header.device(), request.product));
   return request;
 }
 
-absl::Status SetStep(const jit::Problem& problem,
-                     const v1::MatmulHeader& header, const Asker& asker,
-                     SequenceNames& names, MatmulRequest& step) {
-  step.product.problem = problem;
+absl::StatusOr<int64_t> SetStep(const v1::MatmulHeader& header,
+                                const Asker& asker, SequenceNames& names,
+                                engine::Product& step) {
   MatmulFields none;  // What is inline comes beside the steps.
-  RETURN_IF_ERROR(
-      SetProduct(header, none, asker, Transport::kOneMessage, &names, step));
-  if (header.device().empty()) return absl::OkStatus();
+  MatmulBytes bytes;
+  RETURN_IF_ERROR(SetProduct(header, none, asker, Transport::kOneMessage,
+                             &names, step, bytes));
+  if (header.device().empty()) return bytes.result_bytes;
   return absl::InvalidArgumentError(
       "device is given; allowed for the whole sequence alone");
 }

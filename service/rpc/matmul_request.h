@@ -45,14 +45,18 @@ struct AwaitedOperand {
   WireLayout wire;
 };
 
-struct MatmulRequest {
-  engine::Product product;
-  int device = 0;
+// What comes with a header, and goes back.
+struct MatmulBytes {
   int64_t operand_bytes = 0;
   int64_t result_bytes = 0;             // Of what is returned in one message.
   std::vector<AwaitedOperand> awaited;  // In the order in which they come.
   // Of those that come, what the problem does not read.
   std::vector<v1::MatmulStreamRequest::Operand> unread;
+};
+
+struct MatmulRequest : MatmulBytes {
+  engine::Product product;
+  int device = 0;
 };
 
 // Where the bytes of inline operands are, and whether results have to fit in
@@ -67,12 +71,12 @@ enum class Transport {
 absl::StatusOr<MatmulRequest> ToMatmulRequest(
     MatmulFields fields, const Asker& asker,
     Transport transport = Transport::kOneMessage);
-// Fills a step of a sequence, which makes `problem`, the header's own. What
-// that reads and writes may have one of `names`; the device is left to the
-// sequence.
-absl::Status SetStep(const jit::Problem& problem,
-                     const v1::MatmulHeader& header, const Asker& asker,
-                     SequenceNames& names, MatmulRequest& step);
+// Fills a step of a sequence, whose problem is set: the header's own. What it
+// reads and writes may have one of `names`; the device is left to the sequence.
+// Gives the bytes that it returns.
+absl::StatusOr<int64_t> SetStep(const v1::MatmulHeader& header,
+                                const Asker& asker, SequenceNames& names,
+                                engine::Product& step);
 // Of a header.
 absl::StatusOr<jit::Problem> ReadProblem(const v1::MatmulHeader& header);
 

@@ -73,26 +73,26 @@ absl::Status SetRegion(const Asker& asker, const ResultKind& kind,
 
 // Adds the bytes of a result that one message returns.
 absl::Status AddBytes(const Asker& asker, const ResultKind& kind, int64_t bytes,
-                      MatmulRequest& request) {
+                      MatmulBytes& all) {
   const int64_t limit = asker.runtime.limits.max_message_bytes;
-  if (bytes <= limit - kMoreOfAnAnswer - request.result_bytes) {
-    request.result_bytes += bytes;
+  if (bytes <= limit - kMoreOfAnAnswer - all.result_bytes) {
+    all.result_bytes += bytes;
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       kind.name, " has ", bytes, " bytes",
-      request.result_bytes == 0
+      all.result_bytes == 0
           ? ""
-          : absl::StrCat(" beside the ", request.result_bytes, " of d"),
+          : absl::StrCat(" beside the ", all.result_bytes, " of d"),
       "; a response is limited to ", limit, " bytes. Use MatmulStream, or let ",
       kind.name, " be a tensor, or go to a region."));
 }
 
 absl::Status SetResult(const Asker& asker, const v1::MatmulHeader& header,
                        const ResultKind& kind, Transport transport,
-                       SequenceNames* names, MatmulRequest& request) {
+                       SequenceNames* names, engine::Product& product,
+                       MatmulBytes& bytes) {
   const v1::Destination& destination = (header.*kind.destination)();
-  engine::Product& product = request.product;
   RETURN_IF_ERROR(CheckName(destination, names, kind.name));
   if (destination.has_tensor()) {
     return SetTensor(asker, kind, destination.tensor(), product);
@@ -107,7 +107,7 @@ absl::Status SetResult(const Asker& asker, const v1::MatmulHeader& header,
     ASSIGN_OR_RETURN(const WireLayout wire,
                      ToSentLayout(destination.inline_(), layout, field));
     if (transport == Transport::kOneMessage) {
-      RETURN_IF_ERROR(AddBytes(asker, kind, wire.least_bytes, request));
+      RETURN_IF_ERROR(AddBytes(asker, kind, wire.least_bytes, bytes));
     }
     to.pitch_bytes = wire.pitch_bytes;
     to.is_returned = product.problem.writes();
@@ -137,14 +137,15 @@ absl::Status CheckOwn(const engine::Product& product) {
 
 absl::Status SetResults(const Asker& asker, const v1::MatmulHeader& header,
                         Transport transport, SequenceNames* names,
-                        MatmulRequest& request) {
-  RETURN_IF_ERROR(SetResult(asker, header, kD, transport, names, request));
-  if (!request.product.problem.epilogue.writes_auxiliary) {
+                        engine::Product& product, MatmulBytes& bytes) {
+  RETURN_IF_ERROR(
+      SetResult(asker, header, kD, transport, names, product, bytes));
+  if (!product.problem.epilogue.writes_auxiliary) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(
-      SetResult(asker, header, kAuxiliary, transport, names, request));
-  return CheckOwn(request.product);
+      SetResult(asker, header, kAuxiliary, transport, names, product, bytes));
+  return CheckOwn(product);
 }
 
 }  // namespace gemmd::rpc

@@ -9,10 +9,10 @@
 
 namespace gemmd::rpc {
 
-// Of each result that the problem has, whose inputs are set.
+// Of each result that the problem of `product` has, whose inputs are set.
 absl::Status SetResults(const Asker& asker, const v1::MatmulHeader& header,
                         Transport transport, SequenceNames* names,
-                        MatmulRequest& request);
+                        engine::Product& product, MatmulBytes& bytes);
 
 }  // namespace gemmd::rpc
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/rpc/parse.h"
@@ -16,7 +17,8 @@ namespace {
 constexpr int64_t kMoreOfAStep = 1024;
 
 struct Fields {
-  std::vector<Pieces> steps;
+  // A step seldom lies in more pieces than one.
+  std::vector<absl::InlinedVector<Piece, 1>> steps;
   std::vector<Pieces> operands;
   std::string device;
   bool shares_executions = false;
@@ -43,7 +45,7 @@ absl::StatusOr<Fields> ReadFields(absl::Span<const Piece> pieces) {
         if (fields.steps.size() == kMaxSteps) {
           return TooMany("steps", kMaxSteps);
         }
-        fields.steps.push_back(reader.value());
+        fields.steps.emplace_back(reader.value().begin(), reader.value().end());
         break;
       case v1::SequenceRequest::kOperandsFieldNumber:
         if (fields.operands.size() == kMaxOperands) {
@@ -167,22 +169,20 @@ absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
   ASSIGN_OR_RETURN(const std::string* const bytes, headers.Join(pieces));
   RETURN_IF_ERROR(steps.Read(*bytes));
   request.names.BeginStep();
-  MatmulRequest step;
-  RETURN_IF_ERROR(
-      SetStep(steps.problem(), steps.header(), asker, request.names, step));
+  engine::Product& step = request.sequence.steps.emplace_back();
+  step.problem = steps.problem();
+  ASSIGN_OR_RETURN(const int64_t returned,
+                   SetStep(steps.header(), asker, request.names, step));
   ASSIGN_OR_RETURN(request.device,
-                   BoundTo(asker.runtime, step.product, request.device));
-  RETURN_IF_ERROR(written.Add(step.product));
-  request.result_bytes += step.result_bytes + kMoreOfAStep;
+                   BoundTo(asker.runtime, step, request.device));
+  RETURN_IF_ERROR(written.Add(step));
+  request.result_bytes += returned + kMoreOfAStep;
   const int64_t limit = asker.runtime.limits.max_message_bytes;
-  if (request.result_bytes > limit) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("results until here have ", request.result_bytes,
-                     " bytes; a response is limited to ", limit,
-                     ". Let d be a tensor, or go to a region."));
-  }
-  request.sequence.steps.push_back(std::move(step.product));
-  return absl::OkStatus();
+  if (request.result_bytes <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("results until here have ", request.result_bytes,
+                   " bytes; a response is limited to ", limit,
+                   ". Let d be a tensor, or go to a region."));
 }
 
 absl::Status CheckRooms(Runtime& runtime,
@@ -201,6 +201,7 @@ absl::StatusOr<SequenceRequest> ToSequenceRequest(
     const std::string& identity) {
   ASSIGN_OR_RETURN(const Fields fields, ReadFields(pieces));
   BoundTensors found;
+  found.reserve(fields.steps.size());
   const Asker asker = {
       .runtime = runtime, .identity = identity, .found = &found};
   SequenceRequest request;
@@ -218,7 +219,7 @@ absl::StatusOr<SequenceRequest> ToSequenceRequest(
                         absl::StrCat("operands[", i, "]: ", read.message()));
   }
   WrittenRegions written;
-  StepHeaders steps;
+  StepHeaders steps(fields.steps.size());
   request.sequence.steps.reserve(fields.steps.size());
   for (size_t i = 0; i < fields.steps.size(); ++i) {
     const absl::Status read =

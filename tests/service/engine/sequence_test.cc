@@ -261,7 +261,7 @@ TEST(SequenceFormsTest, WrittenTensorsAreDerivedAnew) {
                                            prepared.get());
     Phases phases;
     const int before = device.derivations();
-    EXPECT_TRUE(RunSequence(*lane, all, sequence, {}, phases).ok());
+    EXPECT_TRUE(RunSequence(*lane, all, sequence, {}, phases, [] {}).ok());
     return device.derivations() - before;
   };
   const auto step = [&](std::shared_ptr<Tensor> from,

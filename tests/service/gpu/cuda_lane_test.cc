@@ -101,6 +101,41 @@ TEST_F(CudaLaneTest, MultipliesTheMatricesThatItWasGiven) {
   EXPECT_EQ(arguments.epilogue.beta, 0.25f);
 }
 
+TEST_F(CudaLaneTest, EncodesTheMapsOfEachMatrixOnce) {
+  jit::Plan plan = MakePlan();
+  ASSERT_TRUE(Multiply(plan).ok());
+  EXPECT_EQ(fake_.maps.size(), 4u);
+  ASSERT_TRUE(Multiply(plan).ok());
+  EXPECT_EQ(fake_.maps.size(), 4u);
+  // Another matrix has another map, and so has one that is read otherwise.
+  std::swap(a_, b_);
+  ASSERT_TRUE(Multiply(plan).ok());
+  const auto swapped = fake_.launches.back().argument<Arguments>();
+  EXPECT_EQ(MapOf(swapped.x).pointer, AddressOf(*a_));
+  EXPECT_EQ(MapOf(swapped.y).pointer, AddressOf(*b_));
+  plan.x.box_lines = 64;
+  ASSERT_TRUE(Multiply(plan).ok());
+  const auto other = fake_.launches.back().argument<Arguments>();
+  EXPECT_EQ(MapOf(other.x).box_lines, 64u);
+  EXPECT_EQ(MapOf(other.y).box_lines, 0u);
+}
+
+TEST_F(CudaLaneTest, EncodesAnewWhatWasNotKept) {
+  jit::Plan plan = MakePlan();
+  for (int lines = 1; lines < 3000; ++lines) {
+    plan.x.lines = lines;
+    ASSERT_TRUE(Multiply(plan).ok());
+    const auto arguments = fake_.launches.back().argument<Arguments>();
+    ASSERT_EQ(MapOf(arguments.x).lines, static_cast<uint64_t>(lines));
+    ASSERT_EQ(MapOf(arguments.d).pointer, AddressOf(*d_));
+  }
+  const size_t before = fake_.maps.size();
+  EXPECT_LT(before, 3100u);
+  plan.x.lines = 1;
+  ASSERT_TRUE(Multiply(plan).ok());
+  EXPECT_EQ(fake_.maps.size(), before + 1) << "it was given up for others";
+}
+
 TEST_F(CudaLaneTest, LongKernelsOfAllLanesRunOneAfterTheOther) {
   const auto other = *device_->CreateLane();
   ASSERT_TRUE(lane_->Synchronize().ok()) << "matrices are there";

@@ -158,9 +158,22 @@ TEST_F(DeviceRegionTest, OfASequenceAllIsCopiedWithinTheDevice) {
   std::ranges::fill(region_->bytes(), 'A');
   const engine::Prepared* const prepared[] = {&prepared_};
   engine::Phases phases;
-  const auto results =
-      engine::RunSequence(*lane_, prepared, sequence, {}, phases);
+  fake_.Forget();
+  int meanwhile = 0;
+  const auto run = [&] {
+    return engine::RunSequence(*lane_, prepared, sequence, {}, phases, [&] {
+      ++meanwhile;
+      EXPECT_EQ(fake_.launches.size(), 1u);
+      EXPECT_EQ(fake_.CountOf("cuStreamSynchronize"), 0);
+    });
+  };
+  fake_.Fail("cuLaunchKernelEx", CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_FALSE(run().ok());
+  EXPECT_EQ(meanwhile, 0) << "the device does not work";
+  fake_.Forget();
+  const auto results = run();
   ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ(meanwhile, 1);
   EXPECT_EQ((*results)[0].d, nullptr);
   EXPECT_EQ(read_a_, std::string(16 * 32, 'A'));
   EXPECT_NE(a_, Address(0));
