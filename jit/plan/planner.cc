@@ -6,31 +6,13 @@
 #include "jit/plan/cost_correction.h"
 #include "jit/plan/cost_model.h"
 #include "jit/plan/launch_arithmetic.h"
+#include "jit/plan/registers.h"
 #include "jit/plan/tiling.h"
 
 namespace gemmd::jit {
 namespace {
 
 constexpr int kMaxStages = 16;
-// Beyond this many sums per thread ptxas spills; sooner when the epilogue has
-// much to do besides.
-constexpr int kMaxSumRegisters = 208;
-constexpr int kMaxSumRegistersWithSteps = 128;
-constexpr int kMaxSumRegistersWithManySteps = 96;
-constexpr int kMaxSumRegistersWithOutputs = 64;
-constexpr int kMaxSumRegistersWithOutputsOfBytes = 40;
-// Of elements of D that are packed into bytes across lanes.
-constexpr int kMaxSumRegistersOfBytes = 144;
-// Of three consumers, which have 160 each.
-constexpr int kMaxRegistersOfThree = 96;
-constexpr int kMaxRegistersOfThreeWithMore = 56;
-// Of four consumers.
-constexpr int kMaxRegistersOfFour = 48;
-constexpr int kMaxRegistersOfFourInterleaved = 96;
-// Fewer of sums that groups scale: where they leave as f32, and of two groups a
-// stage of weights of a byte.
-constexpr int kRegistersOfF32 = 16;
-constexpr int kRegistersOfGroups = 16;
 // A part of k shorter than this many stages is not worth its reduction.
 constexpr int64_t kMinStagesPerPart = 4;
 // Of 128 bytes of k, and of time.
@@ -182,70 +164,6 @@ Plan Orient(const Problem& asked, bool exchanged) {
   return plan;
 }
 
-// Whether the epilogue has more to do than alpha and C.
-bool HasSteps(const TileEpilogue& epilogue) {
-  return epilogue.row_scale != Extent::kNone ||
-         epilogue.column_scale != Extent::kNone ||
-         epilogue.bias != Side::kNone || epilogue.scales_output ||
-         epilogue.activation != Activation::kNone || epilogue.exclusive_or;
-}
-
-// Most registers of sums and X that a consumer's thread may have, whatever its
-// epilogue.
-int MostRegisters(const Family& family, const Config& config) {
-  const bool interleaved = config.schedule == Schedule::kInterleaved;
-  if (config.consumers > 3 && !interleaved) return kMaxRegistersOfFour;
-  int most =
-      config.consumers > 3 ? kMaxRegistersOfFourInterleaved : kMaxSumRegisters;
-  if (family.sum != Summation::kGroupScaled) return most;
-  if (StagedType(family, config) == DataType::kF32) most -= kRegistersOfF32;
-  if (interleaved && BitsOf(family.widening->from) == 8 &&
-      family.widening->stage_groups > 1) {
-    most -= kRegistersOfGroups;
-  }
-  return most;
-}
-
-// Whether a consumer's registers hold its sums, also while the epilogue works.
-bool HasRegisters(const Family& family, const Config& config) {
-  const int registers =
-      SumRegisters(family, config) + XRegisters(family, config);
-  if (registers > MostRegisters(family, config)) return false;
-  const TileEpilogue& epilogue = family.epilogue;
-  const bool outputs = epilogue.auxiliary || epilogue.amax;
-  if (config.consumers == 3) {
-    if (family.widening || registers > kMaxRegistersOfThree) return false;
-    if (config.split_k) return true;
-    const bool more = HasSteps(epilogue) || BitsOf(epilogue.output) == 8 ||
-                      family.instruction.accumulator == DataType::kF16;
-    return !outputs && (!more || registers <= kMaxRegistersOfThreeWithMore);
-  }
-  // Few threads' worth of registers, for X that takes time to fetch.
-  if (config.consumers > 3) {
-    return family.widening && (config.split_k || !HasManySteps(family, config));
-  }
-  if (config.split_k) return true;
-  if (BitsOf(epilogue.output) == 8 && epilogue.store == Store::kTransposed &&
-      std::max(registers, SumsPerThread(config)) > kMaxSumRegistersOfBytes) {
-    return false;
-  }
-  // Of promoted sums those that the tensor core adds to are free by then; those
-  // in f16 lie in pairs and are unpacked.
-  int sums = registers;
-  if (family.sum != Summation::kDirect) sums /= 2;
-  if (family.instruction.accumulator == DataType::kF16) sums *= 3;
-  if (outputs) {
-    return sums <= (BitsOf(epilogue.output) == 8
-                        ? kMaxSumRegistersWithOutputsOfBytes
-                        : kMaxSumRegistersWithOutputs);
-  }
-  if (HasManySteps(family, config) ||
-      (epilogue.exclusive_or && epilogue.reads_c)) {
-    return sums <= kMaxSumRegistersWithManySteps;
-  }
-  return !HasSteps(epilogue) || sums <= kMaxSumRegistersWithSteps;
-}
-
 // A C of another type than D is the reduction's job, be it of one part.
 bool NeedsReduction(const Family& family) {
   return family.epilogue.c != family.epilogue.output;
@@ -302,6 +220,7 @@ void Consider(Plan plan, const DeviceProperties& device,
 // rounds.)
 void ConsiderBalanced(Plan plan, const DeviceProperties& device,
                       std::vector<Plan>& candidates) {
+  if (plan.family.widening || plan.config.split_k) return;
   if (StagesOfUnit(plan) < kMinBalancedStages) return;
   const double rounds = Waves(plan, device);
   plan.config.balanced = true;

@@ -9,7 +9,7 @@ shaping=(
   group_plan
   instance instruction kernel_name
   launch_arithmetic
-  layout plan planner problem template_library tiling wgmma_source
+  layout plan planner problem registers template_library tiling wgmma_source
 )
 {
   find templates -type f \( -name '*.h' -o -name '*.cu' \)

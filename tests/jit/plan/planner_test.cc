@@ -242,6 +242,18 @@ TEST(Planner, ConsumersShareKOfWeightsAndFewColumns) {
   }
 }
 
+// No kernel passes sums on that widens, or leaves sums to a reduction.
+TEST(Planner, OnlySumsThatMayBePassedOnAreBalanced) {
+  const auto balanced = [](const char* line) {
+    const std::vector<Plan> plans = RankPlans(Line(line), {}, 10000);
+    return std::ranges::count_if(
+        plans, [](const Plan& plan) { return plan.config.balanced; });
+  };
+  EXPECT_GT(balanced("bf16 TT 1111 4096 4096 d=f32"), 0);
+  EXPECT_EQ(balanced("bf16-e4m3 TT 1111 4096 4096 d=f32"), 0);
+  EXPECT_EQ(balanced("bf16 TT 1111 4096 4096 c=f32 beta=1"), 0);
+}
+
 TEST(Planner, InterleavedSumsAreOthersThanThoseOfTheFamily) {
   Problem problem = Line("bf16-s4 TN 16 8192 8192 group=128");
   for (const Plan& plan : RankPlans(problem, {}, 1000)) {
@@ -328,8 +340,7 @@ TEST(Planner, CtasLoadYForEachOther) {
       EXPECT_LE(plan.grid, 132);
       EXPECT_EQ(plan.grid, 2 * std::min<int64_t>(66, Units(plan))) << line;
       EXPECT_GE(TileRows(plan) * 2 * config.tile_m, plan.rows);
-      const int y_lines =
-          plan.family.y_major == Major::kK ? config.tile_n : 64;
+      const int y_lines = plan.family.y_major == Major::kK ? config.tile_n : 64;
       EXPECT_EQ(plan.y.box_lines * 2, y_lines) << line;
       EXPECT_LE(plan.shared_memory_bytes,
                 DeviceProperties().shared_memory_bytes);

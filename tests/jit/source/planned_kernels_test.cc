@@ -121,12 +121,17 @@ class PlannedKernelsTest : public testing::Test {
     ExpectGood(ChoosePlan(problem, {}));
   }
   void ExpectGood(const Plan& plan) { ExpectGood(plan.family, plan.config); }
-  // Of each schedule the plan that holds the most sums and X in registers.
+  // Of each schedule, alone and in pairs, the plan that holds the most sums and
+  // X in registers.
   void ExpectGoodWithTheMostRegisters(const Problem& problem) {
-    std::map<std::tuple<Schedule, int, bool>, Plan> most;
+    ASSERT_TRUE(Validate(problem).ok()) << Validate(problem);
+    std::map<std::tuple<Schedule, int, bool, int>, Plan> most;
     for (const Plan& plan : RankPlans(problem, {}, kAll)) {
       const Config& config = plan.config;
-      Plan& best = most[{config.schedule, config.consumers, config.split_k}];
+      Plan& best = most.try_emplace({config.schedule, config.consumers,
+                                     config.split_k, config.multicast},
+                                    plan)
+                       .first->second;
       if (Registers(plan) > Registers(best)) best = plan;
     }
     for (const auto& [shape, plan] : most) ExpectGood(plan);
@@ -171,6 +176,26 @@ TEST_F(PlannedKernelsTest, AreGoodOfScaledWeightsWithTheMostRegisters) {
       problem.d_type = problem.c_type = d;
       for (const Order order : {Order::kRowMajor, Order::kColumnMajor}) {
         problem.d_order = order;
+        ExpectGoodWithTheMostRegisters(problem);
+      }
+    }
+  }
+}
+
+// What differs is found by the bits of both operands, beside sums and C.
+TEST_F(PlannedKernelsTest, AreGoodOfBitsThatDifferWithTheMostRegisters) {
+  for (const DataType d : OutputsOf(DataType::kS32)) {
+    Problem problem = {.m = 4096, .n = 8192, .k = 4096};
+    problem.SetArithmetic({.a = DataType::kB1,
+                           .b = DataType::kB1,
+                           .accumulator = DataType::kS32,
+                           .bit_operation = BitOperation::kXor});
+    problem.b_order = Order::kColumnMajor;
+    problem.d_type = problem.c_type = d;
+    for (const Order order : {Order::kRowMajor, Order::kColumnMajor}) {
+      problem.d_order = order;
+      for (const float beta : {0.0f, 1.0f}) {
+        problem.beta = beta;
         ExpectGoodWithTheMostRegisters(problem);
       }
     }
