@@ -18,6 +18,12 @@ constexpr int64_t kRasterBytes = int64_t{24} << 20;
 constexpr int64_t kLongBytes = int64_t{40} << 20;
 constexpr int64_t kNormalLongRows = 256;
 constexpr int kTransposedLongTile = 128;
+// Of many rows of tiles few are taken at a time where all tiles run in few
+// rounds: see RasterGroup.
+constexpr int64_t kManyTileRows = 12;
+constexpr int64_t kFewRounds = 3;
+constexpr int64_t kRowsOfOneRound = 4;
+constexpr int64_t kRowsOfFewRounds = 8;
 
 constexpr double kShortCycles = 4000;
 constexpr double kShortInterleavedCycles = 60000;
@@ -145,11 +151,20 @@ int64_t RasterRows(const Plan& plan) {
                     kMinRasterRows, kMaxRasterRows);
 }
 
-// The same in rows of tiles. Groups are equal.
-int RasterGroup(const Plan& plan) {
+// The same in rows of tiles. Groups are equal. In few rounds most tiles run at
+// once, and those that read the same lines of X should begin together, as those
+// of Y do (measured on an H100: what runs in one round takes 0.91 of the time
+// in the mean of 89 plans, 0.67 to 1.02; in up to three 0.98 of 34, 0.88
+// to 1.05; of fewer rows, small groups gain nothing).
+int RasterGroup(const Plan& plan, const DeviceProperties& device) {
   const int64_t tile_rows = TileRows(plan);
   const int64_t rows_of_tile = plan.config.tile_m * plan.config.multicast;
-  const int64_t most = std::max<int64_t>(1, RasterRows(plan) / rows_of_tile);
+  int64_t most = std::max<int64_t>(1, RasterRows(plan) / rows_of_tile);
+  const int64_t rounds = DivideUp(Units(plan), Workers(plan, device));
+  if (tile_rows >= kManyTileRows && rounds <= kFewRounds &&
+      !MostlyWrites(plan)) {
+    most = std::min(most, rounds == 1 ? kRowsOfOneRound : kRowsOfFewRounds);
+  }
   const int64_t groups = DivideUp(tile_rows, most);
   return static_cast<int>(DivideUp(tile_rows, groups));
 }
@@ -237,7 +252,7 @@ void CompletePlan(const Problem& asked, const DeviceProperties& device,
   const Config& config = plan.config;
   plan.threads = Threads(config);
   plan.shared_memory_bytes = SharedMemoryBytes(plan.family, config);
-  plan.raster_group = RasterGroup(plan);
+  plan.raster_group = RasterGroup(plan, device);
   const bool interleaved = config.schedule == Schedule::kInterleaved;
   plan.overlaps_predecessor =
       plan.predicted_cycles <

@@ -27,16 +27,17 @@ constexpr int kClusters[] = {16, 8, 5, 4, 3, 2};
 constexpr int kMaxClusterSizes = 3;
 
 // Clusters that run at once. SMs lie in groups of 16 or 18, one of which may
-// have half as many; a cluster is in one group. (cuOccupancyMaxActiveClusters
-// of an H200: 7 of 16 CTAs, 15 of 8, 30 of 4.)
+// have half as many; a cluster is in one group, of which pairs fill each.
+// (cuOccupancyMaxActiveClusters of an H200: 7 of 16 CTAs, 15 of 8, 30 of 4, 66
+// of 2.)
 int64_t ClustersAtOnce(const DeviceProperties& device, int cluster) {
+  if (cluster == 2) return device.multiprocessors / 2;
   constexpr int kGroup = 16;
   const int whole = device.multiprocessors / kGroup - 1;
   return whole * (kGroup / cluster) + kGroup / 2 / cluster;
 }
 
-// CTAs that load Y for each other. (cuOccupancyMaxActiveClusters of an H200: 66
-// of 2 CTAs, all of its SMs, but 30 of 4.)
+// CTAs that load Y for each other: as many as leave no SM idle.
 constexpr int kMulticast = 2;
 // Less of Y is not worth it. (H200: of 6 problems of that, one gained 2%.)
 constexpr int kMinMulticastColumns = 17;

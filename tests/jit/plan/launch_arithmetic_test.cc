@@ -69,6 +69,21 @@ TEST(LaunchArithmetic, WhatIsMostlyWrittenIsWrittenAlongItsLines) {
   EXPECT_EQ(Complete(problem, false, config).raster_group, 16);
 }
 
+TEST(LaunchArithmetic, FewRoundsTakeAFewOfManyRowsOfTilesAtATime) {
+  const Config config = {.tile_m = 128, .tile_n = 128};
+  const auto group = [&](int64_t m, int64_t n, int64_t batch = 1) {
+    const Problem problem = {.m = m, .n = n, .k = 1024, .batch = batch};
+    return Complete(problem, false, config).raster_group;
+  };
+  ASSERT_EQ(DeviceProperties().multiprocessors, 132);
+  EXPECT_EQ(group(16 * 128, 8 * 128), 4) << "one round";
+  EXPECT_EQ(group(13 * 128, 8 * 128), 4) << "four groups, the last of one row";
+  EXPECT_EQ(group(16 * 128, 24 * 128), 8) << "three rounds";
+  EXPECT_EQ(group(16 * 128, 8 * 128, 3), 8) << "of all products";
+  EXPECT_EQ(group(16 * 128, 26 * 128), 16) << "four";
+  EXPECT_EQ(group(11 * 128, 8 * 128), 11) << "few rows";
+}
+
 // 8 x 8 units of 80 stages on 60 SMs.
 TEST(LaunchArithmetic, TheLastRoundAndTheOneBeforeItAreSharedOut) {
   const DeviceProperties device = {.multiprocessors = 60};
