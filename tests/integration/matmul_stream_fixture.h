@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/integration/create_tensor.h"
 #include "tests/integration/eventually.h"
 #include "tests/integration/stream_call.h"
 #include "tests/integration/test_server.h"
@@ -64,7 +65,8 @@ inline v1::MatmulRequest WithAllSteps(int64_t m, int64_t n, int64_t k) {
 }
 
 // Three products whose matrices of A are `gap` elements apart, and of B one.
-inline v1::MatmulRequest BatchOfThree(int64_t m, int64_t n, int64_t k, int64_t gap) {
+inline v1::MatmulRequest BatchOfThree(int64_t m, int64_t n, int64_t k,
+                                      int64_t gap) {
   v1::MatmulRequest request = RandomProduct(m, n, k);
   v1::MatmulHeader& header = *request.mutable_header();
   header.mutable_problem()->set_batch(3);
@@ -136,16 +138,7 @@ class MatmulStreamTest : public ::testing::Test {
   }
 
   v1::TensorInfo Create(v1::DataType type, int64_t rows, int64_t columns) {
-    v1::CreateTensorRequest request;
-    request.set_dtype(type);
-    request.set_rows(rows);
-    request.set_columns(columns);
-    grpc::ClientContext context;
-    v1::TensorInfo info;
-    const grpc::Status status = v1::TensorService::NewStub(server_.channel())
-                                    ->CreateTensor(&context, request, &info);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return info;
+    return CreateTensor(server_.channel(), type, rows, columns);
   }
 
   TestServer server_;

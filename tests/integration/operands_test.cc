@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "absl/time/clock.h"
+#include "tests/integration/create_tensor.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
@@ -25,18 +26,8 @@ class OperandsTest : public ::testing::Test {
  protected:
   std::string Create(v1::DataType type, int64_t rows, int64_t columns,
                      const std::string& device = "") {
-    v1::CreateTensorRequest request;
-    request.set_dtype(type);
-    request.set_rows(rows);
-    request.set_columns(columns);
-    request.set_device(device);
-    grpc::ClientContext context;
-    SetDeadline(context);
-    v1::TensorInfo info;
-    const grpc::Status status =
-        tensors_->CreateTensor(&context, request, &info);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return info.handle();
+    return testing::CreateTensor(server_.channel(), type, rows, columns, device)
+        .handle();
   }
 
   // D = A * B, each of bf16 and 8 x 8.

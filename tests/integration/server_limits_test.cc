@@ -8,6 +8,7 @@
 
 #include "clients/cpp/client.h"
 #include "tests/integration/abusers.h"
+#include "tests/integration/create_tensor.h"
 #include "tests/integration/raw_http2.h"
 #include "tests/integration/sanitizer.h"
 #include "tests/integration/test_server.h"
@@ -42,16 +43,9 @@ class LimitsOfAServer : public ::testing::Test {
   }
   static std::string CreateF32(TestServer& server, int64_t rows,
                                int64_t columns) {
-    v1::CreateTensorRequest request;
-    request.set_dtype(v1::DATA_TYPE_F32);
-    request.set_rows(rows);
-    request.set_columns(columns);
-    grpc::ClientContext context;
-    v1::TensorInfo info;
-    const grpc::Status status = v1::TensorService::NewStub(server.channel())
-                                    ->CreateTensor(&context, request, &info);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return info.handle();
+    return testing::CreateTensor(server.channel(), v1::DATA_TYPE_F32, rows,
+                                 columns)
+        .handle();
   }
 };
 

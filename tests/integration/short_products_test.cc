@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/integration/create_tensor.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/eventually.h"
 #include "tests/integration/test_server.h"
@@ -23,24 +24,15 @@ class ShortProductsTest : public ::testing::Test {
     grpc::ClientContext context;
     v1::MatmulResponse response;
     return v1::MatmulService::NewStub(channel_)->Matmul(&context, request,
-                                                       &response);
+                                                        &response);
   }
 
   std::string CreateTensor(v1::DataType type) {
-    grpc::ClientContext context;
-    v1::CreateTensorRequest request;
-    request.set_dtype(type);
-    request.set_rows(kSide);
-    request.set_columns(kSide);
-    v1::TensorInfo info;
-    EXPECT_TRUE(v1::TensorService::NewStub(channel_)
-                    ->CreateTensor(&context, request, &info)
-                    .ok());
-    return info.handle();
+    return testing::CreateTensor(channel_, type, kSide, kSide).handle();
   }
 
-  testing::DaemonProcess daemon_{{"--device=host", "--drain-timeout=0",
-                                  "--nvrtc=" GEMMD_TEST_NVRTC}};
+  testing::DaemonProcess daemon_{
+      {"--device=host", "--drain-timeout=0", "--nvrtc=" GEMMD_TEST_NVRTC}};
   const std::shared_ptr<grpc::Channel> channel_ = daemon_.Connect();
 };
 
