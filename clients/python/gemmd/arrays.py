@@ -109,6 +109,19 @@ def check_single(value: Any, name: str) -> float:
     return number
 
 
+def singles(array: Array, name: str) -> Array:
+    """`array` as float32, rounded, or an error where a number is beyond that."""
+    with np.errstate(over="ignore"):
+        rounded = np.asarray(array, np.float32)
+    # Of other arrays, whose infinities stay such, none is.
+    if array.dtype.kind == "f" and array.dtype.itemsize > 4:
+        beyond = np.isinf(rounded) & np.isfinite(array)
+        if beyond.any():
+            raise InvalidArgument(f"{name}: {array[beyond].flat[0]:g} is beyond "
+                                  "what float32 holds")
+    return rounded
+
+
 def check_shape(shape: Any) -> tuple[int, int]:
     """`shape` as (rows, columns), or an error."""
     try:

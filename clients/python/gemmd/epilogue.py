@@ -52,7 +52,7 @@ def _values(value: Any, name: str) -> Values:
     try:
         if array.dtype.kind in "cmMOSU":
             raise TypeError("no real numbers")
-        return Values(name, np.asarray(array, np.float32))
+        return Values(name, arrays.singles(array, name))
     except (TypeError, ValueError) as error:
         raise InvalidArgument(f"{name}: {array.dtype} does not become float32 "
                               f"({error})") from None

@@ -215,6 +215,8 @@ def quantized(elements: Any, scales: Any, zero_points: Any = None, *,
                  that of elements.
     axis         That which k is: -1, the default, for a; -2 for b.
     """
+    from . import arrays
+
     array = _matrix(elements, "elements")
     kind = _check_type(array.dtype if dtype is None else dtype)
     axis = check_axis(axis, array.ndim)
@@ -224,7 +226,7 @@ def quantized(elements: Any, scales: Any, zero_points: Any = None, *,
     if kind != _E4M3 and array.dtype != kind:
         _check_integers(array, *_ENDS[kind], "elements")
     lines = array if axis == -1 else array.swapaxes(-1, -2)
-    given = {"scales": _matrix(scales, "scales")}
+    given = {"scales": arrays.singles(_matrix(scales, "scales"), "scales")}
     if zero_points is not None:
         if not nibbles.are(kind):
             raise InvalidArgument(f"zero_points: do not go with {kind}; "

@@ -52,6 +52,25 @@ class ArgumentsTest(ArgumentsCase):
                 with client.sequence() as s:
                     s.matmul(A, B, alhpa=2)
 
+    def test_values_beyond_float32_are_refused(self):
+        for name, value in (
+                ("bias", np.array([1, -1e39, 1])),
+                ("a_scale", np.array([[1], [1e39]], np.longdouble)),
+                ("b_scale", 1e300)):
+            for client in self.both():
+                with self.subTest(name, client=client):
+                    self.refused(f"{name}: .* is beyond what float32 holds",
+                                 client.matmul, A, B, **{name: value})
+                    self.refused(rf"groups\[0\]: {name}",
+                                 client.matmul_grouped, [A], [B],
+                                 **{name: [value]})
+
+    def test_infinite_values_stay_infinite(self):
+        for client in self.both():
+            d = client.matmul(A, B, bias=np.array([-math.inf, 0, 0]),
+                              b_scale=np.array([[1, math.inf, 1]]))
+            self.assertEqual(d.tolist(), 2 * [[-math.inf, math.inf, 4]])
+
     def test_switches_of_numpy_are_switches(self):
         for client in self.both():
             d, amax = client.matmul(A, B, return_amax=np.True_, invariant=1,
