@@ -82,6 +82,11 @@ TEST(LaunchArithmetic, FewRoundsTakeAFewOfManyRowsOfTilesAtATime) {
   EXPECT_EQ(group(16 * 128, 8 * 128, 3), 8) << "of all products";
   EXPECT_EQ(group(16 * 128, 26 * 128), 16) << "four";
   EXPECT_EQ(group(11 * 128, 8 * 128), 11) << "few rows";
+  const Problem written = {
+      .m = 4096, .n = 4096, .k = 64, .d_type = DataType::kF32};
+  EXPECT_EQ(
+      Complete(written, true, {.tile_m = 256, .tile_n = 192}).raster_group, 16)
+      << "three rounds, but mostly of writes";
 }
 
 // 8 x 8 units of 80 stages on 60 SMs.
