@@ -126,10 +126,9 @@ std::vector<absl::Span<const jit::Problem>> Case::launches() const {
 }
 
 jit::Plan Case::PlanFor(const jit::Problem& problem) const {
-  const jit::DeviceProperties device = {.multiprocessors = multiprocessors};
   jit::Plan plan;
   // Any plan of the wanted orientation: family and forms are its.
-  for (const jit::Plan& ranked : jit::RankPlans(problem, device, 100000)) {
+  for (const jit::Plan& ranked : jit::RankPlans(problem, {}, 100000)) {
     plan = ranked;
     if (plan.exchanged == exchanged || plan.splits == 0) break;
   }
@@ -144,6 +143,9 @@ jit::Plan Case::PlanFor(const jit::Problem& problem) const {
       (plan.a_form == jit::Form::kSplit ? jit::kSplitPasses : 1);
   plan.splits = static_cast<int>(std::min<int64_t>(splits, stages));
   plan.partials_bytes = 0;
+  // A device has room for a cluster.
+  const jit::DeviceProperties device = {
+      .multiprocessors = std::max(multiprocessors, jit::ClusterCtas(config))};
   plan.balanced_units = jit::BalancedUnits(plan, device);
   plan.reduce_grid = 0;
   plan.x_planes = plan.y_planes = 0;
