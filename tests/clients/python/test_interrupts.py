@@ -76,6 +76,13 @@ class InterruptedDaemon(FakeDaemon):
         return info
 
 
+def setUpModule():
+    """Background jobs of a shell ignore interrupts."""
+    unittest.addModuleCleanup(
+        signal.signal, signal.SIGINT,
+        signal.signal(signal.SIGINT, signal.default_int_handler))
+
+
 class InterruptsTest(unittest.TestCase):
     def test_no_call_keeps_a_lock(self):
         with FakeDaemon() as daemon:
