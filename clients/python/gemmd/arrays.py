@@ -113,7 +113,7 @@ def singles(array: Array, name: str) -> Array:
     """`array` as float32, rounded, or an error where a number is beyond that."""
     with np.errstate(over="ignore"):
         rounded = np.asarray(array, np.float32)
-    # Of other arrays, whose infinities stay such, none is.
+    # Only wider floats have such numbers; their infinities are none.
     if array.dtype.kind == "f" and array.dtype.itemsize > 4:
         beyond = np.isinf(rounded) & np.isfinite(array)
         if beyond.any():
