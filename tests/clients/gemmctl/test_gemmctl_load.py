@@ -131,7 +131,7 @@ class GemmctlLoadTest(GemmctlCase):
 
     def test_an_open_loop_beyond_what_comes_back_tells_so_and_ends(self):
         start = time.monotonic()
-        found = self.load("f32 NN 256 256 256", "--rate", "100000",
+        found = self.load("f32 NN 16 16 16", "--rate", "100000",
                           warmup="0s")
         self.assertGreater(found["unsent"], 100)
         # Who waited for the one in flight was late, and that counts.

@@ -2,43 +2,29 @@
 // extremes of what the planner may choose: through NVRTC, without a GPU.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
 
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "jit/compile/compile_log.h"
-#include "jit/compile/nvrtc_compiler.h"
 #include "jit/plan/planner.h"
 #include "jit/plan/tiling.h"
 #include "jit/source/instance.h"
-#include "tests/jit/source/kernel_check.h"
+#include "tests/jit/source/kernel_test.h"
 
 namespace gemmd::jit {
 namespace {
 
 using enum DataType;
 
-class GemmTemplateTest : public testing::Test {
+class GemmTemplateTest : public KernelTest {
  protected:
-  void SetUp() override {
-    auto compiler = CreateNvrtcCompiler({.nvrtc_path = GEMMD_TEST_NVRTC});
-    ASSERT_TRUE(compiler.ok()) << compiler.status();
-    compiler_ = *std::move(compiler);
-  }
-
   absl::StatusOr<KernelResources> Resources(const Instance& instance) {
     ASSIGN_OR_RETURN(
         const CompileOutput output,
         compiler_->Compile(instance, absl::Now() + absl::Minutes(5)));
     return ReadCompileLog(output.log);
   }
-
-  void ExpectCompiles(const Family& family, const Config& config) {
-    ExpectGoodKernel(*compiler_, family, config);
-  }
-
-  std::unique_ptr<Compiler> compiler_;
 };
 
 Family Of(Instruction instruction, DataType output) {
@@ -53,7 +39,7 @@ TEST_F(GemmTemplateTest, LargestTilesDoNotSpill) {
       Family family = Of({}, output);
       family.epilogue.store = store;
       family.epilogue.alpha = family.epilogue.reads_c = true;
-      ExpectCompiles(family, {.tile_n = 208, .stages = 3});
+      ExpectGood(family, {.tile_n = 208, .stages = 3});
     }
   }
 }
@@ -64,7 +50,7 @@ TEST_F(GemmTemplateTest, EveryLayoutCompiles) {
       Family family = Of({kF16, kF16, kF32}, kF16);
       family.x_major = x;
       family.y_major = y;
-      ExpectCompiles(
+      ExpectGood(
           family,
           {.tile_n = 256, .stages = 3, .schedule = Schedule::kCooperative});
     }
@@ -89,7 +75,7 @@ TEST_F(GemmTemplateTest, EveryFormCompiles) {
                                               : Precision::kDefault,
                              .clamps = instruction.clamps};
     const Plan plan = ChoosePlan(problem, {});
-    ExpectCompiles(plan.family, plan.config);
+    ExpectGood(plan);
   }
 }
 
@@ -97,10 +83,10 @@ TEST_F(GemmTemplateTest, PromotedSumsOfTheLargestTilesDoNotSpill) {
   Family family = Of({kE4m3, kE5m2, kF32}, kBf16);
   family.sum = Summation::kPromoted;
   family.epilogue.alpha = true;
-  ExpectCompiles(family, {.tile_n = 208,
-                          .stages = 4,
-                          .schedule = Schedule::kCooperative,
-                          .groups_in_flight = 0});
+  ExpectGood(family, {.tile_n = 208,
+                      .stages = 4,
+                      .schedule = Schedule::kCooperative,
+                      .groups_in_flight = 0});
 }
 
 TEST_F(GemmTemplateTest, EightBitOutputsCompile) {
@@ -109,13 +95,13 @@ TEST_F(GemmTemplateTest, EightBitOutputsCompile) {
       Family family = Of({kE4m3, kE4m3, kF32}, output);
       family.epilogue.store = store;
       family.epilogue.reads_c = true;
-      ExpectCompiles(family, {.tile_n = 128, .stages = 4});
+      ExpectGood(family, {.tile_n = 128, .stages = 4});
     }
     for (const DataType output : {kS8, kU8}) {
       Family family = Of({kS8, kU8, kS32}, output);
       family.epilogue.store = store;
       family.epilogue.reads_c = true;
-      ExpectCompiles(family, {.tile_n = 128, .stages = 4});
+      ExpectGood(family, {.tile_n = 128, .stages = 4});
     }
   }
 }
@@ -126,10 +112,10 @@ TEST_F(GemmTemplateTest, SmallestTilesCompile) {
       Family family = Of({}, output);
       family.epilogue.store = store;
       family.epilogue.reads_c = true;
-      ExpectCompiles(family, {.tile_m = 64,
-                              .tile_n = 8,
-                              .consumers = 1,
-                              .schedule = Schedule::kCooperative});
+      ExpectGood(family, {.tile_m = 64,
+                          .tile_n = 8,
+                          .consumers = 1,
+                          .schedule = Schedule::kCooperative});
     }
   }
 }
@@ -139,10 +125,10 @@ TEST_F(GemmTemplateTest, SplitProductsCompile) {
   Family family = Of({}, kBf16);
   family.epilogue.reads_c = true;
   family.epilogue.c = kF32;
-  ExpectCompiles(family, {.schedule = Schedule::kCooperative, .split_k = true});
+  ExpectGood(family, {.schedule = Schedule::kCooperative, .split_k = true});
   family = Of({kS8, kS8, kS32}, kS32);
   family.epilogue.alpha = family.epilogue.reads_c = true;
-  ExpectCompiles(family, {.schedule = Schedule::kCooperative, .split_k = true});
+  ExpectGood(family, {.schedule = Schedule::kCooperative, .split_k = true});
 }
 
 TEST_F(GemmTemplateTest, RepitchCompiles) {

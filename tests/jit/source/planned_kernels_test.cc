@@ -8,20 +8,13 @@
 
 #include <cstdlib>
 #include <limits>
-#include <map>
-#include <memory>
 #include <random>
-#include <set>
-#include <string>
-#include <tuple>
 #include <vector>
 
-#include "jit/compile/nvrtc_compiler.h"
 #include "jit/plan/group_plan.h"
 #include "jit/plan/planner.h"
-#include "jit/plan/tiling.h"
 #include "jit/problem/arithmetic.h"
-#include "tests/jit/source/kernel_check.h"
+#include "tests/jit/source/kernel_test.h"
 
 namespace gemmd::jit {
 namespace {
@@ -103,38 +96,11 @@ class RandomProblems {
   std::mt19937 random_{20u + GTEST_FLAG_GET(random_seed)};
 };
 
-int Registers(const Plan& plan) {
-  return SumRegisters(plan.family, plan.config) +
-         XRegisters(plan.family, plan.config);
-}
-
-class PlannedKernelsTest : public testing::Test {
+class PlannedKernelsTest : public KernelTest {
  protected:
-  void SetUp() override {
-    auto compiler = CreateNvrtcCompiler({.nvrtc_path = GEMMD_TEST_NVRTC});
-    ASSERT_TRUE(compiler.ok()) << compiler.status();
-    compiler_ = *std::move(compiler);
-  }
-
   void ExpectGoodPlan(const Problem& problem) {
     ASSERT_TRUE(Validate(problem).ok()) << Validate(problem);
     ExpectGood(ChoosePlan(problem, {}));
-  }
-  void ExpectGood(const Plan& plan) { ExpectGood(plan.family, plan.config); }
-  // Of each schedule, alone and in pairs, the plan that holds the most sums and
-  // X in registers.
-  void ExpectGoodWithTheMostRegisters(const Problem& problem) {
-    ASSERT_TRUE(Validate(problem).ok()) << Validate(problem);
-    std::map<std::tuple<Schedule, int, bool, int>, Plan> most;
-    for (const Plan& plan : RankPlans(problem, {}, kAll)) {
-      const Config& config = plan.config;
-      Plan& best = most.try_emplace({config.schedule, config.consumers,
-                                     config.split_k, config.multicast},
-                                    plan)
-                       .first->second;
-      if (Registers(plan) > Registers(best)) best = plan;
-    }
-    for (const auto& [shape, plan] : most) ExpectGood(plan);
   }
   // Of many such products together.
   void ExpectGoodGroupPlan(const Problem& problem) {
@@ -143,15 +109,6 @@ class PlannedKernelsTest : public testing::Test {
       ExpectGood(plan.family, plan.config);
     }
   }
-
- private:
-  void ExpectGood(const Family& family, const Config& config) {
-    if (!seen_.insert(KernelName(family, config)).second) return;
-    ExpectGoodKernel(*compiler_, family, config);
-  }
-
-  std::unique_ptr<Compiler> compiler_;
-  std::set<std::string> seen_;
 };
 
 TEST_F(PlannedKernelsTest, AreGoodOfEveryArithmetic) {
@@ -161,44 +118,6 @@ TEST_F(PlannedKernelsTest, AreGoodOfEveryArithmetic) {
     problem.b_order = Order::kColumnMajor;
     problem.d_type = problem.c_type = OutputsOf(arithmetic.accumulator)[0];
     ExpectGoodPlan(problem);
-  }
-}
-
-// These leave the fewest registers to what widens, scales and rounds.
-TEST_F(PlannedKernelsTest, AreGoodOfScaledWeightsWithTheMostRegisters) {
-  for (const Arithmetic& arithmetic : Arithmetics()) {
-    Problem problem = {.m = 4096, .n = 4096, .k = 8192};
-    problem.SetArithmetic(arithmetic);
-    if (!problem.mixed() || !problem.weights_are_b()) continue;
-    problem.b_order = Order::kColumnMajor;
-    problem.quantization.group = 32;
-    for (const DataType d : {DataType::kF32, problem.a_type}) {
-      problem.d_type = problem.c_type = d;
-      for (const Order order : {Order::kRowMajor, Order::kColumnMajor}) {
-        problem.d_order = order;
-        ExpectGoodWithTheMostRegisters(problem);
-      }
-    }
-  }
-}
-
-// What differs is found by the bits of both operands, beside sums and C.
-TEST_F(PlannedKernelsTest, AreGoodOfBitsThatDifferWithTheMostRegisters) {
-  for (const DataType d : OutputsOf(DataType::kS32)) {
-    Problem problem = {.m = 4096, .n = 8192, .k = 4096};
-    problem.SetArithmetic({.a = DataType::kB1,
-                           .b = DataType::kB1,
-                           .accumulator = DataType::kS32,
-                           .bit_operation = BitOperation::kXor});
-    problem.b_order = Order::kColumnMajor;
-    problem.d_type = problem.c_type = d;
-    for (const Order order : {Order::kRowMajor, Order::kColumnMajor}) {
-      problem.d_order = order;
-      for (const float beta : {0.0f, 1.0f}) {
-        problem.beta = beta;
-        ExpectGoodWithTheMostRegisters(problem);
-      }
-    }
   }
 }
 

@@ -1,6 +1,4 @@
-#include "tests/jit/source/kernel_check.h"
-
-#include <gtest/gtest.h>
+#include "tests/jit/source/kernel_test.h"
 
 #include <compare>
 #include <cstdint>
@@ -11,6 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "jit/compile/compile_log.h"
+#include "jit/compile/nvrtc_compiler.h"
 #include "jit/source/instance.h"
 
 namespace gemmd::jit {
@@ -88,13 +87,19 @@ std::map<Multiply, int> TensorInstructions(const std::string& cubin) {
 
 }  // namespace
 
-void ExpectGoodKernel(Compiler& compiler, const Family& family,
-                      const Config& config) {
+void KernelTest::SetUp() {
+  auto compiler = CreateNvrtcCompiler({.nvrtc_path = GEMMD_TEST_NVRTC});
+  ASSERT_TRUE(compiler.ok()) << compiler.status();
+  compiler_ = *std::move(compiler);
+}
+
+void KernelTest::ExpectGood(const Family& family, const Config& config) {
+  if (!seen_.insert(KernelName(family, config)).second) return;
   const absl::StatusOr<Instance> instance =
       MakeInstance(TemplateLibrary::Embedded(), family, config);
   ASSERT_TRUE(instance.ok()) << instance.status();
   const auto output =
-      compiler.Compile(*instance, absl::Now() + absl::Minutes(5));
+      compiler_->Compile(*instance, absl::Now() + absl::Minutes(5));
   ASSERT_TRUE(output.ok()) << instance->name << ": " << output.status();
   const absl::StatusOr<KernelResources> resources = ReadCompileLog(output->log);
   EXPECT_TRUE(resources.ok())
