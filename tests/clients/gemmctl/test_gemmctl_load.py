@@ -9,14 +9,16 @@ from gemmctl_case import FAILED, USAGE, GemmctlCase, milliseconds
 _PHASES = ("late", "queue", "plan", "compile", "upload", "execute",
            "download", "rest")
 _SHORT = ("--duration", milliseconds(500))
+# For products of which a busy machine does one a second.
+_LONG = ("--duration", milliseconds(3000))
 
 
 class GemmctlLoadTest(GemmctlCase):
     daemon_flags = ("--max-message-bytes=1MiB", "--max-tensor-bytes=64MiB")
 
-    def load(self, *words, warmup=milliseconds(100)):
+    def load(self, *words, duration=_SHORT, warmup=milliseconds(100)):
         return json.loads(self.run_gemmctl(
-            "load", *words, *_SHORT, "--warmup", warmup, "--json"))
+            "load", *words, *duration, "--warmup", warmup, "--json"))
 
     def statistics(self):
         return json.loads(self.run_gemmctl("stats", "--json"))
@@ -112,7 +114,7 @@ class GemmctlLoadTest(GemmctlCase):
             with self.subTest(line):
                 before = self.statistics()
                 found = self.load(line, "--ways", "shared", "--concurrency",
-                                  "2")
+                                  "2", duration=_LONG)
                 after = self.statistics()
                 self.assertEqual(found["failed"], 0, found["errors"])
                 self.assertGreater(found["requests"], 0)
