@@ -4,7 +4,7 @@
 # longer than all that it does itself. So they are linked statically where their
 # archives are, but for sanitizers, which tell what is theirs by the library's
 # name.
-pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc++)
+pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET GLOBAL grpc++)
 # What `pkg-config --static grpc++` names beside abseil.
 set(archives)
 foreach(name grpc++ grpc gpr address_sorting upb re2 cares)

@@ -21,6 +21,9 @@ absl::Status Wrong(absl::string_view why) {
 
 absl::Status CheckUnix(absl::string_view path) {
   if (path.empty()) return Wrong("it has no path");
+  if (absl::StartsWith(path, "//") && !absl::StartsWith(path, "///")) {
+    return Wrong("it has two slashes before its path");
+  }
   if (path.size() <= kMaxUnixPath) return absl::OkStatus();
   return Wrong(absl::StrCat("its path has ", path.size(),
                             " bytes, and a Unix socket's at most ",
@@ -29,6 +32,9 @@ absl::Status CheckUnix(absl::string_view path) {
 
 absl::Status CheckHostAndPort(absl::string_view address, int least_port) {
   if (address.empty()) return Wrong("it is empty");
+  if (absl::StrContains(address, "://")) {
+    return Wrong("it has a scheme that is none of gRPC's");
+  }
   const size_t colon = address.rfind(':');
   const bool bracketed = absl::StartsWith(address, "[");
   if (colon == address.npos || (bracketed && address[colon - 1] != ']')) {

@@ -235,6 +235,10 @@ void Command::Require(const std::string& name) {
   app_->get_option(name)->required();
 }
 
+void Command::Require(const std::string& name, const std::string& with) {
+  app_->get_option(name)->needs(app_->get_option(with));
+}
+
 void Command::Operands(const std::string& name, std::vector<std::string>& to,
                        int least, const std::string& help) {
   app_->add_option(name, to, Wrap(help))

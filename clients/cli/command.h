@@ -79,6 +79,8 @@ class Command {
 
   // The option has to be given.
   void Require(const std::string& name);
+  // The first one only together with the second one.
+  void Require(const std::string& name, const std::string& with);
 
   // The rest of the words.
   void Operands(const std::string& name, std::vector<std::string>& to,

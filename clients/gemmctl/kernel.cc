@@ -95,7 +95,7 @@ int Describe(client::Client& client, const KernelOptions& options) {
   } else {
     Show(stdout,
          "key            %s\nkernel         %s\ncubin          %d bytes\n"
-         "registers      %d per thread\nshared memory  %d bytes\n"
+         "registers      %d per thread\nshared memory  %d bytes, static\n"
          "spills         %d bytes\ncompiled in    %d ms by %s\n"
          "options        %s\nloaded on      %s\n",
          kernel.summary().key(), kernel.summary().kernel(),

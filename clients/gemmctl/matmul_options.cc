@@ -48,7 +48,8 @@ void DeclareProduct(cli::Command& command, MatmulOptions& o) {
   OrderOption(command, "--order ORDER", o.order, "Of D: row or column.");
   command.Number("--alpha X", o.alpha, "The factor of A B.");
   command.Number("--beta X", o.beta, "The factor of C.");
-  command.Text("--c C", o.c, "Required when beta is not 0.");
+  command.Text("--c C", o.c, "Required when beta is not 0. Needs --beta.");
+  command.Require("--c", "--beta");
   o.problem.Declare(command);
   command.Text("--bias FILE", o.values.bias,
                "Added to columns, (n,), or rows, (m, 1).");

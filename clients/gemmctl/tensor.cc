@@ -248,7 +248,10 @@ void AddTensor(cli::Command& program) {
   Add(group, "upload", "make a tensor of a file's elements, print its handle",
       Upload, DeclareUpload);
   Add(group, "download", "save a tensor's elements", Download, DeclareDownload);
-  Add(group, "list", "all tensors of the daemon", List, DeclareJson);
+  Add(group, "list",
+      "tensors of the caller's principal; with --admin-calls of the daemon, or "
+      "the role admin, all of them",
+      List, DeclareJson);
   Add(group, "describe", "one tensor", Describe,
       [](cli::Command& command, TensorOptions& options) {
         command.Text("HANDLE", options.handle, "");

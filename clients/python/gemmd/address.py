@@ -35,12 +35,16 @@ def _wrong_path(path: str) -> str:
     size = len(path.encode())
     if not size:
         return "has no path"
+    if re.match("//[^/]", path):
+        return "has two slashes before its path"
     return "" if size <= _MOST_UNIX_PATH else (
         f"has a path of {size} bytes, and a Unix socket's has at most "
         f"{_MOST_UNIX_PATH}")
 
 
 def _wrong_host(target: str) -> str:
+    if "://" in target:
+        return "has a scheme that is none of gRPC's"
     host, colon, port = target.rpartition(":")
     bracketed = target.startswith("[")
     if not colon or bracketed and not host.endswith("]"):

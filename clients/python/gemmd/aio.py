@@ -36,6 +36,10 @@ class AsyncTensor(Resident):
 
     _client: "AsyncClient"
 
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Any:
+        raise TypeError("an AsyncTensor does not become an array by itself; "
+                        "allowed: await tensor.numpy()")
+
     async def __aenter__(self) -> "AsyncTensor":
         return self
 
@@ -116,6 +120,9 @@ class AsyncClient(AsyncCaller):
     async def __aexit__(self, *unused: object) -> None:
         await self.close()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise errors.unpicklable(self, "another client, of its target")
+
     def __repr__(self) -> str:
         return (f"<gemmd.AsyncClient {self.target}"
                 f"{', closed' if self._closed else ''}>")
@@ -126,7 +133,8 @@ class AsyncClient(AsyncCaller):
         end = time.monotonic() + told(check_timeout(timeout))
         while True:
             # A connection that ends meanwhile is not waited for by gRPC.
-            with suppress(errors.Unavailable):
+            with suppress(errors.Unavailable), errors.named(
+                    self.target, timeout):
                 if await self._serves(end):
                     return self
             await asyncio.sleep(READY_POLL_S)
@@ -250,7 +258,7 @@ class AsyncClient(AsyncCaller):
 
     async def tensors(self, *,
                       timeout: Optional[float] = None) -> list[AsyncTensor]:
-        """All tensors of the daemon."""
+        """As Client.tensors."""
         tensors: list[AsyncTensor] = []
         pages = Pages(self._seconds(timeout))
         while pages.left:

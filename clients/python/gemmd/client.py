@@ -77,6 +77,9 @@ class Client(BlockingCaller):
     def __exit__(self, *unused: object) -> None:
         self.close()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise errors.unpicklable(self, "another client, of its target")
+
     def __repr__(self) -> str:
         return (f"<gemmd.Client {self.target}"
                 f"{', closed' if self._closed else ''}>")
@@ -88,7 +91,8 @@ class Client(BlockingCaller):
         end = time.monotonic() + told(check_timeout(timeout))
         while True:
             # A connection that ends meanwhile is not waited for by gRPC.
-            with contextlib.suppress(errors.Unavailable):
+            with contextlib.suppress(errors.Unavailable), errors.named(
+                    self.target, timeout):
                 if self._serves(end):
                     return self
             time.sleep(READY_POLL_S)
@@ -119,8 +123,8 @@ class Client(BlockingCaller):
         Arrays that are C- or F-contiguous, transposed or slightly padded are
         sent as they lie; others are copied first.
 
-        c, alpha, beta  Default: None, 1.0, 0.0. beta = 0 never reads c, which
-                   has the type of the result or float32.
+        c, alpha, beta  Default: None, 1.0 and, without c, 0.0. beta = 0 never
+                   reads c, which has the type of the result or float32.
         out_dtype  float32, float16, bfloat16, float8_e4m3fn or float8_e5m2;
                    of integers and bool int32, float32, float16, bfloat16,
                    int8 or uint8. Default: the type of out, else of c, else of
@@ -320,12 +324,14 @@ class Client(BlockingCaller):
 
     def attach(self, handle: str, *,
                timeout: Optional[float] = None) -> Tensor:
-        """The tensor of that handle, whoever made it. NotFound when there is
-        none."""
+        """The tensor of that handle, of another client's too. NotFound when
+        there is none, or another principal's."""
         return Tensor(self, self._run(rpcs.describe_tensor(handle), timeout))
 
     def tensors(self, *, timeout: Optional[float] = None) -> list[Tensor]:
-        """All tensors of the daemon, within `timeout`."""
+        """Those that this client has made or, where the daemon knows who
+        calls, that his clients have; with --admin-calls of the daemon or the
+        role admin all of them. Within `timeout`."""
         tensors: list[Tensor] = []
         pages = Pages(self._seconds(timeout))
         while pages.left:

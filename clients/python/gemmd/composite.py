@@ -1,7 +1,7 @@
 """Matrices whose lines along k hold more than elements."""
 
 import math
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Optional, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,11 @@ class Composite:
     def toarray(self) -> npt.NDArray[Any]:
         """The matrix that it stands for, in its order."""
         raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Any:
+        # Else numpy makes an array of one object of it.
+        raise TypeError(f"a {type(self).__name__} does not become an array by "
+                        "itself; allowed: its toarray()")
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -161,6 +161,23 @@ def from_rpc_error(error: Any) -> Error:
 
 
 @contextlib.contextmanager
+def named(target: str, timeout: Optional[float]) -> Iterator[None]:
+    """Says of a time-out inside who has not answered: gRPC does not."""
+    try:
+        yield
+    except DeadlineExceeded:
+        raise DeadlineExceeded(f"no daemon serves at {target} within "
+                               f"{timeout} seconds") from None
+
+
+def unpicklable(value: Any, instead: str) -> InvalidArgument:
+    """Of what another process cannot use."""
+    return InvalidArgument(
+        f"{type(value).__name__}: is not pickled, as its connection is of this "
+        f"process; allowed: {instead}")
+
+
+@contextlib.contextmanager
 def translated(is_closed: Callable[[], bool]) -> Iterator[None]:
     """Turns what gRPC raises inside into gemmd.Error.
 

@@ -81,7 +81,7 @@ class Call:
     """One product, checked: `header` and the operand buffers to send."""
 
     def __init__(self, a: Any, b: Any, *, c: Any = None, alpha: float = 1.0,
-                 beta: float = 0.0, out_dtype: Any = None,
+                 out_dtype: Any = None,
                  out_order: Optional[arrays.Order] = None, out: Any = None,
                  pre_activation_out: Any = None, device: str = "",
                  **epilogue: Any) -> None:
@@ -96,7 +96,11 @@ class Call:
         kind = support.multiplied_as(a.dtype, b.dtype)
         support.check_sparse(a, b, epilogue.get("precision"))
         alpha = arrays.check_single(alpha, "alpha")
-        beta = arrays.check_single(beta, "beta")
+        if c is not None and "beta" not in epilogue:
+            raise InvalidArgument("c: is given without beta; allowed: beta=1, "
+                                  "or another factor, of which 0 does not read "
+                                  "c")
+        beta = arrays.check_single(epilogue.pop("beta", 0.0), "beta")
         if a.shape[-1] != b.shape[-2]:
             raise InvalidArgument(
                 f"b: has {b.shape[-2]} rows but a has {a.shape[-1]} columns "
@@ -126,9 +130,8 @@ class Call:
         results.check_apart(self._results)
         if out_order is not None:
             arrays.wire_order(out_order, "out_order")
-        self.order = results.order_of(self._results, c, out_order)
         self.dtype = results.type_of(self._results, c, out_dtype, kind)
-        support.check_output(kind, self.dtype)
+        self.order = results.order_of(self._results, c, out_order)
         if c is not None:
             support.check_c(c.dtype, self.dtype)
         self.buffers: dict[str, Optional[memoryview]] = {}

@@ -61,7 +61,7 @@ def checked_out(out: Any, name: str) -> Any:
         raise InvalidArgument(f"{name}: the array is read-only")
     else:
         arrays.as_array(out, name)
-        arrays.wire_type(out.dtype, name)
+        support.check_byte_order(out.dtype, name)
     return out
 
 
@@ -98,6 +98,8 @@ def order_of(results: Results, c: Any,
 
 def type_of(results: Results, c: Any, out_dtype: Any,
             kind: "np.dtype[Any]") -> "np.dtype[Any]":
+    """Type of the results: that of `out`, else of another one, else out_dtype,
+    else c's, else what a product of `kind` has."""
     dtype = (None if out_dtype is None
              else arrays.check_dtype(out_dtype, "out_dtype"))
     if dtype is not None:
@@ -113,14 +115,18 @@ def type_of(results: Results, c: Any, out_dtype: Any,
                 if owner == "out_dtype" else
                 f"{result.option}: dtype {found} is not {owner}'s {dtype}")
         dtype, owner = found, result.option
-    if owner != "out_dtype" or c is None:
-        return support.default_output(kind) if dtype is None else dtype
-    if c.dtype == np.float32 and dtype is not None:
-        return dtype  # It is added to results of any type.
-    if dtype not in (None, c.dtype):
-        raise InvalidArgument(f"out_dtype: {dtype} is not c's dtype {c.dtype}")
-    c_type: "np.dtype[Any]" = c.dtype
-    return c_type
+    # A c of float32 is added to results of any type.
+    if owner == "out_dtype" and c is not None and (
+            dtype is None or c.dtype not in (dtype, np.float32)):
+        support.check_output(kind, c.dtype, "c")
+        if dtype is not None:
+            raise InvalidArgument(
+                f"out_dtype: {dtype} is not c's dtype {c.dtype}")
+        dtype = c.dtype
+    if dtype is None:
+        return support.default_output(kind)
+    support.check_output(kind, dtype, owner)
+    return dtype
 
 
 class _Buffer:

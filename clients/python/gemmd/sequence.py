@@ -54,6 +54,10 @@ class Pending(Resident):
                 f"{self.dtype} order {self.order}>")
 
     def name_in(self, source: Any) -> None:
+        if not self._recording.records:
+            raise InvalidArgument(
+                "a result of a sequence is read by products of the same one "
+                "alone; allowed: its array, numpy(), once the block has ended")
         source.name = self._name
         self._state["read"] = True
 
@@ -171,6 +175,8 @@ class Recording:
     def __init__(self, device: str, timeout: Optional[float],
                  key: str) -> None:
         self.done = False
+        # While a call is made whose operands may be its results.
+        self.records = False
         self._begun = False
         # Of the daemon's answer: Phases of the whole, an Execution a call.
         self.phases: Any = None
@@ -201,7 +207,11 @@ class Recording:
             raise InvalidArgument("device: allowed for the whole sequence "
                                   "alone: client.sequence(device=...)")
         self._check_own(a, b, *options.values())
-        call = alike.call(a, b, **options)
+        self.records = True
+        try:
+            call = alike.call(a, b, **options)
+        finally:
+            self.records = False
         for field, data in call.buffers.items():
             if data is not None:
                 source = getattr(call.header, field)

@@ -155,10 +155,10 @@ def check_pair(a: Any, b: Any) -> None:
             f"{', '.join(_partners(a))}. The nearest is {nearest}")
 
 
-def check_output(a: Any, dtype: Any) -> None:
+def check_output(a: Any, dtype: Any, name: str) -> None:
     if _name(dtype) not in outputs(a):
         raise Unimplemented(
-            f"out_dtype: {_name(dtype)} is no result of {_name(a)}; served: "
+            f"{name}: {_name(dtype)} is no result of {_name(a)}; served: "
             f"{', '.join(outputs(a))}. The nearest is "
             f"{_name(default_output(a))}")
 

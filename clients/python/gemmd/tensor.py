@@ -12,7 +12,8 @@ from .blocking_caller import Blocking, completed
 from .caller import Caller
 from .composite import Composite
 from .device_arrays import DeviceArray, as_device_array, is_on_device
-from .errors import Error, Internal, InvalidArgument, NotFound
+from .errors import (Error, Internal, InvalidArgument, NotFound,
+                     unpicklable)
 from .quantized import Quantization, QuantizedMatrix, quantization_of
 from .retry import told
 from .shared import Block, Regions
@@ -192,9 +193,7 @@ class Resident:
         return view
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise InvalidArgument(
-            f"{type(self).__name__}: is not pickled, as its connection is of "
-            f"this process; allowed: {self._instead}")
+        raise unpicklable(self, self._instead)
 
     def __len__(self) -> int:
         return self.shape[0]

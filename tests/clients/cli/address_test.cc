@@ -29,7 +29,9 @@ TEST(AddressTest, WhatIsMissingIsNamed) {
            {"host:-1", "its port is '-1'"},
            {"host:50051x", "its port is '50051x'"},
            {"a host:1", "it holds a blank"},
+           {"http://host:1", "it has a scheme"},
            {"unix:", "it has no path"},
+           {"unix://run/socket", "two slashes before its path"},
        }) {
     const absl::Status status = CheckListenAddress(wrong);
     EXPECT_THAT(status.message(), HasSubstr(says)) << wrong;
@@ -44,9 +46,11 @@ TEST(AddressTest, WhatIsMissingIsNamed) {
 TEST(AddressTest, ClientsDialPortsAndSchemes) {
   EXPECT_TRUE(CheckServer("localhost:50051").ok());
   EXPECT_TRUE(CheckServer("unix:gemmd.sock").ok());
+  EXPECT_TRUE(CheckServer("unix:///run/gemmd.sock").ok());
   EXPECT_TRUE(CheckServer("dns:///gemmd:50051").ok());
   EXPECT_FALSE(CheckServer("localhost").ok());
   EXPECT_FALSE(CheckServer("localhost:0").ok());
+  EXPECT_FALSE(CheckServer("unix://run/gemmd.sock").ok());
 }
 
 }  // namespace

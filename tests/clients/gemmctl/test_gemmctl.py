@@ -95,6 +95,16 @@ class GemmctlTest(unittest.TestCase):
             self.path("d.npy"), "--beta", "1", code=USAGE)
         self.assertIn("--c", error)
 
+    def test_c_without_its_factor_is_not_ignored(self):
+        a, b, c = integers(5, 7), integers(7, 3), integers(5, 3)
+        files = (self.save("a.npy", a), self.save("b.npy", b), "-o",
+                 self.path("d.npy"), "--dtype", "f16", "--c",
+                 self.save("c.npy", c))
+        self.assertIn("--c requires --beta",
+                      self.run_gemmctl("matmul", *files, code=USAGE))
+        self.run_gemmctl("matmul", *files, "--beta", "0")
+        np.testing.assert_array_equal(np.load(self.path("d.npy")), a @ b)
+
     def test_tensors(self):
         a, b = integers(5, 7), integers(7, 3)
         upload = self.run_gemmctl("tensor", "upload", self.save("a.npy", a),

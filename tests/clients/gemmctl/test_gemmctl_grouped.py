@@ -82,6 +82,7 @@ class GemmctlGroupedTest(GemmctlCase):
                 (f"{right} --spede 3", "--spede is no option"),
                 (f"{right} --act tanh", "--activation is tanh; allowed: "),
                 (f"{right} --beta 1", "--beta needs --c FILE"),
+                (f"{right} --c c.npy", "--c requires --beta"),
                 (f"{right} --help", "of the command line"),
                 (self.product(2, a, a), "has 6 columns but")):
             with self.subTest(line):

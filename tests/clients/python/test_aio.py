@@ -65,7 +65,9 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
         async with gemmd.AsyncClient("127.0.0.1:1") as nobody:
             with self.assertRaises(gemmd.Unavailable):
                 await nobody.info()
-            with self.assertRaises(gemmd.DeadlineExceeded):
+            with self.assertRaisesRegex(
+                    gemmd.DeadlineExceeded,
+                    "no daemon serves at 127.0.0.1:1 within 0.1 seconds"):
                 await nobody.wait_for_ready(0.1)
         with self.assertRaisesRegex(gemmd.FailedPrecondition, "closed"):
             await nobody.info()

@@ -94,8 +94,14 @@ class ClientTest(unittest.TestCase):
 
     def test_c_is_not_sent_when_beta_is_zero(self):
         a, b = integers(4, 6), integers(6, 5)
-        self.client.matmul(a, b, c=np.full((4, 5), np.nan, BF16))
+        self.client.matmul(a, b, c=np.full((4, 5), np.nan, BF16), beta=0)
         self.assertFalse(self.daemon.headers[-1].HasField("c"))
+
+    def test_c_without_beta_is_not_ignored(self):
+        a, b = integers(4, 6), integers(6, 5)
+        with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                    "c: is given without beta; allowed: beta"):
+            self.client.matmul(a, b, c=np.ones((4, 5), BF16))
 
     def test_out_array_is_filled(self):
         a, b = integers(4, 6), integers(6, 5)

@@ -1,12 +1,15 @@
-"""Tensors that other clients made as batches, and tensors for other
-processes."""
+"""Tensors that other clients made as batches, and tensors for other processes
+and for numpy."""
 
+import asyncio
 import copy
 import pickle
 import unittest
 
+import ml_dtypes
 import numpy as np
 
+import gemmd
 from arguments_case import ArgumentsCase
 from gemmd import api, arrays, rpcs
 
@@ -60,6 +63,41 @@ class PickleTest(ArgumentsCase):
                 d = s.matmul(np.ones((2, 4), F32), np.ones((4, 3), F32))
             self.refused(r"Pending: is not pickled.* numpy\(\)",
                          pickle.dumps, d)
+
+    def test_of_a_client_another_one_is(self):
+        async def in_a_loop():
+            async with gemmd.AsyncClient(self.target) as client:
+                self.refused("AsyncClient: is not pickled.* another client",
+                             pickle.dumps, client)
+
+        with gemmd.Client(self.target) as client:
+            for value in client, client.sequence():
+                self.refused("Client: is not pickled.* another client",
+                             pickle.dumps, value)
+        asyncio.run(in_a_loop())
+
+
+class ArrayTest(ArgumentsCase):
+    """numpy would make an array of one object of what is none."""
+
+    def test_what_becomes_one_when_it_is_asked(self):
+        dense = np.ones((4, 64), ml_dtypes.bfloat16)
+        for made in (gemmd.sparse24(dense, prune=True),
+                     gemmd.quantize(dense, group=32)):
+            with self.assertRaisesRegex(TypeError, r"toarray\(\)"):
+                np.asarray(made)
+            self.refused(r"bias: .*toarray\(\)", self.client.matmul,
+                         dense, dense.T, bias=made)
+
+    def test_what_is_waited_for(self):
+        async def fetch():
+            async with gemmd.AsyncClient(self.target) as client:
+                tensor = await client.zeros((2, 4), F32)
+                with self.assertRaisesRegex(TypeError, r"await .*numpy\(\)"):
+                    np.asarray(tensor)
+                return await tensor.numpy()
+
+        self.assertEqual(asyncio.run(fetch()).shape, (2, 4))
 
 
 if __name__ == "__main__":

@@ -260,7 +260,9 @@ class NumpyTest(unittest.TestCase):
     def test_waits_for_a_daemon(self):
         self.assertIs(self.client.wait_for_ready(30), self.client)
         with gemmd.Client("127.0.0.1:1") as nobody:
-            with self.assertRaises(gemmd.DeadlineExceeded):
+            with self.assertRaisesRegex(
+                    gemmd.DeadlineExceeded,
+                    "no daemon serves at 127.0.0.1:1 within 0.1 seconds"):
                 nobody.wait_for_ready(0.1)
 
     def test_waits_for_a_daemon_that_does_not_serve_yet(self):

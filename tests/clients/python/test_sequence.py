@@ -251,6 +251,7 @@ class SequenceTest(unittest.TestCase):
         with self.client.sequence() as s:
             h = s.matmul(x, x)
             vector = s.matmul(x, x[0])
+            s.matmul(h.T, h)
             for wrong, text in (
                     (lambda: s.matmul(h, np.ones((3, 2), F32)), "b: has 3"),
                     (lambda: s.matmul(h, foreign), "another sequence"),
@@ -261,8 +262,12 @@ class SequenceTest(unittest.TestCase):
                 with self.assertRaisesRegex(gemmd.InvalidArgument, text):
                     wrong()
         self.assertEqual(vector.numpy().tolist(), [2, 2])
-        with self.assertRaisesRegex(gemmd.InvalidArgument, "a.name is given"):
-            self.client.matmul(h, x)
+        for outside in (lambda: self.client.matmul(h, x),
+                        lambda: self.client.matmul(h.T, h),
+                        lambda: self.client.matmul_grouped([h], [x])):
+            with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                        r"of the same one .* numpy\(\)"):
+                outside()
 
     def test_a_block_that_raises_sends_nothing(self):
         before = self.client.statistics().requests

@@ -19,8 +19,9 @@ class TargetTest(ArgumentsCase):
                 ("localhost:-1", "port '-1'"), ("[]:1", "has no host"),
                 ("localhost:\u0663", "port"), ("localhost:1\n", "port"),
                 ("::1:50051", "without brackets"), ("a b:1", "a blank"),
-                ("http://localhost:1", "without brackets"),
-                ("unix:", "has no path"),
+                ("http://localhost:1", "has a scheme"),
+                ("grpc://[::1]:1", "has a scheme"),
+                ("unix:", "has no path"), ("unix://run/socket", "two slashes"),
                 ("unix:/" + "\u00e4" * 54, "109 bytes, .* at most 107")):
             for make in gemmd.Client, address.check_target:
                 self.refused(f"target: .*{says}.*; allowed: HOST:PORT", make,

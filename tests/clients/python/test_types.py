@@ -94,6 +94,22 @@ class TypesTest(unittest.TestCase):
             call(ones(3, 8, dtype=np.int8), ones(8, 5, dtype=np.int8),
                  c=np.ones((3, 5), np.float32), beta=1, out_dtype=np.int32)
 
+    def test_of_whom_a_type_is_that_no_result_has(self):
+        a, wide = ones(3, 8, dtype=np.float32), np.zeros((3, 3))
+        for name, options in (
+                ("out", {"out": wide}),
+                ("pre_activation_out", {"pre_activation_out": wide}),
+                ("c", {"c": wide, "beta": 1}),
+                ("c", {"c": wide, "beta": 1, "out_dtype": np.float16}),
+                ("out_dtype", {"out_dtype": float})):
+            with self.assertRaisesRegex(
+                    gemmd.Unimplemented, f"^UNIMPLEMENTED: {name}: float64 is "
+                    "no result of float32; served: float32, .* is float32$"):
+                call(a, a.T, **options)
+        for dtype in (object, "S8", [("x", "f4")]):
+            with self.assertRaisesRegex(gemmd.Unimplemented, "out: .* is no"):
+                call(a, a.T, out=np.zeros((3, 3), dtype))
+
     def test_bools_are_packed_along_k(self):
         a = np.array([[1, 0, 0, 0, 0, 0, 0, 0, 1]], bool)
         b = np.array([[1]] * 9, bool)
