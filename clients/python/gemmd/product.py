@@ -236,9 +236,9 @@ class Call:
         source = getattr(self.header, name)
         data = None
         if isinstance(value, Resident):
-            if order not in (None, value.order):
-                raise InvalidArgument(f"{name}: the tensor's order "
-                                      f"{value.order!r} is not {order!r}")
+            if name == "c" and value.order != order:
+                raise InvalidArgument(f"c: the tensor's order {value.order!r} "
+                                      f"is not {order!r}")
             value.check_operand(name, self._batch)
             value.point(source)
             order = value.order
