@@ -261,6 +261,7 @@ class SequenceTest(unittest.TestCase):
                 with self.assertRaisesRegex(gemmd.InvalidArgument, text):
                     wrong()
         self.assertEqual(vector.numpy().tolist(), [2, 2])
+        self.assertEqual(vector.T.numpy().tolist(), [2, 2])
         with self.assertRaisesRegex(gemmd.InvalidArgument, "a.name is given"):
             self.client.matmul(h, x)
 
