@@ -315,7 +315,10 @@ class Call:
 
     def out_places(self, regions: Regions) -> dict[str, Any]:
         """Where results of the caller's arrays lie and how, by their fields,
-        when the daemon can write there."""
+        when the daemon can write there: not between the lines of others."""
+        outs = results.arrays_of(self._results)
+        if len(outs) == 2 and np.may_share_memory(outs[0], outs[1]):
+            return {}
         return {name: out for name, result in self._results.items()
                 if (out := self._out_place(regions, result.target)) is not None}
 
