@@ -177,7 +177,10 @@ def as_array(value: Any, name: str) -> Array:
             f"{name}: masked arrays are not multiplied, since the mask would "
             f"be ignored; use {name}.filled(0) or another value")
     if isinstance(value, np.ndarray):
-        return value
+        return np.asarray(value)  # numpy.matrix never has but two dimensions.
+    if isinstance(value, (Bits, Composite)):
+        raise InvalidArgument(f"{name}: is {type(value).__name__}; allowed: "
+                              "an array")
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(value, name)
     try:

@@ -44,7 +44,9 @@ class Bits:
 
         lines = arrays.as_array(packed, "packed")
         width = check_integer(width, "width")
-        size = (width + 7) // 8
+        if width < 0:
+            raise InvalidArgument(f"width: {width}; allowed: from 0")
+        size = size_of(width)
         if lines.dtype != np.uint8 or lines.ndim != 2 or (
                 lines.shape[1] != size):
             raise InvalidArgument(
