@@ -1,5 +1,6 @@
 #include "clients/gemmctl/values.h"
 
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -36,9 +37,15 @@ bool IsOne(const Matrix& values) { return ShapeOf(values) == Shape{1, 1}; }
 absl::StatusOr<Matrix> Read(const std::string& name) {
   Matrix values = {v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, 1, 1, {}, {}};
   if (name.empty()) return values;
-  float number = 0;
-  if (absl::SimpleAtof(name, &number)) {
-    values.bytes.assign(reinterpret_cast<const char*>(&number), sizeof number);
+  double number = 0;
+  if (absl::SimpleAtod(name, &number)) {
+    const auto rounded = static_cast<float>(number);
+    if (std::isfinite(number) && !std::isfinite(rounded)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " is beyond what f32 holds"));
+    }
+    values.bytes.assign(reinterpret_cast<const char*>(&rounded),
+                        sizeof rounded);
     return values;
   }
   ASSIGN_OR_RETURN(values, ReadNpyValues(name));
