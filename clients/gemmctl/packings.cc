@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/gemmctl/convert.h"
+#include "clients/gemmctl/quantized_shape.h"
 #include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
@@ -99,7 +100,8 @@ absl::Status CheckAscending(const Matrix& g_idx, int64_t k, int64_t groups) {
     return absl::InvalidArgumentError(
         absl::StrCat("g_idx is ", g_idx.shape(), "; allowed: ", k, " numbers"));
   }
-  const int64_t size = groups == 0 ? 1 : (k + groups - 1) / groups;
+  ASSIGN_OR_RETURN(const int64_t group, GroupOf(k, groups));
+  const int64_t size = group == 0 ? k : group;
   for (int64_t i = 0; i < k; ++i) {
     if (WordAt(g_idx, 0, i) == i / size) continue;
     return absl::InvalidArgumentError(absl::StrCat(

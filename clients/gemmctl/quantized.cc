@@ -10,24 +10,6 @@
 #include "jit/base/status.h"
 
 namespace gemmd::gemmctl {
-namespace {
-
-constexpr int32_t kGroups[] = {0, 32, 64, 128};
-
-absl::StatusOr<int32_t> GroupOf(int64_t length, int64_t groups) {
-  std::string allowed;
-  for (const int32_t group : kGroups) {
-    if (CountGroups(length, group) == groups) return group;
-    absl::StrAppend(&allowed, allowed.empty() ? "" : ", ",
-                    CountGroups(length, group), " of ",
-                    group == 0 ? "all of them" : absl::StrCat(group));
-  }
-  return absl::InvalidArgumentError(absl::StrCat("there are scales for ",
-                                                 groups, " groups of ", length,
-                                                 " k; allowed: ", allowed));
-}
-
-}  // namespace
 
 absl::StatusOr<Matrix> Join(Parts parts, v1::Order order) {
   RETURN_IF_ERROR(EndsOf(parts.elements.type).status());

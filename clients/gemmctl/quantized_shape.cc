@@ -1,5 +1,6 @@
 #include "clients/gemmctl/quantized_shape.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,20 @@ Matrix WithLength(Matrix matrix, v1::Order order, int64_t length,
   matrix.bytes.clear();
   matrix.quantization.reset();
   return matrix;
+}
+
+absl::StatusOr<int32_t> GroupOf(int64_t length, int64_t groups) {
+  constexpr int32_t kGroups[] = {0, 32, 64, 128};
+  std::string allowed;
+  for (const int32_t group : kGroups) {
+    if (CountGroups(length, group) == groups) return group;
+    absl::StrAppend(&allowed, allowed.empty() ? "" : ", ",
+                    CountGroups(length, group), " of ",
+                    group == 0 ? "all of them" : absl::StrCat(group));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("there are scales for ",
+                                                 groups, " groups of ", length,
+                                                 " k; allowed: ", allowed));
 }
 
 absl::StatusOr<Ends> EndsOf(v1::DataType type) {

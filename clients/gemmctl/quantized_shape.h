@@ -26,6 +26,9 @@ inline int64_t CountGroups(int64_t length, int32_t group) {
   return group == 0 ? 1 : (length + group - 1) / group;
 }
 
+// The reverse: of what size so many groups are. INVALID_ARGUMENT where none is.
+absl::StatusOr<int32_t> GroupOf(int64_t length, int64_t groups);
+
 // `matrix` with so many elements along k of another type, without bytes.
 Matrix WithLength(Matrix matrix, v1::Order order, int64_t length,
                   v1::DataType type);

@@ -105,10 +105,9 @@ int Upload(client::Client& client, const TensorOptions& options) {
                  creates ? client.CreateTensor(Request(options, matrix))
                          : client.DescribeTensor(options.handle),
                  Fail);
-  if (absl::Status wrong = CheckLines(matrix, Describe(info)); !wrong.ok()) {
+  if (absl::Status wrong = CheckAlike(matrix, Describe(info)); !wrong.ok()) {
     return FailFile(wrong);
   }
-  // Those of a sparse matrix cannot be; the daemon says so.
   if (!matrix.sparse && !matrix.quantization) {
     matrix = Reorder(std::move(matrix), info.order());
   }

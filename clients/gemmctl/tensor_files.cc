@@ -1,5 +1,6 @@
 #include "clients/gemmctl/tensor_files.h"
 
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -88,17 +89,27 @@ absl::Status WriteTensor(const PartFiles& files, Matrix matrix) {
   return WriteNpy(files.elements, matrix);
 }
 
-absl::Status CheckLines(const Matrix& matrix, const Matrix& tensor) {
-  const auto text = [](const Matrix& one) {
-    return absl::StrCat(QuantizedText(one), " ", Name(one.type), " ",
-                        Name(one.order), "-major");
+absl::Status CheckAlike(const Matrix& matrix, const Matrix& tensor) {
+  const auto differ = [](const std::string& due, const std::string& given) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tensor is ", due, ", but what is uploaded ", given));
   };
-  if ((!matrix.quantization && !tensor.quantization) ||
-      text(matrix) == text(tensor)) {
-    return absl::OkStatus();
+  const auto sides = [](const Matrix& one) {
+    return std::tuple(one.count(), one.rows, one.columns);
+  };
+  if (sides(matrix) != sides(tensor)) {
+    return differ(tensor.shape(), matrix.shape());
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the tensor is ", text(tensor), ", but what is uploaded ", text(matrix)));
+  const bool quantized = matrix.quantization || tensor.quantization;
+  const bool has_lines = quantized || matrix.sparse || tensor.sparse;
+  const auto text = [&](const Matrix& one) {
+    return absl::StrCat(
+        quantized ? QuantizedText(one) + " " : "", one.sparse ? "sparse " : "",
+        Name(one.type),
+        has_lines ? absl::StrCat(" ", Name(one.order), "-major") : "");
+  };
+  return text(matrix) == text(tensor) ? absl::OkStatus()
+                                      : differ(text(tensor), text(matrix));
 }
 
 std::string QuantizedText(const Matrix& matrix) {

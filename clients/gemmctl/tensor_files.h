@@ -32,8 +32,9 @@ absl::StatusOr<Matrix> ReadTensor(const TensorFiles& files);
 // `matrix` has the lines of a sparse or quantized tensor where it is one.
 absl::Status WriteTensor(const PartFiles& files, Matrix matrix);
 
-// INVALID_ARGUMENT where one of both is quantized and the other is not so.
-absl::Status CheckLines(const Matrix& matrix, const Matrix& tensor);
+// INVALID_ARGUMENT where the shape, the type or the kind of one is not that of
+// the other; of sparse and quantized ones the order, too.
+absl::Status CheckAlike(const Matrix& matrix, const Matrix& tensor);
 
 // "quantized by groups of 32 with zero points"; of others "not quantized".
 std::string QuantizedText(const Matrix& matrix);

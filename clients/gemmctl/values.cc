@@ -1,5 +1,6 @@
 #include "clients/gemmctl/values.h"
 
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -36,9 +37,15 @@ bool IsOne(const Matrix& values) { return ShapeOf(values) == Shape{1, 1}; }
 absl::StatusOr<Matrix> Read(const std::string& name) {
   Matrix values = {v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, 1, 1, {}, {}};
   if (name.empty()) return values;
-  float number = 0;
-  if (absl::SimpleAtof(name, &number)) {
-    values.bytes.assign(reinterpret_cast<const char*>(&number), sizeof number);
+  double number = 0;
+  if (absl::SimpleAtod(name, &number)) {
+    const auto rounded = static_cast<float>(number);
+    if (std::isfinite(number) && !std::isfinite(rounded)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " is beyond what f32 holds"));
+    }
+    values.bytes.assign(reinterpret_cast<const char*>(&rounded),
+                        sizeof rounded);
     return values;
   }
   ASSIGN_OR_RETURN(values, ReadNpyValues(name));
@@ -72,15 +79,17 @@ struct Scale {
   Shape blocks;
 };
 
+bool IsOfLines(const Scale& scale, const Matrix& values) {
+  return ShapeOf(values) == Shape{1, scale.lines};
+}
+
+// What may be read in two ways is by block where the other has to be.
 absl::StatusOr<Extent> ScaleExtent(const Scale& scale, const std::string& name,
-                                   const Matrix& values, bool other_is_blocks) {
-  const Shape lines = {1, scale.lines};
+                                   const Matrix& values, bool by_block) {
   if (values.batch.empty()) {
-    if (IsOne(values) && !(other_is_blocks && scale.blocks == Shape{1, 1})) {
-      return Extent::kTensor;
-    }
-    if (ShapeOf(values) == scale.blocks) return Extent::kBlock;
-    if (ShapeOf(values) == lines) return scale.of_lines;
+    if (by_block && ShapeOf(values) == scale.blocks) return Extent::kBlock;
+    if (IsOne(values)) return Extent::kTensor;
+    if (IsOfLines(scale, values)) return scale.of_lines;
   }
   return Wrong(
       scale.option, name, values,
@@ -91,7 +100,8 @@ absl::StatusOr<Extent> ScaleExtent(const Scale& scale, const std::string& name,
 // Whether `values` can only be by blocks.
 bool IsBlocks(const Scale& scale, const std::string& name,
               const Matrix& values) {
-  return !name.empty() && !IsOne(values) && ShapeOf(values) == scale.blocks;
+  return !name.empty() && ShapeOf(values) == scale.blocks && !IsOne(values) &&
+         !IsOfLines(scale, values);
 }
 
 }  // namespace
@@ -114,17 +124,15 @@ absl::StatusOr<Values> ReadValues(const ValueNames& names,
                    Extent::kColumn,
                    problem.n,
                    {Blocks(problem.k), Blocks(problem.n)}};
-  const bool a_is_blocks = IsBlocks(a, names.a_scale, values.a_scale);
-  const bool b_is_blocks = IsBlocks(b, names.b_scale, values.b_scale);
+  const bool by_block = IsBlocks(a, names.a_scale, values.a_scale) ||
+                        IsBlocks(b, names.b_scale, values.b_scale);
   if (!names.a_scale.empty()) {
-    ASSIGN_OR_RETURN(
-        epilogue.a_scale,
-        ScaleExtent(a, names.a_scale, values.a_scale, b_is_blocks));
+    ASSIGN_OR_RETURN(epilogue.a_scale,
+                     ScaleExtent(a, names.a_scale, values.a_scale, by_block));
   }
   if (!names.b_scale.empty()) {
-    ASSIGN_OR_RETURN(
-        epilogue.b_scale,
-        ScaleExtent(b, names.b_scale, values.b_scale, a_is_blocks));
+    ASSIGN_OR_RETURN(epilogue.b_scale,
+                     ScaleExtent(b, names.b_scale, values.b_scale, by_block));
   }
   epilogue.d_scale = !names.d_scale.empty();
   if (epilogue.d_scale && !IsOne(values.d_scale)) {

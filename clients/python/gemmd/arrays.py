@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from . import api, nibbles, support
+from . import api, bits, nibbles, support
 from .arguments import check_integer
 from .bits import Bits
 from .composite import Composite
@@ -177,7 +177,10 @@ def as_array(value: Any, name: str) -> Array:
             f"{name}: masked arrays are not multiplied, since the mask would "
             f"be ignored; use {name}.filled(0) or another value")
     if isinstance(value, np.ndarray):
-        return value
+        return np.asarray(value)  # numpy.matrix never has but two dimensions.
+    if isinstance(value, (Bits, Composite)):
+        raise InvalidArgument(f"{name}: is {type(value).__name__}; allowed: "
+                              "an array")
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(value, name)
     try:
@@ -187,9 +190,9 @@ def as_array(value: Any, name: str) -> Array:
 
 
 def check_matrix(value: Any, name: str) -> Any:
-    """`value` as a two-dimensional array of a known type, or an error; a
-    sparse or quantized matrix as it is."""
-    array: Any = (value if isinstance(value, Composite)
+    """`value` as a two-dimensional array of a known type, or an error; Bits
+    and a sparse or quantized matrix as they are."""
+    array: Any = (value if isinstance(value, (Bits, Composite))
                   else as_array(value, name))
     if array.ndim != 2:
         raise InvalidArgument(
@@ -266,7 +269,7 @@ def _pack(array: Array, order: Order) -> Operand:
     """Elements of less than a byte as lines of bytes."""
     lines = array if order == "C" else array.swapaxes(-1, -2)
     packed = (nibbles.pack(lines) if nibbles.are(array.dtype) else
-              np.packbits(lines, axis=-1, bitorder="little"))
+              bits.pack(lines))
     return Operand(order, 0, np.ascontiguousarray(packed).reshape(-1).data)
 
 

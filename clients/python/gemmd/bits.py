@@ -9,6 +9,22 @@ from .arguments import check_integer
 from .errors import InvalidArgument
 
 
+def size_of(width: int) -> int:
+    """Bytes of a line of so many."""
+    return (width + 7) // 8
+
+
+def pack(lines: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Lines of bool."""
+    return np.packbits(lines, axis=-1, bitorder="little")
+
+
+def unpack(packed: npt.NDArray[np.uint8], width: int) -> npt.NDArray[Any]:
+    """Lines of so many bool."""
+    return np.unpackbits(packed, axis=-1, count=width,
+                         bitorder="little").view(np.bool_)
+
+
 class Bits:
     """A matrix of bits that is packed already: what bool arrays become.
 
@@ -28,7 +44,9 @@ class Bits:
 
         lines = arrays.as_array(packed, "packed")
         width = check_integer(width, "width")
-        size = (width + 7) // 8
+        if width < 0:
+            raise InvalidArgument(f"width: {width}; allowed: from 0")
+        size = size_of(width)
         if lines.dtype != np.uint8 or lines.ndim != 2 or (
                 lines.shape[1] != size):
             raise InvalidArgument(

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidArgument
-from .quantized import QuantizedMatrix, quantized
+from .quantized import QuantizedMatrix, group_of, quantized
 
 Array = npt.NDArray[Any]
 
@@ -60,7 +60,7 @@ def _check_ascending(g_idx: Any, k: int, groups: int) -> None:
     found = arrays.as_array(g_idx, "g_idx")
     if found.shape != (k,):
         raise InvalidArgument(f"g_idx: shape {found.shape}; allowed: ({k},)")
-    size = -(-k // groups) if groups else 1
+    size = group_of(k, groups) or max(k, 1)
     wrong = np.flatnonzero(found != np.arange(k) // size)
     if wrong.size:
         at = int(wrong[0])

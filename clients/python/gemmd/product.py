@@ -239,9 +239,9 @@ class Call:
         source = getattr(self.header, name)
         data = None
         if isinstance(value, Resident):
-            if order not in (None, value.order):
-                raise InvalidArgument(f"{name}: the tensor's order "
-                                      f"{value.order!r} is not {order!r}")
+            if name == "c" and value.order != order:
+                raise InvalidArgument(f"c: the tensor's order {value.order!r} "
+                                      f"is not {order!r}")
             value.check_operand(name, self._batch)
             value.point(source)
             order = value.order
@@ -318,7 +318,10 @@ class Call:
 
     def out_places(self, regions: Regions) -> dict[str, Any]:
         """Where results of the caller's arrays lie and how, by their fields,
-        when the daemon can write there."""
+        when the daemon can write there: not between the lines of others."""
+        outs = results.arrays_of(self._results)
+        if len(outs) == 2 and np.may_share_memory(outs[0], outs[1]):
+            return {}
         return {name: out for name, result in self._results.items()
                 if (out := self._out_place(regions, result.target)) is not None}
 

@@ -190,7 +190,7 @@ def _check_integers(array: Array, least: int, most: int, name: str) -> None:
                               f" from {least} to {most}")
 
 
-def _group_of(length: int, groups: int) -> Optional[int]:
+def group_of(length: int, groups: int) -> Optional[int]:
     """Of what size so many groups are."""
     for group in (None, *_GROUPS):
         if Quantization(group).groups(length) == groups:
@@ -233,7 +233,7 @@ def quantized(elements: Any, scales: Any, zero_points: Any = None, *,
                                   "allowed: with s4 and u4")
         given["zero_points"] = _matrix(zero_points, "zero_points")
         _check_integers(given["zero_points"], -128, 127, "zero_points")
-    group = _group_of(lines.shape[-1], given["scales"].shape[axis])
+    group = group_of(lines.shape[-1], given["scales"].shape[axis])
     shape = (*lines.shape[:-1], Quantization(group).groups(lines.shape[-1]))
     for name, values in given.items():
         turned = values if axis == -1 else values.swapaxes(-1, -2)

@@ -65,10 +65,15 @@ def checked_out(out: Any, name: str) -> Any:
     return out
 
 
+def arrays_of(results: Results) -> list[arrays.Array]:
+    """Those of the host that results go to."""
+    return [result.out for result in results.values()
+            if isinstance(result.out, np.ndarray)]
+
+
 def check_apart(results: Results) -> None:
     """Of tensors and what is shared, the daemon sees it."""
-    outs = [result.out for result in results.values()
-            if isinstance(result.out, np.ndarray)]
+    outs = arrays_of(results)
     if len(outs) == 2 and np.shares_memory(outs[0], outs[1]):
         raise InvalidArgument("pre_activation_out: shares memory with out; "
                               "allowed: an array of its own")

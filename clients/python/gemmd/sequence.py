@@ -81,7 +81,8 @@ class Pending(Resident):
                     "the sequence does not return it; name it in returns()"
                     if self._recording.done else
                     "the block of its sequence has not ended"))
-        return value.swapaxes(-1, -2) if self._transposed else value
+        return (value.swapaxes(-1, -2) if self._transposed and self.ndim > 1
+                else value)
 
     def __array__(self, dtype: Any = None,
                   copy: Optional[bool] = None) -> arrays.Array:

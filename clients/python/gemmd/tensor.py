@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 import numpy as np
 import numpy.typing as npt
 
-from . import api, arrays, nibbles, rpcs, striped, time_left
+from . import api, arrays, bits, nibbles, rpcs, striped, time_left
 from .blocking_caller import Blocking, completed
 from .caller import Caller
 from .composite import Composite
@@ -176,6 +176,8 @@ class Resident:
             return lines, self.quantization.line_bytes(length, self.dtype)
         if nibbles.are(self.dtype):
             return lines, nibbles.width(length)
+        if self.dtype == np.bool_:
+            return lines, bits.size_of(length)
         return lines, length * self.dtype.itemsize
 
     @property
@@ -271,7 +273,9 @@ class Resident:
                                      self.quantization, axis)
         else:
             elements = (nibbles.unpack(lines, length, self.dtype)
-                        if nibbles.are(self.dtype) else lines.view(self.dtype))
+                        if nibbles.are(self.dtype) else
+                        bits.unpack(lines, length)
+                        if self.dtype == np.bool_ else lines.view(self.dtype))
             stored = elements if rows else elements.T
         return stored.T if self._transposed else stored
 

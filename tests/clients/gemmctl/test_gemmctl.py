@@ -154,6 +154,18 @@ class GemmctlTest(unittest.TestCase):
         self.run_gemmctl("tensor", "download", handle, "-o",
                          self.path("y.npy"))
         np.testing.assert_array_equal(np.load(self.path("y.npy")), values)
+        for other, says in (
+                (integers(6, 4), "4 x 6, but what is uploaded 6 x 4"),
+                (values.reshape(2, 2, 6), "what is uploaded 2 x 2 x 6"),
+                (values.astype(np.int32),
+                 "the tensor is f32, but what is uploaded s32"),
+                (integers(4, 12, np.float16), "uploaded 4 x 12")):
+            self.assertIn(says, self.run_gemmctl(
+                "tensor", "upload", self.save("x.npy", other), "--to", handle,
+                code=FAILED))
+        self.run_gemmctl("tensor", "upload",
+                         self.save("x.npy", values[np.newaxis]), "--to",
+                         handle)
 
     def test_server_errors_name_the_code(self):
         error = self.run_gemmctl(

@@ -55,6 +55,17 @@ class GemmctlEpilogueTest(GemmctlCase):
                           self.save("one.npy", np.float32(4)))
         np.testing.assert_array_equal(d, 4 * sums(self.a, self.b))
 
+    def test_scales_of_no_columns(self):
+        """None are also those of all blocks, which floats have not."""
+        d = self.multiply(self.a[:, :100], self.b[:100, :0], "--a-scale=2",
+                          "--b-scale", self.save("bs.npy", powers(0)))
+        self.assertEqual(d.shape, (5, 0))
+        e = np.ones((2, 130), np.float32)
+        d = self.multiply(e, e.T[:, :0], "--dtype=e4m3", "--a-scale",
+                          self.save("as.npy", powers(2, 2)), "--b-scale",
+                          self.save("bs.npy", powers(2, 0)))
+        self.assertEqual(d.shape, (2, 0))
+
     def test_scales_by_block(self):
         a = integers(5, 300, dtype=E4M3)
         b = integers(300, 200, dtype=E4M3)
@@ -136,6 +147,7 @@ class GemmctlEpilogueTest(GemmctlCase):
                 (("--b-scale", bias), FAILED,
                  ("--b-scale: ", "7 of columns, or 3 x 1 by blocks")),
                 (("--d-scale", bias), FAILED, ("--d-scale: ", "one value")),
+                (("--a-scale=1e50",), FAILED, ("1e50 is beyond what f32",)),
                 (("--bias", self.save("h.npy", integers(7, dtype="f2"))),
                  FAILED, ("h.npy", "f16", "np.float32")),
                 (("--act", "tanh"), USAGE, ("tanh", "relu, gelu, gelu_tanh")),

@@ -125,8 +125,7 @@ class GemmctlGroupedTest(GemmctlCase):
         group = "bf16 TN 1 48 32 order=row ; 16*10+0+3"
         found = json.loads(self.run_gemmctl(
             "load", group, "bf16 TN 8 8 8", "--ways", "inline,resident",
-            "--duration", milliseconds(500), "--warmup",
-            milliseconds(300), "--json"))
+            "--duration", milliseconds(3000), "--json"))
         self.assertEqual(found["failed"], 0, found["errors"])
         works = {work["name"]: work["latency"]["count"]
                  for work in found["works"]}

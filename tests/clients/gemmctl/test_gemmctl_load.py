@@ -9,7 +9,7 @@ from gemmctl_case import FAILED, USAGE, GemmctlCase, milliseconds
 _PHASES = ("late", "queue", "plan", "compile", "upload", "execute",
            "download", "rest")
 _SHORT = ("--duration", milliseconds(500))
-# For products of which a busy machine does one a second.
+# For those of which a busy machine does one a second.
 _LONG = ("--duration", milliseconds(3000))
 
 
@@ -29,7 +29,7 @@ class GemmctlLoadTest(GemmctlCase):
                  "inline,stream,resident,shared,striped,sequence,encoded,"
                  "weights",
                  "--steps", "5", "--connections", "2", "--concurrency", "3")
-        self.load(*words)  # With the compiles.
+        self.load(*words, duration=_LONG)  # With the compiles.
         before = int(self.statistics()["requests"])
         found = self.load(*words)
         self.assertEqual(found["loop"], "closed")

@@ -180,6 +180,19 @@ class GemmctlQuantizedTest(GemmctlCase):
                           self.path("q.npy"), *self.parts(False))
         self.assert_parts(gemmd.from_gptq(qweight, scales, qzeros, bits=8))
 
+    def test_gptq_whose_last_group_is_shorter(self):
+        files = [self.save("w.npy", self.packed(20, 8)),  # 160 k.
+                 self.save("gs.npy", np.ones((3, 8), np.float16)),
+                 self.save("gz.npy", self.packed(3, 1))]
+        out = ["-o", self.path("q.npy"), *self.parts(True)]
+        k = np.arange(160, dtype=np.int32)
+        self.make_offline("from-gptq", *files, *out, "--g-idx",
+                          self.save("g.npy", k // 64))
+        self.assertIn(
+            "g_idx: k 54 is of group 1, not 0; allowed: groups of 64",
+            self.make_offline("from-gptq", *files, *out, "--g-idx",
+                              self.save("g.npy", k // 54), code=FAILED))
+
     def test_checkpoints_that_are_wrong_are_refused(self):
         files = [self.save("w.npy", self.packed(16, 24)),
                  self.save("gs.npy", np.ones((4, 24), np.float16)),

@@ -127,6 +127,11 @@ class GemmctlSparseTest(GemmctlCase):
             "tensor", "upload", self.save("bad.npy", bad), "--to", handle,
             "--sparse", "b", "--dtype", "s8", code=FAILED)
         self.assertIn("data has metadata 0x0 for k 8 to 11 of column 6", error)
+        error = self.run_gemmctl(
+            "tensor", "upload", self.save("dense.npy", integers(
+                16, 7, dtype=np.int8)), "--to", handle, code=FAILED)
+        self.assertIn("the tensor is sparse s8 column-major, but what is "
+                      "uploaded s8 row-major", error)
         empty = self.run_gemmctl("tensor", "create", "4", "8", "--sparse",
                                  "--dtype", "s8").strip()
         self.run_gemmctl("tensor", "download", empty, "-o",

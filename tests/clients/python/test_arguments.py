@@ -134,6 +134,22 @@ class ArgumentsTest(ArgumentsCase):
         packed = np.zeros((2, 1), np.uint8)
         self.refused("width: 7.5 is no integer", gemmd.Bits, packed, 7.5)
         self.refused("order: 'K'", gemmd.Bits, packed, 8, "K")
+        self.refused("width: -3; allowed: from 0", gemmd.Bits, packed[:, :0],
+                     -3)
+
+    def test_bits_and_compressed_matrices_are_no_arrays(self):
+        x = np.ones((4, 4), np.float32)
+        for client in self.both():
+            for matrix in (gemmd.Bits(np.zeros((4, 1), np.uint8), 4),
+                           gemmd.sparse24(x, prune=True)):
+                kind = type(matrix).__name__
+                self.refused(f"bias: is {kind}; allowed: an array",
+                             client.matmul, x, x, bias=matrix)
+                self.refused(f"array: is {kind}", gemmd.quantize, matrix)
+            self.refused("c: is Bits; allowed: an array", client.matmul, x, x,
+                         c=gemmd.Bits(np.zeros((4, 1), np.uint8), 4), beta=1)
+            with self.assertRaisesRegex(gemmd.Unimplemented, "tensors of bool"):
+                client.tensor(gemmd.Bits(np.zeros((4, 1), np.uint8), 4))
 
     def test_files(self):
         self.refused("ca_file: 5 is no path", gemmd.Client, "localhost:1",

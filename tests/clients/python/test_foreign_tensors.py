@@ -1,5 +1,5 @@
-"""Tensors that other clients made as batches, and tensors for other processes
-and for numpy."""
+"""Tensors that other clients made, as batches or of bits, and tensors for other
+processes and for numpy."""
 
 import asyncio
 import copy
@@ -47,6 +47,48 @@ class BatchTest(ArgumentsCase):
             for batch in (6,), (2, 3):
                 d = client.matmul(np.ones((*batch, 2, 4), F32), tensor)
                 np.testing.assert_array_equal(d, np.zeros((*batch, 2, 64)))
+
+
+class BitsTest(ArgumentsCase):
+    def made(self, shape, order):
+        info = self.client._run(rpcs.create(api.CreateTensorRequest(
+            dtype=arrays.wire_type(np.bool_), rows=shape[0], columns=shape[1],
+            order=order)), None)
+        self.addCleanup(self.client.attach(info.handle).delete)
+        return info.handle
+
+    def test_they_are_filled_and_read(self):
+        bits = np.random.default_rng(1).random((5, 13)) < 0.5
+        packed = gemmd.Bits(np.packbits(bits, axis=1, bitorder="little"), 13)
+        for order, size in (api.ROW_MAJOR, 10), (api.COLUMN_MAJOR, 13):
+            handle = self.made(bits.shape, order)
+            for client in self.both():
+                tensor = client.attach(handle)
+                self.assertEqual(tensor.nbytes, size)
+                tensor.upload(bits)
+                np.testing.assert_array_equal(tensor.numpy(), bits)
+                self.assertEqual(tensor.numpy().dtype, np.bool_)
+            turned = self.client.attach(handle).T
+            np.testing.assert_array_equal(turned.upload(~bits.T).numpy(),
+                                          ~bits.T)
+        handle = self.made(bits.shape, api.ROW_MAJOR)
+        for client in self.both():
+            tensor = client.attach(handle)
+            tensor.upload(packed)
+            np.testing.assert_array_equal(tensor.numpy(), bits)
+            self.refused("array: shape", tensor.upload, packed.T)
+
+    def test_products_read_them_in_any_order(self):
+        bits = np.random.default_rng(2).random((9, 9)) < 0.5
+        d = bits.astype(int) @ bits
+        for order in api.ROW_MAJOR, api.COLUMN_MAJOR:
+            handle = self.made(bits.shape, order)
+            for client in self.both():
+                tensor = client.attach(handle)
+                tensor.upload(bits)
+                for a, b in ((tensor, bits), (bits, tensor),
+                             (tensor, tensor)):
+                    np.testing.assert_array_equal(client.matmul(a, b), d)
 
 
 class PickleTest(ArgumentsCase):

@@ -51,6 +51,21 @@ class PackingsTest(unittest.TestCase):
         self.check(gemmd.from_gptq(*self.gptq(),
                                    g_idx=np.arange(self.k) // 128))
 
+    def test_gptq_whose_last_group_is_shorter(self):
+        words = np.zeros((20, 8), np.int32)  # 160 k.
+        parts = words, np.ones((3, 8)), np.zeros((3, 1), np.int32)
+        made = gemmd.from_gptq(*parts, g_idx=np.arange(160) // 64)
+        self.assertEqual((made.group, made.shape), (64, (160, 8)))
+        with self.assertRaisesRegex(
+                gemmd.InvalidArgument, "g_idx: k 54 is of group 1, not 0; "
+                "allowed: groups of 64 consecutive k"):
+            gemmd.from_gptq(*parts, g_idx=np.arange(160) // 54)
+        with self.assertRaisesRegex(
+                gemmd.InvalidArgument, "scales: 4 groups along 160 k"):
+            gemmd.from_gptq(words, np.ones((4, 8)),
+                            np.zeros((4, 1), np.int32),
+                            g_idx=np.arange(160) // 40)
+
     def test_gptq_by_hand(self):
         """Column 0 counts up from the lowest bits; a stored zero of 15 is
         16."""

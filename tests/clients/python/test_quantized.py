@@ -60,6 +60,15 @@ class LinesTest(unittest.TestCase):
                 self.assertEqual(made.T.axis, -3 - made.axis)
                 self.assertEqual(made.nbytes, made.lines.size)
 
+    def test_matrices_of_numpy_are_arrays(self):
+        elements = np.arange(-8, 8).reshape(2, 8)
+        made = gemmd.quantized(np.matrix(elements), np.matrix([[1], [2]]),
+                               dtype="s4")
+        self.assertIs(type(made.elements), np.ndarray)
+        np.testing.assert_array_equal(made.elements.astype(int), elements)
+        np.testing.assert_array_equal(made.T.dequantize(),
+                                      (elements * [[1], [2]]).T)
+
     def test_every_nibble_in_every_place(self):
         for dtype in (S4, U4):
             least, most = ENDS[dtype]

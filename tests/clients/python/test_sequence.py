@@ -262,6 +262,7 @@ class SequenceTest(unittest.TestCase):
                 with self.assertRaisesRegex(gemmd.InvalidArgument, text):
                     wrong()
         self.assertEqual(vector.numpy().tolist(), [2, 2])
+        self.assertEqual(vector.T.numpy().tolist(), [2, 2])
         for outside in (lambda: self.client.matmul(h, x),
                         lambda: self.client.matmul(h.T, h),
                         lambda: self.client.matmul_grouped([h], [x])):

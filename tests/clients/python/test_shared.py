@@ -131,6 +131,11 @@ class SharedTest(SharedCase):
         with self.assertRaisesRegex(gemmd.InvalidArgument, "shares memory"):
             self.client.matmul(a, b, out=whole[:16],
                                pre_activation_out=whole[15:31])
+        whole = self.client.empty((16, 40), np.float16)  # Side by side.
+        self.client.matmul(a, b[:, :20], activation="relu", out=whole[:, :20],
+                           pre_activation_out=whole[:, 20:])
+        self.assert_same(np.array(whole), np.concatenate(
+            (d[:, :20], before[:, :20]), axis=1))
 
     def test_batches_and_vectors(self):
         a, b = random((3, 8, 16), np.float32), random((16, 5), np.float32)
