@@ -7,7 +7,9 @@
 
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <string>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
@@ -36,6 +38,22 @@ void AddLoad(cli::Command& program);
 void RunWithClient(cli::Command& command,
                    std::function<int(client::Client&)> body,
                    absl::Duration timeout = cli::kCallTimeout);
+
+// The same for a new command of `group` with options of its own, which
+// `declare` declares and `run` gets.
+template <typename Options>
+void AddWithClient(cli::Command& group, const std::string& name,
+                   const std::string& summary,
+                   int (*run)(client::Client&, const Options&),
+                   void (*declare)(cli::Command&,
+                                   std::type_identity_t<Options>&)) {
+  cli::Command& command = group.Subcommand(name, summary);
+  const auto options = std::make_shared<Options>();
+  declare(command, *options);
+  RunWithClient(command, [options, run](client::Client& client) {
+    return run(client, *options);
+  });
+}
 
 // Options that several commands have.
 void TypeOption(cli::Command& command, const std::string& name,

@@ -1,7 +1,6 @@
 // gemmctl kernel ...
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -148,19 +147,6 @@ int Evict(client::Client& client, const KernelOptions& options) {
   return cli::kExitOk;
 }
 
-// A command with options of its own; `declare` says which.
-void Add(cli::Command& group, const std::string& name,
-         const std::string& summary,
-         int (*run)(client::Client&, const KernelOptions&),
-         void (*declare)(cli::Command&, KernelOptions&)) {
-  cli::Command& command = group.Subcommand(name, summary);
-  const auto options = std::make_shared<KernelOptions>();
-  declare(command, *options);
-  RunWithClient(command, [options, run](client::Client& client) {
-    return run(client, *options);
-  });
-}
-
 void DeclareJson(cli::Command& command, KernelOptions& options) {
   command.Switch("--json", options.json, "Print JSON.");
 }
@@ -199,16 +185,17 @@ void DeclarePrepare(cli::Command& command, KernelOptions& options) {
 void AddKernel(cli::Command& program) {
   cli::Command& group = program.Subcommand(
       "kernel", "kernels of the daemon: list, describe, prepare, evict");
-  Add(group, "list", "kernels in the daemon's cache", List, DeclareJson);
-  Add(group, "describe", "one kernel: resources, options, compiler", Describe,
-      DeclareDescribe);
-  Add(group, "prepare", "compile and load what a problem would use", Prepare,
-      DeclarePrepare);
-  Add(group, "evict", "forget kernels, on disk too", Evict,
-      [](cli::Command& command, KernelOptions& options) {
-        command.Operands("KEY", options.keys, 1,
-                         "Keys, starts of keys, or names.");
-      });
+  AddWithClient(group, "list", "kernels in the daemon's cache", List,
+                DeclareJson);
+  AddWithClient(group, "describe", "one kernel: resources, options, compiler",
+                Describe, DeclareDescribe);
+  AddWithClient(group, "prepare", "compile and load what a problem would use",
+                Prepare, DeclarePrepare);
+  AddWithClient(group, "evict", "forget kernels, on disk too", Evict,
+                [](cli::Command& command, KernelOptions& options) {
+                  command.Operands("KEY", options.keys, 1,
+                                   "Keys, starts of keys, or names.");
+                });
 }
 
 }  // namespace gemmd::gemmctl

@@ -1,6 +1,5 @@
 // gemmctl model ...
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -96,18 +95,6 @@ int Delete(client::Client& client, const ModelOptions& options) {
   return cli::kExitOk;
 }
 
-void Add(cli::Command& group, const std::string& name,
-         const std::string& summary,
-         int (*run)(client::Client&, const ModelOptions&),
-         void (*declare)(cli::Command&, ModelOptions&)) {
-  cli::Command& command = group.Subcommand(name, summary);
-  const auto options = std::make_shared<ModelOptions>();
-  declare(command, *options);
-  RunWithClient(command, [options, run](client::Client& client) {
-    return run(client, *options);
-  });
-}
-
 void DeclareCreate(cli::Command& command, ModelOptions& options) {
   command.Text("NAME", options.name, "");
   command.Text("--b HANDLE", options.b,
@@ -137,16 +124,16 @@ void AddModel(cli::Command& program) {
                          "products with weights under a name, for clients of "
                          "KServe: create, list, "
                          "delete");
-  Add(group, "create", "make a model of resident weights", Create,
-      DeclareCreate);
-  Add(group, "list", "the models that one may infer with", List,
-      [](cli::Command& command, ModelOptions& options) {
-        command.Switch("--json", options.json, "Print JSON.");
-      });
-  Add(group, "delete", "delete models and their files", Delete,
-      [](cli::Command& command, ModelOptions& options) {
-        command.Operands("NAME", options.names, 1, "");
-      });
+  AddWithClient(group, "create", "make a model of resident weights", Create,
+                DeclareCreate);
+  AddWithClient(group, "list", "the models that one may infer with", List,
+                [](cli::Command& command, ModelOptions& options) {
+                  command.Switch("--json", options.json, "Print JSON.");
+                });
+  AddWithClient(group, "delete", "delete models and their files", Delete,
+                [](cli::Command& command, ModelOptions& options) {
+                  command.Operands("NAME", options.names, 1, "");
+                });
 }
 
 }  // namespace gemmd::gemmctl

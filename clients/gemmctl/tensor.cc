@@ -1,7 +1,6 @@
 // gemmctl tensor ...
 #include <csignal>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -173,19 +172,6 @@ int Delete(client::Client& client, const TensorOptions& options) {
   return cli::kExitOk;
 }
 
-// A command with options of its own; `declare` says which.
-void Add(cli::Command& group, const std::string& name,
-         const std::string& summary,
-         int (*run)(client::Client&, const TensorOptions&),
-         void (*declare)(cli::Command&, TensorOptions&)) {
-  cli::Command& command = group.Subcommand(name, summary);
-  const auto options = std::make_shared<TensorOptions>();
-  declare(command, *options);
-  RunWithClient(command, [options, run](client::Client& client) {
-    return run(client, *options);
-  });
-}
-
 void DeclareNew(cli::Command& command, TensorOptions& options) {
   command.Duration("--ttl TIME", options.ttl, absl::Seconds(1),
                    {absl::ZeroDuration(), absl::Hours(24 * 366 * 10)},
@@ -242,24 +228,27 @@ void AddTensor(cli::Command& program) {
       "tensor",
       "matrices that stay with the daemon: create, upload, download, "
       "list, describe, delete");
-  Add(group, "create", "make a tensor of zeros, print its handle", Create,
-      DeclareCreate);
-  Add(group, "upload", "make a tensor of a file's elements, print its handle",
-      Upload, DeclareUpload);
-  Add(group, "download", "save a tensor's elements", Download, DeclareDownload);
-  Add(group, "list",
+  AddWithClient(group, "create", "make a tensor of zeros, print its handle",
+                Create, DeclareCreate);
+  AddWithClient(group, "upload",
+                "make a tensor of a file's elements, print its handle", Upload,
+                DeclareUpload);
+  AddWithClient(group, "download", "save a tensor's elements", Download,
+                DeclareDownload);
+  AddWithClient(
+      group, "list",
       "tensors of the caller's principal; with --admin-calls of the daemon, or "
       "the role admin, all of them",
       List, DeclareJson);
-  Add(group, "describe", "one tensor", Describe,
-      [](cli::Command& command, TensorOptions& options) {
-        command.Text("HANDLE", options.handle, "");
-        DeclareJson(command, options);
-      });
-  Add(group, "delete", "free tensors", Delete,
-      [](cli::Command& command, TensorOptions& options) {
-        command.Operands("HANDLE", options.handles, 1, "");
-      });
+  AddWithClient(group, "describe", "one tensor", Describe,
+                [](cli::Command& command, TensorOptions& options) {
+                  command.Text("HANDLE", options.handle, "");
+                  DeclareJson(command, options);
+                });
+  AddWithClient(group, "delete", "free tensors", Delete,
+                [](cli::Command& command, TensorOptions& options) {
+                  command.Operands("HANDLE", options.handles, 1, "");
+                });
 }
 
 }  // namespace gemmd::gemmctl

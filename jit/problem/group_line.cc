@@ -18,10 +18,6 @@ namespace {
 
 constexpr char kSizes[] = "M, MxNxK, or either with *COUNT, joined by +";
 
-absl::string_view WithoutComment(absl::string_view line) {
-  return absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
-}
-
 bool ParseSize(absl::string_view text, Problem& problem) {
   const std::vector<absl::string_view> sides = absl::StrSplit(text, 'x');
   if (sides.size() == 1) return absl::SimpleAtoi(text, &problem.m);

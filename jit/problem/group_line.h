@@ -36,7 +36,8 @@ struct ProblemList {
 // Valid problems, or an error as of ParseProblemLine.
 absl::StatusOr<ProblemGroup> ParseGroupLine(absl::string_view line);
 
-// Lines of problems and of groups, as ParseProblemLines reads the former.
+// Every line of `text` that is neither empty nor a comment: one of a problem,
+// or of a group. Errors carry the number of the line, from 1.
 absl::StatusOr<ProblemList> ParseProblemList(absl::string_view text);
 
 // The line that parses to `group`, whose problems differ in their sizes alone.

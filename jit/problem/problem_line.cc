@@ -1,7 +1,7 @@
 #include "jit/problem/problem_line.h"
 
 #include <cstdint>
-#include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -47,11 +47,11 @@ absl::Status ParseOrders(absl::string_view letters, Problem& problem) {
   return absl::OkStatus();
 }
 
+}  // namespace
+
 absl::string_view WithoutComment(absl::string_view line) {
   return absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
 }
-
-}  // namespace
 
 absl::StatusOr<Problem> ParseProblemLine(absl::string_view line) {
   const std::vector<absl::string_view> columns = absl::StrSplit(
@@ -71,23 +71,6 @@ absl::StatusOr<Problem> ParseProblemLine(absl::string_view line) {
   }
   RETURN_IF_ERROR(Validate(problem));
   return problem;
-}
-
-absl::StatusOr<std::vector<Problem>> ParseProblemLines(absl::string_view text) {
-  std::vector<Problem> problems;
-  int number = 0;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    ++number;
-    if (WithoutComment(line).empty()) continue;
-    absl::StatusOr<Problem> problem = ParseProblemLine(line);
-    if (!problem.ok()) {
-      return absl::Status(
-          problem.status().code(),
-          absl::StrCat("line ", number, ": ", problem.status().message()));
-    }
-    problems.push_back(*std::move(problem));
-  }
-  return problems;
 }
 
 std::string ProblemLine(const Problem& problem) {

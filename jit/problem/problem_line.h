@@ -22,7 +22,6 @@
 #define GEMMD_JIT_PROBLEM_PROBLEM_LINE_H_
 
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -34,9 +33,8 @@ namespace gemmd::jit {
 // value and what is allowed.
 absl::StatusOr<Problem> ParseProblemLine(absl::string_view line);
 
-// Every line of `text` that is neither empty nor a comment. Errors carry the
-// number of the line, from 1.
-absl::StatusOr<std::vector<Problem>> ParseProblemLines(absl::string_view text);
+// What `line` has before a comment, without blanks around it.
+absl::string_view WithoutComment(absl::string_view line);
 
 // The line that parses to `problem`.
 std::string ProblemLine(const Problem& problem);

@@ -8,17 +8,6 @@
 
 namespace gemmd::engine {
 
-absl::Status Forms::Load(const jit::Problem& problem, const jit::Plan& plan,
-                         absl::Time deadline) {
-  if (Derives(plan.a_form)) {
-    RETURN_IF_ERROR(KernelOf(plan.a_form, problem.a_type, deadline).status());
-  }
-  if (Derives(plan.b_form)) {
-    RETURN_IF_ERROR(KernelOf(plan.b_form, problem.b_type, deadline).status());
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Forms::Kernel> Forms::KernelOf(jit::Form form,
                                               jit::DataType type,
                                               absl::Time deadline) {

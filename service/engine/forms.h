@@ -16,7 +16,6 @@
 #include "absl/time/time.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/plan/plan.h"
-#include "jit/problem/problem.h"
 #include "jit/source/template_library.h"
 #include "service/device/device.h"
 #include "service/engine/kept_forms.h"
@@ -42,12 +41,6 @@ class Forms {
   bool Derives(jit::Form form) const {
     return form != jit::Form::kStored && device_.description().derives_forms;
   }
-
-  // Loads the kernels that derive what `plan` asks for; may compile them, which
-  // takes a moment. Errors are those of jit::KernelCache::Get and
-  // device::Device::Load.
-  absl::Status Load(const jit::Problem& problem, const jit::Plan& plan,
-                    absl::Time deadline);
 
   // What derives `form`, which Derives, of a matrix of layout `stored`, and
   // where to.

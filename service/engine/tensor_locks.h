@@ -39,7 +39,9 @@ class TensorLocks {
   ~TensorLocks() { Release(); }
 
   // True when all are held at once. Otherwise `granted` is called when they
-  // are, unless they are released first, on a thread that releases others.
+  // are, unless they are released first, on a thread that releases others. It
+  // releases nothing itself: each who waits would let in the next one within
+  // its own call, and however many wait would need that much stack.
   // Null pointers are skipped; one that is `written` excludes every other user
   // and may be among `read`. Once in a lifetime.
   bool Acquire(Tensors read, Tensors written, Granted granted);

@@ -160,7 +160,7 @@ FinishUploadTask::FinishUploadTask(ServedDevice& served,
                                    std::shared_ptr<TensorUpload> upload,
                                    RequestContext context,
                                    Done<std::monostate> done)
-    : Waiter(std::move(context), served.health),
+    : LaneTask(std::move(context), served.health),
       served_(served),
       upload_(std::move(upload)),
       tensor_(upload_->tensor.lock()),
@@ -174,11 +174,17 @@ void FinishUploadTask::Start() {
       served_.transfers->Admit(*this, Places::Entry::kAlways);
   if (!admitted.ok()) return GiveUp(admitted);
   auto self = std::static_pointer_cast<FinishUploadTask>(shared_from_this());
-  if (locks_.Acquire({}, {tensor_}, [self] { self->Swap(); })) Swap();
+  const bool held = locks_.Acquire(
+      {}, {tensor_}, [self] { self->served_.transfers->Enqueue(self); });
+  if (held && Begin()) Swap();
+}
+
+bool FinishUploadTask::Run(device::Lane&) {
+  Swap();
+  return false;
 }
 
 void FinishUploadTask::Swap() {
-  if (!Begin()) return;
   Tensor& tensor = *tensor_;
   absl::Status status;
   Tensor::Contents old;  // Freed after the lock.

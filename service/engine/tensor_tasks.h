@@ -100,13 +100,16 @@ class UploadTask final : public LaneTask {
   Once<std::monostate> done_;
 };
 
-// Puts complete elements in place of the old ones, which needs no lane.
-class FinishUploadTask final : public Waiter {
+// Puts complete elements in place of the old ones. That needs no lane: only who
+// had to wait for the tensor takes a turn on one.
+class FinishUploadTask final : public LaneTask {
  public:
   FinishUploadTask(ServedDevice& served, std::shared_ptr<TensorUpload> upload,
                    RequestContext context, Done<std::monostate> done);
 
   void Start();
+  bool Run(device::Lane& lane) override;
+  void Abandon(const absl::Status& why) override { done_.Answer(why); }
 
  private:
   void Swap();

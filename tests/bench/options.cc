@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
+#include "jit/problem/group_line.h"
 #include "jit/problem/problem_line.h"
 #include "tests/bench/sample.h"
 
@@ -76,10 +77,13 @@ absl::Status AddShapes(const std::string& path, Options& options) {
         absl::StrCat("--shapes ", path, " cannot be read"));
   }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  ASSIGN_OR_RETURN(const std::vector<jit::Problem> problems,
-                   jit::ParseProblemLines(text));
-  options.problems.insert(options.problems.end(), problems.begin(),
-                          problems.end());
+  ASSIGN_OR_RETURN(const jit::ProblemList list, jit::ParseProblemList(text));
+  if (!list.groups.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shapes ", path, " has groups; allowed: problems"));
+  }
+  options.problems.insert(options.problems.end(), list.problems.begin(),
+                          list.problems.end());
   return absl::OkStatus();
 }
 

@@ -19,6 +19,7 @@
 
 #include "tests/integration/abusers.h"
 #include "tests/integration/daemon_process.h"
+#include "tests/integration/raw_call.h"
 #include "tests/integration/raw_http2.h"
 #include "tests/integration/sanitizer.h"
 #include "tests/integration/stream_call.h"
@@ -28,6 +29,7 @@ namespace gemmd {
 namespace {
 
 using testing::Abuser;
+using testing::Connect;
 using testing::DaemonProcess;
 using testing::OnesTimesTwos;
 using testing::RawHttp2;
@@ -36,15 +38,6 @@ constexpr int64_t kMiB = 1 << 20;
 // Longer than any limit of these tests, shorter than a test's time-out.
 constexpr absl::Duration kPatience =
     absl::Seconds(60 * testing::kSanitizerSlowness);
-
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   arguments);
-}
 
 // A product whose answer is known, with its size announced.
 grpc::Status Multiply(const std::shared_ptr<grpc::Channel>& channel, int64_t m,

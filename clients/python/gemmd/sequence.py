@@ -86,8 +86,9 @@ class Pending(Resident):
 
     def __array__(self, dtype: Any = None,
                   copy: Optional[bool] = None) -> arrays.Array:
-        elements = np.asarray(self.numpy())
-        return elements if dtype is None else elements.astype(dtype)
+        if copy is None:  # Which numpy 1 does not take.
+            return np.asarray(self.numpy(), dtype)
+        return np.array(self.numpy(), dtype, copy=copy)
 
 
 class PendingNumber:

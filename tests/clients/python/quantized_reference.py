@@ -4,16 +4,14 @@ import gemmd
 import ml_dtypes
 import numpy as np
 
+from epilogue_reference import wide
+
 BF16 = ml_dtypes.bfloat16
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 S4, U4 = np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4)
 INT8 = np.dtype(np.int8)
 ENDS = {S4: (-8, 7), U4: (0, 15), INT8: (-128, 127)}
 TYPES = (S4, U4, INT8, E4M3)
-
-
-def wide(array):
-    return np.asarray(array).astype(np.float64)
 
 
 def reference(elements, scales, zero_points, group, axis):

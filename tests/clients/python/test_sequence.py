@@ -324,6 +324,17 @@ class SequenceTest(unittest.TestCase):
                 s.matmul(x, x)
         self.check_nothing_is_held()
 
+    def test_arrays_of_results_are_copies_where_numpy_asks_for_some(self):
+        x = np.eye(3, dtype=F32) * 2
+        with self.client.sequence() as s:
+            y = s.matmul(x, x)
+        self.assertIs(y.__array__(), y.numpy())
+        # numpy 2 tells what it was asked for, and copies nothing itself.
+        for taken in np.array(y), y.__array__(copy=True), y.__array__(F32, True):
+            taken[...] = 7
+            np.testing.assert_array_equal(y.numpy(), x @ x)
+        self.assertEqual(np.asarray(y, np.float64).dtype, np.float64)
+
     def test_256_products(self):
         x = np.eye(3, dtype=F32) * 2
         with self.client.sequence() as s:

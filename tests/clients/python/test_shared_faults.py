@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-import threading
 import time
 import unittest
 import unittest.mock
@@ -11,7 +10,6 @@ import unittest.mock
 import gemmd
 import numpy as np
 from both_clients import both_clients
-from eventually import eventually
 from host_daemon import HostCase, HostDaemon
 
 F32 = np.float32

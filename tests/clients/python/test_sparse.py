@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 from gemmd import SparseMatrix, api, product, sparse24
 
+from epilogue_reference import wide
 from host_daemon import HostCase
 
 BF16 = ml_dtypes.bfloat16
@@ -16,10 +17,6 @@ TYPES = (np.float32, np.float16, BF16, E4M3, ml_dtypes.float8_e5m2, np.int8,
 # Two of four: places of what is not zero -> metadata.
 PATTERNS = {(): 0x4, (0,): 0x4, (1,): 0x4, (2,): 0x8, (3,): 0xC, (0, 1): 0x4,
             (0, 2): 0x8, (1, 2): 0x9, (0, 3): 0xC, (1, 3): 0xD, (2, 3): 0xE}
-
-
-def wide(array):
-    return np.asarray(array).astype(np.float64)
 
 
 def chunks_of(dtype):

@@ -69,6 +69,7 @@ TEST(GroupLineTest, WhatIsWrongIsNamedWithItsLine) {
          "the group has more than 256 products; allowed: 1 to 256");
   expect("bf16 TN 1 2 3 ; 4*200+5*57", "more than 256 products");
   expect("bf16 TN 1 2 ; 4", "line is 'bf16 TN 1 2'");
+  expect("bf16 TN 1 2", "line is 'bf16 TN 1 2'");
 }
 
 }  // namespace

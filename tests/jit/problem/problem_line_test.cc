@@ -127,16 +127,5 @@ TEST(ProblemLineTest, NamesWhatIsWrong) {
   }
 }
 
-TEST(ProblemLineTest, ReadsAFile) {
-  const auto problems =
-      ParseProblemLines("# shapes\n\nbf16 TN 1 2 3\n  \nf16 NN 4 5 6\n");
-  ASSERT_TRUE(problems.ok()) << problems.status();
-  ASSERT_EQ(problems->size(), 2u);
-  EXPECT_EQ((*problems)[1].k, 6);
-  const absl::Status status =
-      ParseProblemLines("bf16 TN 1 2 3\nbf16 TN 1 2\n").status();
-  EXPECT_TRUE(absl::StartsWith(status.message(), "line 2: ")) << status;
-}
-
 }  // namespace
 }  // namespace gemmd::jit

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <thread>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "tests/service/gate.h"
 
 namespace gemmd::engine {
 namespace {
@@ -22,7 +24,7 @@ class CountedMatrix final : public device::Matrix {
   int& live_;
 };
 
-class KeptFormsTest : public testing::Test {
+class KeptFormsTest : public ::testing::Test {
  protected:
   absl::StatusOr<KeptForms::Derived> Derive() {
     ++derivations_;
@@ -95,6 +97,7 @@ TEST_F(KeptFormsTest, WithoutQuotaItServesButIsNotKept) {
   has_quota_ = false;
   EXPECT_NE(Get(Form::kTransposed, 1), nullptr);
   EXPECT_EQ(live_, 0);
+  EXPECT_FALSE(kept_.MayHave(Form::kTransposed, 1));
   Get(Form::kTransposed, 1);
   EXPECT_EQ(derivations_, 2);
 }
@@ -103,6 +106,7 @@ TEST_F(KeptFormsTest, AFailureIsNotRemembered) {
   error_ = absl::ResourceExhaustedError("no memory");
   EXPECT_EQ(kept_.Get(Form::kSplit, 1, [this] { return Derive(); }).status(),
             error_);
+  EXPECT_FALSE(kept_.MayHave(Form::kSplit, 1));
   error_ = absl::OkStatus();
   EXPECT_NE(Get(Form::kSplit, 1), nullptr);
 }
@@ -120,6 +124,32 @@ TEST_F(KeptFormsTest, WhoAsksMeanwhileWaitsInsteadOfDerivingToo) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(derivations_, 1);
+}
+
+// Event loops forget forms, and ask whether there are some: they are not to
+// stand still with a device.
+TEST_F(KeptFormsTest, NobodyElseWaitsForADevice) {
+  testing::Gate device;
+  device.Close();
+  std::thread product([&] {
+    const auto derived = kept_.Get(Form::kTransposed, 1, [&] {
+      device.Pass();
+      return Derive();
+    });
+    EXPECT_TRUE(derived.ok());
+  });
+  ASSERT_TRUE(device.WaitForArrivals(1));
+  auto loop = std::async(std::launch::async, [&] {
+    EXPECT_TRUE(kept_.MayHave(Form::kTransposed, 1));
+    EXPECT_FALSE(kept_.MayHave(Form::kSplit, 1));
+    kept_.Clear();
+    EXPECT_FALSE(kept_.MayHave(Form::kTransposed, 1));
+  });
+  EXPECT_EQ(loop.wait_for(testing::kPatience / 2), std::future_status::ready);
+  device.Open();
+  product.join();
+  EXPECT_EQ(live_, 0) << "what was forgotten is not kept";
+  EXPECT_EQ(holds(), 0);
 }
 
 }  // namespace

@@ -262,6 +262,35 @@ TEST_F(UploadsTest, EndWhenTheirClientDoesNotWaitForTheTurn) {
   EXPECT_EQ(engine_.Elements(from), All(0));
 }
 
+// Each that ends lets in the next one, but not within its own call: a client
+// with many calls could use up the stack of a thread.
+TEST_F(UploadsTest, ThatWaitForATensorEndOneAfterTheOther) {
+  constexpr int kUploads = 20'000;
+  TestEngine engine({}, {hooks_});
+  hooks_->multiply = [this](const auto&, const auto&) {
+    gate_.Pass();
+    return absl::OkStatus();
+  };
+  const auto from = engine.Tensor();
+  const auto to = engine.Tensor();
+  gate_.Close();
+  auto product = engine.Multiply(TestEngine::Copy(from, to));
+  ASSERT_TRUE(gate_.WaitForArrivals(1));
+  auto first = engine->BeginUpload(from).value();
+  ASSERT_TRUE(engine.Send(first, 2).Wait().ok());
+  std::vector<testing::Answer<std::monostate>> finished;
+  finished.push_back(engine.Finish(first));
+  while (finished.size() < kUploads) {
+    finished.push_back(engine.Finish(engine->BeginUpload(from).value()));
+  }
+  gate_.Open();
+  EXPECT_TRUE(finished[0].Wait().ok());
+  for (int i = 1; i < kUploads; ++i) {
+    ASSERT_EQ(finished[i].Wait().status().code(), StatusCode::kAborted) << i;
+  }
+  EXPECT_EQ(engine.Elements(from), All(2));
+}
+
 // A lane's work is enqueued, not done, when Multiply returns.
 TEST_F(UploadsTest, NobodyReadsWhatALaneMayStillWrite) {
   Gate working;
