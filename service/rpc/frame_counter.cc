@@ -10,6 +10,10 @@ constexpr int64_t kMaxContinuations = 32;
 // to twice as many: those of a message that came byte by byte took 38 times its
 // size.
 constexpr int64_t kLeastDataBytes = 64;
+// So much of what brings nothing is as much work as a frame: settings, each of
+// 6 bytes; fields of trailers, of which one byte may stand for kilobytes; what
+// a client says when it goes away.
+constexpr int64_t kIdleBytes = 64;
 
 }  // namespace
 
@@ -27,12 +31,18 @@ void FrameCounter::Count(const Frame& frame) {
   // gRPC has put its settings on the way before it reads anything.
   acknowledged_ |=
       frame.type == Frame::kSettings && (frame.flags & Frame::kAck) != 0;
-  if (frame.type == Frame::kHeaders && frame.stream > last_stream_) {
-    last_stream_ = frame.stream;
-    ++frames_.calls;
-  } else if (!continues &&
-             (frame.type != Frame::kData || frame.bytes < kLeastDataBytes)) {
-    ++frames_.idle;  // Trailers too.
+  if (!continues) {
+    of_call_ = frame.type == Frame::kHeaders && frame.stream > last_stream_;
+    if (of_call_) {
+      last_stream_ = frame.stream;
+      ++frames_.calls;
+    }
+  }
+  if (of_call_) return;
+  if (frame.type == Frame::kData) {
+    frames_.idle += frame.bytes < kLeastDataBytes;
+  } else {
+    frames_.idle += 1 + frame.bytes / kIdleBytes;  // Trailers too.
     frames_.pings +=
         frame.type == Frame::kPing && (frame.flags & Frame::kAck) == 0;
     frames_.resets += frame.type == Frame::kReset;

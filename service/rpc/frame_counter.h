@@ -15,7 +15,8 @@ class FrameCounter {
   struct Frames {
     int64_t calls = 0;  // That begin.
     // That bring neither a call nor bytes: settings, pings, windows,
-    // priorities, resets, data of hardly any bytes, and whatever is unknown.
+    // priorities, resets, trailers, data of hardly any bytes, and whatever is
+    // unknown. Long ones count for as many as they are work.
     int64_t idle = 0;
     int64_t pings = 0;   // Of these, pings that want an answer.
     int64_t resets = 0;  // Of these, ends of calls that nobody waits for.
@@ -38,6 +39,7 @@ class FrameCounter {
  private:
   Frames frames_;
   uint32_t last_stream_ = 0;
+  bool of_call_ = false;        // The last frame: headers that begin a call.
   int64_t headers_bytes_ = 0;   // Of the call whose headers came last,
   int64_t headers_frames_ = 0;  // and the frames after their first.
   bool acknowledged_ = false;   // The settings.

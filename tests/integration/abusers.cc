@@ -223,17 +223,23 @@ void StormCalls(const std::string& address, const std::atomic<bool>& stop) {
 }
 
 void FloodFrames(const std::string& address, const std::atomic<bool>& stop) {
-  constexpr uint8_t kEmptyData = 0, kHeaders = 1, kPriority = 2, kPing = 6,
-                    kWindow = 8, kContinuation = 9;
+  constexpr uint8_t kEmptyData = 0, kHeaders = 1, kPriority = 2, kSettings = 4,
+                    kPing = 6, kGoAway = 7, kWindow = 8, kContinuation = 9;
   // A header with a name of one letter and a value of megabytes begins.
   const std::string begun = RawHttp2::FrameOf(
       kHeaders, 0, 3, std::string("\0\1a\x7f\xff\xff\xff\x1f", 8));
+  // A setting, of the window of new streams.
+  const std::string_view window("\0\4\0\0\xff\xff", 6);
   const std::string floods[] = {
       RawHttp2::FrameOf(kContinuation, 0, 3, "y"),
       RawHttp2::FrameOf(kWindow, 0, 0, std::string("\0\0\0\1", 4)),
       RawHttp2::FrameOf(kEmptyData, 0, 1, ""),
       RawHttp2::FrameOf(kPriority, 0, 1, std::string(5, '\1')),
       RawHttp2::FrameOf(kPing, 0, 0, "12345678"),
+      RawHttp2::FrameOf(kSettings, 0, 0, Repeated(window, 16380)),
+      RawHttp2::FrameOf(kGoAway, 0, 0,
+                        std::string(8, '\0') + std::string(16000, '\n')),
+      RawHttp2::FrameOf(kHeaders, 5, 1, std::string(16000, '\x90')),
   };
   while (!stop) {
     for (const std::string& frame : floods) {

@@ -204,6 +204,15 @@ TEST_F(ConnectionTest, OneThatSendsNothingButFramesIsNotListenedTo) {
   EXPECT_TRUE(connection_->deaf());
 }
 
+// Who sends bytes may send frames; these bring bytes of nothing.
+TEST_F(ConnectionTest, OneThatSendsLongFramesOfNothingIsNotListenedTo) {
+  const std::string settings = http2::Frame(4, 0, std::string(16380, 's'));
+  for (int i = 0; i < 10; ++i) Arrive(settings);
+  EXPECT_FALSE(connection_->deaf());
+  for (int i = 0; i < 300 && !connection_->deaf(); ++i) Arrive(settings);
+  EXPECT_TRUE(connection_->deaf());
+}
+
 // Each beyond what gRPC permits costs kilobytes there.
 TEST_F(ConnectionTest, OneThatPingsAndPingsIsNotListenedTo) {
   const std::string ping = http2::Frame(Frame::kPing, 0, "12345678");

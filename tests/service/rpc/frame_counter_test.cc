@@ -56,6 +56,20 @@ TEST_F(FrameCounterTest, WhatBringsNeitherCallNorBytesIsIdle) {
   EXPECT_EQ(Count(Frame(4, 1, "1234")).resets, 0);
 }
 
+// What a frame brings beside nothing is work too: 64 bytes as much as a frame.
+TEST_F(FrameCounterTest, LongFramesCountForMany) {
+  const std::string bytes(16384, 'y');
+  Count(Frame(kHeaders, 1, bytes));
+  for (const uint8_t type : {1, 4, 7, 0x42}) {
+    EXPECT_EQ(Count(Frame(type, 1, bytes)).idle, 257) << int{type};
+  }
+  // Trailers go on as headers do.
+  const std::string more = Frame(kContinuation, 1, bytes);
+  EXPECT_EQ(Count(Frame(kHeaders, 1, "trailer") + more).idle, 258);
+  EXPECT_EQ(Count(Frame(kHeaders, 3, "name") + more).idle, 0);
+  EXPECT_EQ(Count(Frame(kData, 3, bytes)).idle, 0);
+}
+
 TEST_F(FrameCounterTest, HeadersEnd) {
   for (const size_t bytes : {1, 16384}) {
     const std::string more = Frame(kContinuation, 1, std::string(bytes, 'y'));
