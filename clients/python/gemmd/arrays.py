@@ -179,8 +179,9 @@ def as_array(value: Any, name: str) -> Array:
     if isinstance(value, np.ndarray):
         return np.asarray(value)  # numpy.matrix never has but two dimensions.
     if isinstance(value, (Bits, Composite)):
+        instead = "" if isinstance(value, Bits) else ", as its toarray()"
         raise InvalidArgument(f"{name}: is {type(value).__name__}; allowed: "
-                              "an array")
+                              f"an array{instead}")
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(value, name)
     try:

@@ -191,7 +191,7 @@ class StandsStillTest(unittest.TestCase):
         self.stop()
         try:
             with gemmd.time_left.within(0.2), self.assertRaisesRegex(
-                    gemmd.DeadlineExceeded, "within 0.2 s"):
+                    gemmd.DeadlineExceeded, r"within 0\.(2|1\d*) s"):
                 gemmd.offer.offer(path, None)
             with unittest.mock.patch("gemmd.offer.ANSWER_S", 0.2), \
                     self.assertRaisesRegex(gemmd.Unavailable, "within 0.2 s"):
