@@ -12,6 +12,7 @@
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
 #include "clients/warmup/target.h"
+#include "jit/base/for_each.h"
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
 #include "jit/cache/kernel_cache.h"
@@ -34,25 +35,18 @@ std::string Describe(const jit::CacheResult& result) {
 // Gets every instance, `jobs` at a time. The number of those that failed.
 int GetAll(jit::KernelCache& cache, const std::vector<jit::Instance>& instances,
            int64_t jobs, Progress& progress) {
-  std::atomic<size_t> next = 0;
   std::atomic<int> failed = 0;
-  const auto work = [&] {
-    for (size_t i; (i = next++) < instances.size();) {
-      const absl::StatusOr<jit::CacheResult> result =
-          cache.Get(instances[i], absl::InfiniteFuture());
-      if (result.ok()) {
-        progress.Step(Describe(*result));
-      } else {
-        ++failed;
-        progress.Fault(absl::StrCat("failed: ", result.status().message()));
-        progress.Step(instances[i].name);
-      }
+  jit::ForEach(jobs, static_cast<int64_t>(instances.size()), [&](int64_t i) {
+    const absl::StatusOr<jit::CacheResult> result =
+        cache.Get(instances[i], absl::InfiniteFuture());
+    if (result.ok()) {
+      progress.Step(Describe(*result));
+    } else {
+      ++failed;
+      progress.Fault(absl::StrCat("failed: ", result.status().message()));
+      progress.Step(instances[i].name);
     }
-  };
-  std::vector<std::thread> threads;
-  const size_t useful = std::min<size_t>(jobs, instances.size());
-  while (threads.size() < useful) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
+  });
   return failed;
 }
 

@@ -1,12 +1,9 @@
 // gemm-warmup load: makes a running daemon ready for a list of problems.
-#include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,6 +15,7 @@
 #include "clients/warmup/daemon_devices.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
+#include "jit/base/for_each.h"
 #include "jit/base/status.h"
 #include "jit/problem/problem_line.h"
 #include "proto/convert/problem.h"
@@ -116,16 +114,10 @@ absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const jit::ProblemList list, ReadProblems(flags, devices));
   const std::vector<Request> requests = Requests(list, flags.Get("device", ""));
   Tally tally(static_cast<int>(requests.size()));
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i; (i = next++) < requests.size() && tally.gone().ok();) {
-      tally.Add(requests[i].line, client->PrepareKernels(requests[i].wire));
-    }
-  };
-  std::vector<std::thread> threads;
-  const size_t useful = std::min<size_t>(jobs, requests.size());
-  while (threads.size() < useful) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
+  jit::ForEach(jobs, static_cast<int64_t>(requests.size()), [&](int64_t i) {
+    if (!tally.gone().ok()) return;
+    tally.Add(requests[i].line, client->PrepareKernels(requests[i].wire));
+  });
   RETURN_IF_ERROR(tally.gone());
   return tally.Finish(CountText(list));
 }

@@ -3,13 +3,11 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +20,7 @@
 #include "clients/warmup/daemon_devices.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
+#include "jit/base/for_each.h"
 #include "jit/base/status.h"
 #include "jit/problem/problem_line.h"
 #include "proto/convert/problem.h"
@@ -164,17 +163,11 @@ absl::StatusOr<int> Run(const Flags& flags) {
   request.set_candidates(static_cast<int>(candidates));
   request.set_new_generation(flags.Has("new_generation"));
   Tally tally(static_cast<int>(problems.size()), flags.Has("json"));
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i; (i = next++) < problems.size() && tally.ended().ok();) {
-      tally.End(jit::ProblemLine(problems[i]),
-                Tune(*client, problems[i], request, tally));
-    }
-  };
-  std::vector<std::thread> threads;
-  const size_t useful = std::min<size_t>(jobs, problems.size());
-  while (threads.size() < useful) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
+  jit::ForEach(jobs, static_cast<int64_t>(problems.size()), [&](int64_t i) {
+    if (!tally.ended().ok()) return;
+    tally.End(jit::ProblemLine(problems[i]),
+              Tune(*client, problems[i], request, tally));
+  });
   RETURN_IF_ERROR(tally.ended());
   return tally.Finish(problems.size());
 }

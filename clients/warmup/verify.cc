@@ -13,6 +13,7 @@
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
 #include "clients/warmup/target.h"
+#include "jit/base/for_each.h"
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
 #include "jit/compile/nvrtc_compiler.h"
@@ -63,38 +64,31 @@ absl::StatusOr<int> Run(const Flags& flags) {
 
   const jit::DiskStore store = OpenToRead(directory);
   Progress progress(stdout, static_cast<int>(set.kernels.size()));
-  std::atomic<size_t> next = 0;
   std::atomic<int> identical = 0, failed = 0, skipped = 0;
   std::atomic<int> damaged = set.damaged;
-  const auto work = [&] {
-    for (size_t i; (i = next++) < set.kernels.size();) {
-      const jit::EntrySummary& kernel = set.kernels[i];
-      const absl::StatusOr<jit::CompiledKernel> whole = store.Peek(kernel.key);
-      // Another compiler may well give other bytes.
-      const bool own = kernel.compiler == compiler->identity();
-      const absl::Status status = !whole.ok() ? whole.status()
-                                  : own       ? Verify(*compiler, *whole)
-                                              : absl::OkStatus();
-      if (!whole.ok()) {
-        ++damaged;
-      } else if (!own) {
-        ++skipped;
-      } else if (!status.ok()) {
-        ++failed;
-      } else {
-        ++identical;
-      }
-      if (!status.ok()) {
-        progress.Fault(absl::StrCat("failed: ", kernel.name, " (", kernel.key,
-                                    "): ", status.message()));
-      }
-      progress.Step(kernel.name);
+  jit::ForEach(jobs, static_cast<int64_t>(set.kernels.size()), [&](int64_t i) {
+    const jit::EntrySummary& kernel = set.kernels[i];
+    const absl::StatusOr<jit::CompiledKernel> whole = store.Peek(kernel.key);
+    // Another compiler may well give other bytes.
+    const bool own = kernel.compiler == compiler->identity();
+    const absl::Status status = !whole.ok() ? whole.status()
+                                : own       ? Verify(*compiler, *whole)
+                                            : absl::OkStatus();
+    if (!whole.ok()) {
+      ++damaged;
+    } else if (!own) {
+      ++skipped;
+    } else if (!status.ok()) {
+      ++failed;
+    } else {
+      ++identical;
     }
-  };
-  std::vector<std::thread> threads;
-  const size_t useful = std::min<size_t>(jobs, set.kernels.size());
-  while (threads.size() < useful) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
+    if (!status.ok()) {
+      progress.Fault(absl::StrCat("failed: ", kernel.name, " (", kernel.key,
+                                  "): ", status.message()));
+    }
+    progress.Step(kernel.name);
+  });
   progress.Note(absl::StrFormat(
       "%d kernels compiled again: %d identical, %d not; %d damaged, %d skipped "
       "(made by another compiler)",

@@ -6,7 +6,9 @@
 
 namespace gemmd::jit {
 
-TaskQueue::TaskQueue(int threads) {
+// Where the system gives fewer threads, those that it gave are ended by the
+// destructor: what the delegate has made is whole.
+TaskQueue::TaskQueue(int threads) : TaskQueue() {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 

@@ -27,6 +27,7 @@ class TaskQueue {
   void ScheduleAfter(absl::Duration delay, std::function<void()> task);
 
  private:
+  TaskQueue() = default;  // Without threads.
   void Run();
   // The next task, which may be waited for; null at the end.
   std::function<void()> Next();

@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace gemmd::engine {
 
 ThreadPool::ThreadPool(int threads) : most_behind_(std::max(1, threads - 1)) {
-  for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back(&ThreadPool::Serve, this);
+  try {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back(&ThreadPool::Serve, this);
+    }
+  } catch (const std::system_error&) {
+    Stop();  // Those that the system gave.
+    throw;
   }
 }
 

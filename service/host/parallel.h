@@ -3,7 +3,6 @@
 #define GEMMD_SERVICE_HOST_PARALLEL_H_
 
 #include <cstdint>
-#include <functional>
 
 namespace gemmd::host {
 
@@ -12,11 +11,6 @@ int MostThreads();
 
 // That are worth their start for so many multiplications; 1 or more.
 int ThreadsFor(int64_t multiplications);
-
-// Calls part(i) for every i below `count`, on up to `threads` threads, this one
-// among them. Returns when all have.
-void ForEach(int threads, int64_t count,
-             const std::function<void(int64_t)>& part);
 
 }  // namespace gemmd::host
 

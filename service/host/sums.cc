@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "jit/base/for_each.h"
 #include "service/host/numbers.h"
 #include "service/host/parallel.h"
 
@@ -26,7 +27,7 @@ void ForEachSlice(int threads, int64_t lines, Part part) {
   const int64_t share = (lines + threads - 1) / threads;
   const int64_t slice =
       (share + kLinesAtOnce - 1) / kLinesAtOnce * kLinesAtOnce;
-  ForEach(threads, (lines + slice - 1) / slice, [&](int64_t i) {
+  jit::ForEach(threads, (lines + slice - 1) / slice, [&](int64_t i) {
     part(Range{i * slice, std::min(slice, lines - i * slice)});
   });
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "jit/base/for_each.h"
 #include "jit/plan/launch_arithmetic.h"
 #include "service/host/hopper/add.h"
 #include "service/host/parallel.h"
@@ -128,7 +129,7 @@ void HopperSums::AddStages(const char* a, const char* b, const Block& block,
   const auto& [rows, columns] = block;
   const int threads =
       ThreadsFor(rows.count * columns.count * std::ssize(stages) * part_depth_);
-  ForEach(threads, pitch_ / kPanel, [&](int64_t panel) {
+  jit::ForEach(threads, pitch_ / kPanel, [&](int64_t panel) {
     const int64_t first = panel * kPanel;
     const Range some = {columns.first + first,
                         std::min<int64_t>(kPanel, columns.count - first)};
@@ -136,16 +137,17 @@ void HopperSums::AddStages(const char* a, const char* b, const Block& block,
       b_.PackPanel(b, some, stages[s].steps, stages[s].b_plane, s, panel);
     }
   });
-  ForEach(threads, (rows.count + kRowsAtOnce - 1) / kRowsAtOnce,
-          [&](int64_t slice) {
-            const int64_t first = slice * kRowsAtOnce;
-            const int64_t count = std::min(kRowsAtOnce, rows.count - first);
-            for (int64_t s = 0; s < std::ssize(stages); ++s) {
-              a_.PackRows(a, {rows.first + first, count}, stages[s].steps,
-                          stages[s].a_plane, s, first);
-            }
-            AddRows(block, stages, {first, count});
-          });
+  jit::ForEach(threads, (rows.count + kRowsAtOnce - 1) / kRowsAtOnce,
+               [&](int64_t slice) {
+                 const int64_t first = slice * kRowsAtOnce;
+                 const int64_t count =
+                     std::min(kRowsAtOnce, rows.count - first);
+                 for (int64_t s = 0; s < std::ssize(stages); ++s) {
+                   a_.PackRows(a, {rows.first + first, count}, stages[s].steps,
+                               stages[s].a_plane, s, first);
+                 }
+                 AddRows(block, stages, {first, count});
+               });
 }
 
 void HopperSums::AddRows(const Block& block, const std::vector<Stage>& stages,

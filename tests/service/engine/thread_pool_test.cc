@@ -6,7 +6,9 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <system_error>
 
+#include "tests/few_threads.h"
 #include "tests/service/gate.h"
 
 namespace gemmd::engine {
@@ -69,6 +71,12 @@ TEST(ThreadPoolTest, StoppingRunsWhatWasSubmittedAndDropsWhatIsBehind) {
   stop.join();
   EXPECT_EQ(ran, 1);
   EXPECT_FALSE(behind);
+}
+
+TEST(ThreadPoolTest, WithoutItsThreadsItIsNotMadeAndNothingElseHappens) {
+  if (!testing::FewThreads::kPossible) GTEST_SKIP();
+  const testing::FewThreads few;
+  EXPECT_THROW(ThreadPool(1000), std::system_error);
 }
 
 }  // namespace
