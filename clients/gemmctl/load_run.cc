@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -87,9 +88,10 @@ void Count(const absl::StatusOr<v1::Execution>& execution, absl::Time due,
   tally.latency.Add(end - due);
 }
 
-void Serve(Worker& worker, Schedule& schedule, absl::Time from, absl::Time to,
-           absl::Duration timeout) {
+void Serve(const std::stop_token& stop, Worker& worker, Schedule& schedule,
+           absl::Time from, absl::Time to, absl::Duration timeout) {
   while (const auto turn = schedule.Next()) {
+    if (stop.stop_requested()) return;
     absl::SleepFor(turn->due - jit::SteadyNow());
     const absl::Time sent = jit::SteadyNow();
     if (sent >= to) {  // It is too late for what was due long ago.
@@ -137,13 +139,15 @@ absl::StatusOr<LoadResult> RunLoad(
   const absl::Time start = jit::SteadyNow();
   const absl::Time from = start + options.warmup;
   Schedule schedule(options, start, works.size());
-  std::vector<std::thread> threads;
+  // Where the system gives no more of them, those that there are stop.
+  std::vector<std::jthread> threads;
   for (Worker& worker : workers) {
-    threads.emplace_back([&] {
-      Serve(worker, schedule, from, from + options.duration, options.timeout);
+    threads.emplace_back([&](const std::stop_token& stop) {
+      Serve(stop, worker, schedule, from, from + options.duration,
+            options.timeout);
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::jthread& thread : threads) thread.join();
   LoadResult result;
   result.by_work.resize(works.size());
   for (const Worker& worker : workers) {

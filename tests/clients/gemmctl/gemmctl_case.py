@@ -12,8 +12,9 @@ from host_daemon import BUILD, HostDaemon
 OK, FAILED, USAGE = range(3)
 
 # A build with a sanitizer compiles kernels and multiplies that much slower.
-_SLOWNESS = 1 if "GEMMD_SANITIZE:STRING=\n" in (
-    BUILD / "CMakeCache.txt").read_text() else 10
+SANITIZED = "GEMMD_SANITIZE:STRING=\n" not in (
+    BUILD / "CMakeCache.txt").read_text()
+_SLOWNESS = 10 if SANITIZED else 1
 
 
 def milliseconds(count):
@@ -49,9 +50,9 @@ class GemmctlCase(unittest.TestCase):
         np.save(self.path(name), array)
         return self.path(name)
 
-    def gemmctl(self, *words):
+    def gemmctl(self, *words, under=()):
         return subprocess.run(
-            [BUILD / "clients/gemmctl/gemmctl", *words, "--server",
+            [*under, BUILD / "clients/gemmctl/gemmctl", *words, "--server",
              self.address], capture_output=True, timeout=300, check=False)
 
     def run_gemmctl(self, *words, code=OK):

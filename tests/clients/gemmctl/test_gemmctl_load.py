@@ -4,7 +4,8 @@ import json
 import time
 import unittest
 
-from gemmctl_case import FAILED, USAGE, GemmctlCase, milliseconds
+from gemmctl_case import (FAILED, SANITIZED, USAGE, GemmctlCase,
+                          milliseconds)
 
 _PHASES = ("late", "queue", "plan", "compile", "upload", "execute",
            "download", "rest")
@@ -174,6 +175,14 @@ class GemmctlLoadTest(GemmctlCase):
         self.assertIn("TFLOP/s", text)
         for word in ("p99.9", *_PHASES, "f16 TN 8 8 8 inline"):
             self.assertIn(word, text)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer needs the room")
+    def test_without_room_for_its_threads_it_ends_and_says_so(self):
+        room = ("prlimit", f"--as={2 << 30}", f"--stack={8 << 20}")
+        done = self.gemmctl("load", "bf16 TN 8 8 8", "--concurrency", "1000",
+                            "--duration", "1h", under=room)
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertIn(b"the system gives no more threads", done.stderr)
 
     def test_wrong_words_are_refused(self):
         for words, says in (
