@@ -6,11 +6,13 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -79,15 +81,19 @@ absl::StatusOr<UniqueFd> ConnectToHost(const std::string& address,
   return absl::UnavailableError(kNoServer);
 }
 
-// What an error reply means; its text is the server's and stays here.
+// What an error reply means. Its first word names its kind; the rest of it is
+// the server's and stays here.
 absl::Status ReportedError(absl::string_view text) {
-  for (const absl::string_view word : {"NOAUTH", "WRONGPASS", "NOPERM"}) {
-    if (absl::StartsWith(text, word)) {
-      return absl::PermissionDeniedError(absl::StrCat(
-          "the shared cache wants another user or password (", word, ")"));
-    }
+  const auto* const end =
+      std::find_if_not(text.begin(), text.end(), absl::ascii_isupper);
+  const absl::string_view kind = text.substr(0, end - text.begin());
+  if (kind == "NOAUTH" || kind == "WRONGPASS" || kind == "NOPERM") {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "the shared cache wants another user or password (", kind, ")"));
   }
-  return absl::DataLossError("the shared cache reports an error");
+  // A server that is full, starts, or is another one's copy damages nothing.
+  return absl::FailedPreconditionError(
+      absl::StrCat("the shared cache reports an error (", kind, ")"));
 }
 
 }  // namespace

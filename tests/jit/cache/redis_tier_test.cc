@@ -85,6 +85,12 @@ TEST(RedisTierTest, UsesAPasswordAndAUser) {
                   .ok());
 }
 
+void SendText(int socket, absl::string_view text) {
+  char request[4096];
+  if (recv(socket, request, sizeof(request), 0) <= 0) return;
+  if (send(socket, text.data(), text.size(), MSG_NOSIGNAL) < 0) return;
+}
+
 // It is no damage: nothing may be quarantined for a wrong password.
 TEST(RedisTierTest, AWrongOrMissingPasswordIsAnErrorOfItsOwn) {
   const RedisServerProcess server("secret");
@@ -96,6 +102,22 @@ TEST(RedisTierTest, AWrongOrMissingPasswordIsAnErrorOfItsOwn) {
           ->Load(kKernel.key)
           .status();
   EXPECT_TRUE(absl::IsPermissionDenied(wrong)) << wrong;
+}
+
+// Nor for one that is full, or starts.
+TEST(RedisTierTest, AServerThatIsFullIsNoDamage) {
+  const FakeServer server([](int socket) {
+    SendText(socket, "-OOM command not allowed when used memory > ...\r\n");
+  });
+  const auto full = Open(server.address())->Store(kKernel);
+  EXPECT_TRUE(absl::StrContains(full.message(), "(OOM)")) << full;
+
+  const auto control = std::make_shared<FakeCompiler::Control>();
+  auto cache = KernelCache::Create({.shared = Open(server.address())},
+                                   std::make_unique<FakeCompiler>(control));
+  EXPECT_TRUE(cache->Get({.name = "one", .source = "one"}, Soon()).ok());
+  EXPECT_GE(cache->statistics().tiers[0].errors, 1);
+  EXPECT_EQ(cache->statistics().quarantined, 0);
 }
 
 TEST(RedisTierTest, FindsWhatAnyCompilerMadeOfASource) {
@@ -232,12 +254,6 @@ struct Misbehaviour {
   absl::StatusCode code;
 };
 
-void SendText(int socket, absl::string_view text) {
-  char request[4096];
-  if (recv(socket, request, sizeof(request), 0) <= 0) return;
-  if (send(socket, text.data(), text.size(), MSG_NOSIGNAL) < 0) return;
-}
-
 class MisbehavingServerTest : public testing::TestWithParam<Misbehaviour> {};
 
 // The cache above answers as if there were no such tier.
@@ -291,7 +307,7 @@ INSTANTIATE_TEST_SUITE_P(
             absl::StatusCode::kDataLoss},
         Misbehaviour{"ReportsAnError",
                      [](int socket) { SendText(socket, "-ERR no\r\n"); },
-                     absl::StatusCode::kDataLoss},
+                     absl::StatusCode::kFailedPrecondition},
         Misbehaviour{
             "NeverEndsItsLine",
             [](int socket) { SendText(socket, std::string(100000, 'x')); },
