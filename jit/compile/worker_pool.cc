@@ -93,11 +93,17 @@ void WorkerPool::GiveUp() {
 }
 
 std::optional<WorkerPool::Worker> WorkerPool::TakeIdle() {
+  std::list<Worker> stopped;  // Destroyed, and so killed, without the lock.
   std::lock_guard lock(mutex_);
-  if (idle_.empty()) return {};
-  Worker worker = std::move(idle_.back());
-  idle_.pop_back();
-  return worker;
+  while (!idle_.empty()) {
+    if (!idle_.back().process->IsStopped()) {
+      Worker worker = std::move(idle_.back());
+      idle_.pop_back();
+      return worker;
+    }
+    stopped.splice(stopped.end(), idle_, std::prev(idle_.end()));
+  }
+  return {};
 }
 
 void WorkerPool::StartFirst() {
@@ -134,10 +140,11 @@ void WorkerPool::EndIdleWorkers() {
   while (true) {
     ended.clear();
     std::unique_lock lock(mutex_);
-    // One that was killed stays a zombie until it is waited for.
+    // One that was killed stays a zombie until it is waited for; one that was
+    // stopped would keep a compile until its deadline.
     for (auto worker = idle_.begin(); worker != idle_.end();) {
       const auto next = std::next(worker);
-      if (worker->process->HasEnded()) {
+      if (worker->process->HasEnded() || worker->process->IsStopped()) {
         ended.splice(ended.end(), idle_, worker);
       }
       worker = next;

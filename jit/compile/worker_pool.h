@@ -65,7 +65,7 @@ class WorkerPool {
   // After a compile. Ends a worker that is of no more use.
   void GiveBack(Worker worker);
   // Starts the first worker in time, and from then on ends and reaps those that
-  // have been idle for long or were killed.
+  // have been idle for long, were killed or stopped.
   void Keep();
   void EndIdleWorkers();
 

@@ -151,6 +151,13 @@ bool WorkerProcess::HasEnded() const {
   return poll(&poll_fd, 1, 0) > 0;
 }
 
+bool WorkerProcess::IsStopped() const {
+  siginfo_t info = {};
+  return waitid(P_PID, static_cast<id_t>(pid_), &info,
+                WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
+}
+
 std::string WorkerProcess::End() {
   if (!alive()) return "is gone";
   // A worker that ended by itself closed its socket at that moment; the time

@@ -35,6 +35,8 @@ class WorkerProcess {
 
   // Whether the process closed its socket, which it does when it ends.
   bool HasEnded() const;
+  // Whether somebody stopped it (SIGSTOP), so that it answers nobody.
+  bool IsStopped() const;
   // Of the socket to the worker; shutting it down ends a compile.
   UniqueFd CopySocket() const;
 

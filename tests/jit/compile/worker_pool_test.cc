@@ -164,6 +164,15 @@ TEST_F(WorkerPoolTest, ReplacesAWorkerThatWasKilledWhenIdle) {
   EXPECT_NE(WorkerPid(), pid);
 }
 
+TEST_F(WorkerPoolTest, ReplacesAWorkerThatWasStoppedWhenIdle) {
+  const pid_t pid = WorkerPid();
+  kill(pid, SIGSTOP);
+  siginfo_t stopped = {};
+  ASSERT_EQ(waitid(P_PID, pid, &stopped, WSTOPPED | WNOWAIT), 0);
+  EXPECT_NE(WorkerPid(), pid);
+  EXPECT_FALSE(Lives(pid));
+}
+
 // Nobody asks for a compile, so nobody takes the worker.
 TEST_F(WorkerPoolTest, AWorkerThatWasKilledWhenIdleDoesNotStayAZombie) {
   const pid_t pid = WorkerPid();
