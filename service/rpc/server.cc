@@ -89,7 +89,8 @@ class Server::Impl {
         boot_(absl::StrFormat("%08x", absl::Uniform<uint32_t>(bits_))) {}
 
   absl::Status Start();
-  bool Drain();
+  bool Drain(absl::Duration grace);
+  absl::Duration drain_grace() const { return options_.drain_grace; }
   const std::vector<std::string>& addresses() const { return addresses_; }
   const Runtime& runtime() const { return runtime_; }
 
@@ -381,12 +382,12 @@ absl::Status Server::Impl::TakePlace(int64_t calls) {
   return absl::OkStatus();
 }
 
-bool Server::Impl::Drain() {
+bool Server::Impl::Drain(absl::Duration grace) {
   if (server_ == nullptr) return probes_ended_;
   files_.Close();
   probes_ended_ = monitor_->Stop();
   runtime_.health.SetServing(false);
-  absl::SleepFor(options_.drain_grace);
+  absl::SleepFor(grace);
   runtime_.health.BeginShutdown();
   // A socket that is closed before it has read everything takes with it what
   // its client has not read: answers get time to arrive before connections
@@ -412,7 +413,7 @@ bool Server::Impl::Drain() {
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Server::~Server() { impl_->Drain(); }
+Server::~Server() { impl_->Drain(absl::ZeroDuration()); }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options,
                                                       engine::Engine& engine) {
@@ -427,6 +428,6 @@ const std::vector<std::string>& Server::addresses() const {
 
 const Runtime& Server::runtime() const { return impl_->runtime(); }
 
-bool Server::Drain() { return impl_->Drain(); }
+bool Server::Drain() { return impl_->Drain(impl_->drain_grace()); }
 
 }  // namespace gemmd::rpc

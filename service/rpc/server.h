@@ -52,7 +52,8 @@ class Server {
   // UNAVAILABLE when it cannot be bound.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Options options,
                                                        engine::Engine& engine);
-  // Drains, unless that is done.
+  // Drains, unless that is done, without the grace period: its owner failed to
+  // start, and wants to say so.
   ~Server();
 
   // Where it listens, as clients may dial: ports resolved.
