@@ -84,8 +84,9 @@ absl::Status AddBytes(const Asker& asker, const ResultKind& kind, int64_t bytes,
       all.result_bytes == 0
           ? ""
           : absl::StrCat(" beside the ", all.result_bytes, " of d"),
-      "; a response is limited to ", limit, " bytes. Use MatmulStream, or let ",
-      kind.name, " be a tensor, or go to a region."));
+      "; a response is limited to ", limit, " bytes, ", kMoreOfAnAnswer,
+      " of them for the rest of it. Use MatmulStream, or let ", kind.name,
+      " be a tensor, or go to a region."));
 }
 
 absl::Status SetResult(const Asker& asker, const v1::MatmulHeader& header,
