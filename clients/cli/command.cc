@@ -205,10 +205,16 @@ void Command::Bytes(const std::string& name, int64_t& to, Range<int64_t> range,
 void Command::Duration(const std::string& name, absl::Duration& to,
                        absl::Duration bare, Range<absl::Duration> range,
                        const std::string& help) {
+  // What has no end is no value that could be given.
+  constexpr absl::Duration kEndless = absl::InfiniteDuration();
+  const std::string least = absl::FormatDuration(range.least);
   const std::string allowed =
-      absl::StrCat(absl::FormatDuration(range.least), " to ",
-                   absl::FormatDuration(range.most));
-  Add(name, Describe(help, absl::FormatDuration(to), allowed),
+      range.most == kEndless
+          ? absl::StrCat("from ", least)
+          : absl::StrCat(least, " to ", absl::FormatDuration(range.most));
+  const std::string fallback =
+      to == kEndless ? "none" : absl::FormatDuration(to);
+  Add(name, Describe(help, fallback, allowed),
       [&to, bare, range, allowed](const std::string& value) {
         const absl::StatusOr<absl::Duration> time = ParseDuration(value, bare);
         if (!time.ok()) return time.status();

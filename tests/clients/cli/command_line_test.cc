@@ -33,6 +33,8 @@ struct Sample {
     program.Bytes("--limit BYTES", limit, {65536, int64_t{1} << 31}, "Most.");
     program.Duration("--grace TIME", grace, absl::Milliseconds(1),
                      {absl::ZeroDuration(), absl::Hours(1)}, "Wait so long.");
+    program.Duration("--age TIME", age, absl::Seconds(1),
+                     {absl::Seconds(1), absl::InfiniteDuration()}, "At most.");
     program.Number("--alpha X", alpha, "A factor.");
     program.Number("--rate X", rate, {0, 1e6}, "So often.");
     program.Text("--cache-dir DIR", directory, "Where kernels are.");
@@ -59,6 +61,7 @@ struct Sample {
   int lanes = 2;
   int64_t limit = int64_t{1} << 30;
   absl::Duration grace = absl::Seconds(30);
+  absl::Duration age = absl::InfiniteDuration();
   double alpha = 1;
   double rate = 0;
   std::string directory;
@@ -217,6 +220,7 @@ TEST(CommandLineTest, HelpAndVersionAreNoErrors) {
     EXPECT_THAT(help.out,
                 AllOf(HasSubstr("--lanes N"), HasSubstr("Default: 2"),
                       HasSubstr("1 to 16"), HasSubstr("Default: 1GiB"),
+                      HasSubstr("At most. Default: none. Allowed: from 1s."),
                       HasSubstr("127.0.0.1:50051")));
     for (size_t start = 0, end; start < help.out.size(); start = end + 1) {
       end = help.out.find('\n', start);
