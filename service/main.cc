@@ -3,15 +3,20 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
 #include "clients/cli/command_line.h"
 #include "jit/base/status.h"
 #include "jit/cache/kernel_cache.h"
@@ -60,6 +65,31 @@ absl::Status RaiseFileLimit() {
   return absl::ResourceExhaustedError(
       absl::StrCat("the process may open ", limit.rlim_max,
                    " files (ulimit -n); allowed: ", kLeastFiles, " or more"));
+}
+
+// More than it starts with on one device. Not all libraries notice a thread
+// that they did not get: gRPC waits for its own for ever.
+absl::Status CheckThreads(const daemon::Options& options) {
+  const int64_t least =
+      48 + 2 * std::min(std::thread::hardware_concurrency(), 16U) +
+      2 * options.engine.executor.lanes +
+      options.engine.preparer.compile_threads + options.server.loops;
+  absl::Notification done;
+  absl::Status status;
+  std::vector<std::jthread> threads;
+  try {
+    while (std::ssize(threads) < least) {
+      threads.emplace_back([&done] { done.WaitForNotification(); });
+    }
+  } catch (const std::system_error&) {
+    status = absl::ResourceExhaustedError(absl::StrCat(
+        "the process may start ", threads.size(),
+        " threads (ulimit -u and -v, and what the container may have); "
+        "allowed: ",
+        least, " or more"));
+  }
+  done.Notify();
+  return status;
 }
 
 void LogMissing(rpc::ServerFacts& facts, std::string sentence) {
@@ -234,6 +264,7 @@ absl::StatusOr<int> Run(daemon::Options& options) {
                                                : log::Style::kText);
   rpc::RedirectLibraryLogs();
   absl::Status status = RaiseFileLimit();
+  if (status.ok()) status = CheckThreads(options);
   if (status.ok()) status = Serve(options);
   if (!status.ok()) {
     log::Write(log::Level::kError, "failed",

@@ -286,6 +286,8 @@ int Program::Main(int argc, const char* const* argv) {
   HoldStandardStreams();
   // What is written past ulimit -f is an error, and no end of the program.
   std::signal(SIGXFSZ, SIG_IGN);
+  // How a child ended is told, whatever who started this one ignores.
+  std::signal(SIGCHLD, SIG_DFL);
   DoNotLookForDeadlocks();
   const int code = ParseAndRun(argc, argv);
   const absl::Status printed = FlushStandardOutput();

@@ -36,6 +36,12 @@ void CatchStopSignals() {
   action.sa_handler = OnStop;
   CHECK(sigaction(SIGTERM, &action, nullptr) == 0);
   CHECK(sigaction(SIGINT, &action, nullptr) == 0);
+  // Who starts a program with them blocked leaves them so.
+  sigset_t stops_only;
+  sigemptyset(&stops_only);
+  sigaddset(&stops_only, SIGTERM);
+  sigaddset(&stops_only, SIGINT);
+  CHECK(pthread_sigmask(SIG_UNBLOCK, &stops_only, nullptr) == 0);
 }
 
 int WaitForStopSignal() {

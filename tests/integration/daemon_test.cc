@@ -11,12 +11,15 @@
 #include <string>
 
 #include "absl/time/clock.h"
+#include "jit/base/status.h"
+#include "tests/few_threads.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
 namespace {
 
+using ::testing::ContainsRegex;
 using testing::DaemonProcess;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -123,20 +126,35 @@ TEST(DaemonTest, ACacheThatCannotBeWrittenCostsOnlyTheCache) {
   }
 }
 
-// Not until it is out of them somewhere, which would end it there.
-TEST(DaemonTest, TooFewFilesAreToldAtTheStart) {
-  FILE* const daemon = popen(
-      "ulimit -n 20; exec timeout 20 " GEMMD_TEST_DAEMON
-      " --listen=127.0.0.1:0 --device=host --nvrtc=none --cache-dir= 2>&1",
-      "r");
-  ASSERT_NE(daemon, nullptr);
+// What a daemon that cannot start says, after `limits` of a shell.
+std::string SaidUnder(const std::string& limits) {
+  const std::string line = limits +
+                           "; exec timeout 20 " GEMMD_TEST_DAEMON
+                           " --listen=127.0.0.1:0 --device=host --nvrtc=none"
+                           " --cache-dir= 2>&1";
+  FILE* const daemon = popen(line.c_str(), "r");
+  CHECK(daemon != nullptr);
   std::string said;
   for (char part[256]; fgets(part, sizeof part, daemon) != nullptr;) {
     said += part;
   }
   EXPECT_EQ(WEXITSTATUS(pclose(daemon)), 1);
-  EXPECT_THAT(said, HasSubstr("the process may open 20 files (ulimit -n); "
-                              "allowed: 64 or more"));
+  return said;
+}
+
+// Not until it is out of them somewhere, which would end it there.
+TEST(DaemonTest, TooFewFilesAreToldAtTheStart) {
+  EXPECT_THAT(SaidUnder("ulimit -n 20"),
+              HasSubstr("the process may open 20 files (ulimit -n); "
+                        "allowed: 64 or more"));
+}
+
+// Nor until a library waits for ever for one of its own.
+TEST(DaemonTest, TooFewThreadsAreToldAtTheStart) {
+  if (!testing::FewThreads::kPossible) GTEST_SKIP();
+  EXPECT_THAT(SaidUnder("ulimit -s 8192 -v 600000"),
+              ContainsRegex("the process may start [0-9]+ threads .*; "
+                            "allowed: [0-9]+ or more"));
 }
 
 TEST(DaemonTest, SigtermFinishesWhatRunsAndExitsZero) {
@@ -155,6 +173,17 @@ TEST(DaemonTest, SigtermFinishesWhatRunsAndExitsZero) {
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
   EXPECT_THAT(daemon.Log(), HasSubstr("event=stopped"));
+}
+
+// As nohup ignores SIGHUP, some ignore SIGCHLD for whom they start.
+TEST(DaemonTest, HowACompileWorkerEndedIsToldToWhoeverStartedIt) {
+  setenv("GEMMD_FAKE_NVRTC", "crash", 1);
+  signal(SIGCHLD, SIG_IGN);
+  DaemonProcess daemon({"--device=host", "--nvrtc=" GEMMD_TEST_FAKE_NVRTC});
+  signal(SIGCHLD, SIG_DFL);
+  unsetenv("GEMMD_FAKE_NVRTC");
+  EXPECT_THAT(Client(daemon).Multiply(OnesTimesTwos(8, 8, 8)).error_message(),
+              HasSubstr("the compile worker died of signal 6"));
 }
 
 TEST(DaemonTest, BadFlagsAreNamed) {
@@ -226,6 +255,15 @@ TEST(DaemonTest, TwoDaemonsDoNotShareAPort) {
   EXPECT_EQ(second.Wait(), 1);
   EXPECT_THAT(second.Log(), HasSubstr("cannot listen on " + first.address() +
                                       ": Address already in use"));
+}
+
+// The grace period is for clients of a daemon that has served.
+TEST(DaemonTest, AStartThatFailsWaitsForNobody) {
+  DaemonProcess first({"--device=host", kNoNvrtc});
+  ASSERT_NE(first.Connect(), nullptr);
+  DaemonProcess second({"--device=host", kNoNvrtc, "--drain-grace=1h",
+                        "--metrics-listen=" + first.address()});
+  EXPECT_EQ(second.Wait(), 1);
 }
 
 // Libraries that the loader brings before main().

@@ -82,6 +82,18 @@ TEST(DrainTest, ASecondSignalIsHarmless) {
 }
 
 // Of who tells other daemons by it that their certificates are new.
+// Whoever starts it may have blocked all signals, and passed that on.
+TEST(DrainTest, ASignalThatWasBlockedEndsIt) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  DaemonProcess daemon({"--device=host", "--nvrtc=none"});
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ASSERT_NE(daemon.Connect(), nullptr);
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(kSoon), 0);
+}
+
 TEST(DrainTest, SighupChangesNothing) {
   DaemonProcess daemon({"--device=host", kNvrtc});
   Caller caller(daemon.Connect());
