@@ -45,7 +45,7 @@ struct Options {
   // Options of the parts, whose defaults are those of the command line. What
   // only main.cc knows (devices, callbacks, facts) is not yet in them.
   rpc::Server::Options server;
-  // Short is a quarter of a millisecond of a GPU.
+  // Short is a quarter of a millisecond.
   engine::Engine::Options engine = {.executor = {.short_cycles = 425'000}};
   jit::KernelCache::Options cache;
   monitor::Monitor::Options monitor;

@@ -31,6 +31,12 @@ absl::Duration Work::On(const device::Description& device) const {
              : absl::Nanoseconds(cycles / kCyclesPerNs);
 }
 
+double Work::CyclesOn(const device::Description& device) const {
+  return device.multiplications_per_s > 0
+             ? absl::ToDoubleNanoseconds(On(device)) * kCyclesPerNs
+             : cycles;
+}
+
 double HostMultiplications(const jit::Problem& problem, const jit::Plan& plan) {
   const double depth = problem.reads_ab() ? static_cast<double>(problem.k) : 1;
   return static_cast<double>(problem.batch) *
@@ -71,10 +77,10 @@ int64_t ReturnedBytes(const Sequence& sequence) {
   return bytes;
 }
 
-int64_t ProductCost(const jit::Plan& plan, const Product& product) {
+int64_t ProductCost(double product_cycles, const Product& product) {
   const int64_t sent =
       SizeOf(product.a) + SizeOf(product.b) + SizeOf(product.c);
-  return SequenceCost(plan.predicted_cycles, sent, ReturnedBytes(product));
+  return SequenceCost(product_cycles, sent, ReturnedBytes(product));
 }
 
 int64_t SequenceCost(double product_cycles, int64_t uploaded_bytes,

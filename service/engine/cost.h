@@ -25,10 +25,11 @@ inline int64_t PeerCopyCost(int64_t bytes) { return bytes / 22; }
 // As a download: little on a GPU, more on the host.
 inline int64_t ClearCost(int64_t bytes) { return bytes / 32; }
 
-int64_t ProductCost(const jit::Plan& plan, const Product& product);
+// Of a product that is predicted to take `product_cycles`.
+int64_t ProductCost(double product_cycles, const Product& product);
 
 // Of several products that run one behind the other, which are predicted to
-// take `product_cycles` in all.
+// take so many in all.
 int64_t SequenceCost(double product_cycles, int64_t uploaded_bytes,
                      int64_t returned_bytes);
 
@@ -37,8 +38,10 @@ struct Work {
   double cycles = 0;           // Predicted, of a GPU.
   double multiplications = 0;  // As the host makes them.
 
-  // How long it keeps the device from others.
+  // How long it keeps the device from others,
   absl::Duration On(const device::Description& device) const;
+  // and the same in cycles of a GPU, whatever the device is.
+  double CyclesOn(const device::Description& device) const;
 };
 
 // Of a product that has such a plan.

@@ -97,7 +97,8 @@ void GroupTask::Queue(Places::Entry entry) {
     returned += ReturnedBytes(p);
     for (const auto result : kResults) written.push_back((p.*result).tensor);
   }
-  set_cost(SequenceCost(work.cycles, uploaded, returned));
+  set_cost(SequenceCost(work.CyclesOn(served_.device->description()), uploaded,
+                        returned));
   const absl::Status admitted = served_.products->Admit(*this, entry);
   if (!admitted.ok()) return GiveUp(admitted);
   auto self = std::static_pointer_cast<GroupTask>(shared_from_this());

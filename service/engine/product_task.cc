@@ -37,11 +37,12 @@ ProductTask::ProductTask(ServedDevice& served, Product product,
 void ProductTask::Queue(Preparation preparation, Places::Entry entry) {
   preparation_ = std::move(preparation);
   const jit::Plan& plan = preparation_.prepared->plan;
-  const absl::Status bounded = served_.products->Check(
-      {.cycles = plan.predicted_cycles,
-       .multiplications = HostMultiplications(product_.problem, plan)});
+  const Work work = {
+      .cycles = plan.predicted_cycles,
+      .multiplications = HostMultiplications(product_.problem, plan)};
+  const absl::Status bounded = served_.products->Check(work);
   if (!bounded.ok()) return GiveUp(bounded);
-  set_cost(ProductCost(plan, product_));
+  set_cost(ProductCost(work.CyclesOn(served_.device->description()), product_));
   const absl::Status admitted = served_.products->Admit(*this, entry);
   if (!admitted.ok()) return GiveUp(admitted);
   auto self = std::static_pointer_cast<ProductTask>(shared_from_this());

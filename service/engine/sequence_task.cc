@@ -95,12 +95,13 @@ void SequenceTask::PrepareFrom(size_t first, Places::Entry entry) {
   Queue(entry);
 }
 
-int64_t SequenceTask::Cost() const {
+int64_t SequenceTask::Cost(const Work& work) const {
   int64_t uploaded = 0;
   for (const Sequence::Operand& operand : sequence_.operands) {
     uploaded += SizeOf(operand.bytes);
   }
-  return SequenceCost(kernels_.Cycles(), uploaded, ReturnedBytes(sequence_));
+  return SequenceCost(work.CyclesOn(served_.device->description()), uploaded,
+                      ReturnedBytes(sequence_));
 }
 
 void SequenceTask::Queue(Places::Entry entry) {
@@ -112,7 +113,7 @@ void SequenceTask::Queue(Places::Entry entry) {
   }
   const absl::Status bounded = served_.products->Check(work);
   if (!bounded.ok()) return GiveUp(bounded);
-  set_cost(Cost());
+  set_cost(Cost(work));
   const absl::Status admitted = served_.products->Admit(*this, entry);
   if (!admitted.ok()) return GiveUp(admitted);
   auto self = std::static_pointer_cast<SequenceTask>(shared_from_this());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "service/engine/cost.h"
 #include "service/engine/lane_task.h"
 #include "service/engine/once.h"
 #include "service/engine/preparer.h"
@@ -58,7 +59,7 @@ class SequenceTask final : public LaneTask {
   void PrepareBehind(size_t kernel);
   void PrepareFrom(size_t first, Places::Entry entry);
   void Queue(Places::Entry entry);
-  int64_t Cost() const;
+  int64_t Cost(const Work& work) const;
   // Counts what the steps did, which took so long in all.
   void CountSteps(absl::Duration execute);
   // How the steps run, which is known before what they return.

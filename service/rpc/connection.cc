@@ -24,7 +24,7 @@ constexpr int64_t kGraceBytes = 8 << 20;
 constexpr Allowance::Earnings kIdleFrames = {
     .most = Connection::kMostIdleFrames,
     .per_call = 16,
-    .bytes = 1024,
+    .bytes = FrameCounter::kBytesPerIdleFrame,
     .ns = 1'000'000};
 // Of a ping beyond those that gRPC permits it makes an error of kilobytes, and
 // goes on with the next. Clients that measure their line ping for what they
@@ -165,7 +165,7 @@ void Connection::LookAtReceived(absl::Span<const char> bytes) {
     received_frames_.Read(
         bytes,
         [this](const Frame& frame) {
-          counter_.Count(frame);
+          counter_.Count(frame, half_.IsOpen(frame.stream));
           half_.Begin(frame);
         },
         [this](const Frame& frame, absl::Span<const char> part) {

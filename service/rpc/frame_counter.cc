@@ -17,7 +17,7 @@ constexpr int64_t kIdleBytes = 64;
 
 }  // namespace
 
-void FrameCounter::Count(const Frame& frame) {
+void FrameCounter::Count(const Frame& frame, bool open) {
   const bool continues = frame.type == Frame::kContinuation;
   if (frame.type == Frame::kHeaders || continues) {
     if (!continues) headers_bytes_ = headers_frames_ = 0;
@@ -40,7 +40,9 @@ void FrameCounter::Count(const Frame& frame) {
   }
   if (of_call_) return;
   if (frame.type == Frame::kData) {
-    frames_.idle += frame.bytes < kLeastDataBytes;
+    // No window holds up what gRPC throws away; it brings nothing with it.
+    frames_.idle += open ? frame.bytes < kLeastDataBytes
+                         : 1 + frame.bytes / kBytesPerIdleFrame;
   } else {
     frames_.idle += 1 + frame.bytes / kIdleBytes;  // Trailers too.
     frames_.pings +=

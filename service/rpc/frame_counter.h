@@ -15,14 +15,16 @@ class FrameCounter {
   struct Frames {
     int64_t calls = 0;  // That begin.
     // That bring neither a call nor bytes: settings, pings, windows,
-    // priorities, resets, trailers, data of hardly any bytes, and whatever is
-    // unknown. Long ones count for as many as they are work.
+    // priorities, resets, trailers, data of hardly any bytes or for calls that
+    // have ended, and whatever is unknown. Long ones count for as many as they
+    // are work.
     int64_t idle = 0;
     int64_t pings = 0;   // Of these, pings that want an answer.
     int64_t resets = 0;  // Of these, ends of calls that nobody waits for.
   };
 
-  void Count(const Frame& frame);
+  // `open`: its stream is, which neither side has ended.
+  void Count(const Frame& frame, bool open);
   // Those counted since the last time.
   Frames Take() { return std::exchange(frames_, {}); }
 
@@ -33,6 +35,8 @@ class FrameCounter {
   // him to its limit, and a byte may stand for a header of hundreds.
   bool endless_headers() const { return endless_headers_; }
 
+  // So many bytes of data may bring an idle frame with them.
+  static constexpr int64_t kBytesPerIdleFrame = 1024;
   // Of headers, before settings are acknowledged.
   static constexpr int64_t kMaxEarlyHeadersBytes = 16 << 10;
 

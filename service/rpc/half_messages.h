@@ -21,6 +21,8 @@ class HalfMessages {
   // Of all streams, with the 5 bytes.
   int64_t bytes() const { return bytes_; }
 
+  bool IsOpen(uint32_t stream) const { return streams_.contains(stream); }
+
   // A frame of the client begins; more of the data of its `stream` is there.
   void Begin(const Frame& frame);
   void Data(uint32_t stream, absl::Span<const char> bytes);

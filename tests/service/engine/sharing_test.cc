@@ -133,7 +133,7 @@ TEST_F(SharingTest, AFloodAndAModestClientShareTheDeviceByCost) {
     std::lock_guard lock(clock.mutex);
     Product product = {.problem = problem};
     (problem.m == flood_product.problem.m ? clock.flood : clock.modest) +=
-        ProductCost(plan, product);
+        ProductCost(plan.predicted_cycles, product);
     return absl::OkStatus();
   };
   Start({.executor = {.lanes = 1, .max_queue = 64}});

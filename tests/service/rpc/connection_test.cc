@@ -213,6 +213,30 @@ TEST_F(ConnectionTest, OneThatSendsLongFramesOfNothingIsNotListenedTo) {
   EXPECT_TRUE(connection_->deaf());
 }
 
+TEST_F(ConnectionTest, OneThatSendsOnForCallsThatEndedIsNotListenedTo) {
+  Acknowledge();
+  const std::string late =
+      http2::Frame(Frame::kData, 1, std::string(1024, 'd'));
+  connection_->Sent(http2::Reset(1));
+  for (int i = 0; i < Connection::kMostIdleFrames; ++i) Arrive(late);
+  EXPECT_FALSE(connection_->deaf());
+  for (int i = 0; i < 60'000 && !connection_->deaf(); ++i) Arrive(late);
+  EXPECT_TRUE(connection_->deaf());
+}
+
+// Clients that do not know yet that these have ended.
+TEST_F(ConnectionTest, CallsThatAreEndedBringWhatTheirWindowsAllowed) {
+  Acknowledge();
+  for (uint32_t stream = 5; stream < 5 + 2 * 4000; stream += 2) {
+    connection_->OpenCall();
+    Arrive(http2::Headers(stream));
+    connection_->Sent(http2::Reset(stream));
+    Arrive(http2::More(stream, kCallAllowanceBytes));
+    connection_->CloseCall();
+  }
+  EXPECT_FALSE(connection_->deaf());
+}
+
 // Each beyond what gRPC permits costs kilobytes there.
 TEST_F(ConnectionTest, OneThatPingsAndPingsIsNotListenedTo) {
   const std::string ping = http2::Frame(Frame::kPing, 0, "12345678");

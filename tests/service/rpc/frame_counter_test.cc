@@ -19,7 +19,8 @@ class FrameCounterTest : public ::testing::Test {
  protected:
   FrameCounter::Frames Count(const std::string& bytes) {
     frames_.Read(
-        bytes, [this](const rpc::Frame& frame) { counter_.Count(frame); },
+        bytes,
+        [this](const rpc::Frame& frame) { counter_.Count(frame, open_); },
         [](const rpc::Frame&, absl::Span<const char>) {});
     return counter_.Take();
   }
@@ -27,6 +28,7 @@ class FrameCounterTest : public ::testing::Test {
   // Of a client that takes note of what gRPC permits.
   void Acknowledge() { Count(Frame(4, 0, "", rpc::Frame::kAck)); }
 
+  bool open_ = true;  // The streams.
   FrameReader frames_{0};
   FrameCounter counter_;
 };
@@ -68,6 +70,14 @@ TEST_F(FrameCounterTest, LongFramesCountForMany) {
   EXPECT_EQ(Count(Frame(kHeaders, 1, "trailer") + more).idle, 258);
   EXPECT_EQ(Count(Frame(kHeaders, 3, "name") + more).idle, 0);
   EXPECT_EQ(Count(Frame(kData, 3, bytes)).idle, 0);
+}
+
+// As many as its bytes would bring with them, and itself.
+TEST_F(FrameCounterTest, DataForCallsThatHaveEndedIsIdle) {
+  open_ = false;
+  EXPECT_EQ(Count(Frame(kData, 1, std::string(16384, 'b'))).idle, 17);
+  EXPECT_EQ(Count(Frame(kData, 1, std::string(256, 'b'))).idle, 1);
+  EXPECT_EQ(Count(Frame(kData, 1, "")).idle, 1);
 }
 
 TEST_F(FrameCounterTest, HeadersEnd) {
