@@ -152,7 +152,7 @@ TEST(DaemonTest, TooFewFilesAreToldAtTheStart) {
 // Nor until a library waits for ever for one of its own.
 TEST(DaemonTest, TooFewThreadsAreToldAtTheStart) {
   if (!testing::FewThreads::kPossible) GTEST_SKIP();
-  EXPECT_THAT(SaidUnder("ulimit -s 8192 -v 600000"),
+  EXPECT_THAT(SaidUnder("ulimit -s 8192; ulimit -v 600000"),
               ContainsRegex("the process may start [0-9]+ threads .*; "
                             "allowed: [0-9]+ or more"));
 }
