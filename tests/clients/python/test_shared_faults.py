@@ -153,6 +153,8 @@ class StandsStillTest(unittest.TestCase):
 
     def stop(self):
         os.kill(self.daemon.process.pid, signal.SIGSTOP)
+        # All threads have, not the first.
+        os.waitpid(self.daemon.process.pid, os.WUNTRACED)
 
     def go_on(self):
         os.kill(self.daemon.process.pid, signal.SIGCONT)
