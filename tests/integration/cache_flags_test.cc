@@ -85,13 +85,13 @@ TEST_F(CacheFlagsTest, WhatTheDirectoryHasDoesNotWaitForCompiles) {
   DaemonProcess daemon(
       {kHost, kNvrtc, "--compile-threads=1", "--cache-dir=" + prepared_});
   ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
-  const pid_t worker = daemon.CompileWorker();
-  ASSERT_EQ(kill(worker, SIGSTOP), 0);
   auto cold = std::async(std::launch::async, [&daemon] {
     return Multiply(daemon, v1::DATA_TYPE_BF16);
   });
   EXPECT_TRUE(
       Eventually([&] { return Statistics(daemon).cache().compiles() == 1; }));
+  const pid_t worker = daemon.StopCompiler();
+  ASSERT_NE(worker, 0);
   const Answer there = Multiply(daemon, v1::DATA_TYPE_F32);
   EXPECT_TRUE(there.status.ok()) << there.status.error_message();
   EXPECT_EQ(there.response.execution().cubin_source(), v1::CUBIN_SOURCE_DISK);

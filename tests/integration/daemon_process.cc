@@ -158,6 +158,14 @@ pid_t DaemonProcess::CompileWorker() const {
   return child;
 }
 
+pid_t DaemonProcess::StopCompiler() const {
+  const pid_t worker = CompileWorker();
+  if (worker == 0) return 0;
+  const int64_t before = CpuTicks(worker);
+  const bool works = Eventually([&] { return CpuTicks(worker) > before + 2; });
+  return works && kill(worker, SIGSTOP) == 0 ? worker : 0;
+}
+
 std::string DaemonProcess::Log() const {
   return ReadAll(folder_.path() + "/log");
 }

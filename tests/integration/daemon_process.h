@@ -53,6 +53,9 @@ class DaemonProcess {
   pid_t pid() const { return pid_; }
   // The process that compiles for it, which starts with it. 0 when none comes.
   pid_t CompileWorker() const;
+  // Stops that process in the midst of a compile that has begun, because an
+  // idle one would be replaced. 0 when it does not compile.
+  pid_t StopCompiler() const;
   // Its exit code, or minus the signal that killed it; nothing when it still
   // runs after `timeout`.
   std::optional<int> Wait(absl::Duration timeout = absl::Seconds(60));

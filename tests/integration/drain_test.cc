@@ -81,7 +81,6 @@ TEST(DrainTest, ASecondSignalIsHarmless) {
   EXPECT_THAT(daemon.Log(), HasSubstr("event=stopped"));
 }
 
-// Of who tells other daemons by it that their certificates are new.
 // Whoever starts it may have blocked all signals, and passed that on.
 TEST(DrainTest, ASignalThatWasBlockedEndsIt) {
   sigset_t all, before;
@@ -94,6 +93,7 @@ TEST(DrainTest, ASignalThatWasBlockedEndsIt) {
   EXPECT_EQ(daemon.Wait(kSoon), 0);
 }
 
+// Of who tells other daemons by it that their certificates are new.
 TEST(DrainTest, SighupChangesNothing) {
   DaemonProcess daemon({"--device=host", kNvrtc});
   Caller caller(daemon.Connect());
@@ -177,8 +177,6 @@ TEST(DrainTest, OneThatWasTakenBackIsNotWaitedForSoLong) {
 TEST(DrainTest, AStoppedCompileWorkerIsKilled) {
   DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=300ms"});
   const auto channel = daemon.Connect();
-  const pid_t worker = daemon.CompileWorker();
-  ASSERT_EQ(kill(worker, SIGSTOP), 0);
   Caller caller(channel);
   auto compiling = caller.Multiply(OnesTimesTwos(9, 9, 9));
   const auto compiles = [&] {
@@ -189,6 +187,8 @@ TEST(DrainTest, AStoppedCompileWorkerIsKilled) {
            statistics.cache().compiles() == 1;
   };
   ASSERT_TRUE(Eventually(compiles)) << "the compile does not begin";
+  const pid_t worker = daemon.StopCompiler();
+  ASSERT_NE(worker, 0);
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
   EXPECT_FALSE(Lives(worker));

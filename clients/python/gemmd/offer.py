@@ -28,10 +28,7 @@ def offer(path: str, descriptor: Optional[int]) -> tuple[socket.socket, str]:
     """Offers the memory of a descriptor, or memory that has none. The
     connection that it lives by, and its handle. Takes no more than what is left
     of the time, and ANSWER_S at most."""
-    limit = time_left.left()
-    seconds = ANSWER_S if limit is None else min(limit, ANSWER_S)
-    if seconds <= 0:
-        raise DeadlineExceeded("no time is left to share memory")
+    seconds = patience()
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # A Unix socket whose queue is full is waited for only where it
@@ -67,10 +64,19 @@ def offer(path: str, descriptor: Optional[int]) -> tuple[socket.socket, str]:
     return connection, handle.decode()
 
 
+def patience() -> float:
+    """Seconds that an answer is waited for: ANSWER_S, or all that is left."""
+    limit = time_left.left()
+    if limit is not None and limit <= 0:
+        raise DeadlineExceeded("no time is left to share memory")
+    return ANSWER_S if limit is None else min(limit, ANSWER_S)
+
+
 def silence(seconds: float) -> Error:
-    """Of a daemon that has not answered for that long."""
+    """Of a daemon that has not answered for that long, as patience had it: a
+    clock that wakes who waits a moment early changes nothing."""
     text = f"the daemon has not taken memory to share within {seconds:.3g} s"
-    return DeadlineExceeded(text) if time_left.is_up() else Unavailable(text)
+    return (DeadlineExceeded if seconds < ANSWER_S else Unavailable)(text)
 
 
 def _timeval(seconds: float) -> bytes:

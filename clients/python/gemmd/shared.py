@@ -24,7 +24,7 @@ from . import arrays, rpcs, time_left
 from .device_regions import DeviceRegions
 from .errors import (DeadlineExceeded, Error, FailedPrecondition,
                      InvalidArgument, ResourceExhausted, Unavailable)
-from .offer import ANSWER_S, is_open, offer, silence, socket_path
+from .offer import is_open, offer, patience, silence, socket_path
 from .wire import Place
 
 # Of a block's first byte: as device memory is aligned, so that lines are.
@@ -294,11 +294,12 @@ class Regions:
 
     def _most(self) -> int:
         """Bytes that one client may share: asked before they are allocated."""
+        seconds = patience()
         try:
-            with time_left.within(ANSWER_S):
+            with time_left.within(seconds):
                 info = self._create(rpcs.server_info())
         except DeadlineExceeded:
-            raise silence(ANSWER_S) from None
+            raise silence(seconds) from None
         bytes_of_all = int(info.limits.max_region_bytes)
         if not bytes_of_all:
             raise FailedPrecondition(

@@ -31,9 +31,3 @@ def left() -> Optional[float]:
     it."""
     end = _END.get()
     return None if end is None else end - time.monotonic()
-
-
-def is_up() -> bool:
-    """Whether nothing is left."""
-    seconds = left()
-    return seconds is not None and seconds <= 0

@@ -188,6 +188,14 @@ class StandsStillTest(unittest.TestCase):
         finally:
             self.go_on()
 
+    def test_a_clock_that_is_early_changes_no_error(self):
+        early = gemmd.DeadlineExceeded("a moment before")
+        for client in both_clients(self.daemon.target, timeout=5):
+            with unittest.mock.patch("gemmd.shared.rpcs.server_info",
+                                     side_effect=early), \
+                    self.assertRaises(gemmd.DeadlineExceeded):
+                client.empty((4, 4))
+
     def test_the_socket_is_waited_for_as_long(self):
         path = gemmd.offer.socket_path(self.daemon.target)
         self.stop()
