@@ -162,14 +162,12 @@ int64_t BandLines(const Product& product) {
 class Placing {
  public:
   // All outlive it.
-  Placing(device::Lane& lane, const Prepared& prepared, const Product& whole,
-          absl::Time deadline)
+  Placing(device::Lane& lane, const Prepared& prepared, const Product& whole)
       : lane_(lane),
         forms_(prepared.forms),
         plan_(prepared.plan),
         whole_(whole),
-        cut_(InputsOf(whole, /*shared=*/false)),
-        deadline_(deadline) {}
+        cut_(InputsOf(whole, /*shared=*/false)) {}
 
   absl::Status Share();
   absl::Status Add(const Band& band);
@@ -190,7 +188,6 @@ class Placing {
   const jit::Plan& plan_;
   const Product& whole_;
   const std::vector<InputRole> cut_;
-  const absl::Time deadline_;
   device::Operands shared_;
   std::vector<device::Band> bands_;
   std::vector<Resident> owned_;
@@ -202,7 +199,7 @@ absl::Status Placing::Share() {
     ASSIGN_OR_RETURN(Operand operand,
                      BringOperand(lane_, forms_, whole_.*role.input,
                                   (whole_.problem.*role.layout)(),
-                                  FormOf(role, plan_), deadline_, copies_));
+                                  FormOf(role, plan_), copies_));
     shared_.*role.matrix = operand.values.matrix;
     if (operand.metadata.matrix != nullptr) {
       shared_.metadata = operand.metadata.matrix;
@@ -225,10 +222,9 @@ absl::Status Placing::AddInput(const InputRole& role, const Band& band,
       {{input.pieces, input.pitch_bytes, input.region}, stored});
   const jit::Form form = FormOf(role, plan_);
   if (forms_ == nullptr || !forms_->Derives(form)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(Forms::Room derived,
-                   forms_->RoomFor(lane_, layout, form, deadline_));
+  ASSIGN_OR_RETURN(Forms::Room derived, forms_->RoomFor(lane_, layout, form));
   device::Matrix* const to = Keep(std::move(derived.matrix));
-  placed.derivations.push_back({form, derived.kernel.get(), stored, to});
+  placed.derivations.push_back({form, derived.kernel, stored, to});
   (form == jit::Form::kMetadata ? operands.metadata : operands.*role.matrix) =
       to;
   return absl::OkStatus();
@@ -280,7 +276,7 @@ absl::StatusOr<Results> Run(device::Lane& lane, const Prepared& prepared,
                             absl::Span<const Band> bands,
                             const RequestContext& context, Phases& phases) {
   device::Stopwatch stopwatch;
-  Placing placing(lane, prepared, product, context.deadline);
+  Placing placing(lane, prepared, product);
   RETURN_IF_ERROR(placing.Share());
   for (const Band& band : bands) RETURN_IF_ERROR(placing.Add(band));
   phases.upload = stopwatch.Lap();

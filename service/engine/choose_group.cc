@@ -51,7 +51,7 @@ KernelTable::Choice KernelTable::ChooseGroup(
 
 std::shared_ptr<const Prepared> KernelTable::UseLoaded(jit::Plan plan) {
   std::lock_guard lock(mutex_);
-  Slot* const slot = FindSlot(plan.family, plan.config);
+  Slot* const slot = FindSlot(plan);
   if (slot == nullptr) return nullptr;
   Note(*slot, /*uses=*/1);
   return std::make_shared<const Prepared>(

@@ -46,8 +46,13 @@ absl::StatusOr<KernelTable::Fallen> KernelTable::FallBack(
 
 std::optional<Prepared> KernelTable::FindInCache(const jit::Problem& problem,
                                                  KernelSource& source) {
-  for (jit::Plan& plan :
-       jit::RankPlans(problem, device_.description().properties, kAllPlans)) {
+  std::vector<jit::Plan> plans =
+      jit::RankPlans(problem, device_.description().properties, kAllPlans);
+  // All plans read the same forms.
+  if (!LoadForms(plans.front(), Reach::kCache, absl::InfinitePast()).ok()) {
+    return std::nullopt;
+  }
+  for (jit::Plan& plan : plans) {
     if (jit::SharesK(plan.config) || !refusals_.Of(plan).ok()) continue;
     const std::string name = jit::KernelName(plan.family, plan.config);
     {

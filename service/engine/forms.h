@@ -9,18 +9,25 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "jit/cache/kernel_cache.h"
 #include "jit/plan/plan.h"
-#include "jit/source/template_library.h"
 #include "service/device/device.h"
 #include "service/engine/kept_forms.h"
 
 namespace gemmd::engine {
+
+// A form that is not stored, and the type of the elements that it is derived
+// of.
+struct DerivedForm {
+  jit::Form form;
+  jit::DataType type;
+};
+// Those that `plan` reads.
+std::vector<DerivedForm> DerivedForms(const jit::Plan& plan);
 
 class Forms {
  public:
@@ -28,33 +35,32 @@ class Forms {
   // Without this function, no forms are kept.
   using Reserve = std::function<std::shared_ptr<const void>(int64_t bytes)>;
 
-  // All outlive this object. `number` is the device's index in the engine.
-  Forms(device::Device& device, int number, jit::KernelCache& cache,
-        const jit::TemplateLibrary& templates, Reserve reserve)
-      : device_(device),
-        number_(number),
-        cache_(cache),
-        templates_(templates),
-        reserve_(std::move(reserve)) {}
+  // `device`, which outlives this object, is `number` in the engine.
+  Forms(const device::Device& device, int number, Reserve reserve)
+      : device_(device), number_(number), reserve_(std::move(reserve)) {}
 
   // Whether an operand has to be derived to be read in `form`.
   bool Derives(jit::Form form) const {
     return form != jit::Form::kStored && device_.description().derives_forms;
   }
 
+  // Those of `plan` whose kernels are not there: a lane waits for no compile,
+  // so whoever plans for one adds them before.
+  std::vector<DerivedForm> Missing(const jit::Plan& plan) const;
+  // Stays loaded.
+  void Add(const DerivedForm& form, std::unique_ptr<device::Kernel> kernel);
+
   // What derives `form`, which Derives, of a matrix of layout `stored`, and
-  // where to.
+  // where to. Its kernel is there.
   struct Room {
-    std::shared_ptr<const device::Kernel> kernel;  // Stays loaded.
+    const device::Kernel* kernel = nullptr;
     std::unique_ptr<device::Matrix> matrix;
   };
   absl::StatusOr<Room> RoomFor(device::Lane& lane,
-                               const jit::MatrixLayout& stored, jit::Form form,
-                               absl::Time deadline);
+                               const jit::MatrixLayout& stored, jit::Form form);
   // Enqueues the derivation of `form`, which Derives, of `stored`.
   absl::StatusOr<std::unique_ptr<device::Matrix>> Derive(
-      device::Lane& lane, const device::Matrix& stored, jit::Form form,
-      absl::Time deadline);
+      device::Lane& lane, const device::Matrix& stored, jit::Form form);
 
   // Of the device, in the engine.
   int number() const { return number_; }
@@ -69,27 +75,25 @@ class Forms {
   // forms are `kept`. Ready for every lane.
   absl::StatusOr<KeptForms::Shared> Of(device::Lane& lane, KeptForms& kept,
                                        const device::Matrix& stored,
-                                       int64_t version, jit::Form form,
-                                       absl::Time deadline);
+                                       int64_t version, jit::Form form);
 
  private:
-  using Kernel = std::shared_ptr<const device::Kernel>;
+  using Name = std::pair<jit::Form, int>;  // And bits of an element.
+  static Name NameOf(const DerivedForm& form) {
+    return {form.form, jit::BitsOf(form.type)};
+  }
 
   std::shared_ptr<const void> QuotaFor(int64_t bytes) const {
     return reserve_ ? reserve_(bytes) : nullptr;
   }
-  absl::StatusOr<Kernel> KernelOf(jit::Form form, jit::DataType type,
-                                  absl::Time deadline);
 
-  device::Device& device_;
+  const device::Device& device_;
   const int number_;
-  jit::KernelCache& cache_;
-  const jit::TemplateLibrary& templates_;
   const Reserve reserve_;
 
-  std::mutex mutex_;
-  // By form and bits of an element: there are four.
-  std::map<std::pair<jit::Form, int>, Kernel> kernels_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;
+  std::map<Name, std::unique_ptr<const device::Kernel>> kernels_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gemmd::engine

@@ -100,7 +100,7 @@ absl::StatusOr<KernelTable::Choice> KernelTable::Choose(
   int64_t generation;
   {
     std::lock_guard lock(mutex_);
-    if (Slot* slot = FindSlot(best.family, best.config)) {
+    if (Slot* slot = FindSlot(best)) {
       choice.prepared = Remember(problem, {std::move(best), slot->kernel},
                                  {.slot = slot, .tuned = chosen.tuned});
       return choice;
@@ -174,6 +174,7 @@ std::optional<Prepared> KernelTable::FindSubstitute(
         jit::PlanWith(problem, device_.description().properties, kernel->family,
                       kernel->config);
     if (!plan || plan->predicted_cycles >= limit) continue;
+    if (!forms_.Missing(*plan).empty()) continue;
     limit = plan->predicted_cycles;
     best = Prepared{*std::move(plan), std::move(kernel)};
   }
@@ -214,13 +215,34 @@ absl::StatusOr<KernelTable::Loaded> KernelTable::Load(const jit::Plan& plan,
 
 absl::StatusOr<KernelTable::Loaded> KernelTable::LoadAside(
     const jit::Plan& plan, Reach reach, absl::Time deadline) {
+  RETURN_IF_ERROR(LoadForms(plan, reach, deadline));
   {
     std::lock_guard lock(mutex_);
     if (Slot* slot = FindSlot(plan.family, plan.config)) {
       return Loaded{slot->kernel, KernelSource::kLoaded};
     }
   }
-  return Obtain(plan, reach, deadline);
+  ASSIGN_OR_RETURN(const jit::Instance instance,
+                   jit::MakeInstance(templates_, plan.family, plan.config));
+  ASSIGN_OR_RETURN(OnDevice made, Obtain(instance, plan, reach, deadline));
+  const jit::CompiledKernel& compiled = *made.cubin.kernel;
+  return Loaded{std::make_shared<LoadedKernel>(
+                    LoadedKernel{plan.family, plan.config, compiled.key,
+                                 compiled.name, std::move(made.kernel)}),
+                FromCache(made.cubin.source)};
+}
+
+absl::Status KernelTable::LoadForms(const jit::Plan& plan, Reach reach,
+                                    absl::Time deadline) {
+  for (const DerivedForm& form : forms_.Missing(plan)) {
+    ASSIGN_OR_RETURN(
+        const jit::Instance instance,
+        jit::MakePrepareInstance(templates_, form.form, form.type));
+    ASSIGN_OR_RETURN(OnDevice made,
+                     Obtain(instance, jit::Plan(), reach, deadline));
+    forms_.Add(form, std::move(made.kernel));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<jit::CacheResult> KernelTable::FindCubin(
@@ -236,35 +258,29 @@ absl::StatusOr<jit::CacheResult> KernelTable::FindCubin(
   CHECK(false);
 }
 
-absl::StatusOr<KernelTable::Loaded> KernelTable::Obtain(const jit::Plan& plan,
-                                                        Reach reach,
-                                                        absl::Time deadline) {
-  ASSIGN_OR_RETURN(const jit::Instance instance,
-                   jit::MakeInstance(templates_, plan.family, plan.config));
+absl::StatusOr<KernelTable::OnDevice> KernelTable::Obtain(
+    const jit::Instance& instance, const jit::Plan& plan, Reach reach,
+    absl::Time deadline) {
   // A cubin that the device refuses is put aside and made anew, once: what
   // the cache held may have been damaged or made elsewhere.
   for (int attempt = 0;; ++attempt) {
-    auto cached = FindCubin(instance, reach, deadline);
-    if (absl::IsInternal(cached.status())) return Refuse(plan, cached.status());
-    if (!cached.ok()) return cached.status();
-    auto kernel = device_.Load(*cached->kernel, plan);
-    if (kernel.ok()) {
-      return Loaded{std::make_shared<LoadedKernel>(LoadedKernel{
-                        plan.family, plan.config, cached->kernel->key,
-                        cached->kernel->name, *std::move(kernel)}),
-                    FromCache(cached->source)};
+    auto cubin = FindCubin(instance, reach, deadline);
+    if (absl::IsInternal(cubin.status())) {
+      return Refuse(instance.name, cubin.status());
     }
+    if (!cubin.ok()) return cubin.status();
+    auto kernel = device_.Load(*cubin->kernel, plan);
+    if (kernel.ok()) return OnDevice{*std::move(kernel), *std::move(cubin)};
     if (device::IsLost(kernel.status()) && options_.health != nullptr) {
       options_.health->Fail(kernel.status().message());
     }
     if (!absl::IsFailedPrecondition(kernel.status())) return kernel.status();
-    cache_.Quarantine(cached->kernel->key);
-    if (attempt == 1) return Refuse(plan, kernel.status());
+    cache_.Quarantine(cubin->kernel->key);
+    if (attempt == 1) return Refuse(instance.name, kernel.status());
   }
 }
 
-absl::Status KernelTable::Refuse(const jit::Plan& plan, absl::Status why) {
-  const std::string kernel = jit::KernelName(plan.family, plan.config);
+absl::Status KernelTable::Refuse(const std::string& kernel, absl::Status why) {
   if (options_.refused) options_.refused(kernel, why);
   refusals_.Add(kernel, why);
   std::lock_guard lock(mutex_);
@@ -319,6 +335,11 @@ KernelTable::Slot* KernelTable::FindSlot(const jit::Family& family,
                                          const jit::Config& config) const {
   const auto found = slots_.find(jit::KernelName(family, config));
   return found == slots_.end() ? nullptr : found->second.get();
+}
+
+KernelTable::Slot* KernelTable::FindSlot(const jit::Plan& plan) const {
+  return forms_.Missing(plan).empty() ? FindSlot(plan.family, plan.config)
+                                      : nullptr;
 }
 
 void KernelTable::Evict(const std::string& key) {

@@ -145,8 +145,7 @@ class KernelTable {
         cache_(cache),
         templates_(templates),
         options_(std::move(options)),
-        forms_(device, options_.device, cache, templates,
-               options_.reserve_form) {}
+        forms_(device, options_.device, options_.reserve_form) {}
 
   // How `problem` runs, when that has been chosen before and nothing better
   // may have come since; else null. `problem` is valid and writes(). Counts as
@@ -166,9 +165,9 @@ class KernelTable {
   // apart.
   Choice ChooseGroup(absl::Span<const jit::Problem> problems);
 
-  // Loads the kernel of `plan`. Errors are those of jit::KernelCache::Get and
-  // device::Device::Load. A refusal by compiler or device is remembered for a
-  // while, so that Choose passes over this kernel.
+  // Loads the kernel of `plan`, and those of its forms. Errors are those of
+  // jit::KernelCache::Get and device::Device::Load. A refusal by compiler or
+  // device is remembered for a while, so that Choose passes over this kernel.
   absl::StatusOr<Loaded> Load(const jit::Plan& plan, Reach reach,
                               absl::Time deadline);
   bool Refuses(const jit::Plan& plan) const { return !refusals_.Of(plan).ok(); }
@@ -253,10 +252,18 @@ class KernelTable {
 
   absl::StatusOr<jit::CacheResult> FindCubin(const jit::Instance& instance,
                                              Reach reach, absl::Time deadline);
+  struct OnDevice {
+    std::unique_ptr<device::Kernel> kernel;
+    jit::CacheResult cubin;
+  };
   // From the cache or the compiler onto the device.
-  absl::StatusOr<Loaded> Obtain(const jit::Plan& plan, Reach reach,
-                                absl::Time deadline);
-  absl::Status Refuse(const jit::Plan& plan, absl::Status why);
+  absl::StatusOr<OnDevice> Obtain(const jit::Instance& instance,
+                                  const jit::Plan& plan, Reach reach,
+                                  absl::Time deadline);
+  // What derives the forms that `plan` reads.
+  absl::Status LoadForms(const jit::Plan& plan, Reach reach,
+                         absl::Time deadline);
+  absl::Status Refuse(const std::string& kernel, absl::Status why);
   // Those of a family, in either orientation, for one product or for many.
   Kernels LoadedOf(const jit::Family& family, bool grouped) const;
   // A loaded kernel that can run `problem` in less than `excess_cycles` more
@@ -282,6 +289,9 @@ class KernelTable {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeRoom(Kernels& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Slot* FindSlot(const jit::Family& family, const jit::Config& config) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // That of a plan whose kernels are all loaded: those of its forms, too.
+  Slot* FindSlot(const jit::Plan& plan) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   device::Device& device_;

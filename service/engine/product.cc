@@ -106,19 +106,18 @@ absl::StatusOr<Resident> Bring(device::Lane& lane, Forms* forms,
 // kept with it, unless it changes; that of bytes lives as long as the product.
 absl::StatusOr<Resident> DeriveForm(device::Lane& lane, Forms& forms,
                                     const Input& input, const Resident& stored,
-                                    jit::Form form, absl::Time deadline) {
+                                    jit::Form form) {
   Resident resident;
   if (input.tensor != nullptr && !input.changes) {
     Tensor& tensor = *input.tensor;
     ASSIGN_OR_RETURN(
         resident.kept,
         forms.Of(lane, tensor.forms(forms.number()), *stored.matrix,
-                 TensorLocks::version(tensor), form, deadline));
+                 TensorLocks::version(tensor), form));
     resident.matrix = resident.kept->matrix.get();
     return resident;
   }
-  ASSIGN_OR_RETURN(resident.owned,
-                   forms.Derive(lane, *stored.matrix, form, deadline));
+  ASSIGN_OR_RETURN(resident.owned, forms.Derive(lane, *stored.matrix, form));
   resident.matrix = resident.owned.get();
   return resident;
 }
@@ -128,8 +127,7 @@ absl::StatusOr<Resident> DeriveForm(device::Lane& lane, Forms& forms,
 absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
                                      const Input& input,
                                      const jit::MatrixLayout& layout,
-                                     jit::Form form, absl::Time deadline,
-                                     int& copies) {
+                                     jit::Form form, int& copies) {
   Operand operand;
   ASSIGN_OR_RETURN(Resident stored, Bring(lane, forms, input, layout, copies));
   const bool derives =
@@ -139,7 +137,7 @@ absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
     return operand;
   }
   ASSIGN_OR_RETURN(Resident derived,
-                   DeriveForm(lane, *forms, input, stored, form, deadline));
+                   DeriveForm(lane, *forms, input, stored, form));
   if (form != jit::Form::kMetadata) {
     operand.values = std::move(derived);
     return operand;
@@ -232,19 +230,16 @@ bool MayBeAbandoned(const Product& product) {
 absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
                                     const Prepared& prepared,
                                     const Product& product,
-                                    absl::Span<const Product> all,
-                                    absl::Time deadline) {
+                                    absl::Span<const Product> all) {
   const jit::Problem& problem = product.problem;
   Placed placed;
   int& copies = placed.copies;
   if (problem.reads_ab()) {
     const jit::Plan& plan = prepared.plan;
-    ASSIGN_OR_RETURN(placed.a,
-                     BringOperand(lane, prepared.forms, product.a, problem.a(),
-                                  plan.a_form, deadline, copies));
-    ASSIGN_OR_RETURN(placed.b,
-                     BringOperand(lane, prepared.forms, product.b, problem.b(),
-                                  plan.b_form, deadline, copies));
+    ASSIGN_OR_RETURN(placed.a, BringOperand(lane, prepared.forms, product.a,
+                                            problem.a(), plan.a_form, copies));
+    ASSIGN_OR_RETURN(placed.b, BringOperand(lane, prepared.forms, product.b,
+                                            problem.b(), plan.b_form, copies));
   }
   if (problem.reads_c()) {
     ASSIGN_OR_RETURN(
@@ -330,9 +325,8 @@ absl::StatusOr<Results> Run(device::Lane& lane, const Prepared& prepared,
                             const RequestContext& context, Phases& phases) {
   const jit::Problem& problem = product.problem;
   device::Stopwatch stopwatch;
-  ASSIGN_OR_RETURN(
-      const Placed placed,
-      PlaceProduct(lane, prepared, product, {&product, 1}, context.deadline));
+  ASSIGN_OR_RETURN(const Placed placed,
+                   PlaceProduct(lane, prepared, product, {&product, 1}));
   phases.upload = stopwatch.Lap();
 
   RETURN_IF_ERROR(context.Check("launch"));

@@ -134,8 +134,7 @@ struct Operand {
 absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
                                      const Input& input,
                                      const jit::MatrixLayout& layout,
-                                     jit::Form form, absl::Time deadline,
-                                     int& copies);
+                                     jit::Form form, int& copies);
 
 // An output on the device: a tensor's matrix, or one made for a product, or
 // over memory of a client's, where it is to go.
@@ -160,8 +159,7 @@ struct Placed {
 absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
                                     const Prepared& prepared,
                                     const Product& product,
-                                    absl::Span<const Product> all,
-                                    absl::Time deadline);
+                                    absl::Span<const Product> all);
 // What a lane multiplies.
 device::Operands OperandsOf(const jit::Problem& problem, const Placed& placed);
 // Enqueues it.

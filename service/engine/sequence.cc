@@ -44,8 +44,7 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
     if (absl::Status why = now->Check("launch"); !why.ok()) {
       return OfStep(i, why);
     }
-    auto matrices =
-        PlaceProduct(lane, *prepared[i], product, {&product, 1}, now->deadline);
+    auto matrices = PlaceProduct(lane, *prepared[i], product, {&product, 1});
     now = &rest;
     if (!matrices.ok()) return OfStep(i, matrices.status());
     const absl::Status launched =

@@ -9,9 +9,18 @@
 #include <utility>
 
 #include "service/device/device.h"
+#include "service/engine/forms.h"
 #include "service/host/host_device.h"
 
 namespace gemmd::testing {
+
+// Loads what derives `form`.
+inline void AddForm(engine::Forms& forms, device::Device& device,
+                    const engine::DerivedForm& form) {
+  jit::CompiledKernel compiled;
+  compiled.cubin = "cubin";
+  forms.Add(form, device.Load(compiled, {}).value());
+}
 
 class DerivingDevice final : public device::Device {
  public:

@@ -30,6 +30,7 @@ struct Hooks {
   PlanTime time;
   PlanPair same_bits;  // Null: all plans.
   device::TimingMemory timing_memory;
+  bool derives_forms = false;  // Reads forms; whatever it makes is zeros.
   // When the device ends: bytes of matrices that did not.
   std::function<void(int64_t bytes)> ended;
 };
@@ -46,6 +47,7 @@ class FakeDevice final : public device::Device {
     description_.may_hang = true;
     description_.multiplications_per_s = 0;
     description_.times_kernels = hooks_->time != nullptr;
+    description_.derives_forms = hooks_->derives_forms;
   }
 
   ~FakeDevice() override {
@@ -121,12 +123,16 @@ class FakeDevice final : public device::Device {
       RETURN_IF_ERROR(Call(hooks_->copy_from_peer));
       return host_->CopyFromPeer(from, to);
     }
+    absl::Status Prepare(jit::Form, const device::Kernel&,
+                         const device::Matrix&, device::Matrix& to) override {
+      return host_->Clear(to);
+    }
     absl::Status Multiply(const jit::Problem& problem, const jit::Plan& plan,
                           const device::Kernel& kernel,
                           const device::Operands& operands) override {
-      absl::Status status = Call(hooks_->multiply, problem, plan);
-      return status.ok() ? host_->Multiply(problem, plan, kernel, operands)
-                         : status;
+      RETURN_IF_ERROR(Call(hooks_->multiply, problem, plan));
+      if (hooks_->derives_forms) return host_->Clear(*operands.d);
+      return host_->Multiply(problem, plan, kernel, operands);
     }
     absl::Status MultiplyGroup(absl::Span<const device::GroupMember> members,
                                const device::Kernel& kernel) override {

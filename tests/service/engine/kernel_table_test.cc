@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "jit/plan/planner.h"
+#include "jit/problem/problem_line.h"
+#include "tests/service/deriving_device.h"
 #include "tests/service/kernel_table_fixture.h"
 
 namespace gemmd::engine {
@@ -307,6 +310,85 @@ TEST_F(KernelTableTest, LooksIntoTheCacheWithoutCompiling) {
   const auto found = look();
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->source, KernelSource::kMemory);
+}
+
+// On a device that derives forms.
+class FormsOfPlansTest : public ::testing::Test {
+ protected:
+  static jit::Problem Bytes(jit::Order a_order, jit::Order b_order) {
+    jit::Problem problem = {.m = 64, .n = 64, .k = 64};
+    problem.a_type = problem.b_type = jit::DataType::kS8;
+    problem.c_type = problem.d_type = jit::DataType::kS32;
+    problem.a_order = a_order;
+    problem.b_order = b_order;
+    return problem;
+  }
+  static constexpr jit::Order kRows = jit::Order::kRowMajor;
+  static constexpr jit::Order kColumns = jit::Order::kColumnMajor;
+
+  const jit::TemplateLibrary templates_ = jit::TemplateLibrary::Embedded();
+  testing::DerivingDevice device_{1 << 20};
+  testing::FakeCache cache_;
+  KernelTable table_{device_, cache_, templates_};
+};
+
+TEST_F(FormsOfPlansTest, AreLoadedOnceForAllKernels) {
+  ASSERT_TRUE(testing::Prepare(table_, Bytes(kRows, kColumns)).ok());
+  EXPECT_EQ(cache_.gets(), 1);
+  ASSERT_TRUE(testing::Prepare(table_, Bytes(kColumns, kRows)).ok());
+  EXPECT_EQ(cache_.gets(), 2) << "both operands are of 8 bits";
+  ASSERT_TRUE(testing::Prepare(table_, Bytes(kRows, kRows)).ok());
+  EXPECT_EQ(cache_.gets(), 2);
+}
+
+// Neither the kernel itself nor one that stands in serves without them.
+TEST_F(FormsOfPlansTest, AreThereBeforeAKernelServes) {
+  ASSERT_TRUE(testing::Prepare(table_, Bytes(kRows, kColumns)).ok());
+  jit::Problem large = Bytes(kRows, kRows);
+  large.m = large.n = 512;
+  for (const jit::Problem& problem : {Bytes(kRows, kRows), large}) {
+    const auto choice = table_.Choose(problem);
+    ASSERT_TRUE(choice.ok());
+    EXPECT_EQ(choice->prepared, nullptr);
+    EXPECT_TRUE(choice->wanted);
+    EXPECT_EQ(table_.Find(problem), nullptr);
+    EXPECT_FALSE(table_.FallBack(problem).ok());
+  }
+  ASSERT_TRUE(testing::Prepare(table_, Bytes(kRows, kRows)).ok());
+  EXPECT_NE(table_.Choose(large)->prepared, nullptr);
+}
+
+TEST_F(FormsOfPlansTest, AreMadeAnewOnceWhereTheDeviceRefusesACubin) {
+  ASSERT_TRUE(testing::Prepare(table_, Bytes(kRows, kColumns)).ok());
+  cache_.DamageNext();
+  EXPECT_TRUE(testing::Prepare(table_, Bytes(kRows, kRows)).ok());
+  EXPECT_EQ(cache_.quarantined(), 1);
+}
+
+TEST_F(FormsOfPlansTest, AreOfTheTypesOfTheOperands) {
+  int seen = 0;
+  for (const char* line :
+       {"s8 NN 64 64 64", "tf32 NT 64 64 64", "f32 TN 64 64 64",
+        "b1 NN 64 64 128", "e4m3 TT 64 64 64", "sparse-bf16 TN 64 64 64",
+        "bf16-sparse NN 64 64 64", "sparse-s8 TT 64 64 64",
+        "s4-f16 TT 64 64 64 group=32", "bf16-e4m3 NN 64 64 64"}) {
+    const jit::Problem problem = jit::ParseProblemLine(line).value();
+    for (const jit::Plan& plan : jit::RankPlans(problem, {}, 1000)) {
+      std::multiset<std::pair<jit::Form, int>> derived, expected;
+      for (const DerivedForm& form : DerivedForms(plan)) {
+        derived.emplace(form.form, jit::BitsOf(form.type));
+      }
+      const auto expect = [&](jit::Form form, jit::DataType type) {
+        if (form == jit::Form::kStored) return;
+        expected.emplace(form, jit::BitsOf(type));
+        ++seen;
+      };
+      expect(plan.a_form, problem.a_type);
+      expect(plan.b_form, problem.b_type);
+      ASSERT_EQ(derived, expected) << line;
+    }
+  }
+  EXPECT_GT(seen, 500);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "service/engine/tensor_locks.h"
 #include "service/engine/tensor_store.h"
 #include "tests/service/deriving_device.h"
-#include "tests/service/fake_cache.h"
 #include "tests/service/fake_region.h"
 
 namespace gemmd::engine {
@@ -34,6 +33,7 @@ class ProductFormsTest : public ::testing::Test {
     kernel->kernel = device_.Load(compiled, {}).value();
     prepared_.kernel = std::move(kernel);
     prepared_.forms = &forms_;
+    testing::AddForm(forms_, device_, {Form::kTransposed, DataType::kS8});
     prepared_.plan.a_form = Form::kTransposed;
   }
 
@@ -65,10 +65,8 @@ class ProductFormsTest : public ::testing::Test {
   }
 
   testing::DerivingDevice device_{1 << 20};
-  testing::FakeCache cache_;
-  jit::TemplateLibrary templates_ = jit::TemplateLibrary::Embedded();
   TensorStore store_{{.max_bytes = 8000}, {1 << 20}};
-  Forms forms_{device_, 0, cache_, templates_,
+  Forms forms_{device_, 0,
                [this](int64_t bytes) -> std::shared_ptr<const void> {
                  auto hold = store_.ReserveSpare(0, bytes);
                  if (!hold.ok()) return nullptr;
@@ -160,27 +158,20 @@ TEST_F(ProductFormsTest, InlineOperandsAreDerivedInEachRequest) {
   EXPECT_EQ(store_.bytes(), before);
 }
 
-TEST_F(ProductFormsTest, AKernelOfAFormIsLoadedOnce) {
-  Product product = TensorsProduct();
-  product.a = Bytes(problem_.a());
-  prepared_.plan.b_form = Form::kTransposed;
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Run(product).ok());
-  EXPECT_EQ(cache_.gets(), 1) << "both operands are of 8 bits";
+// Whoever planned it forgot: a lane is no place to compile.
+TEST_F(ProductFormsTest, AFormWithoutAKernelIsAnError) {
+  Forms empty(device_, 0, nullptr);
+  prepared_.forms = &empty;
+  EXPECT_EQ(Run(TensorsProduct()).code(), absl::StatusCode::kInternal);
 }
 
 TEST_F(ProductFormsTest, ADeviceThatReadsWhatIsStoredDerivesNothing) {
   auto host = host::CreateHostDevice({.memory_bytes = 1 << 20});
-  Forms none(*host, 0, cache_, templates_, nullptr);
+  Forms none(*host, 0, nullptr);
   prepared_.forms = &none;
   ASSERT_TRUE(Run(TensorsProduct()).ok());
   EXPECT_EQ(device_.derivations(), 0);
   EXPECT_EQ(device_.a(), problem_.a());
-}
-
-TEST_F(ProductFormsTest, ACubinOfAFormThatTheDeviceRefusesIsMadeAnewOnce) {
-  cache_.DamageNext();
-  EXPECT_TRUE(Run(TensorsProduct()).ok());
-  EXPECT_EQ(cache_.quarantined(), 1);
 }
 
 // What is read or written after the answer has to be the product's own.

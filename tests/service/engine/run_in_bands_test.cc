@@ -12,7 +12,6 @@
 #include "service/host/host_device.h"
 #include "tests/service/bands_fixture.h"
 #include "tests/service/deriving_device.h"
-#include "tests/service/fake_cache.h"
 #include "tests/service/fake_device.h"
 #include "tests/service/gate.h"
 #include "tests/service/test_engine.h"
@@ -166,14 +165,15 @@ TEST_F(BandsTest, WhatAllBandsReadMayBeATensorAndIsBroughtOnce) {
 // it is derived of, as soon as that is there.
 TEST_F(BandsTest, FormsAreDerivedOfEachBandAndOnceOfWhatAllRead) {
   testing::DerivingDevice deriving(int64_t{256} << 20);
-  testing::FakeCache cache;
-  const auto templates = jit::TemplateLibrary::Embedded();
-  Forms forms(deriving, 0, cache, templates, nullptr);
+  Forms forms(deriving, 0, nullptr);
   const auto lane = deriving.CreateLane().value();
   const auto derivations = [&](const jit::Problem& problem) {
     const Product product = SharedProduct(problem);
     Prepared prepared = PreparedOf(problem);
     prepared.forms = &forms;
+    for (const DerivedForm& form : forms.Missing(prepared.plan)) {
+      testing::AddForm(forms, deriving, form);
+    }
     const int before = deriving.derivations();
     Phases phases;
     const auto bands = CutIntoBands(product, prepared.plan, device_);

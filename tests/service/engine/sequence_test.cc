@@ -229,10 +229,9 @@ TEST_F(SequenceTest, TheWholeIsWhatAnIdentityIsChargedWith) {
 // A form that was kept for others is not one of what a step has just written.
 TEST(SequenceFormsTest, WrittenTensorsAreDerivedAnew) {
   testing::DerivingDevice device(1 << 20);
-  testing::FakeCache cache;
-  const jit::TemplateLibrary templates = jit::TemplateLibrary::Embedded();
-  Forms forms(device, 0, cache, templates,
+  Forms forms(device, 0,
               [](int64_t) { return std::make_shared<const int>(0); });
+  testing::AddForm(forms, device, {jit::Form::kTransposed, jit::DataType::kS8});
   const auto lane = device.CreateLane().value();
   auto prepared = std::make_shared<Prepared>();
   auto kernel = std::make_shared<LoadedKernel>();

@@ -73,6 +73,36 @@ TEST_F(SharingTest, CompilesDoNotHoldUpWhatTheCacheHas) {
   EXPECT_TRUE(cold.Wait().ok());
 }
 
+// A lane that waited would look like a device that hangs.
+TEST_F(SharingTest, NoLaneWaitsForTheCompileOfAForm) {
+  hooks_->derives_forms = true;
+  hooks_->multiply = nullptr;
+  Start({.executor = {.lanes = 1}});
+  const auto bytes_times_bytes = [&](jit::Order b_order) {
+    Product product;
+    product.problem = {.m = 16, .n = 16, .k = 16};
+    jit::Problem& problem = product.problem;
+    problem.a_type = problem.b_type = jit::DataType::kS8;
+    problem.c_type = problem.d_type = jit::DataType::kS32;
+    problem.b_order = b_order;
+    product.a.tensor = engine().Create({.layout = problem.a()}).Wait().value();
+    product.b.tensor = engine().Create({.layout = problem.b()}).Wait().value();
+    product.d.pitch_bytes = problem.d().width_bytes();
+    return engine().Multiply(std::move(product));
+  };
+  ASSERT_TRUE(bytes_times_bytes(jit::Order::kColumnMajor).Wait().ok());
+  const int gets = engine().cache().gets();
+  engine().cache().Hold(true);
+  // The same kernel, but B is to be transposed first.
+  auto derives = bytes_times_bytes(jit::Order::kRowMajor);
+  engine().cache().WaitForGets(gets + 1);
+  EXPECT_TRUE(bytes_times_bytes(jit::Order::kColumnMajor).Wait().ok());
+  EXPECT_FALSE(derives.there());
+  engine().cache().Hold(false);
+  EXPECT_TRUE(derives.Wait().ok());
+  EXPECT_EQ(engine().cache().gets(), gets + 1);
+}
+
 TEST_F(SharingTest, RequestsWithoutAKernelHoldNoPlaceOfTheDevice) {
   Start({.executor = {.lanes = 1, .max_queue = 1},
          .preparer = {.max_waiting = 4}});
