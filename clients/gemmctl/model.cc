@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/gemmctl/command.h"
 #include "clients/gemmctl/convert.h"
+#include "clients/gemmctl/operand.h"
 #include "clients/gemmctl/problem_options.h"
 #include "jit/base/status.h"
 #include "proto/convert/problem.h"
@@ -61,15 +62,15 @@ absl::StatusOr<v1::Problem> ProblemOf(const ModelOptions& options,
 }
 
 int Create(client::Client& client, const ModelOptions& options) {
-  GEMMCTL_ASSIGN(const v1::TensorInfo b, client.DescribeTensor(options.b),
-                 Fail);
+  GEMMCTL_ASSIGN(const v1::TensorInfo b,
+                 client.DescribeTensor(HandleOf(options.b)), Fail);
   v1::CreateModelRequest request;
   GEMMCTL_ASSIGN(*request.mutable_problem(), ProblemOf(options, b), FailUsage);
   request.set_name(options.name);
   request.set_shared(options.shared);
-  request.set_b(options.b);
+  request.set_b(HandleOf(options.b));
   request.set_b_transposed(options.transposed);
-  request.set_bias(options.bias);
+  request.set_bias(HandleOf(options.bias));
   GEMMCTL_ASSIGN(const v1::Model model, client.CreateModel(request), Fail);
   options.json ? PrintJson(model) : Print(model);
   return cli::kExitOk;

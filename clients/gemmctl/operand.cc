@@ -16,6 +16,10 @@ std::optional<std::string> TensorHandle(const std::string& name) {
   return std::string(handle);
 }
 
+std::string HandleOf(const std::string& name) {
+  return TensorHandle(name).value_or(name);
+}
+
 Matrix Describe(const v1::TensorInfo& info) {
   Matrix matrix = {info.dtype(), info.order(), info.rows(), info.columns()};
   if (info.count() > 1) matrix.batch = {info.count()};
@@ -47,8 +51,12 @@ absl::StatusOr<NamedMatrix> Load(client::Client& client,
     return named;
   }
   const bool converts = wanted.type != v1::DATA_TYPE_UNSPECIFIED;
-  ASSIGN_OR_RETURN(Matrix matrix,
-                   ReadNpy(name, converts ? wanted.type : wanted.named));
+  auto read = ReadNpy(name, converts ? wanted.type : wanted.named);
+  if (absl::IsNotFound(read.status())) {
+    return absl::NotFoundError(absl::StrCat(
+        read.status().message(), "; a tensor is named tensor:HANDLE"));
+  }
+  ASSIGN_OR_RETURN(Matrix matrix, std::move(read));
   if (converts) {
     absl::StatusOr<Matrix> converted = Convert(std::move(matrix), wanted.type);
     if (!converted.ok()) {

@@ -23,6 +23,8 @@ struct NamedMatrix {
 
 // The handle in "tensor:HANDLE"; nothing for the name of a file.
 std::optional<std::string> TensorHandle(const std::string& name);
+// The handle where nothing else can be meant, "tensor:" before it or not.
+std::string HandleOf(const std::string& name);
 
 // What the daemon says of a tensor.
 Matrix Describe(const v1::TensorInfo& info);

@@ -102,7 +102,7 @@ int Upload(client::Client& client, const TensorOptions& options) {
   const bool creates = options.handle.empty();
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  creates ? client.CreateTensor(Request(options, matrix))
-                         : client.DescribeTensor(options.handle),
+                         : client.DescribeTensor(HandleOf(options.handle)),
                  Fail);
   if (absl::Status wrong = CheckAlike(matrix, Describe(info)); !wrong.ok()) {
     return FailFile(wrong);
@@ -127,13 +127,13 @@ int Download(client::Client& client, const TensorOptions& options) {
     return FailUsage(wrong);
   }
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
-                 client.DescribeTensor(options.handle), Fail);
+                 client.DescribeTensor(HandleOf(options.handle)), Fail);
   Matrix matrix = Describe(info);
   std::string bytes(PackedBytes(matrix), '\0');
   v1::Layout layout;
   layout.set_order(info.order());
   if (absl::Status got = client.DownloadTensor(
-          options.handle, layout, absl::MakeSpan(bytes.data(), bytes.size()));
+          info.handle(), layout, absl::MakeSpan(bytes.data(), bytes.size()));
       !got.ok()) {
     return Fail(got);
   }
@@ -158,14 +158,14 @@ int List(client::Client& client, const TensorOptions& options) {
 
 int Describe(client::Client& client, const TensorOptions& options) {
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
-                 client.DescribeTensor(options.handle), Fail);
+                 client.DescribeTensor(HandleOf(options.handle)), Fail);
   options.json ? PrintJson(info) : Print(info);
   return cli::kExitOk;
 }
 
 int Delete(client::Client& client, const TensorOptions& options) {
   for (const std::string& handle : options.handles) {
-    if (absl::Status gone = client.DeleteTensor(handle); !gone.ok()) {
+    if (absl::Status gone = client.DeleteTensor(HandleOf(handle)); !gone.ok()) {
       return Fail(gone);
     }
   }

@@ -42,8 +42,8 @@ Async<absl::Status> Unserved(Runtime&, Call& call) {
   if (name.find("SharedMemory") != std::string::npos) {
     co_return absl::UnimplementedError(
         absl::StrCat(name,
-                     " is not served: the daemon shares no memory with "
-                     "clients; send raw_input_contents"));
+                     " is not served: regions of memory are shared by the "
+                     "clients of gemmd.v1 alone; send raw_input_contents"));
   }
   co_return absl::UnimplementedError(absl::StrCat(
       name, " is not served: settings are those of the command line"));

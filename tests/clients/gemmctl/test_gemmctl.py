@@ -121,7 +121,18 @@ class GemmctlTest(unittest.TestCase):
         listed = json.loads(self.run_gemmctl("tensor", "list", "--json"))
         self.assertEqual(len(listed["tensors"]), 2)
         self.assertIn("weights", self.run_gemmctl("tensor", "list"))
-        self.run_gemmctl("tensor", "delete", handle)
+        # Of what can be nothing but a handle, the prefix may stay.
+        self.run_gemmctl("tensor", "upload", self.save("d2.npy", 2 * (a @ b)),
+                         "--to", tensor_d)
+        self.assertIn(handle, self.run_gemmctl("tensor", "describe", tensor_d))
+        self.run_gemmctl("tensor", "download", tensor_d, "-o",
+                         self.path("d.npy"))
+        np.testing.assert_array_equal(np.load(self.path("d.npy")), 2 * (a @ b))
+        # Of what may be a file, too, it may not.
+        error = self.run_gemmctl("matmul", handle, self.path("b.npy"), "-o",
+                                 self.path("d.npy"), code=FAILED)
+        self.assertIn("a tensor is named tensor:HANDLE", error)
+        self.run_gemmctl("tensor", "delete", tensor_d)
         error = self.run_gemmctl("tensor", "describe", handle,
                                  code=FAILED)
         self.assertIn("NOT_FOUND", error)

@@ -87,12 +87,12 @@ class ServerTest(TritonCase):
         for call, text in (
                 (lambda: client.load_model("m"), "gemmctl model"),
                 (lambda: client.unload_model("m"), "gemmctl model"),
-                (client.get_system_shared_memory_status, "no memory"),
+                (client.get_system_shared_memory_status, "regions of memory"),
                 (lambda: client.register_system_shared_memory("a", "b", 1),
-                 "no memory"),
-                (client.unregister_system_shared_memory, "no memory"),
-                (client.get_cuda_shared_memory_status, "no memory"),
-                (client.unregister_cuda_shared_memory, "no memory"),
+                 "regions of memory"),
+                (client.unregister_system_shared_memory, "regions of memory"),
+                (client.get_cuda_shared_memory_status, "regions of memory"),
+                (client.unregister_cuda_shared_memory, "regions of memory"),
                 (client.get_trace_settings, "command line"),
                 (client.get_log_settings, "command line")):
             self.refuse("UNIMPLEMENTED", text, call)
