@@ -56,24 +56,38 @@ TensorMapSpec Map(const MatrixLayout& layout) {
           .matrix_bytes = layout.matrix_lines() * layout.pitch_bytes()};
 }
 
+// A box has no more lines than the matrix: the copy engine takes longer to fill
+// in zeros than to copy. (In a group the lines of another product would lie
+// there, which no check could tell from this one's.)
+void LeaveOutAbsentLines(int line_bytes, TensorMapSpec& map, Plan& plan) {
+  if (plan.config.grouped) return;
+  const auto absent =
+      static_cast<int>(std::max<int64_t>(0, map.box_lines - map.lines));
+  map.box_lines -= absent;
+  plan.absent_bytes += absent * line_bytes;
+}
+
 // `parts` boxes make a tile of the operand.
 TensorMapSpec OperandMap(const MatrixLayout& stored, Form form, Major major,
-                         int lines, int parts = 1) {
+                         int lines, Plan& plan, int parts = 1) {
   TensorMapSpec map = Map(FormLayout(stored, form));
   const int span = OperandSpanBytes(major, lines);
   map.box_width = span / MapBytes(map.type);
   map.box_lines = (major == Major::kK ? lines : kSwizzleBytes / 2) / parts;
   map.swizzle_bytes = SwizzleOf(span);
+  // Lines of k are multiplied: they must be zero.
+  if (major == Major::kK && parts == 1) LeaveOutAbsentLines(span, map, plan);
   return map;
 }
 
 // Of the values of a sparse X.
-TensorMapSpec SparseMap(const MatrixLayout& stored, int lines) {
+TensorMapSpec SparseMap(const MatrixLayout& stored, int lines, Plan& plan) {
   TensorMapSpec map = Map(stored);
   map.width = stored.width() / 2;
   map.box_width = kSparseSpanBytes / MapBytes(map.type);
   map.box_lines = lines;
   map.swizzle_bytes = kSparseSpanBytes;
+  LeaveOutAbsentLines(kSparseSpanBytes, map, plan);
   return map;
 }
 
@@ -270,20 +284,22 @@ void CompletePlan(const Problem& asked, const DeviceProperties& device,
                               device.multiprocessors / config.multicast) *
                 config.multicast);
   plan.stages = static_cast<int>(DivideUp(DepthBytes(plan), kSwizzleBytes));
+  plan.absent_bytes = 0;
   SetPasses(plan);
   const MatrixLayout x = plan.exchanged ? problem.b() : problem.a();
   const MatrixLayout y = plan.exchanged ? problem.a() : problem.b();
   if (plan.family.instruction.sparse) {
-    plan.x = SparseMap(x, config.tile_m);
+    plan.x = SparseMap(x, config.tile_m, plan);
     plan.metadata = MetadataMap(x, config.tile_m);
   } else if (plan.family.widening) {
     FinishFragments(x, plan.exchanged ? plan.b_form : plan.a_form, plan);
   } else {
     plan.x = OperandMap(x, plan.exchanged ? plan.b_form : plan.a_form,
-                        plan.family.x_major, config.tile_m);
+                        plan.family.x_major, config.tile_m, plan);
   }
-  plan.y = OperandMap(y, plan.exchanged ? plan.a_form : plan.b_form,
-                      plan.family.y_major, config.tile_n, config.multicast);
+  plan.y =
+      OperandMap(y, plan.exchanged ? plan.a_form : plan.b_form,
+                 plan.family.y_major, config.tile_n, plan, config.multicast);
   plan.x.rounds_tf32 = plan.y.rounds_tf32 =
       problem.a_type == DataType::kF32 && problem.precision == Precision::kTf32;
   if (plan.family.epilogue.exclusive_or) FinishLineBits(device, plan);

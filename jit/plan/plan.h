@@ -163,6 +163,8 @@ struct Plan {
   int threads = 0;  // Per CTA.
   int shared_memory_bytes = 0;
   int stages = 0;  // Of 128 bytes of k each, in one pass.
+  // Of a stage, in lines of tiles that matrices do not have: see Arguments.
+  int absent_bytes = 0;
   // Passes over k and the planes of X and Y that each multiplies, two bits a
   // pass (see templates/common/arguments.h).
   int passes = 1;

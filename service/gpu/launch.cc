@@ -234,6 +234,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   SetLastTiles(plan, memory, arguments);
   arguments.units = static_cast<int>(jit::Units(plan));
   arguments.stages = plan.stages;
+  arguments.absent_bytes = plan.absent_bytes;
   arguments.passes = plan.passes;
   arguments.x_planes = plan.x_planes;
   arguments.y_planes = plan.y_planes;

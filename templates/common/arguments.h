@@ -96,6 +96,9 @@ struct Arguments {
   // A unit of work is a tile of one P over one part of k.
   int units;
   int stages;  // Of one pass over k, 128 bytes of a line each.
+  // Of a stage, in lines of tiles that are longer than whole matrices: not
+  // copied, so that what is multiplied there is arbitrary, and written nowhere.
+  int absent_bytes;
   // Passes over k: one, or one for each pair of planes of X and Y (operands
   // that are sums of several matrices). Two bits a pass name the plane.
   int passes;

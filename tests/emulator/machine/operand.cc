@@ -97,21 +97,31 @@ bool Operand::Check(SharedMemory& memory, Reports& reports) const {
 
 void Operand::IssueReads(const Actor& actor, SharedMemory& memory,
                          const SharedMemory::AsyncRead& read) const {
-  ForChunks([&](uint32_t address, int, int) {
-    memory.IssueRead(actor, address, read);
+  // What is in lines that no matrix has is multiplied, too: were it written to
+  // D, that would be wrong.
+  std::vector<bool> brought(static_cast<size_t>(lines_));
+  ForChunks([&](uint32_t address, int line, int) {
+    if (!memory.IsUnwritten(address)) brought[static_cast<size_t>(line)] = true;
+  });
+  ForChunks([&](uint32_t address, int line, int) {
+    if (brought[static_cast<size_t>(line)]) {
+      memory.IssueRead(actor, address, read);
+    }
   });
 }
 
 int Operand::FirstK(const SharedMemory& memory, Reports& reports) const {
   Origin first;
-  bool consistent = true;
+  bool found = false, consistent = true;
   ForChunks([&](uint32_t address, int line, int k) {
+    if (memory.IsUnwritten(address)) return;  // See IssueReads.
     Origin origin = memory.OriginOf(address);
     // Where the first element of the operand would be.
     const int elements = number_ == Number::kB1 ? 1 : BitsOf(number_) / 8;
     origin.x -= mn_major_ ? line : k / elements;
     origin.y -= mn_major_ ? k : line;
-    if (line == 0 && k == 0) first = origin;
+    if (!found) first = origin;
+    found = true;
     if (origin.map == first.map && origin.x == first.x && origin.y == first.y &&
         origin.z == first.z) {
       return;

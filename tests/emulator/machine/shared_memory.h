@@ -65,6 +65,10 @@ class SharedMemory {
     uint32_t deed;
   };
   void IssueRead(const Actor& actor, uint32_t address, const AsyncRead& read);
+  // Whether nobody has written into the chunk.
+  bool IsUnwritten(uint32_t address) const {
+    return cells_[address - kBase].deed == 0;
+  }
   const Origin& OriginOf(uint32_t address) const {
     return origins_[(address - kBase) / kChunk];
   }
