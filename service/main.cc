@@ -181,6 +181,13 @@ absl::Status Serve(daemon::Options& options) {
                {{"kernel", kernel}, {"message", why.message()}});
   };
 
+  engine_options.tuner.gave_up = [](const jit::Problem& problem,
+                                    const absl::Status& why) {
+    log::Write(
+        log::Level::kInfo, "not_tuned",
+        {{"problem", jit::DebugString(problem)}, {"message", why.message()}});
+  };
+
   if (options.cache.directory.empty()) {
     LogMissing(facts,
                "Compiled kernels are lost when the daemon ends: there "

@@ -154,8 +154,13 @@ absl::StatusOr<KernelTable::Best> KernelTable::BestPlan(
 KernelTable::Kernels KernelTable::LoadedOf(const jit::Family& family,
                                            bool grouped) const {
   Kernels kernels;
+  std::vector<jit::Family> families = {family};
+  // Kernels with scales by block take A's by row.
+  if (family.sum != jit::Summation::kBlockScaled) {
+    families.push_back(Exchanged(family));
+  }
   std::lock_guard lock(mutex_);
-  for (const jit::Family& either : {family, Exchanged(family)}) {
+  for (const jit::Family& either : families) {
     const auto found = families_.find(NameOf(either, grouped));
     if (found == families_.end()) continue;
     for (const Slot* slot : found->second) kernels.push_back(slot->kernel);

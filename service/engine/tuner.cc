@@ -153,9 +153,11 @@ void Tuner::LookForHot() {
       jobs_.Submit("", [this, i, &bench, problem = hot.problem] {
         RequestContext context;
         context.cancelled = stopping_;
-        Run({.problem = problem}, static_cast<int>(i), context,
-            /*background=*/true)
-            .IgnoreError();
+        const auto outcome = Run({.problem = problem}, static_cast<int>(i),
+                                 context, /*background=*/true);
+        if (!outcome.ok() && options_.gave_up && !*stopping_) {
+          options_.gave_up(problem, outcome.status());
+        }
         --bench.background_jobs;
       });
     }

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -41,6 +42,8 @@ class Tuner {
     int64_t least_finds = 32;
     // Between two looks at what is hot.
     absl::Duration interval = absl::Milliseconds(200);
+    // Is told why a hot problem could not be tuned; by any thread. May be null.
+    std::function<void(const jit::Problem&, const absl::Status&)> gave_up;
   };
 
   // All outlive the tuner; `table` may be null: then nothing is tuned.

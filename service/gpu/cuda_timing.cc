@@ -22,6 +22,19 @@ constexpr int kProbes = 3;
 constexpr int64_t kComparedBytes = 64 << 20;
 constexpr unsigned char kPoison = 0xff;
 
+// Of lines in device memory, without what lies between them: kernels may write
+// anything there.
+std::string Elements(const jit::MatrixLayout& layout, absl::string_view lines) {
+  std::string elements;
+  const auto width = static_cast<size_t>(layout.width_bytes());
+  while (!lines.empty()) {
+    absl::StrAppend(&elements, lines.substr(0, width));
+    lines.remove_prefix(
+        std::min(static_cast<size_t>(layout.pitch_bytes()), lines.size()));
+  }
+  return elements;
+}
+
 }  // namespace
 
 device::TimingMemory CudaTiming::MemoryOf(
@@ -166,7 +179,8 @@ absl::StatusOr<std::string> CudaTiming::ResultOf(
       driver, cuMemcpyDtoHAsync(result.bytes().data(), d,
                                 static_cast<size_t>(bytes), stream_->get()));
   RETURN_IF_ERROR(stream_->Synchronize());
-  return std::string(result.bytes().data(), static_cast<size_t>(bytes));
+  return Elements(problem_.d(),
+                  {result.bytes().data(), static_cast<size_t>(bytes)});
 }
 
 absl::StatusOr<bool> CudaTiming::GiveSameBits(size_t i, size_t j) {

@@ -109,6 +109,32 @@ TEST_F(KernelTableTest, AKernelOfTheExchangedProductStandsIn) {
   }
 }
 
+// Scales by block are A's by row and B's by block, which no exchange turns
+// around.
+TEST_F(KernelTableTest, NoKernelWithScalesByBlockStandsInExchanged) {
+  jit::Problem problem = {.m = 16, .n = 7168, .k = 512};
+  problem.a_type = problem.b_type = jit::DataType::kE4m3;
+  problem.b_order = jit::Order::kColumnMajor;
+  problem.epilogue.a_scale = problem.epilogue.b_scale = jit::Extent::kBlock;
+  for (const jit::Order order :
+       {jit::Order::kColumnMajor, jit::Order::kRowMajor}) {
+    KernelTable table(device_, cache_, templates_);
+    problem.d_order = order;
+    ASSERT_TRUE(testing::Prepare(table, problem).ok());
+    jit::Problem other = problem;
+    other.m = 32;
+    const auto same = table.Choose(other);
+    ASSERT_TRUE(same.ok()) << same.status();
+    ASSERT_NE(same->prepared, nullptr);
+    EXPECT_FALSE(same->prepared->plan.exchanged);
+    other.d_order = order == jit::Order::kRowMajor ? jit::Order::kColumnMajor
+                                                   : jit::Order::kRowMajor;
+    const auto turned = table.Choose(other);
+    ASSERT_TRUE(turned.ok()) << turned.status();
+    EXPECT_EQ(turned->prepared, nullptr);
+  }
+}
+
 // The same request gives the same bits: sums split over CTAs are rounded
 // elsewhere than whole ones.
 TEST_F(KernelTableTest, SplitSumsNeitherStandInNorAreStoodInFor) {

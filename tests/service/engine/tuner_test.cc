@@ -307,6 +307,23 @@ TEST_F(BackgroundTest, HotProblemsAreTuned) {
   EXPECT_FALSE(Record(LongSum()));
 }
 
+TEST_F(BackgroundTest, WhyAHotProblemCouldNotBeTunedIsTold) {
+  std::atomic<int> told = 0;
+  hooks_->same_bits = [](const jit::Plan&, const jit::Plan&) { return false; };
+  Takes(jit::RankPlans(Square(), {}, 16)[5], 80);
+  Start({.share_percent = 90,
+         .least_finds = 10,
+         .interval = absl::Milliseconds(5),
+         .gave_up = [&](const jit::Problem& problem, const absl::Status& why) {
+           EXPECT_EQ(problem, Square());
+           EXPECT_TRUE(absl::StrContains(why.message(), "other bits")) << why;
+           ++told;
+         }});
+  Request(Square(), 20);
+  EXPECT_TRUE(Eventually([&] { return told > 0; }));
+  engine_.reset();
+}
+
 TEST_F(BackgroundTest, WithoutAShareNothingIsTuned) {
   Start({.share_percent = 0,
          .least_finds = 1,

@@ -162,6 +162,28 @@ TEST_F(CudaTimingTest, TellsWhetherTwoContendersGiveTheSameBits) {
   EXPECT_FALSE((*timing)->GiveSameBits(2, 1).value());
 }
 
+TEST_F(CudaTimingTest, WhatLiesBetweenTheLinesOfDDoesNotCount) {
+  Contend("bf16 TN 65 17 256", {20, 20, 20});
+  const auto timing = Create();
+  ASSERT_TRUE(timing.ok()) << timing.status();
+  const int64_t width = problem_.d().width_bytes();
+  const int64_t pitch = problem_.d().pitch_bytes();
+  ASSERT_LT(width, pitch);
+  // The second one writes all of a line; the third, an element of its own.
+  fake_.run_kernel = [&](const FakeDriver::Launch& launch) {
+    char* const d = reinterpret_cast<char*>(
+        fake_.MapOf(launch.argument<Arguments>().d.bytes).pointer);
+    const bool all = launch.function == multiply_[1];
+    for (int64_t line = 0; line < problem_.d().lines(); ++line) {
+      std::memset(d + line * pitch, 1,
+                  static_cast<size_t>(all ? pitch : width));
+    }
+    if (launch.function == multiply_[2]) d[pitch + width - 1] = 2;
+  };
+  EXPECT_TRUE((*timing)->GiveSameBits(0, 1).value());
+  EXPECT_FALSE((*timing)->GiveSameBits(0, 2).value());
+}
+
 TEST_F(CudaTimingTest, GivesEverythingBack) {
   const size_t before = fake_.live();
   Contend("bf16 TN 256 256 256", {20, 30});
