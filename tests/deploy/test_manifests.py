@@ -1,6 +1,10 @@
 """The files of compose and systemd fit their schemas and the daemon's flags."""
 
+import os
+import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +15,8 @@ import yaml
 import flags
 
 _DEPLOY = flags.ROOT / "deploy"
+_BUILD = pathlib.Path(
+    os.environ.get("GEMMD_BUILD", flags.ROOT / "build/release"))
 
 
 def _compose(name):
@@ -79,6 +85,56 @@ class FlagsTest(unittest.TestCase):
         command = re.search(r"^ExecStart=(.*)$", unit, re.M)[1]
         stop_s = int(re.search(r"^TimeoutStopSec=(\d+)$", unit, re.M)[1])
         self.assertGreater(stop_s, flags.drain_s(command.split()))
+
+
+class FilterTest(unittest.TestCase):
+    """Of system calls, under systemd."""
+
+    def setUp(self):
+        if shutil.which("systemd-analyze") is None:
+            self.skipTest("systemd-analyze is missing: it comes with systemd")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def start(self, unit, *command):
+        file = self.folder / "unit"
+        file.write_text(unit)
+        return subprocess.Popen(
+            [sys.executable, pathlib.Path(__file__).parent / "filtered.py",
+             file, *command], stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True)
+
+    def compile(self, unit):
+        problems = self.folder / "problems"
+        problems.write_text("bf16 TN 64 8 64\n")
+        program = self.start(
+            unit, _BUILD / "clients/warmup/gemm-warmup", "compile",
+            f"--cache-dir={self.folder / 'cache'}", problems)
+        output, _ = program.communicate(timeout=120)
+        return program.returncode, output
+
+    def test_kernels_are_compiled(self):
+        code, output = self.compile((_DEPLOY / "gemmd.service").read_text())
+        self.assertEqual(code, 0, output)
+
+    def test_a_call_that_is_not_allowed_ends_who_makes_it(self):
+        code, output = self.compile("SystemCallFilter=@system-service\n")
+        self.assertNotEqual(code, 0, output)
+
+    def test_the_daemon_serves_and_ends(self):
+        daemon = self.start(
+            (_DEPLOY / "gemmd.service").read_text(), _BUILD / "service/gemmd",
+            "--device=host", "--listen=127.0.0.1:0",
+            f"--cache-dir={self.folder / 'cache'}")
+        lines = []
+        with daemon:
+            for line in daemon.stdout:
+                lines.append(line)
+                if "event=serving" in line:
+                    daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.returncode, 0, "".join(lines))
+        self.assertIn("event=serving", "".join(lines))
 
 
 if __name__ == "__main__":
