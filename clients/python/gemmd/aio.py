@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -22,6 +22,7 @@ from .retry import Attempts, check_key, check_timeout, told
 from .sequence import AsyncSequence
 from .shared import Regions
 from .sparse import SparseMatrix, is_sparse
+from .stripes import Deadline
 from .tensor import Resident, Stored, dense, home_of, lie, matrix_of
 
 if TYPE_CHECKING:
@@ -164,12 +165,10 @@ class AsyncClient(AsyncCaller):
         """As Client.matmul_grouped."""
         groups = Groups(a, b, **options)
         key = check_key(idempotency_key)
-        with ExitStack() as sharing:
-            with time_left.within(self._seconds(timeout)):
-                for call in groups.calls:
-                    await self._aside(call.share)
-                    sharing.enter_context(call.sharing())
-                timeout = told(time_left.left())
+        with time_left.within(self._seconds(timeout)):
+            await self._aside(groups.share)
+            timeout = told(time_left.left())
+        with groups.sharing():
             responses = await self._run(rpcs.matmul_grouped(
                 (call.header, call.buffers) for call in groups.calls
             ).with_key(key), timeout)
@@ -222,14 +221,15 @@ class AsyncClient(AsyncCaller):
         """A matrix on the device with the elements of `array`."""
         array = matrix_of(array, "array")
         order = order or lie(array).order
+        deadline = Deadline(self._seconds(timeout))
         device = device or await self._on_thread(home_of, array)
         tensor = await self.zeros(array.shape, array.dtype, order=order,
                                   sparse=is_sparse(array),
                                   quantization=quantization_of(array),
                                   device=device, ttl_s=ttl_s, label=label,
-                                  timeout=timeout)
+                                  timeout=deadline.left())
         try:
-            return await tensor.upload(array, timeout=timeout)
+            return await tensor.upload(array, timeout=deadline.left())
         except BaseException:
             await self._clean_up(tensor.delete())
             raise

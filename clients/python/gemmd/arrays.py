@@ -1,6 +1,7 @@
 """numpy arrays as matrices, or batches of them, on the wire: element types,
 orders, bytes."""
 
+import contextlib
 import struct
 import sys
 from typing import Any, Literal, NamedTuple, Optional
@@ -42,6 +43,10 @@ _FROM_WIRE: dict[int, "np.dtype[Any]"] = {
 # A view whose padding is at most this fraction of its width is sent with its
 # padding; a wider one is copied, since sending the padding costs more.
 _MAX_PADDING = 0.25
+
+_CPU = 1  # kDLCPU
+# What libraries raise that export no such array.
+_NO_DLPACK = (TypeError, ValueError, RuntimeError, BufferError)
 
 
 def check_dtype(dtype: Any, name: str = "dtype") -> "np.dtype[Any]":
@@ -151,16 +156,41 @@ class Operand(NamedTuple):
                           batch_stride=self.batch_stride)
 
 
+def eight_bits(value: Any) -> Any:
+    """The type of a torch.Tensor of eight bits that DLPack may not know."""
+    torch = sys.modules.get("torch")
+    for name, dtype in (("float8_e4m3fn", ml_dtypes.float8_e4m3fn),
+                        ("float8_e5m2", ml_dtypes.float8_e5m2)):
+        if getattr(value, "dtype", None) is getattr(torch, name, value):
+            return dtype
+    return None
+
+
+def _is_on_host(value: Any) -> bool:
+    try:
+        return int(value.__dlpack_device__()[0]) == _CPU
+    except (AttributeError, *_NO_DLPACK):
+        return False
+
+
 def _from_dlpack(value: Any, name: str) -> Array:
     torch = sys.modules.get("torch")
     try:
-        # DLPack of numpy knows no bfloat16: its bits travel as int16.
+        # DLPack of numpy knows neither these nor bfloat16: their bits travel
+        # as integers.
+        dtype = eight_bits(value)
+        if torch is not None and dtype is not None:
+            return np.from_dlpack(value.view(torch.uint8)).view(dtype)
         if torch is not None and getattr(value, "dtype", None) is getattr(
                 torch, "bfloat16", value):
             return np.from_dlpack(value.view(torch.int16)).view(
                 ml_dtypes.bfloat16)
         return np.from_dlpack(value)
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+    except _NO_DLPACK as error:
+        # JAX knows how numpy has its bfloat16 and float8.
+        if hasattr(value, "__array__") and _is_on_host(value):
+            with contextlib.suppress(*_NO_DLPACK):
+                return np.asarray(value)
         raise InvalidArgument(
             f"{name}: {type(value).__name__} is no array in host memory "
             f"({error}); copy it to one first") from None

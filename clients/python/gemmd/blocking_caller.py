@@ -21,7 +21,9 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 # Creations and deletions take no longer while a daemon is well.
-_CLEANING_S = 1.0
+CLEANING_S = 1.0
+# Smaller messages are written whether the daemon reads or not.
+_LEAST_STALLED_BYTES = 64 << 10
 
 
 class BlockingCaller:
@@ -73,14 +75,31 @@ class BlockingCaller:
     def _run(self, rpc: Rpc[R], timeout: Optional[float],
              channel: Any = None, **more: Any) -> R:
         def attempt(left: Optional[float]) -> R:
-            with interrupts.Held(), self._translated():
-                response: R = received(self._start(
-                    channel or self._channel, rpc, left, **more))
+            with interrupts.Held() as held, self._translated():
+                response: R = received(self._answer(
+                    channel or self._channel, rpc, left, held, **more))
                 return response
 
         return self._repeated(Attempts(
             self._seconds(timeout), repeatable=rpc.repeatable, key=rpc.key),
             attempt)
+
+    def _answer(self, channel: Any, rpc: Rpc[Any], timeout: Optional[float],
+                held: interrupts.Held, **more: Any) -> Any:
+        """The one of a call that has one."""
+        if timeout is None or rpc.message_bytes <= _LEAST_STALLED_BYTES:
+            return self._start(channel, rpc, timeout, **more)
+        # gRPC waits for what it is writing, also when the time is up: for ever
+        # where the daemon has stopped reading. Only a future need not.
+        call = self._stub(channel, rpc).future(
+            rpc.request, timeout=timeout,
+            metadata=self._messages.metadata(rpc), **more)
+        held.ends(call.cancel)
+        try:
+            return call.result(timeout)
+        except grpc.FutureTimeoutError:
+            call.cancel()
+            raise errors.DeadlineExceeded("Deadline Exceeded") from None
 
     def _make(self, rpc: Rpc[R], timeout: Optional[float],
               own: Callable[[R], T]) -> T:
@@ -110,11 +129,11 @@ class BlockingCaller:
         with contextlib.suppress(errors.Error), self._translated():
             try:
                 # Cancelled, it may have been answered: nobody knows the handle.
-                info: Any = received(making.result(_CLEANING_S))
+                info: Any = received(making.result(CLEANING_S))
             except grpc.FutureTimeoutError:
                 making.cancel()
             else:
-                self._run(rpcs.delete_tensor(info.handle), _CLEANING_S)
+                self._run(rpcs.delete_tensor(info.handle), CLEANING_S)
 
     def _repeated(self, attempts: Attempts,
                   attempt: Callable[[Optional[float]], R]) -> R:

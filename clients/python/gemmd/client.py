@@ -12,7 +12,8 @@ import numpy as np
 from . import (alike, arrays, errors, product, rpcs, security,
                striped_product, time_left, wire)
 from .address import check_target
-from .blocking_caller import Blocking, BlockingCaller, completed
+from .blocking_caller import (CLEANING_S, Blocking, BlockingCaller,
+                              completed)
 from .grouped import Groups
 from .pages import Pages
 from .product import Call, Product
@@ -20,6 +21,7 @@ from .quantized import Quantization, quantization_of
 from .retry import Attempts, check_key, check_timeout, told
 from .sequence import Sequence
 from .sparse import is_sparse
+from .stripes import Deadline
 from .tensor import Tensor, home_of, lie, matrix_of
 
 if TYPE_CHECKING:
@@ -184,17 +186,16 @@ class Client(BlockingCaller):
 
         c, out, pre_activation_out, bias, a_scale, b_scale and out_scale are
         sequences, too, of one value a group; the other options are those of all
-        groups, as is the key. At most 256 of them. Returns a list of what
-        matmul returns.
+        groups, as is the key. At most 256 of them, in any order: what one
+        writes in device memory or a Tensor, no other may read or write.
+        Returns a list of what matmul returns.
         """
         groups = Groups(a, b, **options)
         key = check_key(idempotency_key)
-        with contextlib.ExitStack() as sharing:
-            with time_left.within(self._seconds(timeout)):
-                for call in groups.calls:
-                    call.share(self._regions)
-                    sharing.enter_context(call.sharing())
-                timeout = told(time_left.left())
+        with time_left.within(self._seconds(timeout)):
+            groups.share(self._regions)
+            timeout = told(time_left.left())
+        with groups.sharing():
             responses = self._run(rpcs.matmul_grouped(
                 (call.header, call.buffers) for call in groups.calls
             ).with_key(key), timeout)
@@ -275,17 +276,18 @@ class Client(BlockingCaller):
         """
         array = matrix_of(array, "array")
         order = order or lie(array).order
+        deadline = Deadline(self._seconds(timeout))
         device = device or home_of(self._regions, array)
         tensor = self.zeros(array.shape, array.dtype, order=order,
                             sparse=is_sparse(array),
                             quantization=quantization_of(array),
                             device=device, ttl_s=ttl_s, label=label,
-                            timeout=timeout)
+                            timeout=deadline.left())
         try:
-            return tensor.upload(array, timeout=timeout)
+            return tensor.upload(array, timeout=deadline.left())
         except BaseException:
             with contextlib.suppress(errors.Error):
-                tensor.delete()
+                tensor.delete(timeout=CLEANING_S)
             raise
 
     def zeros(self, shape: tuple[int, ...], dtype: Any, *,

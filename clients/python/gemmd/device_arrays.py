@@ -165,18 +165,8 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
     return array
 
 
-def _eight_bits(value: Any) -> Any:
-    """The type of a torch.Tensor of eight bits that DLPack may not know."""
-    torch = sys.modules.get("torch")
-    for name, dtype in (("float8_e4m3fn", ml_dtypes.float8_e4m3fn),
-                        ("float8_e5m2", ml_dtypes.float8_e5m2)):
-        if getattr(value, "dtype", None) is getattr(torch, name, value):
-            return dtype
-    return None
-
-
 def _from_dlpack(value: Any, name: str) -> DeviceArray:
-    dtype = _eight_bits(value)
+    dtype = arrays.eight_bits(value)
     if dtype is not None:
         value = value.view(sys.modules["torch"].uint8)
     # The producer has this stream wait for its own.

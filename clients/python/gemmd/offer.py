@@ -1,6 +1,8 @@
 """The Unix socket by which a daemon is given memory: see
 proto/gemmd/v1/regions.proto."""
 
+import contextlib
+import os
 import socket
 import struct
 from typing import Optional
@@ -24,12 +26,27 @@ def socket_path(target: str) -> str:
     return (path[2:] if path.startswith("//") else path) + ".memory"
 
 
+class _Connection(socket.socket):
+    """One that ends where the process that made it closes it, though children
+    that were forked meanwhile have it open; they close what is theirs alone."""
+
+    def __init__(self) -> None:
+        super().__init__(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._process = os.getpid()
+
+    def close(self) -> None:
+        if os.getpid() == self._process:
+            with contextlib.suppress(OSError):  # Not connected, or closed.
+                self.shutdown(socket.SHUT_RDWR)
+        super().close()
+
+
 def offer(path: str, descriptor: Optional[int]) -> tuple[socket.socket, str]:
     """Offers the memory of a descriptor, or memory that has none. The
     connection that it lives by, and its handle. Takes no more than what is left
     of the time, and ANSWER_S at most."""
     seconds = patience()
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = _Connection()
     try:
         # A Unix socket whose queue is full is waited for only where it
         # blocks.

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional, TypedDict
 
 import numpy as np
@@ -15,7 +15,7 @@ from .epilogue import Epilogue, Result
 from .errors import Internal, InvalidArgument
 from .operands import Matrix, array_of, batch_of, flat, matrices_of
 from .quantized import quantization_of
-from .shared import Block, Regions, lent
+from .shared import Block, Regions, Written, lent
 from .sparse import is_sparse
 from .tensor import Resident, lie
 
@@ -148,6 +148,7 @@ class Call:
         # Results that come in shared memory, by what they are; of `out` itself
         # there is no block.
         self._shared: dict[str, Optional[Block]] = {}
+        self.written: list[Written] = []  # By the daemon, in regions.
         self._read: list[memoryview] = []
 
     def of_others(self, operands: Iterable[tuple[str, Resident]],
@@ -166,7 +167,7 @@ class Call:
             result = call._results[field]
             result.out = result.target = out
             getattr(header, field).tensor = out.handle
-        call._shared, call._read = {}, []
+        call._shared, call.written, call._read = {}, [], []
         return call
 
     def _like_result(self, value: Any, name: str) -> Any:
@@ -295,16 +296,18 @@ class Call:
         return self._result_bytes() + sum(
             len(data) for data in self.buffers.values() if data)
 
-    def share(self, regions: Regions) -> None:
+    def share(self, regions: Regions, copied: Collection[str] = ()) -> None:
         """Names what lies in a region, or in device memory, instead of sending
-        it. Where anything lies in a region, results come to one, too."""
+        it. Where anything lies in a region, results come to one, too; what is
+        to be `copied` to the caller's array at the end, to another block."""
         self._share_device(regions, {**self.on_device, **self._device_outs()})
         if not regions:
             return
         places = {name: place for name, data in self.buffers.items()
                   if data and not self.is_sparse(name)
                   and (place := regions.place(data)) is not None}
-        outs = self.out_places(regions)
+        outs = {name: out for name, out in self.out_places(regions).items()
+                if name not in copied}
         if not places and not outs:
             return
         for name, place in places.items():
@@ -337,9 +340,11 @@ class Call:
                 wire.set_place(getattr(self.header, name).region, block.place,
                                api.Layout(order=self.header.problem.d_order))
                 self._shared[name] = block
-        for name, out in outs.items():
-            wire.set_place(getattr(self.header, name).region, *out)
+                self.written.append(block.written)
+        for name, (place, layout) in outs.items():
+            wire.set_place(getattr(self.header, name).region, place, layout)
             self._shared[name] = None
+            self.written.append(Written(regions, place))
 
     def share_device_outs(self, regions: Regions) -> None:
         """As share, of results in device memory alone."""
@@ -385,11 +390,7 @@ class Call:
 
     def sharing(self) -> contextlib.AbstractContextManager[None]:
         """Around the call."""
-        return lent(self.blocks())
-
-    def blocks(self) -> list[Block]:
-        """New ones, where results come to."""
-        return [block for block in self._shared.values() if block is not None]
+        return lent(self.written)
 
     def chunks(self) -> results.Chunks:
         """For what comes back in chunks."""

@@ -54,12 +54,13 @@ class Pending(Resident):
                 f"{self.dtype} order {self.order}>")
 
     def name_in(self, source: Any) -> None:
-        if not self._recording.records:
+        reads = self._recording.reads
+        if reads is None:
             raise InvalidArgument(
                 "a result of a sequence is read by products of the same one "
                 "alone; allowed: its array, numpy(), once the block has ended")
         source.name = self._name
-        self._state["read"] = True
+        reads.append(self)
 
     def check_operand(self, name: str, batch: tuple[int, ...]) -> None:
         if self.ndim < 2:
@@ -177,8 +178,8 @@ class Recording:
     def __init__(self, device: str, timeout: Optional[float],
                  key: str) -> None:
         self.done = False
-        # While a call is made whose operands may be its results.
-        self.records = False
+        # While a call is made whose operands may be its results: those.
+        self.reads: Optional[list[Pending]] = None
         self._begun = False
         # Of the daemon's answer: Phases of the whole, an Execution a call.
         self.phases: Any = None
@@ -209,11 +210,12 @@ class Recording:
             raise InvalidArgument("device: allowed for the whole sequence "
                                   "alone: client.sequence(device=...)")
         self._check_own(a, b, *options.values())
-        self.records = True
+        reads: list[Pending] = []
+        self.reads = reads
         try:
             call = alike.call(a, b, **options)
         finally:
-            self.records = False
+            self.reads = None
         for field, data in call.buffers.items():
             if data is not None:
                 source = getattr(call.header, field)
@@ -225,6 +227,8 @@ class Recording:
              for name, out in call.outs() if not isinstance(out, Resident)},
             PendingNumber() if options.get("return_amax") else None)
         self._steps.append(step)
+        for pending in reads:  # Not where the call was refused.
+            pending._state["read"] = True
         d, *more = (step.pending.get(name, out) for name, out in call.outs())
         if step.amax is not None:
             more.append(step.amax)
@@ -284,8 +288,8 @@ class Recording:
 
     def _sharing(self) -> contextlib.AbstractContextManager[None]:
         """Around the call."""
-        return lent([block for step in self._steps
-                     for block in step.call.blocks()])
+        return lent([written for step in self._steps
+                     for written in step.call.written])
 
     def _rpc(self) -> rpcs.Rpc[wire.SequenceResponse]:
         for step in self._steps:

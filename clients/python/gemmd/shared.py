@@ -16,7 +16,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -49,7 +49,10 @@ class _Region:
         self._connection: Optional[socket.socket] = None
         # (offset, size) of what is free, in ascending order.
         self._free = [(0, size)]
-        self._lost = 0  # Bytes that the daemon may still write.
+        # Offsets in blocks that somebody has, of what the daemon may still
+        # write.
+        self._doubtful: set[int] = set()
+        self._lost = 0  # Bytes of such blocks that nobody has any more.
 
     def share(self, path: str,
               create: Callable[[str], Any]) -> None:
@@ -85,6 +88,12 @@ class _Region:
         return None
 
     def give_back(self, offset: int, size: int) -> None:
+        doubtful = {each for each in self._doubtful
+                    if offset <= each < offset + size}
+        if doubtful:
+            self._doubtful -= doubtful
+            self._lost += size
+            return
         blocks = sorted([*self._free, (offset, size)])
         self._free = blocks[:1]
         for start, length in blocks[1:]:
@@ -94,8 +103,9 @@ class _Region:
             else:
                 self._free.append((start, length))
 
-    def lose(self, size: int) -> None:
-        self._lost += size
+    def lose(self, offset: int) -> None:
+        """Nobody else gets the block that has this byte."""
+        self._doubtful.add(offset)
 
     @property
     def is_empty(self) -> bool:
@@ -131,8 +141,7 @@ class Block:
             "typestr": "|u1", "version": 3}
         self._memory = region.memory
         self.place = Place(region.handle, offset)
-        self._losing = functools.partial(
-            regions._later, functools.partial(region.lose, size))
+        self.written = Written(regions, self.place)
         self._giving_back = weakref.finalize(
             self, regions._later,
             functools.partial(regions._give_back, region, offset, size))
@@ -143,30 +152,28 @@ class Block:
         """An array that refers to the block."""
         return np.asarray(self)
 
-    @contextlib.contextmanager
-    def lent(self) -> Iterator[None]:
-        """Around a call that has the daemon write to it. Where no answer of the
-        daemon's ends it, it may still do so: nobody else gets it."""
-        try:
-            yield
-        except BaseException as error:
-            if not (isinstance(error, Error) and error.is_answer
-                    ) and self._giving_back.detach():
-                self._losing()
-            raise
+
+class Written(NamedTuple):
+    """Where the daemon writes: in a block, the client's or the caller's."""
+    regions: "Regions"
+    place: Place
 
 
 @contextlib.contextmanager
-def _all_lent(blocks: list[Block]) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        for block in blocks:
-            stack.enter_context(block.lent())
+def _lent(written: list[Written]) -> Iterator[None]:
+    try:
         yield
+    except BaseException as error:
+        if not (isinstance(error, Error) and error.is_answer):
+            for regions, place in written:
+                regions.lose(place)
+        raise
 
 
-def lent(blocks: list[Block]) -> contextlib.AbstractContextManager[None]:
-    """Around a call that has the daemon write to them."""
-    return _all_lent(blocks) if blocks else contextlib.nullcontext()
+def lent(written: list[Written]) -> contextlib.AbstractContextManager[None]:
+    """Around a call that has the daemon write there. Where no answer of the
+    daemon's ends it, it may still do so: nobody else gets those blocks."""
+    return _lent(written) if written else contextlib.nullcontext()
 
 
 class Regions:
@@ -177,6 +184,7 @@ class Regions:
                  create: Callable[[rpcs.Rpc[Any]], Any]) -> None:
         self._target = target
         self._create = create
+        self._process = os.getpid()
         # Taken by _locked() alone. What is collected meanwhile may close the
         # client, on the thread that has it.
         self._lock = threading.RLock()
@@ -253,6 +261,11 @@ class Regions:
 
     def block(self, size: int, *, is_result: bool = False) -> Block:
         """`size` bytes, at least one, of any content."""
+        # What is free here may be in use there, and the other way round.
+        if os.getpid() != self._process:
+            raise FailedPrecondition(
+                "the client is of the process that made it; allowed: another "
+                "one, made in the child")
         rounded = -(-size // _ALIGNMENT) * _ALIGNMENT
         with self._locked():
             for region in list(self._regions):
@@ -342,6 +355,15 @@ class Regions:
                 self._drop(region)
                 break
         return None
+
+    def lose(self, place: Place) -> None:
+        """Nobody else gets the block of that place."""
+        self._later(functools.partial(self._lose, place))
+
+    def _lose(self, place: Place) -> None:
+        for region in self._regions:
+            if region.handle == place.region:
+                region.lose(place.offset)
 
     def _drop(self, region: _Region) -> None:
         region.close()

@@ -16,7 +16,7 @@ from .errors import (Error, Internal, InvalidArgument, NotFound,
                      unpicklable)
 from .quantized import Quantization, QuantizedMatrix, quantization_of
 from .retry import told
-from .shared import Block, Regions
+from .shared import Block, Regions, lent
 from .sparse import SparseMatrix, is_sparse
 from .wire import Place
 
@@ -240,7 +240,7 @@ class Resident:
             await striped.download(caller, self.handle, layout,
                                    lines.reshape(-1).data, timeout)
         else:
-            with block.lent():
+            with lent([block.written]):
                 await caller._receive(
                     rpcs.download_to(block.place, self.handle, layout),
                     timeout, _refuse)

@@ -13,6 +13,7 @@ import numpy as np
 
 import gemmd
 from fake_daemon import FakeDaemon
+from gemmd import arrays
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 _ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -171,6 +172,38 @@ class NumpyTest(unittest.TestCase):
         a, b = integers(4, 6), integers(6, 5)
         with mock.patch.dict(sys.modules, torch=torch):
             self.assert_product(self.client.matmul(TorchTensor(a), b), a, b)
+
+    def test_float8_of_torch(self):
+        torch = types.SimpleNamespace(float8_e4m3fn=object(), uint8=object())
+        array = integers(4, 6, dtype=ml_dtypes.float8_e4m3fn)
+        value = types.SimpleNamespace(
+            dtype=torch.float8_e4m3fn, __dlpack__=None,
+            view=lambda dtype: Exported(array.view(np.uint8)))
+        with mock.patch.dict(sys.modules, torch=torch):
+            found = arrays.as_array(value, "a")
+        self.assertEqual(found.dtype, array.dtype)
+        np.testing.assert_array_equal(found, array)
+
+    def test_what_dlpack_does_not_know_comes_as_an_array(self):
+        class JaxArray(Exported):
+            def __dlpack__(self, **options):
+                raise BufferError("Unsupported dtype in DLTensor.")
+
+            def __array__(self, dtype=None, copy=None):
+                return self._array
+
+        a, b = integers(4, 6), integers(6, 5)
+        self.assert_product(self.client.matmul(JaxArray(a), b), a, b)
+
+        class Refusing(JaxArray):
+            def __array__(self, dtype=None, copy=None):
+                raise RuntimeError("it requires grad")
+
+        # numpy would fetch what is elsewhere.
+        for refused in JaxArray(a, (10, 0)), Refusing(a):
+            self.assert_refused(
+                "a: .* is no array in host memory .*copy it",
+                lambda refused=refused: self.client.matmul(refused, b))
 
     def test_arrays_of_a_gpu_are_refused(self):
         a, b = integers(4, 6), integers(6, 5)

@@ -270,6 +270,14 @@ class SequenceTest(unittest.TestCase):
                                         r"of the same one .* numpy\(\)"):
                 outside()
 
+    def test_what_a_refused_call_was_to_read_is_returned(self):
+        x = np.ones((2, 2), F32)
+        with self.client.sequence() as s:
+            h = s.matmul(x, x)
+            with self.assertRaisesRegex(gemmd.InvalidArgument, "bias"):
+                s.matmul(h, x, bias=np.ones(7))
+        self.assertEqual(h.numpy().tolist(), [[2, 2], [2, 2]])
+
     def test_a_block_that_raises_sends_nothing(self):
         before = self.client.statistics().requests
         with self.assertRaises(KeyError):

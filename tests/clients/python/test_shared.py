@@ -8,6 +8,8 @@ import unittest
 import gemmd
 import ml_dtypes
 import numpy as np
+from both_clients import both_clients
+from gemmd.grouped import Groups
 from host_daemon import HostCase
 from shared_case import SharedCase, random
 
@@ -161,6 +163,39 @@ class SharedTest(SharedCase):
         self.assertIs(got[1], out[1])
         for one, other in zip(got, expected):
             self.assert_same(np.array(one), other)
+
+    def test_a_group_is_not_written_where_another_one_reads(self):
+        w = random((8, 8), np.float32)
+        for client in both_clients(self.target):
+            regions = getattr(client, "_of", client)._regions
+            x = client.empty((4, 8, 8), np.float32)
+            x[:3] = random((3, 8, 8), np.float32)
+            expected = self.client.matmul(np.array(x[:3]), w)
+            groups = Groups(x[:3], [w] * 3, out=x[1:])
+            groups.share(regions)
+            start = regions.place(x.reshape(-1).view(np.uint8).data).offset
+            self.assertEqual(
+                [call.header.d.region.offset == start + i * x[0].nbytes
+                 for i, call in enumerate(groups.calls, 1)],
+                [False, False, True])
+            client.matmul_grouped(x[:3], [w] * 3, out=x[1:])
+            self.assert_same(np.array(x[1:]), expected)
+
+    def test_outs_of_groups_that_overlap_are_filled_in_order(self):
+        a, w = random((2, 8, 8), np.float32), random((8, 8), np.float32)
+        first, second = self.client.matmul(a, w)
+        for upwards in (True, False):
+            out = self.client.empty((13, 8), np.float32)
+            outs = [out[:8], out[5:]] if upwards else [out[5:], out[7::-1]]
+            groups = Groups(a, [w, w], out=outs)
+            groups.share(self.client._regions)
+            self.assertEqual([call.written for call in groups.calls], [[], []])
+            self.client.matmul_grouped(a, [w, w], out=outs)
+            self.assert_same(np.array(outs[1]), second)
+            if upwards:
+                self.assert_same(np.array(out[:5]), first[:5])
+            else:
+                self.assert_same(np.array(out[8:]), first[3:])
 
     def test_bits_sparse_and_weights(self):
         a = random((8, 64), np.float32) > 0

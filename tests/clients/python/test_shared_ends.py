@@ -1,5 +1,7 @@
 """Shared memory where a client or the daemon ends, or there is none."""
 
+import contextlib
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -58,6 +60,57 @@ class KilledTest(unittest.TestCase):
             # gRPC opens one of its own when it likes; each victim had three.
             self.assertTrue(eventually(lambda: files() < before + 4), files())
             self.assertTrue((client.matmul(a, a) == 300).all())
+
+
+@contextlib.contextmanager
+def forked(act):
+    """A child of this process that lives as long as the block, and what act()
+    returns there."""
+    fork = multiprocessing.get_context("fork")
+    answers, may_end = fork.SimpleQueue(), fork.Event()
+
+    def run():
+        answers.put(act())
+        may_end.wait()
+
+    child = fork.Process(target=run)
+    child.start()
+    try:
+        yield answers.get()
+    finally:
+        may_end.set()
+        child.join()
+
+
+class ForkedTest(unittest.TestCase):
+
+    def test_a_child_keeps_no_region_of_a_client_that_is_closed(self):
+        with HostDaemon() as daemon, gemmd.Client(daemon.target) as client:
+            client.empty((8, 8))
+            pid = daemon.process.pid
+            self.assertEqual(shared_mappings(pid), 1)
+            with forked(lambda: None):
+                client.close()
+                self.assertTrue(eventually(lambda: shared_mappings(pid) == 0))
+
+    def test_a_child_neither_gets_memory_nor_ends_a_region(self):
+        with HostDaemon() as daemon, gemmd.Client(daemon.target) as client:
+            a = client.empty((8, 8))
+            a[...] = 1
+
+            def act():
+                try:
+                    client.empty((8, 8))
+                    return "it has memory"
+                except gemmd.Error as error:
+                    return str(error)
+                finally:
+                    client._regions.close()
+
+            with forked(act) as said:
+                self.assertIn("of the process that made it", said)
+                paths = client.product(a, a).execution.paths
+                self.assertEqual((paths.a, paths.d), (4, 4))  # SHARED
 
 
 class WithoutTest(unittest.TestCase):

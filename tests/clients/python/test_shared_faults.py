@@ -177,6 +177,41 @@ class StandsStillTest(unittest.TestCase):
                 self.go_on()
             self.assertTrue((client.matmul(x, b) == 16).all())
 
+    def test_an_out_that_has_no_answer_is_given_to_nobody_else(self):
+        for client in both_clients(self.daemon.target):
+            a = client.empty((8, 8))
+            a[...] = 1
+
+            def sequence(out):
+                with client.sequence(timeout=0.05) as s:
+                    s.matmul(a, a, out=out)
+
+            before = []
+            self.stop()
+            try:
+                for call in (
+                        lambda out: client.matmul(a, a, out=out, timeout=0.05),
+                        lambda out: client.matmul_grouped(
+                            [a], [a], out=[out], timeout=0.05),
+                        sequence):
+                    whole = client.empty((9, 8))
+                    before.append(whole.ctypes.data)
+                    with self.assertRaises(gemmd.DeadlineExceeded):
+                        call(whole[1:])
+                    del whole
+            finally:
+                self.go_on()
+            gc.collect()
+            after = [client.empty((9, 8)) for _ in range(8)]
+            self.assertFalse(
+                set(before) & {each.ctypes.data for each in after})
+            # Who still has one shares it as before.
+            out = client.empty((8, 8))
+            with self.assertRaises(gemmd.DeadlineExceeded):
+                client.matmul(a, a, out=out, timeout=-1)
+            product = client.product(a, a, out=out)
+            self.assertEqual(product.execution.paths.d, 4)  # SHARED
+
     def test_empty_ends_with_the_clients_timeout(self):
         self.stop()
         try:
