@@ -120,6 +120,7 @@ void Command::File(const std::string& name, std::string& to,
 
 void Command::List(const std::string& name, std::vector<std::string>& to,
                    const std::string& help) {
+  lists_.insert(name.substr(0, name.find(' ')));
   Add(name, Describe(help, absl::StrJoin(to, ","), ""),
       [&to](const std::string& value) {
         to = absl::StrSplit(value, ',', absl::SkipEmpty());

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -115,6 +116,7 @@ class Command {
 
   CLI::App* const app_;
   std::string heading_ = "Options";
+  std::set<std::string> lists_;  // Options of several values, with dashes.
   Body body_;
   std::vector<std::unique_ptr<Command>> subcommands_;
 };

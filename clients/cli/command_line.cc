@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "clients/cli/config_file.h"
 #include "clients/cli/mutexes.h"
 #include "clients/cli/nearest.h"
 #include "clients/cli/standard_streams.h"
@@ -30,7 +31,9 @@ namespace gemmd::cli {
 namespace {
 
 // What is wrong with a file of options; "" where that is for who reads it.
-std::string EndlessFile(const std::string& path) {
+std::string WrongFile(const std::string& path) {
+  // CLI11 takes it for no file, as if there were no options to obey.
+  if (path.empty()) return "it is ''; allowed: a name";
   const jit::UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.ok()) return "";
   const absl::Status endless = jit::CheckEnds(file.get());
@@ -40,24 +43,23 @@ std::string EndlessFile(const std::string& path) {
 }  // namespace
 
 // A list is one value with commas, as on the command line, and options have
-// their names of today.
+// their names of today. CLI11's own reader drops lines that it misreads.
 class Program::Config final : public CLI::ConfigTOML {
  public:
   explicit Config(const Program& program) : program_(program) {}
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(input);
+    std::string text;
+    for (std::string line; std::getline(input, line);) {
+      absl::StrAppend(&text, line, "\n");
+    }
+    if (input.bad()) Refuse("it cannot be read");
+    const absl::StatusOr<std::vector<Setting>> settings = ParseSettings(text);
+    if (!settings.ok()) Refuse(settings.status().message());
+    std::vector<CLI::ConfigItem> items;
+    for (const Setting& setting : *settings) Add(setting, items);
     for (CLI::ConfigItem& item : items) {
       item.inputs = {absl::StrJoin(item.inputs, ",")};
-      item.name = program_.Rename(item.name);
-      const std::string wrong =
-          item.parents.empty()
-              ? UnknownName(program_, "--" + item.name)
-              : absl::StrCat("[", absl::StrJoin(item.parents, "."),
-                             "] is a section; allowed: \"name = value\" lines");
-      if (wrong.empty()) continue;
-      throw CLI::ConfigError(
-          program_.OfFile(jit::Printable(absl::StripPrefix(wrong, "--"))));
     }
     return items;
   }
@@ -65,12 +67,35 @@ class Program::Config final : public CLI::ConfigTOML {
   // CLI11 takes an empty value for true.
   std::string to_flag(const CLI::ConfigItem& item) const override {
     const std::string value = absl::StrJoin(item.inputs, ",");
-    if (!value.empty()) return value;
-    throw CLI::ConfigError(program_.OfFile(
-        absl::StrCat(item.name, " is ''; allowed: true, false")));
+    if (value.empty()) {
+      Refuse(absl::StrCat(item.name, " is ''; allowed: true, false"));
+    }
+    return value;
   }
 
  private:
+  [[noreturn]] void Refuse(absl::string_view wrong) const {
+    throw CLI::ConfigError(program_.OfFile(jit::Printable(wrong)));
+  }
+
+  // Lists of one name add up.
+  void Add(const Setting& setting, std::vector<CLI::ConfigItem>& items) const {
+    const std::string name = program_.Rename(setting.name);
+    const std::string option = "--" + name;
+    const std::string unknown = UnknownName(program_, option);
+    if (!unknown.empty()) Refuse(absl::StripPrefix(unknown, "--"));
+    auto item = std::ranges::find(items, name, &CLI::ConfigItem::name);
+    const bool again = item != items.end();
+    if (!again) item = items.insert(item, {.name = name});
+    item->inputs.insert(item->inputs.end(), setting.values.begin(),
+                        setting.values.end());
+    if ((again || setting.values.size() > 1) &&
+        !program_.lists_.contains(option)) {
+      Refuse(absl::StrCat("line ", setting.line, ": ", name,
+                          " has a second value; allowed: one"));
+    }
+  }
+
   const Program& program_;
 };
 
@@ -95,7 +120,7 @@ void Program::ConfigFile() {
                         "options without dashes. The command line counts "
                         "more."))
       ->type_name("FILE")
-      ->check(EndlessFile);
+      ->check(WrongFile);
   app_->allow_config_extras(CLI::config_extras_mode::error);
   app_->config_formatter(std::make_shared<Config>(*this));
 }

@@ -18,6 +18,12 @@ absl::Status Wrong(const std::string& name, const std::string& value,
       absl::StrCat(Dashed(name), " is ", value, "; allowed: ", allowed));
 }
 
+// Whose value is not empty, as that of cli::Command::File: an unset variable of
+// a script does not take away the key or the authorities that were meant.
+bool NamesAFile(const FlagSpec& spec) {
+  return spec.value == "FILE" || spec.value == "DIR" || spec.value == "PATH";
+}
+
 }  // namespace
 
 void Flags::Declare(cli::Command& command, const std::vector<FlagSpec>& specs,
@@ -30,8 +36,11 @@ void Flags::Declare(cli::Command& command, const std::vector<FlagSpec>& specs,
     }
     command.Parsed(
         absl::StrCat(Dashed(name), " ", spec.value), "",
-        [&flags, name](const std::string& value) {
-          flags.values_[name] = value;
+        [&flags, spec](const std::string& value) {
+          if (value.empty() && NamesAFile(spec)) {
+            return absl::InvalidArgumentError("a name");
+          }
+          flags.values_[spec.name] = value;
           return absl::OkStatus();
         },
         spec.help);

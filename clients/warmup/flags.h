@@ -17,8 +17,9 @@
 namespace gemmd::warmup {
 
 struct FlagSpec {
-  std::string name;   // "cache_dir" is --cache-dir.
-  std::string value;  // Placeholder such as "DIR"; empty for a switch.
+  std::string name;  // "cache_dir" is --cache-dir.
+  // Placeholder; empty for a switch. FILE, DIR and PATH take no empty value.
+  std::string value;
   std::string help;
 };
 

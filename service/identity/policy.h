@@ -3,8 +3,8 @@
 //
 // The format is JSON of proto/gemmd/v1/policy.proto: its reader, protobuf's, is
 // in the program already and refuses names and types that the schema lacks; a
-// second one refuses fields that are named twice. The reader of --config skips
-// lines that it does not understand.
+// second one refuses fields that are named twice. The reader of --config knows
+// no value deeper than a list.
 #ifndef GEMMD_SERVICE_IDENTITY_POLICY_H_
 #define GEMMD_SERVICE_IDENTITY_POLICY_H_
 

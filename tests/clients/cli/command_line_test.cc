@@ -283,17 +283,23 @@ TEST_F(ConfigTest, MistakesAreErrors) {
            {"lanes = 17\n", "MistakesAreErrors: lanes is 17; allowed: 1 to 16"},
            {"quiet = maybe\n",
             "MistakesAreErrors: quiet: it is maybe; allowed: true, false"},
-           {"quiet = [true, false]\n", "quiet: it is true,false; allowed"},
+           {"quiet = [true, false]\n",
+            "MistakesAreErrors: line 1: quiet has a second value; allowed: "
+            "one"},
            {"quiet = 3\n", "quiet: it is 3; allowed"},
            {"quiet = \"\"\n",
             "MistakesAreErrors: quiet is ''; allowed: true, false"},
            {"quiet = []\n", "quiet is ''; allowed: true, false"},
            {"policy-file = ''\n", "policy-file is ''; allowed: a name"},
-           {" = 3\n", "MistakesAreErrors:  is no option"},
+           {"policy-file = \"/a\"\nlanes = 3\npolicy_file = \"/b\"\n",
+            "line 3: policy-file has a second value; allowed: one"},
+           {"policy-file = [\"/a\", \"/b\"]\n",
+            "line 1: policy-file has a second value; allowed: one"},
+           {"policy-file = /a b\n", "MistakesAreErrors: line 1: 'b' follows"},
+           {" = 3\n", "MistakesAreErrors: line 1: no name is before ="},
            {"[cache]\nlimit = 65536\n",
-            "MistakesAreErrors: [cache] is a section; allowed: \"name = "
-            "value\" "
-            "lines"},
+            "MistakesAreErrors: line 1: [cache] is a section; allowed: \"name "
+            "= value\" lines"},
            {"e\x1b = 1\n", "MistakesAreErrors: e\\x1b is no option"},
        }) {
     const std::string config = Write(content);
@@ -316,6 +322,28 @@ TEST_F(ConfigTest, MistakesAreErrors) {
   const Outcome endless = sample_({"--config=/dev/zero"});
   EXPECT_EQ(endless.code, kExitUsage);
   EXPECT_THAT(endless.err, HasSubstr("/dev/zero: it is a device; allowed"));
+  // As from an unset variable of a script.
+  const Outcome nameless = sample_({"--config="});
+  EXPECT_EQ(nameless.code, kExitUsage);
+  EXPECT_THAT(nameless.err, HasSubstr("--config: it is ''; allowed: a name"));
+}
+
+// Who may call stands below a list in many files.
+TEST_F(ConfigTest, NoListTakesTheLinesBelowIt) {
+  for (const char* const list : {
+           "listen = [\"a:1\",\n          \"b:2\"]  # ours first\n",
+           "listen = [\n  \"a:1\",\n  \"b:2\",\n]\n",
+           "listen = [\"a:1\"]\nlisten = [\"b:2\"]\n",
+       }) {
+    Sample sample;
+    const std::string config =
+        Write(absl::StrCat(list, "policy-file = \"/policy#2\"\nlanes = 5\n"));
+    const Outcome outcome = sample({config.c_str()});
+    EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
+    EXPECT_THAT(sample.listen, ElementsAre("a:1", "b:2"));
+    EXPECT_EQ(sample.policy, "/policy#2");
+    EXPECT_EQ(sample.lanes, 5);
+  }
 }
 
 // A tree of commands, as gemmctl has one.

@@ -109,6 +109,21 @@ TEST_F(WarmupTest, RefusesWrongUsage) {
   EXPECT_TRUE(absl::StrContains(device.output, "h100, ")) << device.output;
 }
 
+// As from an unset variable of a script: it would take away what was to be
+// checked.
+TEST_F(WarmupTest, AFileHasAName) {
+  for (const std::string words :
+       {"import --cache-dir x --signing-key-file= y",
+        "export --cache-dir x --signing-key-file '' y",
+        "load --server localhost:1 --ca-file= y",
+        "list --cache-dir=", "verify --cache-dir x --nvrtc="}) {
+    const Outcome outcome = Warmup(words);
+    EXPECT_EQ(outcome.code, 2) << words;
+    EXPECT_TRUE(absl::StrContains(outcome.output, " is ''; allowed: a name"))
+        << words << outcome.output;
+  }
+}
+
 TEST_F(WarmupTest, HelpSaysWhichCommandsMakeACache) {
   for (const std::string command : {"compile", "import"}) {
     EXPECT_TRUE(absl::StrContains(Warmup(command + " --help").output,
