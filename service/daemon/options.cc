@@ -98,8 +98,9 @@ void DeclareLimits(cli::Command& c, rpc::Limits& limits, bool& no_legacy_ipc) {
   const absl::Duration never = absl::InfiniteDuration();
   c.Heading("Limits of clients");
   c.Bytes("--max-message-bytes BYTES", limits.max_message_bytes,
-          {65536, std::numeric_limits<int32_t>::max()},
-          "Largest request or response.");
+          {1 << 20, std::numeric_limits<int32_t>::max()},
+          "Largest request or response. Clients send large matrices in parts "
+          "of 2 MiB, which below 3 MiB find no room.");
   c.Bytes("--max-inflight-bytes BYTES", limits.max_in_flight_bytes, {65536},
           "Bytes of requests that are held at a time, and as many of "
           "responses, at least --max-message-bytes; beyond it calls wait. One "
@@ -169,13 +170,14 @@ void DeclareProducts(cli::Command& c, Options& o) {
              {kSecond, absl::Hours(24)},
              "A GPU that works so long on one request has failed: its requests "
              "get UNAVAILABLE, and it gets no more of them.");
-  c.Duration("--max-work TIME", o.engine.executor.max_work, kMs,
-             {absl::ZeroDuration(), absl::Hours(24)},
-             "What one call may be predicted to keep a device from others, on a "
-             "GPU never more than a share of --hang-limit by which nothing that "
-             "is allowed looks like a failure (half of it for one lane, a "
-             "quarter for two); more is refused with RESOURCE_EXHAUSTED. 0: 2s "
-             "of a GPU, 1m of the host.");
+  c.Duration(
+      "--max-work TIME", o.engine.executor.max_work, kMs,
+      {absl::ZeroDuration(), absl::Hours(24)},
+      "What one call may be predicted to keep a device from others, on a "
+      "GPU never more than a share of --hang-limit by which nothing that "
+      "is allowed looks like a failure (half of it for one lane, a "
+      "quarter for two); more is refused with RESOURCE_EXHAUSTED. 0: 2s "
+      "of a GPU, 1m of the host.");
   c.Int("--max-kernels N", o.engine.kernels.max_kernels, {16, 65536},
         "Kernels loaded on each device at a time; the one that was used least "
         "recently makes room for another.");
@@ -243,7 +245,8 @@ void DeclareKernels(cli::Command& c, Options& o) {
          "where the dynamic loader and the usual folders have it.");
   c.File("--record-problems FILE", o.record_problems,
          "File to which each new shape of a product is added, as gemm-warmup "
-         "reads it. One that holds something else, or more than 64 MiB, is "
+         "reads it. One that holds something else (bytes that are no text, "
+         "or lines none of which is a problem), or more than 64 MiB, is "
          "refused.");
   c.List("--preset NAMES", o.presets,
          "Models, separated by commas, that gemm-warmup knows: after the start "

@@ -51,6 +51,19 @@ absl::Status CheckText(const std::string& path, absl::string_view text) {
   return NoList(path, absl::StrCat("line ", line, " has bytes of no text"));
 }
 
+// OK where `text` has no lines, or one of them is a problem. The others may be
+// another version's.
+absl::Status CheckHasProblems(const std::string& path, absl::string_view text) {
+  bool has_lines = false;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (jit::WithoutComment(line).empty()) continue;
+    if (jit::ParseProblemList(line).ok()) return absl::OkStatus();
+    has_lines = true;
+  }
+  return has_lines ? NoList(path, "no line of it is a problem")
+                   : absl::OkStatus();
+}
+
 // Whether a crash may have left this of a line: it begins with a type, or with
 // the beginning of one.
 bool IsTorn(absl::string_view line) {
@@ -77,6 +90,7 @@ absl::StatusOr<absl::string_view> RepairEnd(const std::string& path,
     return NoList(path, "its last line begins with no type");
   }
   const absl::string_view kept = whole ? written : written.substr(0, last);
+  RETURN_IF_ERROR(CheckHasProblems(path, kept));
   if (kept.size() < text.size()) {
     if (ftruncate(fd, static_cast<off_t>(kept.size())) != 0) {
       return absl::ErrnoToStatus(errno,

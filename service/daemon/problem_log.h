@@ -25,7 +25,8 @@ class ProblemLog {
   // cut left at its end, a part of a line or zeros, is cut off and the log says
   // so; a line before that which cannot be read, perhaps of another version,
   // stays and is passed over. INVALID_ARGUMENT when the file cannot be written,
-  // or holds bytes that are no text, and then is left as it is.
+  // or holds bytes that are no text or lines none of which is a problem, and
+  // then is left as it is.
   static absl::StatusOr<std::unique_ptr<ProblemLog>> Open(
       const std::string& path);
 

@@ -8,6 +8,7 @@
 
 #include "jit/base/status.h"
 #include "service/device/stopwatch.h"
+#include "service/engine/positions.h"
 
 namespace gemmd::engine {
 namespace {
@@ -116,7 +117,7 @@ std::optional<Input> CutInput(const Input& input,
       across ? first * jit::BitsOf(whole.type) / 8 : first * input.pitch_bytes;
   const int64_t bytes =
       (part.lines() - 1) * input.pitch_bytes + part.width_bytes();
-  cut.pieces = Cut(input.pieces, begin, bytes);
+  cut.pieces = Positions(input.pieces).Cut(begin, bytes);
   return cut;
 }
 
@@ -169,7 +170,7 @@ class Placing {
         whole_(whole),
         cut_(InputsOf(whole, /*shared=*/false)) {}
 
-  absl::Status Share();
+  absl::Status Share(const RequestContext& context);
   absl::Status Add(const Band& band);
 
   absl::Span<const device::Band> bands() const { return bands_; }
@@ -194,12 +195,12 @@ class Placing {
   int copies_ = 0;
 };
 
-absl::Status Placing::Share() {
+absl::Status Placing::Share(const RequestContext& context) {
   for (const InputRole& role : InputsOf(whole_, /*shared=*/true)) {
     ASSIGN_OR_RETURN(Operand operand,
                      BringOperand(lane_, forms_, whole_.*role.input,
                                   (whole_.problem.*role.layout)(),
-                                  FormOf(role, plan_), copies_));
+                                  FormOf(role, plan_), context, copies_));
     shared_.*role.matrix = operand.values.matrix;
     if (operand.metadata.matrix != nullptr) {
       shared_.metadata = operand.metadata.matrix;
@@ -277,7 +278,7 @@ absl::StatusOr<Results> Run(device::Lane& lane, const Prepared& prepared,
                             const RequestContext& context, Phases& phases) {
   device::Stopwatch stopwatch;
   Placing placing(lane, prepared, product);
-  RETURN_IF_ERROR(placing.Share());
+  RETURN_IF_ERROR(placing.Share(context));
   for (const Band& band : bands) RETURN_IF_ERROR(placing.Add(band));
   phases.upload = stopwatch.Lap();
   RETURN_IF_ERROR(context.Check("launch"));

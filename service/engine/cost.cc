@@ -13,11 +13,12 @@ constexpr double kLeastCycles = 8500;
 // So that sums do not overflow.
 constexpr double kMostCycles = 1e15;
 
-// The host multiplies squares of so many lines, and what a matrix takes besides
-// is as long as so many multiplications (a 2-core VM: 7 us; 1x1x2^20 takes as
-// long as 32x32x2^20).
+// The host multiplies squares of so many lines, and what a matrix and an
+// element of D take besides is as long as so many multiplications (a 2-core VM:
+// 7 us, and 15 ns of both cores; 1x1x2^20 takes as long as 32x32x2^20).
 constexpr double kHostLines = 32;
 constexpr double kHostMatrix = 30'000;
+constexpr double kHostElement = 150;
 
 double HostLines(int64_t lines) {
   return std::ceil(static_cast<double>(lines) / kHostLines) * kHostLines;
@@ -41,6 +42,8 @@ double HostMultiplications(const jit::Problem& problem, const jit::Plan& plan) {
   const double depth = problem.reads_ab() ? static_cast<double>(problem.k) : 1;
   return static_cast<double>(problem.batch) *
          (HostLines(problem.m) * HostLines(problem.n) * depth * plan.passes +
+          kHostElement * static_cast<double>(problem.m) *
+              static_cast<double>(problem.n) +
           kHostMatrix);
 }
 

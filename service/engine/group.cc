@@ -44,14 +44,16 @@ std::vector<Prepared> PreparedOf(const GroupLaunch& launch,
 absl::StatusOr<PlacedLaunch> Place(device::Lane& lane,
                                    const jit::DeviceProperties& device,
                                    const GroupLaunch& launch,
-                                   absl::Span<const Product> products) {
+                                   absl::Span<const Product> products,
+                                   const RequestContext& context) {
   PlacedLaunch all = {.prepared = PreparedOf(launch, products, device)};
   for (size_t j = 0; j < launch.products.size(); ++j) {
     const size_t i = launch.products[j];
     if (absl::Status why = CheckMetadata(products[i]); !why.ok()) {
       return OfGroup(i, why);
     }
-    auto placed = PlaceProduct(lane, all.prepared[j], products[i], products);
+    auto placed =
+        PlaceProduct(lane, all.prepared[j], products[i], products, context);
     if (!placed.ok()) return OfGroup(i, placed.status());
     all.placed.push_back(*std::move(placed));
   }
@@ -127,7 +129,7 @@ absl::StatusOr<std::vector<Results>> RunGroup(
   const auto enqueue = [&]() -> absl::Status {
     for (const GroupLaunch& launch : launches) {
       ASSIGN_OR_RETURN(placed.emplace_back(),
-                       Place(lane, device, launch, products));
+                       Place(lane, device, launch, products, context));
     }
     phases.upload = stopwatch.Lap();
     for (size_t j = 0; j < launches.size(); ++j) {

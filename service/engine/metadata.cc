@@ -5,32 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "jit/problem/metadata.h"
+#include "service/engine/positions.h"
 
 namespace gemmd::engine {
 namespace {
-
-// Bytes that lie in pieces, by their position.
-class Positions {
- public:
-  explicit Positions(absl::Span<const absl::Span<const char>> pieces)
-      : pieces_(pieces) {}
-
-  // Some bytes from `position` on, at least one and at most `most`; the caller
-  // knows that they are there. Quick where positions ascend.
-  absl::Span<const char> At(int64_t position, int64_t most) {
-    if (position < first_) piece_ = first_ = 0;
-    while (position - first_ >= std::ssize(pieces_[piece_])) {
-      first_ += std::ssize(pieces_[piece_]);
-      ++piece_;
-    }
-    return pieces_[piece_].subspan(position - first_, most);
-  }
-
- private:
-  const absl::Span<const absl::Span<const char>> pieces_;
-  size_t piece_ = 0;
-  int64_t first_ = 0;  // Position of the piece.
-};
 
 // The line of a matrix that a chunk belongs to.
 absl::Status Refusal(absl::string_view name, const jit::MatrixLayout& layout,

@@ -2,45 +2,94 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "jit/base/status.h"
 #include "service/device/stopwatch.h"
+#include "service/engine/positions.h"
 
 namespace gemmd::engine {
 
-std::vector<absl::Span<const char>> Cut(
-    absl::Span<const absl::Span<const char>> pieces, int64_t first,
-    int64_t count) {
-  std::vector<absl::Span<const char>> part;
-  for (const absl::Span<const char>& piece : pieces) {
-    const int64_t size = piece.size();
-    if (first < size && count > 0) {
-      part.push_back(piece.subspan(first, count));
-      count -= part.back().size();
-    }
-    first = std::max<int64_t>(0, first - size);
+namespace {
+
+// Of small matrices that do not lie as one run of lines, what is gathered to
+// travel as one: enough to be worth a copy, little enough for a core's cache.
+constexpr int64_t kGatheredBytes = 64 << 10;
+
+// From line to line of a batch whose matrices lie as one run of lines; nothing
+// where they do not.
+std::optional<int64_t> PitchOf(const Input& input,
+                               const jit::MatrixLayout& layout) {
+  if (layout.count == 1) return input.pitch_bytes;
+  if (layout.matrix_lines() == 1) {
+    if (input.matrix_bytes < layout.width_bytes()) return std::nullopt;
+    return input.matrix_bytes;
   }
-  return part;
+  if (input.matrix_bytes != layout.matrix_lines() * input.pitch_bytes) {
+    return std::nullopt;
+  }
+  return input.pitch_bytes;
 }
 
-// Matrices that lie one behind the other travel as one; others one by one.
-absl::Status UploadBatch(device::Lane& lane, const Input& input,
-                         device::Matrix& matrix) {
+// Matrices that lie anyhow, one by one.
+absl::Status UploadEach(device::Lane& lane, const Input& input,
+                        const RequestContext& context, device::Matrix& matrix) {
   const jit::MatrixLayout& layout = matrix.layout();
   const int64_t lines = layout.matrix_lines();
-  if (layout.count == 1 || input.matrix_bytes == lines * input.pitch_bytes) {
-    return lane.Upload({input.pieces, input.pitch_bytes, input.region},
-                       {0, layout.lines()}, matrix);
-  }
   const int64_t bytes = (lines - 1) * input.pitch_bytes + layout.width_bytes();
+  Positions positions(input.pieces);
   for (int64_t i = 0; i < layout.count; ++i) {
-    const auto pieces = Cut(input.pieces, i * input.matrix_bytes, bytes);
+    RETURN_IF_ERROR(context.Check("launch"));
+    const auto pieces = positions.Cut(i * input.matrix_bytes, bytes);
     RETURN_IF_ERROR(lane.Upload({pieces, input.pitch_bytes, input.region},
                                 {i * lines, lines}, matrix));
   }
   return absl::OkStatus();
+}
+
+// The same of bytes of the host, `together` at a time: as one run of lines.
+absl::Status UploadGathered(device::Lane& lane, const Input& input,
+                            int64_t together, const RequestContext& context,
+                            device::Matrix& matrix) {
+  const jit::MatrixLayout& layout = matrix.layout();
+  const int64_t lines = layout.matrix_lines();
+  const int64_t width = layout.width_bytes();
+  Positions positions(input.pieces);
+  std::vector<char> gathered;
+  for (int64_t first = 0; first < layout.lines(); first += together * lines) {
+    RETURN_IF_ERROR(context.Check("launch"));
+    const int64_t count = std::min(together * lines, layout.lines() - first);
+    gathered.resize(count * width);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t matrix_start = (first + i) / lines * input.matrix_bytes;
+      const int64_t line_start = (first + i) % lines * input.pitch_bytes;
+      positions.Read(matrix_start + line_start, width, &gathered[i * width]);
+    }
+    const auto piece = absl::MakeConstSpan(gathered);
+    RETURN_IF_ERROR(lane.Upload({{&piece, 1}, width}, {first, count}, matrix));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status UploadBatch(device::Lane& lane, const Input& input,
+                         const RequestContext& context,
+                         device::Matrix& matrix) {
+  const jit::MatrixLayout& layout = matrix.layout();
+  if (const std::optional<int64_t> pitch = PitchOf(input, layout)) {
+    return lane.Upload({input.pieces, *pitch, input.region},
+                       {0, layout.lines()}, matrix);
+  }
+  const int64_t together =
+      kGatheredBytes / (layout.matrix_lines() * layout.width_bytes());
+  if (together <= 1 || device::IsOnDevice(input.region.get())) {
+    return UploadEach(lane, input, context, matrix);
+  }
+  return UploadGathered(lane, input, together, context, matrix);
 }
 
 absl::Status GiveMatrix(device::Lane& lane, Tensor& tensor) {
@@ -56,12 +105,10 @@ namespace {
 // An input that is used where it is; null when it has to be copied.
 std::unique_ptr<device::Matrix> Borrow(device::Lane& lane, const Input& input,
                                        const jit::MatrixLayout& layout) {
-  const bool tight =
-      layout.count == 1 ||
-      input.matrix_bytes == layout.matrix_lines() * input.pitch_bytes;
-  if (!tight) return nullptr;
+  const std::optional<int64_t> pitch = PitchOf(input, layout);
+  if (!pitch) return nullptr;
   const int64_t offset = input.pieces[0].data() - input.region->bytes().data();
-  return lane.Borrow({input.region, offset}, layout, input.pitch_bytes);
+  return lane.Borrow({input.region, offset}, layout, *pitch);
 }
 
 // A tensor where it is, or its copy on the device of the lane. Without `forms`
@@ -84,7 +131,8 @@ absl::StatusOr<Resident> BringTensor(device::Lane& lane, Forms* forms,
 // Nothing for an empty matrix. Counts copies.
 absl::StatusOr<Resident> Bring(device::Lane& lane, Forms* forms,
                                const Input& input,
-                               const jit::MatrixLayout& layout, int& copies) {
+                               const jit::MatrixLayout& layout,
+                               const RequestContext& context, int& copies) {
   Resident resident;
   if (layout.empty()) return resident;
   if (input.tensor != nullptr) {
@@ -96,7 +144,7 @@ absl::StatusOr<Resident> Bring(device::Lane& lane, Forms* forms,
   }
   if (resident.owned == nullptr) {
     ASSIGN_OR_RETURN(resident.owned, lane.Allocate(layout));
-    RETURN_IF_ERROR(UploadBatch(lane, input, *resident.owned));
+    RETURN_IF_ERROR(UploadBatch(lane, input, context, *resident.owned));
   }
   resident.matrix = resident.owned.get();
   return resident;
@@ -127,9 +175,12 @@ absl::StatusOr<Resident> DeriveForm(device::Lane& lane, Forms& forms,
 absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
                                      const Input& input,
                                      const jit::MatrixLayout& layout,
-                                     jit::Form form, int& copies) {
+                                     jit::Form form,
+                                     const RequestContext& context,
+                                     int& copies) {
   Operand operand;
-  ASSIGN_OR_RETURN(Resident stored, Bring(lane, forms, input, layout, copies));
+  ASSIGN_OR_RETURN(Resident stored,
+                   Bring(lane, forms, input, layout, context, copies));
   const bool derives =
       forms != nullptr && forms->Derives(form) && !layout.empty();
   if (!derives) {
@@ -184,10 +235,11 @@ absl::StatusOr<Output> PlaceResult(device::Lane& lane, const Product& product,
 
 // What the epilogue of a product takes and gives beside C and D.
 absl::Status PlaceEpilogue(device::Lane& lane, Forms* forms,
-                           const Product& product, Placed& all) {
+                           const Product& product,
+                           const RequestContext& context, Placed& all) {
   const jit::Problem& problem = product.problem;
   const auto bring = [&](const Input& input, const jit::MatrixLayout& layout) {
-    return Bring(lane, forms, input, layout, all.copies);
+    return Bring(lane, forms, input, layout, context, all.copies);
   };
   ASSIGN_OR_RETURN(all.bias, bring(product.bias, problem.bias()));
   if (problem.reads_ab()) {
@@ -230,22 +282,26 @@ bool MayBeAbandoned(const Product& product) {
 absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
                                     const Prepared& prepared,
                                     const Product& product,
-                                    absl::Span<const Product> all) {
+                                    absl::Span<const Product> all,
+                                    const RequestContext& context) {
   const jit::Problem& problem = product.problem;
   Placed placed;
   int& copies = placed.copies;
   if (problem.reads_ab()) {
     const jit::Plan& plan = prepared.plan;
-    ASSIGN_OR_RETURN(placed.a, BringOperand(lane, prepared.forms, product.a,
-                                            problem.a(), plan.a_form, copies));
-    ASSIGN_OR_RETURN(placed.b, BringOperand(lane, prepared.forms, product.b,
-                                            problem.b(), plan.b_form, copies));
+    ASSIGN_OR_RETURN(placed.a,
+                     BringOperand(lane, prepared.forms, product.a, problem.a(),
+                                  plan.a_form, context, copies));
+    ASSIGN_OR_RETURN(placed.b,
+                     BringOperand(lane, prepared.forms, product.b, problem.b(),
+                                  plan.b_form, context, copies));
   }
   if (problem.reads_c()) {
-    ASSIGN_OR_RETURN(
-        placed.c, Bring(lane, prepared.forms, product.c, problem.c(), copies));
+    ASSIGN_OR_RETURN(placed.c, Bring(lane, prepared.forms, product.c,
+                                     problem.c(), context, copies));
   }
-  RETURN_IF_ERROR(PlaceEpilogue(lane, prepared.forms, product, placed));
+  RETURN_IF_ERROR(
+      PlaceEpilogue(lane, prepared.forms, product, context, placed));
   if (problem.epilogue.writes_auxiliary) {
     ASSIGN_OR_RETURN(
         placed.auxiliary,
@@ -325,8 +381,8 @@ absl::StatusOr<Results> Run(device::Lane& lane, const Prepared& prepared,
                             const RequestContext& context, Phases& phases) {
   const jit::Problem& problem = product.problem;
   device::Stopwatch stopwatch;
-  ASSIGN_OR_RETURN(const Placed placed,
-                   PlaceProduct(lane, prepared, product, {&product, 1}));
+  ASSIGN_OR_RETURN(const Placed placed, PlaceProduct(lane, prepared, product,
+                                                     {&product, 1}, context));
   phases.upload = stopwatch.Lap();
 
   RETURN_IF_ERROR(context.Check("launch"));

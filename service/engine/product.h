@@ -105,15 +105,12 @@ struct Results {
   int copies = 0;  // As Paths::copies; not of a sequence.
 };
 
-// `count` of the bytes in `pieces`, from `first` on.
-std::vector<absl::Span<const char>> Cut(
-    absl::Span<const absl::Span<const char>> pieces, int64_t first,
-    int64_t count);
 // A matrix for the elements of `tensor`, of any content, unless it has one.
 absl::Status GiveMatrix(device::Lane& lane, Tensor& tensor);
-// The bytes of `input` to `matrix`.
+// The bytes of `input` to `matrix`. Of a batch that takes many copies, looks at
+// `context` between them.
 absl::Status UploadBatch(device::Lane& lane, const Input& input,
-                         device::Matrix& matrix);
+                         const RequestContext& context, device::Matrix& matrix);
 
 // An input on the device: a tensor's matrix, or one made for a product, or over
 // memory of a client's.
@@ -134,7 +131,9 @@ struct Operand {
 absl::StatusOr<Operand> BringOperand(device::Lane& lane, Forms* forms,
                                      const Input& input,
                                      const jit::MatrixLayout& layout,
-                                     jit::Form form, int& copies);
+                                     jit::Form form,
+                                     const RequestContext& context,
+                                     int& copies);
 
 // An output on the device: a tensor's matrix, or one made for a product, or
 // over memory of a client's, where it is to go.
@@ -159,7 +158,8 @@ struct Placed {
 absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
                                     const Prepared& prepared,
                                     const Product& product,
-                                    absl::Span<const Product> all);
+                                    absl::Span<const Product> all,
+                                    const RequestContext& context);
 // What a lane multiplies.
 device::Operands OperandsOf(const jit::Problem& problem, const Placed& placed);
 // Enqueues it.

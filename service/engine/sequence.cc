@@ -16,7 +16,8 @@ using PreparedSteps = absl::Span<const Prepared* const>;
 
 // All that the call holds on the device, at once: between the products nothing
 // is to be waited for.
-absl::Status BringOperands(device::Lane& lane, const Sequence& sequence) {
+absl::Status BringOperands(device::Lane& lane, const Sequence& sequence,
+                           const RequestContext& context) {
   for (const Sequence::Operand& operand : sequence.operands) {
     RETURN_IF_ERROR(
         CheckMetadata(operand.name, operand.room->layout(), operand.bytes));
@@ -25,8 +26,8 @@ absl::Status BringOperands(device::Lane& lane, const Sequence& sequence) {
     RETURN_IF_ERROR(GiveMatrix(lane, *room));
   }
   for (const Sequence::Operand& operand : sequence.operands) {
-    RETURN_IF_ERROR(
-        UploadBatch(lane, operand.bytes, TensorLocks::matrix(*operand.room)));
+    RETURN_IF_ERROR(UploadBatch(lane, operand.bytes, context,
+                                TensorLocks::matrix(*operand.room)));
   }
   return absl::OkStatus();
 }
@@ -44,7 +45,8 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
     if (absl::Status why = now->Check("launch"); !why.ok()) {
       return OfStep(i, why);
     }
-    auto matrices = PlaceProduct(lane, *prepared[i], product, {&product, 1});
+    auto matrices =
+        PlaceProduct(lane, *prepared[i], product, {&product, 1}, *now);
     now = &rest;
     if (!matrices.ok()) return OfStep(i, matrices.status());
     const absl::Status launched =
@@ -172,7 +174,7 @@ absl::StatusOr<std::vector<Results>> RunSequence(
     absl::FunctionRef<void()> meanwhile) {
   device::Stopwatch stopwatch;
   std::vector<Output> amax(sequence.steps.size());
-  absl::Status enqueued = BringOperands(lane, sequence);
+  absl::Status enqueued = BringOperands(lane, sequence, context);
   phases.upload = stopwatch.Lap();
   if (enqueued.ok()) {
     enqueued = LaunchSteps(lane, prepared, sequence, context, amax);

@@ -152,6 +152,9 @@ class Tensor {
     for (KeptForms* forms : some) forms->Clear();
   }
 
+  // It lasts (TensorStore::Keep) and counts for `lasting`. Before it is shared.
+  void SetLasting(QuotaHold lasting) { lasting_ = std::move(lasting); }
+
   // Marks a use: the time to live starts anew.
   void Touch() { last_use_ = Clock::now(); }
   absl::Duration idle() const {
@@ -179,6 +182,7 @@ class Tensor {
   std::vector<std::shared_ptr<Contents>> incoming_
       ABSL_GUARDED_BY(incoming_mutex_);
   std::optional<QuotaHold> room_ ABSL_GUARDED_BY(incoming_mutex_);
+  QuotaHold lasting_;
 };
 
 }  // namespace gemmd::engine

@@ -72,11 +72,16 @@ void TensorLocks::LetIn(Tensor& tensor, std::vector<Granted>& granted) {
   }
 }
 
+void TensorLocks::NoteWrite() {
+  std::lock_guard lock(table_.mutex_);
+  has_written_ = true;
+}
+
 void TensorLocks::Release() {
   absl::InlinedVector<Use, 4> uses;  // Destroyed after the lock, as is this:
   Granted dropped;
   std::vector<Granted> granted;
-  size_t held;
+  absl::InlinedVector<Tensor*, 4> written;
   {
     std::lock_guard lock(table_.mutex_);
     if (released_) return;
@@ -88,7 +93,10 @@ void TensorLocks::Release() {
       if (i < next_) {
         tensor.Touch();
         if (uses[i].writes) {
-          ++tensor.version_;
+          if (has_written_) {
+            ++tensor.version_;
+            written.push_back(&tensor);
+          }
           users.writer = false;
         } else {
           --users.readers;
@@ -99,12 +107,9 @@ void TensorLocks::Release() {
       LetIn(tensor, granted);
     }
     released_ = true;
-    held = next_;
   }
   // Of the old elements; their version tells them from new ones.
-  for (size_t i = 0; i < held; ++i) {
-    if (uses[i].writes) uses[i].tensor->ForgetForms();
-  }
+  for (Tensor* tensor : written) tensor->ForgetForms();
   for (Granted& call : granted) call();
 }
 

@@ -31,11 +31,12 @@ int64_t PartOfOne(int64_t limit) { return limit - limit / 4; }
 constexpr std::chrono::seconds kContention(10);
 
 // Adds `bytes` to `used` unless that went beyond `limit`. What was used then,
-// else -1.
+// else -1. No bytes are granted also to who has too many, since his limit has
+// been lowered.
 int64_t AddWithin(std::atomic<int64_t>& used, int64_t bytes, int64_t limit) {
   int64_t before = used;
   do {
-    if (bytes > limit - before) return before;
+    if (bytes > 0 && bytes > limit - before) return before;
   } while (!used.compare_exchange_weak(before, before + bytes));
   return -1;
 }
@@ -52,6 +53,7 @@ TensorStore::TensorStore(Options options,
                        options.max_bytes_of_one > 0 ? options.max_bytes_of_one
                                                     : PartOfOne(all),
                        std::make_shared<std::atomic<int64_t>>(0),
+                       std::make_shared<std::atomic<int64_t>>(0),
                        std::make_shared<std::atomic<int64_t>>(0)});
   }
 }
@@ -60,9 +62,10 @@ absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes,
                                                const std::string& identity) {
   const Share share = ShareOf(device, identity);
   auto hold = Take(device, bytes, share);
-  // Who has enough himself presses nobody.
-  const bool modest = share.used_bytes == nullptr ||
-                      bytes <= share.max_bytes - *share.used_bytes;
+  // Who has enough himself presses nobody, nor who would gain nothing by it.
+  const bool modest = bytes <= attainable_bytes(device) &&
+                      (share.used_bytes == nullptr ||
+                       bytes <= share.max_bytes - *share.used_bytes);
   // Forms of others are not to be derived again for one who is refused anyway.
   const Quota& quota = quotas_[device];
   const int64_t spare = *quota.spare_bytes;
@@ -187,8 +190,16 @@ absl::Status TensorStore::Insert(std::shared_ptr<Tensor> tensor) {
   if (tensor->identity().lifetime == Lifetime::kConnection) {
     bound_[tensor->identity().connection].insert(handle);
   }
+  Keep(*tensor);
   tensors_[handle] = std::move(tensor);
   return absl::OkStatus();
+}
+
+void TensorStore::Keep(Tensor& tensor) {
+  const int64_t bytes = tensor.layout().device_bytes();
+  const Quota& quota = quotas_[tensor.identity().device];
+  *quota.lasting_bytes += bytes;
+  tensor.SetLasting(QuotaHold(quota.lasting_bytes, nullptr, bytes));
 }
 
 absl::StatusOr<std::shared_ptr<Tensor>> TensorStore::Find(
@@ -321,6 +332,11 @@ int64_t TensorStore::free_bytes(int device, const std::string& identity) const {
   const int64_t free = quota.max_bytes - *quota.used_bytes;
   if (identity.empty()) return free;
   return std::min(free, own_free_bytes(device, identity));
+}
+
+int64_t TensorStore::attainable_bytes(int device) const {
+  const Quota& quota = quotas_[device];
+  return quota.max_bytes - *quota.lasting_bytes;
 }
 
 TensorStore::Use TensorStore::UseOf(const std::string& owner) const {

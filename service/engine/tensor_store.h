@@ -57,7 +57,11 @@ class TensorStore {
   // A name that cannot be guessed: 128 random bits, 32 hexadecimal digits.
   static std::string NewHandle();
 
+  // The tensor lasts: see Keep.
   absl::Status Insert(std::shared_ptr<Tensor> tensor);
+  // `tensor`, which only its owner knows yet, lasts: its bytes come back when
+  // somebody deletes it, and not, as others do, when a request ends.
+  void Keep(Tensor& tensor);
   // NOT_FOUND, also for what `asker` may not use. The tensor counts as used.
   absl::StatusOr<std::shared_ptr<Tensor>> Find(const std::string& handle,
                                                const std::string& asker = "");
@@ -94,6 +98,8 @@ class TensorStore {
   int64_t own_free_bytes(int device, const std::string& identity) const;
   // The most that it may ever have there.
   int64_t max_bytes_of_one(int device, const std::string& identity) const;
+  // The most that anybody may have there while what lasts stays.
+  int64_t attainable_bytes(int device) const;
   int64_t count() const;
   // Of what `owner` created: tensors, and bytes of all devices together with
   // those of uploads.
@@ -112,7 +118,8 @@ class TensorStore {
     int64_t max_bytes;
     int64_t max_bytes_of_one;
     QuotaHold::Counter used_bytes;
-    QuotaHold::Counter spare_bytes;  // Of these, what can be done without.
+    QuotaHold::Counter spare_bytes;    // Of these, what can be done without,
+    QuotaHold::Counter lasting_bytes;  // and those of tensors that last.
   };
   struct Share {
     QuotaHold::Counter used_bytes;  // Null: of nobody in particular.

@@ -1,7 +1,5 @@
 #include "service/host/host_device.h"
 
-#include <sys/sysinfo.h>
-
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -14,6 +12,7 @@
 #include "service/host/blas.h"
 #include "service/host/gemm.h"
 #include "service/host/hopper/hopper_sums.h"
+#include "service/host/machine_memory.h"
 #include "service/host/matrix_memory.h"
 #include "service/host/parallel.h"
 #include "service/host/piece_reader.h"
@@ -194,12 +193,6 @@ class HostLane : public device::Lane {
   const device::Device& device_;
   const std::shared_ptr<Budget> budget_;
 };
-
-int64_t MachineBytes() {
-  struct sysinfo info;
-  CHECK(sysinfo(&info) == 0);
-  return static_cast<int64_t>(info.totalram) * info.mem_unit;
-}
 
 class HostDevice : public device::Device {
  public:

@@ -19,8 +19,7 @@ struct HostDeviceOptions {
   device::SumArithmetic arithmetic = device::SumArithmetic::kHopper;
   // Of the GPU whose plans, and with them parts of k, products have.
   jit::DeviceProperties model;
-  // Most bytes of all its matrices together; 0 means half of the machine's
-  // memory.
+  // Most bytes of all its matrices together; 0 means half of MachineBytes().
   int64_t memory_bytes = 0;
 };
 

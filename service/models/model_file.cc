@@ -247,13 +247,14 @@ absl::StatusOr<std::vector<FileUse>> ListFiles(const std::string& directory) {
 }
 
 absl::Status RemoveFile(const std::string& directory, const std::string& file) {
-  ASSIGN_OR_RETURN(
-      const jit::UniqueFd folder,
-      jit::OpenFolder(directory, kFolder, jit::FolderAccess::kOwn));
-  if (unlinkat(folder.get(), file.c_str(), 0) != 0 && errno != ENOENT) {
+  const absl::StatusOr<jit::UniqueFd> folder =
+      jit::OpenFolder(directory, kFolder, jit::FolderAccess::kOwn);
+  if (absl::IsNotFound(folder.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(folder.status());
+  if (unlinkat(folder->get(), file.c_str(), 0) != 0 && errno != ENOENT) {
     return jit::ErrnoStatus(errno, "remove a model's file");
   }
-  if (fsync(folder.get()) != 0) {
+  if (fsync(folder->get()) != 0) {
     return jit::ErrnoStatus(errno, "flush the folder of models");
   }
   return absl::OkStatus();

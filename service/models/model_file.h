@@ -93,7 +93,7 @@ struct FileUse {
   int64_t bytes = 0;
 };
 absl::StatusOr<std::vector<FileUse>> ListFiles(const std::string& directory);
-// OK when it is not there.
+// OK when it is not there, or its folder is not.
 absl::Status RemoveFile(const std::string& directory, const std::string& file);
 
 }  // namespace gemmd::models

@@ -70,6 +70,7 @@ absl::Status Store::Restore(
     {
       // It stays where it is, for whoever looks after it.
       std::lock_guard lock(mutex_);
+      unloaded_[file.name] = file.bytes;
       file_bytes_ += file.bytes;
     }
     log::Write(log::Level::kError, "model_not_loaded",
@@ -179,6 +180,7 @@ absl::StatusOr<Weights> Store::MakeWeights(
     const std::string& owner) {
   ASSIGN_OR_RETURN(auto tensors,
                    engine_.MakeTemporaries(layouts, device, owner));
+  for (const auto& tensor : tensors) engine_.tensors().Keep(*tensor);
   Weights weights = {.b = std::move(tensors[0]), .bias = nullptr};
   if (tensors.size() > 1) weights.bias = std::move(tensors[1]);
   return weights;
@@ -246,8 +248,11 @@ absl::Status Store::Reserve(const Spec& spec, int64_t file_bytes) {
         own >= share ? absl::StrCat(share, " of one client")
                      : absl::StrCat(options_.max_models, " of all clients")));
   }
+  const auto replaced = unloaded_.find(FileNameOf(spec.owner, spec.name));
+  const int64_t replaced_bytes =
+      replaced == unloaded_.end() ? 0 : replaced->second;
   if (options_.limit_bytes > 0 &&
-      file_bytes > options_.limit_bytes - file_bytes_) {
+      file_bytes > options_.limit_bytes - (file_bytes_ - replaced_bytes)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the model's file has ", file_bytes,
         " bytes, for which the folder of models has no room; its limit is ",
@@ -293,9 +298,13 @@ void Store::PrepareKernels(const ModelPointer& model) {
 
 void Store::Publish(ModelPointer model) {
   PrepareKernels(model);
+  const Key key(model->spec().owner, model->spec().name);
   std::lock_guard lock(mutex_);
-  models_[Key(model->spec().owner, model->spec().name)].model =
-      std::move(model);
+  models_[key].model = std::move(model);
+  const auto replaced = unloaded_.find(FileNameOf(key.first, key.second));
+  if (replaced == unloaded_.end()) return;
+  file_bytes_ -= replaced->second;
+  unloaded_.erase(replaced);
 }
 
 ModelPointer Store::Find(const std::string& name,

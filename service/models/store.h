@@ -94,6 +94,9 @@ class Store {
   std::map<Key, Place> models_ ABSL_GUARDED_BY(mutex_);
   // Of files that are there or to be there, without a model or with one.
   int64_t file_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Those without one: names, and bytes that count until a model that is made
+  // replaces the file.
+  std::map<std::string, int64_t> unloaded_ ABSL_GUARDED_BY(mutex_);
   engine::ThreadPool preparing_{1};
   engine::ThreadPool thread_{1};  // Last: it uses the rest.
 };

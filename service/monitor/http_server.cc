@@ -90,7 +90,7 @@ bool MayBeHost(absl::string_view host) {
 }
 
 bool IsLoopback(const std::string& host) {
-  return !rpc::IsUnix(host) && rpc::CheckLocal(host).ok();
+  return !rpc::IsUnix(host) && rpc::IsLocal(host);
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ class HttpServer::Impl {
       : socket_(std::move(socket)),
         handler_(std::move(handler)),
         local_only_(!rpc::IsUnix(socket_.address()) &&
-                    rpc::CheckLocal(socket_.address()).ok()) {}
+                    rpc::IsLocal(socket_.address())) {}
   ~Impl();
 
   absl::Status Start();

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/metrics/exposition.h"
 #include "service/monitor/collect.h"
@@ -31,8 +32,12 @@ Monitor::Monitor(const Options& options, const rpc::Server& server,
 
 absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(
     const Options& options, const rpc::Server& server, engine::Engine& engine) {
-  if (!options.allow_nonloopback) {
-    RETURN_IF_ERROR(rpc::CheckLocal(options.listen));
+  if (!options.allow_nonloopback && !rpc::IsLocal(options.listen)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--metrics-listen is ", options.listen,
+        ", which other machines can reach, and is plaintext also with "
+        "--tls-certificate-file; allowed: loopback or unix: addresses, or any "
+        "with --allow-plaintext-nonloopback"));
   }
   std::unique_ptr<Monitor> monitor(new Monitor(options, server, engine));
   ASSIGN_OR_RETURN(

@@ -22,22 +22,16 @@ bool IsUnix(const std::string& address) {
   return absl::StartsWith(address, "unix:");
 }
 
-absl::Status CheckLocal(const std::string& address) {
-  if (IsUnix(address)) return absl::OkStatus();
+bool IsLocal(const std::string& address) {
+  if (IsUnix(address)) return true;
   const std::string host = HostOf(address);
   in_addr v4;
   in6_addr v6;
-  const bool local = absl::EqualsIgnoreCase(host, "localhost") ||
-                     (inet_pton(AF_INET, host.c_str(), &v4) == 1 &&
-                      ntohl(v4.s_addr) >> 24 == 127) ||
-                     (inet_pton(AF_INET6, host.c_str(), &v6) == 1 &&
-                      IN6_IS_ADDR_LOOPBACK(&v6));
-  if (local) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "listen address ", address,
-      " can be reached from other machines and would carry plaintext; "
-      "allowed: loopback or unix: addresses, or any with "
-      "--tls-certificate-file or --allow-plaintext-nonloopback"));
+  return absl::EqualsIgnoreCase(host, "localhost") ||
+         (inet_pton(AF_INET, host.c_str(), &v4) == 1 &&
+          ntohl(v4.s_addr) >> 24 == 127) ||
+         (inet_pton(AF_INET6, host.c_str(), &v6) == 1 &&
+          IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
 std::string WithPort(const std::string& address, int port) {

@@ -5,8 +5,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
-
 namespace gemmd::rpc {
 
 bool IsUnix(const std::string& address);
@@ -14,9 +12,8 @@ bool IsUnix(const std::string& address);
 // The host part of a TCP address, without the brackets of IPv6.
 std::string HostOf(const std::string& address);
 
-// INVALID_ARGUMENT when other machines can reach `address`, which would carry
-// plaintext there.
-absl::Status CheckLocal(const std::string& address);
+// Whether no other machine can reach `address`.
+bool IsLocal(const std::string& address);
 
 // `address` with the port that was bound.
 std::string WithPort(const std::string& address, int port);

@@ -1,6 +1,7 @@
 #include "service/rpc/listening_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -64,6 +66,27 @@ void SetPort(sockaddr* address, int port) {
   }
 }
 
+// Whether the machine has no such address: localhost is ::1 too where there is
+// no IPv6.
+bool IsMissing(int error) {
+  return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+}
+
+// 0, or the errno of why `fd`, a new socket, does not listen at `address`.
+int Listen(const jit::UniqueFd& fd, const addrinfo& address, bool v6_only) {
+  if (!fd.ok()) return errno;
+  const int on = 1;
+  const int only = v6_only;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.ai_family == AF_INET6) {
+    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
+  }
+  const bool listens =
+      bind(fd.get(), address.ai_addr, address.ai_addrlen) == 0 &&
+      listen(fd.get(), kBacklog) == 0;
+  return listens ? 0 : errno;
+}
+
 // Whether somebody answers on the Unix socket.
 bool IsAlive(const sockaddr_un& address) {
   const jit::UniqueFd fd = NewSocket(AF_UNIX);
@@ -83,7 +106,7 @@ absl::StatusOr<ListeningSocket> ListeningSocket::Bind(
 }
 
 ListeningSocket::~ListeningSocket() {
-  if (!path_.empty() && !fds_.empty()) unlink(path_.c_str());
+  if (file_.ok() && Names(path_, file_)) unlink(path_.c_str());
 }
 
 absl::Status ListeningSocket::BindUnix(bool takes_descriptors) {
@@ -112,6 +135,7 @@ absl::Status ListeningSocket::BindUnix(bool takes_descriptors) {
     return CannotListen(address_, errno);
   }
   path_ = std::string(path);
+  file_ = jit::UniqueFd(open(name.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC));
   fds_.push_back(std::move(fd));
   return absl::OkStatus();
 }
@@ -140,25 +164,27 @@ absl::Status ListeningSocket::BindTcp() {
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found,
                                                                  freeaddrinfo);
-  int reason = EADDRNOTAVAIL;
+  // Of several addresses those of IPv4 have sockets of their own.
+  const bool v6_only = found->ai_next != nullptr;
+  std::set<std::string> seen;  // A name may have an address twice.
+  int missing = EADDRNOTAVAIL;
   for (; found != nullptr; found = found->ai_next) {
+    const std::string bytes(reinterpret_cast<const char*>(found->ai_addr),
+                            found->ai_addrlen);
+    if (!seen.insert(bytes).second) continue;
     SetPort(found->ai_addr, port);
     jit::UniqueFd fd = NewSocket(found->ai_family);
-    const int on = 1;
-    const int off = 0;
-    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (found->ai_family == AF_INET6) {
-      setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    }
-    if (!fd.ok() || bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-        listen(fd.get(), kBacklog) != 0) {
-      reason = errno;
+    const int error = Listen(fd, *found, v6_only);
+    if (IsMissing(error)) {
+      missing = error;
       continue;
     }
+    // With a part of its addresses a name would lead clients elsewhere.
+    if (error != 0) return CannotListen(address_, error);
     if (port == 0) port = PortOf(fd);  // The others get the same.
     fds_.push_back(std::move(fd));
   }
-  if (fds_.empty()) return CannotListen(address_, reason);
+  if (fds_.empty()) return CannotListen(address_, missing);
   address_ = WithPort(address_, port);
   return absl::OkStatus();
 }

@@ -16,14 +16,14 @@ namespace gemmd::rpc {
 class ListeningSocket {
  public:
   // INVALID_ARGUMENT for what is no address; UNAVAILABLE, with the reason,
-  // when it cannot be bound. A Unix socket that nobody listens on any more is
-  // replaced.
+  // when one of those that the machine has cannot be bound, or it has none. A
+  // Unix socket that nobody listens on any more is replaced.
   // Where Linux can, others refuse who passes descriptors.
   static absl::StatusOr<ListeningSocket> Bind(const std::string& address,
                                               bool takes_descriptors = false);
   ListeningSocket(ListeningSocket&&) = default;
   ListeningSocket& operator=(ListeningSocket&&) = delete;
-  // Removes the file of a Unix socket.
+  // Removes the file of a Unix socket, unless the path is another's by now.
   ~ListeningSocket();
 
   // Not blocking.
@@ -40,7 +40,8 @@ class ListeningSocket {
 
   std::string address_;
   std::vector<jit::UniqueFd> fds_;
-  std::string path_;                // Of a Unix socket that is bound.
+  std::string path_;                // Of a Unix socket that is bound,
+  jit::UniqueFd file_;              // and what was bound there.
   std::optional<SocketLock> lock_;  // Of its path.
 };
 

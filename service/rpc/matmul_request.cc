@@ -73,10 +73,10 @@ jit::MatrixLayout Transposed(jit::MatrixLayout layout) {
 }
 
 // An inline operand; one whose bytes follow is awaited.
-absl::Status SetInline(const OperandKind& kind, const v1::Layout& inline_layout,
-                       Pieces pieces, const jit::MatrixLayout& layout,
-                       Transport transport, engine::Product& product,
-                       MatmulBytes& bytes) {
+absl::Status SetInline(const Asker& asker, const OperandKind& kind,
+                       const v1::Layout& inline_layout, Pieces pieces,
+                       const jit::MatrixLayout& layout, Transport transport,
+                       engine::Product& product, MatmulBytes& bytes) {
   const std::string field = absl::StrCat(kind.name, ".inline");
   ASSIGN_OR_RETURN(const WireLayout wire,
                    ToWireLayout(inline_layout, layout, field));
@@ -89,6 +89,8 @@ absl::Status SetInline(const OperandKind& kind, const v1::Layout& inline_layout,
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckLength(wire, SizeOf(pieces), kind.name));
+  RETURN_IF_ERROR(CheckOverlap(wire, layout,
+                               asker.runtime.limits.max_message_bytes, field));
   engine::Input& input = product.*kind.input;
   input.pieces = std::move(pieces);
   input.pitch_bytes = wire.pitch_bytes;
@@ -105,6 +107,9 @@ absl::Status SetRegion(const Asker& asker, const OperandKind& kind,
   ASSIGN_OR_RETURN(
       RegionBytes found,
       FindRegion(*asker.runtime.regions, asker.identity, part, layout, field));
+  RETURN_IF_ERROR(CheckOverlap(found.wire, layout,
+                               asker.runtime.limits.max_message_bytes,
+                               absl::StrCat(field, ".layout")));
   engine::Input& input = product.*kind.input;
   input.pieces = {
       {found.place.bytes(), static_cast<size_t>(found.wire.least_bytes)}};
@@ -151,7 +156,7 @@ absl::Status SetInput(const Asker& asker, const OperandKind& kind,
           absl::StrCat(kind.name, " has ", SizeOf(pieces),
                        " bytes; allowed: 0, because its source is a region"));
     }
-    return SetInline(kind, source.inline_(), std::move(pieces), layout,
+    return SetInline(asker, kind, source.inline_(), std::move(pieces), layout,
                      transport, product, bytes);
   }
   if (!pieces.empty()) {

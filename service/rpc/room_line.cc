@@ -25,8 +25,8 @@ void RoomLine::WakeFirst() {
   if (wait != nullptr) wait->Wake();
 }
 
-RoomLine::Place::Place(RoomLine& line, std::function<bool()> waits_for_itself)
-    : line_(line), waits_for_itself_(std::move(waits_for_itself)) {
+RoomLine::Place::Place(RoomLine& line, std::function<bool()> steps_back)
+    : line_(line), steps_back_(std::move(steps_back)) {
   std::lock_guard lock(line_.mutex_);
   at_ = line_.places_.insert(line_.places_.end(), this);
 }
@@ -48,9 +48,9 @@ void RoomLine::Place::LetPass() {
   std::list<Place*>& places = line_.places_;
   if (places.front() != this) return;
   const auto all = static_cast<int64_t>(places.size());
-  // Where all wait for themselves, all are where they were in the end.
+  // Where all step back, all are where they were in the end.
   for (passed_ = 0; passed_ < all; ++passed_) {
-    if (!places.front()->waits_for_itself_()) break;
+    if (!places.front()->steps_back_()) break;
     places.splice(places.end(), places, places.begin());
   }
   if (places.front() != this) line_.WakeFirst();

@@ -34,22 +34,23 @@ class RoomLine {
 // A place in the line, from its end on; left when it is destroyed.
 class RoomLine::Place {
  public:
-  // `waits_for_itself` tells whether it waits for what its owner holds himself.
-  // It is called on any thread, and takes no place.
-  Place(RoomLine& line, std::function<bool()> waits_for_itself);
+  // `steps_back` tells whether it waits for what the ends of others' calls will
+  // not bring, so that nobody is to wait for it. It is called on any thread,
+  // and takes no place.
+  Place(RoomLine& line, std::function<bool()> steps_back);
   ~Place();
   Place(const Place&) = delete;
 
   bool is_first() const;
-  // Of the first one: those at the front who wait for themselves, it too, step
-  // back, so that who comes behind them is first.
+  // Of the first one: those at the front whose `steps_back` is true, it too, go
+  // to the end, so that who comes behind them is first.
   void LetPass();
 
  private:
   friend class RoomLine;
 
   RoomLine& line_;
-  const std::function<bool()> waits_for_itself_;
+  const std::function<bool()> steps_back_;
   int64_t passed_ = 0;  // Steps back at its last look.
   // Guarded by the line.
   std::list<Place*>::iterator at_;

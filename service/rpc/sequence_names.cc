@@ -163,6 +163,17 @@ absl::StatusOr<int> SequenceNames::BoundTo(const Runtime& runtime,
   return device;
 }
 
+absl::Status SequenceNames::CheckOverlap(int64_t most_bytes) const {
+  for (const Value& value : values_) {
+    if (value.written >= 0 || !value.layout) continue;
+    RETURN_IF_ERROR(rpc::CheckOverlap(
+        value.wire, *value.layout, most_bytes,
+        absl::StrCat("operand ", Quoted(value.name), ": ",
+                     value.region ? "region.layout" : "layout")));
+  }
+  return absl::OkStatus();
+}
+
 // Values come in the order in which they are written: those that nothing reads
 // from a step on leave their rooms to what later steps write, not to what that
 // step writes itself.

@@ -57,6 +57,9 @@ class SequenceNames {
   // As rpc::BoundTo, of the operands that the steps have read so far.
   absl::StatusOr<int> BoundTo(const Runtime& runtime, int device) const;
 
+  // As rpc::CheckOverlap, of the same operands.
+  absl::Status CheckOverlap(int64_t most_bytes) const;
+
   // After the last step: what is to be on the device.
   std::vector<jit::MatrixLayout> Rooms();
   // Gives the steps of `sequence` what they named, and it the operands that any

@@ -228,6 +228,7 @@ absl::StatusOr<SequenceRequest> ToSequenceRequest(
   }
   ASSIGN_OR_RETURN(request.device,
                    request.names.BoundTo(asker.runtime, request.device));
+  RETURN_IF_ERROR(request.names.CheckOverlap(runtime.limits.max_message_bytes));
   if (request.device == -1) {
     ASSIGN_OR_RETURN(request.device,
                      ChooseDevice(asker.runtime, request.sequence.steps));

@@ -221,9 +221,14 @@ absl::Status Server::Impl::Bind() {
 absl::Status Server::Impl::CheckPlaintext() const {
   if (runtime_.tls != nullptr) return absl::OkStatus();
   for (const std::string& address : options_.listen) {
-    const absl::Status local = CheckLocal(address);
-    if (local.ok()) continue;
-    if (!options_.allow_plaintext_nonloopback) return local;
+    if (IsLocal(address)) continue;
+    if (!options_.allow_plaintext_nonloopback) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--listen is ", address,
+          ", which other machines can reach, and would carry plaintext; "
+          "allowed: loopback or unix: addresses, or any with "
+          "--tls-certificate-file or --allow-plaintext-nonloopback"));
+    }
     log::Write(log::Level::kWarning, "plaintext",
                {{"address", address},
                 {"message",

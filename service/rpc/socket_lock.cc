@@ -12,16 +12,12 @@
 #include "absl/strings/str_cat.h"
 
 namespace gemmd::rpc {
-namespace {
 
-// Whether `path` still leads to the open file.
 bool Names(const std::string& path, const jit::UniqueFd& file) {
   struct stat named, opened;
   return lstat(path.c_str(), &named) == 0 && fstat(file.get(), &opened) == 0 &&
          named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
-
-}  // namespace
 
 absl::StatusOr<SocketLock> SocketLock::Take(const std::string& socket_path) {
   std::string path = absl::StrCat(socket_path, ".lock");
@@ -43,7 +39,7 @@ absl::StatusOr<SocketLock> SocketLock::Take(const std::string& socket_path) {
 }
 
 SocketLock::~SocketLock() {
-  if (file_.ok()) unlink(path_.c_str());
+  if (file_.ok() && Names(path_, file_)) unlink(path_.c_str());
 }
 
 }  // namespace gemmd::rpc

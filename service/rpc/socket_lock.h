@@ -15,13 +15,17 @@
 
 namespace gemmd::rpc {
 
+// Whether `path` itself, and no link, still leads to the open `file`.
+bool Names(const std::string& path, const jit::UniqueFd& file);
+
 class SocketLock {
  public:
   // UNAVAILABLE when another process has it, or the file cannot be made.
   static absl::StatusOr<SocketLock> Take(const std::string& socket_path);
   SocketLock(SocketLock&&) = default;
   SocketLock& operator=(SocketLock&&) = delete;
-  // Removes the file. The socket's own is gone by then.
+  // Removes the file, unless the path is another's by now: who removed the file
+  // let the next one in. The socket's own is gone by then.
   ~SocketLock();
 
  private:

@@ -46,18 +46,25 @@ Async<absl::StatusOr<Temporaries>> TakeTemporaries(
   for (const jit::MatrixLayout& layout : layouts) {
     bytes += layout.device_bytes();
   }
+  // Who needs no room waits for none, however much he has.
+  if (bytes == 0) {
+    co_return runtime.engine.MakeTemporaries(layouts, device, context.identity);
+  }
   const auto fits = [&] {
     return store.free_bytes(device, context.identity) >= bytes;
   };
-  const auto waits_for_itself = [&] {
-    return store.own_free_bytes(device, context.identity) < bytes &&
-           bytes <= store.max_bytes_of_one(device, context.identity);
+  // The calls that run give him no room when they end: he waits for what he
+  // holds himself, or for tensors to be deleted.
+  const auto steps_back = [&] {
+    return bytes <= store.max_bytes_of_one(device, context.identity) &&
+           (bytes > store.own_free_bytes(device, context.identity) ||
+            bytes > store.attainable_bytes(device));
   };
   const absl::Time start = jit::SteadyNow();
   const absl::Time until =
       std::min(context.deadline, start + runtime.limits.max_wait);
   absl::Time asked;
-  RoomLine::Place place(runtime.rooms[device], waits_for_itself);
+  RoomLine::Place place(runtime.rooms[device], steps_back);
   while (true) {
     if (!call.ended().ok()) co_return call.ended();
     CO_RETURN_IF_ERROR(context.Check("there was room on the device"));

@@ -17,7 +17,8 @@ using Temporaries = std::vector<std::shared_ptr<engine::Tensor>>;
 // Tensors of `layouts`, without elements, that live as long as the call keeps
 // them. Waits for its turn until there is room for all of them, at most for the
 // call's deadline and Limits::max_wait; then RESOURCE_EXHAUSTED, as at once
-// when they can never fit.
+// when they can never fit. Holds up no other call unless it gets its room when
+// others end.
 Async<absl::StatusOr<Temporaries>> TakeTemporaries(
     Runtime& runtime, Call& call, std::vector<jit::MatrixLayout> layouts,
     int device);

@@ -131,6 +131,8 @@ bool Transfers::Part::Land(absl::Time now) {
 }
 
 void Transfers::Part::Finish(absl::Status status) {
+  // The call was given up: that is the end of its part, not of what others ask.
+  if (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return;
   std::lock_guard lock(transfers_.mutex_);
   transfers_.End(*transfer_, std::move(status), jit::SteadyNow());
 }

@@ -113,6 +113,7 @@ class Transfers::Part {
   // Its lines are on the device, once. True where these were the last that
   // lacked: whoever brought them finishes the upload, and says how that ended.
   bool Land(absl::Time now);
+  // Where only its own call was given up, all others end with the part.
   void Finish(absl::Status status);
   // Ends the transfer when lines lack and nobody has brought any for `limit`.
   void EndIfOverdue(absl::Time now, absl::Duration limit);

@@ -132,6 +132,19 @@ absl::Status CheckLength(const WireLayout& layout, int64_t bytes,
       field, " has ", bytes, " bytes; allowed for its shape: ", allowed));
 }
 
+absl::Status CheckOverlap(const WireLayout& layout,
+                          const jit::MatrixLayout& matrix, int64_t most_bytes,
+                          absl::string_view field) {
+  const absl::int128 apart =
+      absl::int128(matrix.width_bytes()) * matrix.matrix_lines() * matrix.count;
+  const int64_t most = std::max(most_bytes, layout.least_bytes);
+  if (matrix.empty() || apart <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      field, ".batch_stride is ", CountIn(layout.matrix_bytes, matrix),
+      ", so that ", matrix.count, " matrices overlap, which have ",
+      Saturate(apart), " bytes apart; the limit is ", most));
+}
+
 bool IsTight(const WireLayout& layout, const jit::MatrixLayout& matrix) {
   return matrix.count == 1 || layout.matrix_bytes == TightBytes(layout, matrix);
 }

@@ -39,6 +39,12 @@ absl::StatusOr<WireLayout> ToSentLayout(const v1::Layout& layout,
 absl::Status CheckLength(const WireLayout& layout, int64_t bytes,
                          absl::string_view field);
 
+// RESOURCE_EXHAUSTED naming `field` where the matrices overlap, and apart, as a
+// device has them, are more than `most_bytes` and than what they lie in.
+absl::Status CheckOverlap(const WireLayout& layout,
+                          const jit::MatrixLayout& matrix, int64_t most_bytes,
+                          absl::string_view field);
+
 // Whether matrices lie one behind the other: as one run of lines.
 bool IsTight(const WireLayout& layout, const jit::MatrixLayout& matrix);
 

@@ -193,7 +193,7 @@ TEST(DaemonTest, BadFlagsAreNamed) {
            std::pair{"--lanes=0", "--lanes is 0; allowed: 1 to 16"},
            {"--queue=0", "--queue is 0"},
            {"--max-message-bytes=2GiB",
-            "--max-message-bytes is 2GiB; allowed: 64KiB to 2147483647"},
+            "--max-message-bytes is 2GiB; allowed: 1MiB to 2147483647"},
            {"--max-inflight-bytes=1MiB", "allowed: from 1GiB"},
            {"--tensor-ttl=0", "--tensor-ttl is 0; allowed: 1s to"},
            {"--listen=", "--listen is empty"},

@@ -1,5 +1,5 @@
-// Room on the device and in the budgets: who gets it, who waits for it, and that
-// it is given back.
+// Room on the device and in the budgets: who gets it, who waits for it, and
+// that it is given back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -215,6 +215,40 @@ TEST_F(SmallMessages, WhoWaitsForRoomThatItHoldsItselfIsPassed) {
   EXPECT_TRUE(other.ok()) << other.error_message();
   holders.clear();
   EXPECT_TRUE(third.get().ok());
+}
+
+// As others' weights do, which no call that ends gives back.
+TEST_F(SmallMessages, WhoWaitsForTensorsThatStayIsPassed) {
+  const v1::TensorInfo weights = Create(v1::DATA_TYPE_F32, 1024, 6 * 1024);
+  auto large = std::async(std::launch::async, [&] {
+    return CallStream(server_.unix_channel(), ToStream(OfMebibytes(44), 1000))
+        .status;
+  });
+  engine::TensorStore& tensors = server_.engine().tensors();
+  ASSERT_TRUE(Eventually([&] { return tensors.refused() > 0; }));
+  const grpc::Status other =
+      CallStream(testing::Connect(server_.address()),
+                 ToStream(OfMebibytes(1), 1000), absl::Seconds(20))
+          .status;
+  EXPECT_TRUE(other.ok()) << other.error_message();
+  // Its turn comes once they are gone.
+  EXPECT_TRUE(tensors.Delete(weights.handle()).ok());
+  const grpc::Status late = large.get();
+  EXPECT_TRUE(late.ok()) << late.error_message();
+}
+
+TEST_F(SmallMessages, WhoNeedsNoRoomWaitsForNone) {
+  v1::MatmulHeader header = OnesTimesTwos(64, 64, 64).header();
+  header.mutable_a()->set_tensor(Create(v1::DATA_TYPE_BF16, 64, 64).handle());
+  header.mutable_b()->set_tensor(Create(v1::DATA_TYPE_BF16, 64, 64).handle());
+  header.mutable_d()->set_tensor(Create(v1::DATA_TYPE_F32, 64, 64).handle());
+  // Less than the client has, as a policy may have come to say.
+  engine::TensorStore& tensors = server_.engine().tensors();
+  tensors.SetGrants({{tensors.List()[0]->identity().owner, {.max_bytes = 1}}});
+  const grpc::Status status =
+      CallStream(server_.channel(), {StreamHeader(header)}, absl::Seconds(20))
+          .status;
+  EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
 TEST_F(SmallMessages, WhoHoldsTooMuchIsPassedWhereTheDeviceIsFullToo) {

@@ -318,6 +318,12 @@ TEST_F(MetricsTest, OnlyLoopbackUnlessItIsAllowed) {
   const auto refused = monitor::Monitor::Start(
       {.listen = "0.0.0.0:0"}, server_->server(), server_->engine());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  // What makes it allowed; a certificate does not.
+  EXPECT_EQ(refused.status().message(),
+            "--metrics-listen is 0.0.0.0:0, which other machines can reach, "
+            "and is plaintext also with --tls-certificate-file; allowed: "
+            "loopback or unix: addresses, or any with "
+            "--allow-plaintext-nonloopback");
   EXPECT_TRUE(monitor::Monitor::Start(
                   {.listen = "0.0.0.0:0", .allow_nonloopback = true},
                   server_->server(), server_->engine())

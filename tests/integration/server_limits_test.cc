@@ -11,6 +11,7 @@
 #include "tests/integration/create_tensor.h"
 #include "tests/integration/raw_http2.h"
 #include "tests/integration/sanitizer.h"
+#include "tests/integration/shared_region.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
@@ -69,6 +70,75 @@ TEST_F(LimitsOfAServer, AnAnnouncedMessageThatIsTooLargeIsNotRead) {
       stub->Matmul(&context, OnesTimesTwos(2, 2, 2), &response);
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("allowed: 1048576"));
+}
+
+// A few KiB would take any room on the device, and time of a lane.
+TEST_F(LimitsOfAServer, MatricesThatOverlapAreNoMoreThanAMessage) {
+  TestServer::Options options;
+  options.limits.max_message_bytes = 256 << 10;
+  TestServer server(options);
+  testing::SharedRegion region(server);
+  const auto stub = v1::MatmulService::NewStub(server.unix_channel());
+  const auto expect_refused = [](const grpc::Status& status,
+                                 const std::string& layout) {
+    EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(
+        status.error_message(),
+        HasSubstr(layout +
+                  ".batch_stride is 1, so that 2048 matrices overlap, "
+                  "which have 524288 bytes apart; the limit is 262144"));
+  };
+  const auto multiply = [&](const v1::MatmulRequest& request) {
+    grpc::ClientContext context;
+    v1::MatmulResponse response;
+    return stub->Matmul(&context, request, &response);
+  };
+  v1::MatmulRequest request = OnesTimesTwos(1, 1, 128);
+  v1::MatmulHeader& header = *request.mutable_header();
+  header.mutable_problem()->set_batch(2048);
+  header.mutable_b()->mutable_inline_()->set_batch_stride(0);
+  v1::Layout& layout = *header.mutable_a()->mutable_inline_();
+  layout.set_batch_stride(0);
+  const grpc::Status of_one = multiply(request);
+  EXPECT_TRUE(of_one.ok()) << of_one.error_message();
+
+  layout.set_batch_stride(1);
+  request.set_a(OnesTimesTwos(1, 1, 2047 + 128).a());
+  expect_refused(multiply(request), "a.inline");
+  {
+    v1::MatmulGroupedRequest group;
+    *group.add_groups() = request;
+    grpc::ClientContext context;
+    v1::MatmulGroupedResponse response;
+    expect_refused(stub->MatmulGrouped(&context, group, &response),
+                   "groups[0]: a.inline");
+  }
+  {
+    v1::SequenceRequest sequence;
+    v1::SequenceOperand& operand = *sequence.add_operands();
+    operand.set_name("x");
+    *operand.mutable_layout() = layout;
+    operand.set_data(request.a());
+    v1::SequenceOperand& twos = *sequence.add_operands();
+    twos.set_name("twos");
+    *twos.mutable_layout() = header.b().inline_();
+    twos.set_data(request.b());
+    v1::MatmulHeader& step = *sequence.add_steps();
+    *step.mutable_problem() = header.problem();
+    step.mutable_a()->set_name("x");
+    step.mutable_b()->set_name("twos");
+    grpc::ClientContext context;
+    v1::SequenceResponse response;
+    expect_refused(stub->Sequence(&context, sequence, &response),
+                   "operand \"x\": layout");
+  }
+  region.Put(0, request.a());
+  request.clear_a();
+  v1::RegionPart part;
+  region.Name(0, part);
+  *part.mutable_layout() = layout;
+  *header.mutable_a()->mutable_region() = part;
+  expect_refused(multiply(request), "a.region.layout");
 }
 
 TEST_F(LimitsOfAServer, ASilentCallIsEnded) {

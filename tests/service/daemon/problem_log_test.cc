@@ -89,6 +89,9 @@ TEST_F(ProblemLogTest, ALineThatCannotBeReadStays) {
   const std::string before = "bf16 TN 1 2 3\nbf99 XX 1 2 3\n# by hand\n";
   EXPECT_EQ(After(before), before + kNoted);
   EXPECT_EQ(After(before + "bf16 TN 4"), before + kNoted);
+  EXPECT_EQ(After("# by hand\n\n"), std::string("# by hand\n\n") + kNoted);
+  const std::string first = "bf99 XX 1 2 3\nbf16 TN 1 2 3\n";
+  EXPECT_EQ(After(first), first + kNoted);
 }
 
 // A limit of files fills up as a disk does: in the middle of a line.
@@ -143,6 +146,8 @@ TEST_F(ProblemLogTest, AFileOfSomethingElseIsRefusedAndLeftAlone) {
                     10),
         std::string("bf16 TN 1 2 3\n\0\0\nbf16 TN 1 2 3\n", 31),
         std::string("bf16 TN 1\0\0 2 3\n", 17), std::string("\0\n", 2),
+        std::string("hello world\nfoo\n"),
+        std::string("# notes\nhello world\nbf16 TN"),
         std::string("Dear reader,\nit"), std::string("Dear reader\0\0", 13),
         std::string("bf16 ") + std::string(70000, '1'),
         std::string(70000, 'a')}) {

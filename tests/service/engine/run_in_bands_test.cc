@@ -136,7 +136,7 @@ TEST_F(BandsTest, OperandsMayComeWithTheRequestInPieces) {
 TEST_F(BandsTest, WhatAllBandsReadMayBeATensorAndIsBroughtOnce) {
   Product product = SharedProduct(Problem());
   auto matrix = lane_->Allocate(product.problem.b()).value();
-  ASSERT_TRUE(UploadBatch(*lane_, product.b, *matrix).ok());
+  ASSERT_TRUE(UploadBatch(*lane_, product.b, {}, *matrix).ok());
   auto b = std::make_shared<Tensor>(
       Tensor::Identity(), Tensor::Contents{QuotaHold(), std::move(matrix)});
   int uploads = 0;

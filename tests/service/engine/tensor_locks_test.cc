@@ -143,12 +143,23 @@ TEST_F(TensorLocksTest, OneTensorMayBeNamedSeveralTimes) {
 }
 
 TEST_F(TensorLocksTest, WritesCountAndReadsDoNot) {
+  const auto read = Make();
+  const auto written = Make();
+  const auto locks = Use({read}, {written});
+  locks->NoteWrite();
+  EXPECT_EQ(TensorLocks::version(*written), 0) << "it has not ended";
+  locks->Release();
+  EXPECT_EQ(TensorLocks::version(*written), 1);
+  EXPECT_EQ(TensorLocks::version(*read), 0);
+}
+
+TEST_F(TensorLocksTest, AWriteThatNeverBeganDoesNotCount) {
   const auto tensor = Make();
-  const int64_t before = TensorLocks::version(*tensor);
-  Read(tensor)->Release();
-  EXPECT_EQ(TensorLocks::version(*tensor), before);
-  Write(tensor)->Release();
-  EXPECT_EQ(TensorLocks::version(*tensor), before + 1);
+  const auto holder = Write(tensor);
+  const auto other = Write(tensor);
+  other->Release();
+  holder->Release();
+  EXPECT_EQ(TensorLocks::version(*tensor), 0);
 }
 
 // Two that name the same tensors in opposite orders never wait for each other.

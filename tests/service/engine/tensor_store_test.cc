@@ -189,6 +189,27 @@ TEST_F(TensorStoreTest, WhoIsRefusedWhatOthersHoldPressesThem) {
   EXPECT_TRUE(store_.contended());
 }
 
+TEST_F(TensorStoreTest, WhatNobodyDeletesCannotBeHadByWaiting) {
+  auto tensor = Make();
+  const auto passing = store_.Reserve(0, 36);
+  EXPECT_EQ(store_.attainable_bytes(0), 200);
+  ASSERT_TRUE(store_.Insert(tensor).ok());
+  EXPECT_EQ(store_.attainable_bytes(0), 136);
+  EXPECT_EQ(store_.attainable_bytes(1), 200);
+  ASSERT_TRUE(store_.Delete(tensor->identity().handle).ok());
+  tensor.reset();
+  EXPECT_EQ(store_.attainable_bytes(0), 200);
+}
+
+TEST_F(TensorStoreTest, NobodyIsPressedForWhatWouldNotBeEnough) {
+  ASSERT_TRUE(store_.Insert(Make()).ok());
+  const auto passing = store_.Reserve(0, 100);
+  EXPECT_FALSE(store_.Reserve(0, 137, "you").ok());
+  EXPECT_FALSE(store_.contended());
+  EXPECT_FALSE(store_.Reserve(0, 136, "you").ok());
+  EXPECT_TRUE(store_.contended());
+}
+
 TEST_F(TensorStoreTest, ManyIdentitiesLeaveNothingBehind) {
   for (int i = 0; i < 1000; ++i) {
     const std::string identity = std::to_string(i);
@@ -226,6 +247,13 @@ TEST_F(TensorStoreTest, OneIdentityIsGrantedMoreOrLess) {
   EXPECT_EQ(store_.UseOf("me").tensors, 1);
   store_.SetGrants({});
   EXPECT_EQ(store_.own_free_bytes(0, "me"), 130);
+}
+
+TEST_F(TensorStoreTest, NoBytesAreGrantedAlsoToWhoHasTooMany) {
+  const auto mine = store_.Reserve(0, 100, "me");
+  store_.SetGrants({{"me", {.max_bytes = 20}}});
+  EXPECT_TRUE(store_.Reserve(0, 0, "me").ok());
+  EXPECT_FALSE(store_.Reserve(0, 1, "me").ok());
 }
 
 TEST_F(TensorStoreTest, ListsToACreatorWhatIsHis) {

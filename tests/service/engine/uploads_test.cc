@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/service/gate.h"
@@ -65,8 +66,31 @@ TEST_F(UploadsTest, OfTwoAtOnceOneStandsAndTheOtherIsTold) {
   EXPECT_TRUE(engine_.Finish(second).Wait().ok());
   EXPECT_EQ(engine_.Finish(first).Wait().status().code(), StatusCode::kAborted);
   EXPECT_EQ(engine_.Elements(tensor), All(2));
+  EXPECT_EQ(tensor->version(), 1);
   // The next one is at odds with nobody.
   EXPECT_TRUE(Upload(tensor, 3).ok());
+}
+
+TEST_F(UploadsTest, AProductHasWrittenOnceItRan) {
+  hooks_->multiply = [this](const auto&, const auto&) {
+    gate_.Pass();
+    return absl::InternalError("broken");
+  };
+  const auto from = engine_.Tensor();
+  auto first = engine_.Tensor(), second = engine_.Tensor();
+  if (second < first) std::swap(first, second);  // As they are locked.
+  gate_.Close();
+  auto fails = engine_.Multiply(TestEngine::Copy(from, second));
+  ASSERT_TRUE(gate_.WaitForArrivals(1));
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  auto waits = engine_.Multiply(TestEngine::Copy(second, first), 0,
+                                {.cancelled = cancelled});
+  *cancelled = true;
+  EXPECT_EQ(waits.Wait().status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(first->version(), 0) << "it was held, and is as it was";
+  gate_.Open();
+  EXPECT_EQ(fails.Wait().status().code(), StatusCode::kInternal);
+  EXPECT_EQ(second->version(), 1) << "what it wrote before is there";
 }
 
 TEST_F(UploadsTest, CountTwiceWhileOldAndNewElementsExist) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "service/models/model_file.h"
 #include "tests/integration/eventually.h"
 #include "tests/service/test_engine.h"
 
@@ -24,8 +25,8 @@ bool Everybody(const std::string&) { return true; }
 
 // One life of a daemon: an engine that knows no kernel, and a store.
 struct Life {
-  explicit Life(const std::string& directory)
-      : store(*engine, {.directory = directory}) {}
+  explicit Life(const std::string& directory, int64_t limit_bytes = 0)
+      : store(*engine, {.directory = directory, .limit_bytes = limit_bytes}) {}
 
   Answer<ModelPointer> Make(const std::string& name) {
     const jit::Problem problem = TestEngine::Problem(1);
@@ -69,6 +70,15 @@ TEST_F(StoreTest, ANewModelGetsItsKernels) {
   EXPECT_TRUE(life.ComesToKnowAll());
 }
 
+// Nobody waits for their room in the hope that a call ends.
+TEST_F(StoreTest, WeightsLastAsTensorsDo) {
+  Life life("");
+  engine::TensorStore& tensors = life.engine->tensors();
+  const int64_t before = tensors.attainable_bytes(0);
+  ASSERT_TRUE(life.Make("linear").Wait().ok());
+  EXPECT_EQ(before - tensors.attainable_bytes(0), tensors.bytes(0));
+}
+
 TEST_F(StoreTest, AFolderThatIsNoneIsNamed) {
   const std::string file = folder_ + "/file";
   std::ofstream(file) << "no folder";
@@ -101,6 +111,35 @@ TEST_F(StoreTest, ARestartBringsModelsBackWarm) {
   second.engine.cache().Hold(false);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->execution.source, engine::KernelSource::kLoaded);
+}
+
+// It counts for the limit until then.
+TEST_F(StoreTest, AModelReplacesTheDamagedFileOfItsName) {
+  {
+    Life first(folder_);
+    ASSERT_TRUE(first.Make("linear").Wait().ok());
+  }
+  const std::string file = folder_ + "/models/" + FileNameOf("", "linear");
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(file));
+  std::filesystem::resize_file(file, bytes - 1);
+  Life second(folder_, 2 * bytes);
+  ASSERT_TRUE(second.store.Restore(Everybody).ok());
+  ASSERT_EQ(second.store.Find("linear", ""), nullptr);
+  EXPECT_TRUE(absl::IsResourceExhausted(second.Make("other").Wait().status()));
+  EXPECT_TRUE(second.Make("linear").Wait().ok());
+  EXPECT_TRUE(second.Make("other").Wait().ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(second.Make("third").Wait().status()));
+}
+
+TEST_F(StoreTest, AModelWhoseFolderIsGoneCanBeDeleted) {
+  Life life(folder_);
+  ASSERT_TRUE(life.Make("linear").Wait().ok());
+  std::filesystem::remove_all(folder_);
+  Answer<std::monostate> deleted;
+  life.store.Delete("linear", "", deleted.done());
+  const auto status = deleted.Wait().status();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(life.store.Find("linear", ""), nullptr);
 }
 
 TEST_F(StoreTest, NobodyWaitsForThem) {

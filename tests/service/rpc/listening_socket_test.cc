@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace gemmd::rpc {
@@ -47,6 +48,20 @@ TEST_F(ListeningSocketTest, SaysWhyItCannot) {
   }
 }
 
+// No host: those of IPv4 and of IPv6.
+TEST_F(ListeningSocketTest, ListensAtAllAddressesOfANameOrAtNone) {
+  const auto all = ListeningSocket::Bind(":0");
+  ASSERT_TRUE(all.ok()) << all.status();
+  const auto other = ListeningSocket::Bind("[::1]:0");
+  if (!other.ok()) GTEST_SKIP() << "needs IPv6: " << other.status();
+  EXPECT_EQ(all->fds().size(), 2u);
+  const std::string port = other->address().substr(other->address().rfind(':'));
+  const auto half = ListeningSocket::Bind(port);
+  EXPECT_EQ(half.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(half.status().message(),
+            "cannot listen on " + port + ": Address already in use");
+}
+
 TEST_F(ListeningSocketTest, DoesNotTakeAUnixSocketFromAnother) {
   const std::string address = "unix:" + folder_ + "/socket";
   const auto first = ListeningSocket::Bind(address);
@@ -67,6 +82,27 @@ TEST_F(ListeningSocketTest, ReplacesAUnixSocketThatNobodyListensOn) {
   {
     const auto socket = ListeningSocket::Bind("unix:" + path);
     EXPECT_TRUE(socket.ok()) << socket.status();
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+// Somebody cleaned up under the first one.
+TEST_F(ListeningSocketTest, LeavesTheUnixSocketOfItsSuccessor) {
+  const std::string path = folder_ + "/socket";
+  std::optional<ListeningSocket> first;
+  {
+    auto socket = ListeningSocket::Bind("unix:" + path);
+    ASSERT_TRUE(socket.ok()) << socket.status();
+    first.emplace(*std::move(socket));
+  }
+  std::filesystem::remove(path);
+  std::filesystem::remove(path + ".lock");
+  {
+    const auto second = ListeningSocket::Bind("unix:" + path);
+    ASSERT_TRUE(second.ok()) << second.status();
+    first.reset();
+    EXPECT_TRUE(std::filesystem::exists(path));
+    EXPECT_TRUE(std::filesystem::exists(path + ".lock"));
   }
   EXPECT_FALSE(std::filesystem::exists(path));
 }

@@ -44,6 +44,22 @@ TEST_F(SocketLockTest, LeavesNothingBehind) {
   EXPECT_FALSE(std::filesystem::exists(path() + ".lock"));
 }
 
+// Somebody cleaned up under the first one.
+TEST_F(SocketLockTest, LeavesTheFileOfItsSuccessor) {
+  std::optional<SocketLock> first;
+  {
+    auto lock = SocketLock::Take(path());
+    ASSERT_TRUE(lock.ok());
+    first.emplace(*std::move(lock));
+  }
+  std::filesystem::remove(path() + ".lock");
+  const auto second = SocketLock::Take(path());
+  ASSERT_TRUE(second.ok()) << second.status();
+  first.reset();
+  EXPECT_EQ(SocketLock::Take(path()).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
 TEST_F(SocketLockTest, ADeadHolderReleasesIt) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);

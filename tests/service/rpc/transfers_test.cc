@@ -53,6 +53,24 @@ TEST_F(TransfersTest, EndWhenAllLinesAreThere) {
   EXPECT_EQ(transfers_.open(), 0);
 }
 
+// Its end says nothing of the calls of the others, whom nobody gave up.
+TEST_F(TransfersTest, WhoIsGivenUpAsHeFinishesIsOneWhoGoes) {
+  for (const absl::Status& own :
+       {absl::CancelledError("own"), absl::DeadlineExceededError("own")}) {
+    const Transfers::Name name = {"alice", "handle",
+                                  std::string(own.ToString())};
+    const PartPointer first = Join(name, 0, 500).value();
+    PartPointer last = Join(name, 500, 500).value();
+    EXPECT_FALSE(first->Land(now_));
+    EXPECT_TRUE(last->Land(now_));
+    last->Finish(own);
+    last.reset();
+    EXPECT_EQ(first->Check().code(), absl::StatusCode::kAborted);
+    EXPECT_THAT(first->Check().message(), HasSubstr("lines 500 to 999"));
+  }
+  EXPECT_EQ(transfers_.open(), 0);
+}
+
 TEST_F(TransfersTest, EveryLineComesOnce) {
   const PartPointer one = Join(100, 100).value();
   const PartPointer two = Join(300, 100).value();

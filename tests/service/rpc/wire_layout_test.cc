@@ -242,6 +242,32 @@ TEST(WireLayoutTest, WhatIsStreamedComesOneMatrixAfterTheOther) {
   EXPECT_FALSE(CheckTight(*counted, huge, "a.inline").ok());
 }
 
+// On a device each has bytes of its own: here 30.
+TEST(WireLayoutTest, MatricesThatOverlapHaveALimitOfTheirOwn) {
+  MatrixLayout batch = kRows;
+  batch.count = 4;
+  const auto close = ToWireLayout(Strided(0, 2), batch, "a.inline");
+  EXPECT_TRUE(CheckOverlap(*close, batch, 120, "a.inline").ok());
+  const absl::Status refused = CheckOverlap(*close, batch, 119, "a.inline");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused.message(),
+            "a.inline.batch_stride is 2, so that 4 matrices overlap, which "
+            "have 120 bytes apart; the limit is 119");
+  // Whatever is there as often as it is read has been granted.
+  for (const v1::Layout& layout : {Layout(0, 0), Layout(0, 7), Strided(0, 15),
+                                   Strided(0, 100), Strided(20, 5)}) {
+    const auto apart = ToWireLayout(layout, batch, "a.inline");
+    EXPECT_TRUE(CheckOverlap(*apart, batch, 1, "a.inline").ok());
+  }
+  // One for all is one.
+  const auto one = ToWireLayout(Strided(0, 0), kRows, "a.inline");
+  EXPECT_TRUE(CheckOverlap(*one, kRows, 1, "a.inline").ok());
+  MatrixLayout huge = {DataType::kF32, Order::kRowMajor, 1, jit::kMaxDimension,
+                       jit::kMaxDimension};
+  const auto counted = ToWireLayout(Strided(0, 1), huge, "a.inline");
+  EXPECT_FALSE(CheckOverlap(*counted, huge, 1 << 30, "a.inline").ok());
+}
+
 TEST(WireLayoutTest, LinesOfBitsStartAtBytes) {
   const MatrixLayout bits = {DataType::kB1, Order::kRowMajor, 3, 13, 2};
   const auto wire = ToWireLayout(Layout(0, 0), bits, "a.inline");
