@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
 #include "service/gpu/cuda_lane.h"
+#include "service/gpu/download.h"
 #include "service/gpu/status.h"
 
 namespace gemmd::gpu {
@@ -21,19 +22,6 @@ constexpr int kProbes = 3;
 // Of D that are compared.
 constexpr int64_t kComparedBytes = 64 << 20;
 constexpr unsigned char kPoison = 0xff;
-
-// Of lines in device memory, without what lies between them: kernels may write
-// anything there.
-std::string Elements(const jit::MatrixLayout& layout, absl::string_view lines) {
-  std::string elements;
-  const auto width = static_cast<size_t>(layout.width_bytes());
-  while (!lines.empty()) {
-    absl::StrAppend(&elements, lines.substr(0, width));
-    lines.remove_prefix(
-        std::min(static_cast<size_t>(layout.pitch_bytes()), lines.size()));
-  }
-  return elements;
-}
 
 }  // namespace
 
@@ -164,23 +152,23 @@ absl::StatusOr<double> CudaTiming::Sample(size_t i) {
 
 absl::StatusOr<std::string> CudaTiming::ResultOf(
     const device::Contender& contender) {
-  const DriverTable& driver = context_.driver();
+  const jit::MatrixLayout layout = problem_.d();
   const CUdeviceptr d = scratch_[0].d;
-  const int64_t all = problem_.d().device_bytes();
-  const int64_t bytes = std::min(all, kComparedBytes);
   // What is not written shows.
   RETURN_IF_CUDA_ERROR(
-      driver,
-      cuMemsetD8Async(d, kPoison, static_cast<size_t>(all), stream_->get()));
+      context_.driver(),
+      cuMemsetD8Async(d, kPoison, static_cast<size_t>(layout.device_bytes()),
+                      stream_->get()));
   ASSIGN_OR_RETURN(const PreparedLaunch launch, LaunchOf(contender, 0));
   RETURN_IF_ERROR(Enqueue(launch, *stream_));
-  ASSIGN_OR_RETURN(const PinnedBuffer result, pinned_.Allocate(bytes));
-  RETURN_IF_CUDA_ERROR(
-      driver, cuMemcpyDtoHAsync(result.bytes().data(), d,
-                                static_cast<size_t>(bytes), stream_->get()));
-  RETURN_IF_ERROR(stream_->Synchronize());
-  return Elements(problem_.d(),
-                  {result.bytes().data(), static_cast<size_t>(bytes)});
+  // Without what lies between lines, where kernels may write anything.
+  const int64_t compared = std::clamp(kComparedBytes / layout.pitch_bytes(),
+                                      int64_t{1}, layout.lines());
+  ASSIGN_OR_RETURN(
+      const auto result,
+      Download(*stream_, pinned_, d, device::LayoutOf(layout, {0, compared}),
+               layout.width_bytes()));
+  return std::string(result->bytes().data(), result->bytes().size());
 }
 
 absl::StatusOr<bool> CudaTiming::GiveSameBits(size_t i, size_t j) {
