@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "jit/plan/launch_arithmetic.h"
 #include "service/engine/sequence.h"
 
 namespace gemmd::engine {
@@ -13,15 +14,46 @@ constexpr double kLeastCycles = 8500;
 // So that sums do not overflow.
 constexpr double kMostCycles = 1e15;
 
-// The host multiplies squares of so many lines, and what a matrix and an
-// element of D take besides is as long as so many multiplications (a 2-core VM:
-// 7 us, and 15 ns of both cores; 1x1x2^20 takes as long as 32x32x2^20).
+// The host multiplies squares of so many lines, in blocks for which it packs
+// both operands (service/host/gemm.cc). What else it does takes as long as so
+// many multiplications (a 2-core VM: 7 us a matrix and pass, 15 ns of both
+// cores for an element of D; 1x1x2^20 takes as long as 32x32x2^20).
 constexpr double kHostLines = 32;
+constexpr double kHostBlock = 512;
 constexpr double kHostMatrix = 30'000;
 constexpr double kHostElement = 150;
+constexpr double kHostFp8 = 100;  // That an element is rounded to.
+constexpr double kHostActivation = 50;
+constexpr double kHostPacked = 20;  // An element of A or B, for a block.
+constexpr double kHostScaled = 15;  // A sum that is scaled before it is added.
 
 double HostLines(int64_t lines) {
   return std::ceil(static_cast<double>(lines) / kHostLines) * kHostLines;
+}
+
+double HostBlocks(int64_t lines) {
+  return std::ceil(static_cast<double>(lines) / kHostBlock);
+}
+
+// Of an element of D, all but its sum.
+double HostElement(const jit::Problem& problem) {
+  const jit::Epilogue& epilogue = problem.epilogue;
+  const int results = epilogue.writes_auxiliary ? 2 : 1;
+  return kHostElement + (jit::IsFp8(problem.d_type) ? results * kHostFp8 : 0) +
+         (epilogue.activation != jit::Activation::kNone ? kHostActivation : 0);
+}
+
+// Of each sum, in one pass, those that are scaled.
+double HostScaledSums(const jit::Plan& plan) {
+  switch (plan.family.sum) {
+    case jit::Summation::kBlockScaled:
+      return plan.stages;
+    case jit::Summation::kGroupScaled:
+      return static_cast<double>(plan.stages) / jit::PromotedStages(plan) *
+             plan.family.widening->stage_groups;
+    default:
+      return 0;
+  }
 }
 
 }  // namespace
@@ -40,11 +72,16 @@ double Work::CyclesOn(const device::Description& device) const {
 
 double HostMultiplications(const jit::Problem& problem, const jit::Plan& plan) {
   const double depth = problem.reads_ab() ? static_cast<double>(problem.k) : 1;
+  const double m = HostLines(problem.m);
+  const double n = HostLines(problem.n);
+  const double packed =
+      (m * HostBlocks(problem.n) + n * HostBlocks(problem.m)) * depth;
+  const double of_pass = m * n * (depth + kHostScaled * HostScaledSums(plan)) +
+                         kHostPacked * packed + kHostMatrix;
   return static_cast<double>(problem.batch) *
-         (HostLines(problem.m) * HostLines(problem.n) * depth * plan.passes +
-          kHostElement * static_cast<double>(problem.m) *
-              static_cast<double>(problem.n) +
-          kHostMatrix);
+         (of_pass * plan.passes + HostElement(problem) *
+                                      static_cast<double>(problem.m) *
+                                      static_cast<double>(problem.n));
 }
 
 int64_t SizeOf(const Input& input) {

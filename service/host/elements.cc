@@ -75,11 +75,15 @@ void LoadNibbles(int sign, const char* line, int64_t first, int64_t count,
 template <typename Number>
 void Dequantize(const jit::MatrixLayout& layout, Reading reading,
                 const char* line, int64_t first, int64_t count, Number* to) {
-  for (int64_t i = 0; i < count; ++i) {
+  const int64_t length = layout.quantization.group;
+  for (int64_t i = 0; i < count;) {
     const GroupOf group(layout, line, first + i);
-    to[i] -= static_cast<Number>(group.zero_point);
-    if (reading == Reading::kUnscaled) continue;
-    to[i] *= static_cast<Number>(group.scale);
+    const int64_t left = length - (first + i) % length;
+    for (const int64_t end = std::min(count, i + left); i < end; ++i) {
+      to[i] -= static_cast<Number>(group.zero_point);
+      if (reading == Reading::kUnscaled) continue;
+      to[i] *= static_cast<Number>(group.scale);
+    }
   }
 }
 

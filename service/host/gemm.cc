@@ -1,7 +1,6 @@
 #include "service/host/gemm.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "service/host/block.h"
 #include "service/host/epilogue.h"
@@ -18,9 +17,9 @@ constexpr int64_t kBlock = 512;
 
 template <typename Sums>
 void Multiply(const jit::Problem& problem, const GemmOperands& operands,
-              const NonFinite& non_finite, Sums sums) {
+              Sums sums) {
   Epilogue epilogue(problem, operands);
-  std::vector<double> of_block;
+  NonFinite non_finite(problem, operands);
   for (int64_t batch = 0; batch < problem.batch; ++batch) {
     for (int64_t m = 0; m < problem.m; m += kBlock) {
       for (int64_t n = 0; n < problem.n; n += kBlock) {
@@ -28,12 +27,10 @@ void Multiply(const jit::Problem& problem, const GemmOperands& operands,
                              {n, std::min(kBlock, problem.n - n)}};
         if (!problem.reads_ab()) {
           epilogue.Write(batch, block, nullptr);
-        } else if (non_finite.empty()) {
-          epilogue.Write(batch, block, sums.Of(batch, block).data());
         } else {
-          of_block = sums.Of(batch, block);
-          non_finite.AddTo(batch, block, of_block.data());
-          epilogue.Write(batch, block, of_block.data());
+          double* const of_block = sums.Of(batch, block).data();
+          non_finite.AddTo(batch, block, of_block);
+          epilogue.Write(batch, block, of_block);
         }
       }
     }
@@ -43,15 +40,12 @@ void Multiply(const jit::Problem& problem, const GemmOperands& operands,
 }  // namespace
 
 void Gemm(const jit::Problem& problem, const GemmOperands& operands) {
-  const NonFinite non_finite(problem, operands);
-  Multiply(problem, operands, non_finite, Sums(problem, non_finite.operands()));
+  Multiply(problem, operands, Sums(problem, operands));
 }
 
 void Gemm(const jit::Problem& problem, const jit::Plan& plan,
           const GemmOperands& operands) {
-  const NonFinite non_finite(problem, operands);
-  Multiply(problem, operands, non_finite,
-           HopperSums(problem, plan, non_finite.operands()));
+  Multiply(problem, operands, HopperSums(problem, plan, operands));
 }
 
 }  // namespace gemmd::host

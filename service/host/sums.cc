@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "jit/base/for_each.h"
+#include "service/host/non_finite.h"
 #include "service/host/numbers.h"
 #include "service/host/parallel.h"
 
@@ -87,7 +88,7 @@ Sums::Sums(const Problem& problem, const GemmOperands& operands)
   CallBlasOnOneThread();
 }
 
-const std::vector<double>& Sums::Of(int64_t batch, const Block& block) {
+std::vector<double>& Sums::Of(int64_t batch, const Block& block) {
   const MatrixLayout a = problem_.a();
   const MatrixLayout b = problem_.b();
   const char* const a_matrix = Matrix(a, operands_.a, batch);
@@ -116,11 +117,14 @@ void Sums::Pack(const MatrixLayout& layout, const char* matrix,
   packed.row_stride = k_is_line ? 1 : along.count;
   packed.transpose =
       layout.order == Order::kRowMajor ? CblasNoTrans : CblasTrans;
+  const bool takes_ones = TakesOnes(problem_, layout);
   const int threads = ThreadsFor(lines.count * along.count * kLinesAtOnce);
   ForEachSlice(threads, lines.count, [&](Range slice) {
     for (int64_t i = slice.first; i < slice.first + slice.count; ++i) {
+      double* const to = packed.elements.data() + i * along.count;
       Load(layout, reading_, Line(layout, matrix, lines.first + i), along.first,
-           along.count, packed.elements.data() + i * along.count);
+           along.count, to);
+      if (takes_ones) PutOnes(along.count, to);
     }
   });
 }

@@ -22,8 +22,9 @@ class Sums {
   Sums(const jit::Problem& problem, const GemmOperands& operands);
 
   // Sums of `block` of product `batch`, row-major and tight: values of the
-  // accumulator's type. The problem reads_ab().
-  const std::vector<double>& Of(int64_t batch, const Block& block);
+  // accumulator's type, the caller's until the next call. The problem
+  // reads_ab().
+  std::vector<double>& Of(int64_t batch, const Block& block);
 
  private:
   // A block as f64, its lines tight and in the order of the matrix.

@@ -1,6 +1,7 @@
 #include "service/host/hopper/hopper_sums.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <iterator>
@@ -8,6 +9,7 @@
 #include "jit/base/for_each.h"
 #include "jit/plan/launch_arithmetic.h"
 #include "service/host/hopper/add.h"
+#include "service/host/non_finite.h"
 #include "service/host/parallel.h"
 
 namespace gemmd::host {
@@ -24,22 +26,26 @@ constexpr int64_t kRowsAtOnce = 64;
 constexpr double kNan = std::bit_cast<double>(0x7fffffffe0000000);
 
 // Of an operand of the instruction's type, or one that is widened to it.
-FactorReading ReadingOf(const Problem& problem, DataType type,
+FactorReading ReadingOf(const Problem& problem,
+                        const jit::MatrixLayout& operand,
                         const jit::Plan& plan) {
+  const bool takes_ones = TakesOnes(problem, operand);
   if (plan.family.widening) {
-    return {Reading::kUnscaled, false,
-            LeastExponent(plan.family.instruction.x)};
+    return {.reading = Reading::kUnscaled,
+            .least = LeastExponent(plan.family.instruction.x)};
   }
-  if (type != DataType::kF32) return {.least = LeastExponent(type)};
+  if (operand.type != DataType::kF32) {
+    return {.takes_ones = takes_ones, .least = LeastExponent(operand.type)};
+  }
   switch (problem.precision) {
     case jit::Precision::kTf32:
-      return {Reading::kNearestTf32, false, kLeastF32};
+      return {Reading::kNearestTf32, false, takes_ones, kLeastF32};
     case jit::Precision::kFast:
-      return {Reading::kTruncatedTf32, false, kLeastF32};
+      return {Reading::kTruncatedTf32, false, takes_ones, kLeastF32};
     case jit::Precision::kDefault:
       break;
   }
-  return {Reading::kExact, true, kLeastF32};
+  return {.splits = true, .least = kLeastF32};
 }
 
 // Of a 128-byte line of factors.
@@ -71,8 +77,10 @@ HopperSums::HopperSums(const Problem& problem, const jit::Plan& plan,
       promotes_(plan.family.sum != jit::Summation::kDirect),
       scales_(promotes_ && plan.family.sum != jit::Summation::kPromoted),
       weights_(problem.weights_are_b() ? problem.b() : problem.a()),
-      a_(problem.a(), ReadingOf(problem, problem.a_type, plan), part_depth_),
-      b_(problem.b(), ReadingOf(problem, problem.b_type, plan), part_depth_) {}
+      a_scale_(problem.a_scale()),
+      b_scale_(problem.b_scale()),
+      a_(problem.a(), ReadingOf(problem, problem.a(), plan), part_depth_),
+      b_(problem.b(), ReadingOf(problem, problem.b(), plan), part_depth_) {}
 
 Stage HopperSums::StageAt(int64_t unit, int64_t part) const {
   const int64_t pass = unit / plan_.stages;
@@ -87,7 +95,7 @@ Stage HopperSums::StageAt(int64_t unit, int64_t part) const {
           is_last || (unit + 1) % jit::PromotedStages(plan_) == 0};
 }
 
-const std::vector<double>& HopperSums::Of(int64_t batch, const Block& block) {
+std::vector<double>& HopperSums::Of(int64_t batch, const Block& block) {
   sums_.assign(block.rows.count * block.columns.count, 0.0);
   for (int64_t part = 0; part < plan_.splits; ++part) {
     SumPart(batch, block, part);
@@ -177,31 +185,44 @@ void HopperSums::Promote(const PanelSums& sums, const Block& block,
                          const Stage& stage) {
   float* to = promoted_.data() + (sums.values - partial_.data());
   double* from = sums.values;
+  std::array<float, kPanel> of_columns;
+  if (scales_) {
+    for (int64_t j = 0; j < block.columns.count; ++j) {
+      of_columns[j] = ColumnScale(block.columns.first + j, stage);
+    }
+  }
   for (int64_t i = 0; i < sums.rows; ++i, from += pitch_, to += pitch_) {
+    const float of_row = scales_ ? RowScale(block.rows.first + i, stage) : 1.0f;
     for (int64_t j = 0; j < block.columns.count; ++j) {
       const auto held = static_cast<float>(from[j]);
       // A scaled sum is added with one rounding.
-      to[j] = scales_ ? std::fma(ScaleOf(block.rows.first + i,
-                                         block.columns.first + j, stage),
-                                 held, to[j])
+      to[j] = scales_ ? std::fma(of_row * of_columns[j], held, to[j])
                       : to[j] + held;
       from[j] = 0;
     }
   }
 }
 
-float HopperSums::ScaleOf(int64_t row, int64_t column,
-                          const Stage& stage) const {
+float HopperSums::RowScale(int64_t row, const Stage& stage) const {
   if (plan_.family.sum == jit::Summation::kGroupScaled) {
-    if (stage.steps.count == 0) return 0;  // There is no such group.
-    const char* const line =
-        Line(weights_, scaled_, problem_.weights_are_b() ? column : row);
-    return GroupOf(weights_, line, stage.steps.first).scale;
+    return problem_.weights_are_b() ? 1 : GroupScale(row, stage);
   }
-  const int64_t k = stage.steps.first / jit::kScaleBlock;
-  return F32At(problem_.a_scale(), operands_.a_scale, row, k) *
-         F32At(problem_.b_scale(), operands_.b_scale, k,
-               column / jit::kScaleBlock);
+  return F32At(a_scale_, operands_.a_scale, row,
+               stage.steps.first / jit::kScaleBlock);
+}
+
+float HopperSums::ColumnScale(int64_t column, const Stage& stage) const {
+  if (plan_.family.sum == jit::Summation::kGroupScaled) {
+    return problem_.weights_are_b() ? GroupScale(column, stage) : 1;
+  }
+  return F32At(b_scale_, operands_.b_scale,
+               stage.steps.first / jit::kScaleBlock, column / jit::kScaleBlock);
+}
+
+float HopperSums::GroupScale(int64_t line, const Stage& stage) const {
+  if (stage.steps.count == 0) return 0;  // There is no such group.
+  return GroupOf(weights_, Line(weights_, scaled_, line), stage.steps.first)
+      .scale;
 }
 
 void HopperSums::AddPart(const Block& block) {

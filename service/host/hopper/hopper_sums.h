@@ -29,9 +29,9 @@ class HopperSums {
              const GemmOperands& operands);
 
   // Sums of `block` of product `batch`, row-major and tight: values of the
-  // accumulator's type, of a split plan f32. NaN is the GPU's. The problem
-  // reads_ab().
-  const std::vector<double>& Of(int64_t batch, const Block& block);
+  // accumulator's type, of a split plan f32, the caller's until the next call.
+  // NaN is the GPU's. The problem reads_ab().
+  std::vector<double>& Of(int64_t batch, const Block& block);
 
  private:
   // Part `part` of stage `unit` of all passes over k. It may lie behind k.
@@ -47,9 +47,12 @@ class HopperSums {
   // Moves what the tensor core holds to the promoted sums. `block` is that of
   // the panel's sums in D.
   void Promote(const PanelSums& sums, const Block& block, const Stage& stage);
-  // The factor of one sum of `stage`: the product of both scales by block, or
-  // the scale of the weights' group.
-  float ScaleOf(int64_t row, int64_t column, const Stage& stage) const;
+  // The factors of the sums of `stage` in one row and in one column of D:
+  // scales by block, or the scale of the weights' group and one.
+  float RowScale(int64_t row, const Stage& stage) const;
+  float ColumnScale(int64_t column, const Stage& stage) const;
+  // That of one line of the weights.
+  float GroupScale(int64_t line, const Stage& stage) const;
   // The part's sums, finished, onto those of the parts before it.
   void AddPart(const Block& block);
 
@@ -62,12 +65,14 @@ class HopperSums {
   const bool promotes_;
   const bool scales_;                // What it promotes, by block or by group.
   const jit::MatrixLayout weights_;  // Where it does by group.
+  const jit::MatrixLayout a_scale_;  // Where it does by block.
+  const jit::MatrixLayout b_scale_;
   Panels a_;
   Panels b_;
   const char* scaled_ = nullptr;  // The matrix of weights that is multiplied.
   int64_t pitch_ = 0;             // Of the buffers below, in elements.
-  Aligned<double> partial_;  // What the tensor core holds.
-  Aligned<float> promoted_;  // What it held, where sums are promoted.
+  Aligned<double> partial_;       // What the tensor core holds.
+  Aligned<float> promoted_;       // What it held, where sums are promoted.
   std::vector<double> sums_;
 };
 

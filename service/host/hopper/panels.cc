@@ -5,6 +5,7 @@
 
 #include "jit/base/status.h"
 #include "service/host/hopper/split.h"
+#include "service/host/non_finite.h"
 
 namespace gemmd::host {
 namespace {
@@ -25,8 +26,9 @@ void Panels::Resize(int64_t stages, int64_t lines) {
 void Panels::Read(const char* line, Range elements, int plane,
                   double* to) const {
   if (!reading_.splits) {
-    return Load(layout_, reading_.reading, line, elements.first,
-                elements.count, to);
+    Load(layout_, reading_.reading, line, elements.first, elements.count, to);
+    if (reading_.takes_ones) PutOnes(elements.count, to);
+    return;
   }
   std::array<float, kMostElements> whole;
   Load(layout_.type, Reading::kExact, line, elements.first, elements.count,

@@ -25,8 +25,9 @@ struct Stage {
 // How elements of an operand become factors.
 struct FactorReading {
   Reading reading = Reading::kExact;
-  bool splits = false;  // f32, of which one plane is read.
-  int least = 0;        // Least exponent of the factors.
+  bool splits = false;      // f32, of which one plane is read.
+  bool takes_ones = false;  // For what is not finite (non_finite.h).
+  int least = 0;            // Least exponent of the factors.
 };
 
 // Lines of one operand, in stages of `depth` steps of k.
