@@ -15,6 +15,7 @@ from .address import check_target
 from .aio_caller import AsyncCaller
 from .client import READY_POLL_S, STREAM_BYTES, default_target
 from .grouped import Groups
+from .message_room import message_room
 from .pages import Pages
 from .product import Call, Product
 from .quantized import Quantization, QuantizedMatrix, quantization_of
@@ -190,25 +191,30 @@ class AsyncClient(AsyncCaller):
         key = check_key(idempotency_key)
         with time_left.within(self._seconds(timeout)):
             await self._aside(call.share)
-            timeout = told(time_left.left())
+            room = await message_room(
+                self, call.travelling_bytes(), told(time_left.left()))
+            deadline = Deadline(time_left.left())
         with call.sharing():
             if not key and striped_product.serves(self._stripes, call):
-                found = await striped_product.multiply(self, call, timeout)
+                found = await striped_product.multiply(
+                    self, call, deadline.left())
                 if found is not None:
                     return found
-            if call.streams(self._stream_bytes):
-                response = await self._streamed(call, timeout, key)
+            if call.streams(min(self._stream_bytes, room)):
+                response = await self._streamed(
+                    call, room, deadline.left(), key)
             else:
                 response = await self._run(rpcs.matmul(
-                    call.header, **call.buffers).with_key(key), timeout)
+                    call.header, **call.buffers).with_key(key),
+                    deadline.left())
         return call.product(response)
 
-    async def _streamed(self, call: Call, timeout: Optional[float],
+    async def _streamed(self, call: Call, room: int, timeout: Optional[float],
                         key: str) -> wire.Response:
         async def attempt(left: Optional[float]) -> wire.Response:
             chunks = call.chunks()
             await self._receive(rpcs.matmul_stream(
-                call.header, call.buffers).with_key(key), told(left),
+                call.header, call.buffers, room).with_key(key), told(left),
                 chunks.add)
             return chunks.response()
 
@@ -222,7 +228,8 @@ class AsyncClient(AsyncCaller):
         array = matrix_of(array, "array")
         order = order or lie(array).order
         deadline = Deadline(self._seconds(timeout))
-        device = device or await self._on_thread(home_of, array)
+        with time_left.within(deadline.left()):
+            device = device or await self._on_thread(home_of, array)
         tensor = await self.zeros(array.shape, array.dtype, order=order,
                                   sparse=is_sparse(array),
                                   quantization=quantization_of(array),

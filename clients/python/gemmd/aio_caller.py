@@ -44,13 +44,18 @@ class AsyncCaller:
     async def close(self) -> None:
         """Closes the connection; running calls are cancelled."""
         self._closed = True
-        self._regions.close()
         try:
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=_CLEANING_S)
         finally:
-            for channel in (*self._stripes.end(), self._channel):
-                await channel.close()
+            try:
+                for channel in (*self._stripes.end(), self._channel):
+                    await channel.close()
+            finally:
+                # Whoever waits for this loop has a region's lock until then.
+                # The thread goes on though who waits for it is cancelled.
+                await asyncio.shield(self._loop.run_in_executor(
+                    None, self._regions.close))
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -103,7 +108,7 @@ class AsyncCaller:
             with self._translated():
                 call = self._start(channel or self._channel, rpc, left, **more)
                 async with _sending(call, rpc):
-                    response: R = received(await call)
+                    response: R = received(await _ended(call, rpc, left))
                     return response
 
         return await self._repeated(Attempts(
@@ -188,6 +193,17 @@ def _is_cancelled() -> bool:
     """Whether the task that runs is; True where Python does not tell."""
     cancelling = getattr(asyncio.current_task(), "cancelling", None)
     return cancelling is None or cancelling() > 0
+
+
+async def _ended(call: Any, rpc: rpcs.Rpc[Any],
+                 timeout: Optional[float]) -> Any:
+    """The response of a call that has one."""
+    if timeout is None or not rpc.may_stall:
+        return await call
+    try:
+        return await asyncio.wait_for(call, timeout)
+    except asyncio.TimeoutError:
+        raise errors.DeadlineExceeded("Deadline Exceeded") from None
 
 
 async def _follow(call: Any, rpc: rpcs.Rpc[R],

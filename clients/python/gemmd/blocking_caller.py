@@ -22,8 +22,10 @@ T = TypeVar("T")
 
 # Creations and deletions take no longer while a daemon is well.
 CLEANING_S = 1.0
-# Smaller messages are written whether the daemon reads or not.
-_LEAST_STALLED_BYTES = 64 << 10
+# A channel closes at once but for calls whose messages are being written: gRPC
+# cancels them, and keeps them until they are written or the connection ends,
+# which a Unix socket that nobody reads never does.
+CLOSING_S = 2.0
 
 
 class BlockingCaller:
@@ -44,14 +46,16 @@ class BlockingCaller:
             rpc, told(time_left.left())))
 
     def close(self) -> None:
-        """Closes the connection; running calls are cancelled."""
+        """Closes the connection; running calls are cancelled. Waits two seconds
+        at most for those, of which a daemon may not read the rest: they are
+        left behind, until the program ends."""
         self._closed = True
-        self._regions.close()
         for thread in self._unmaking:
             thread.join()
         with interrupts.Held():
-            for channel in (*self._stripes.end(), self._channel):
-                channel.close()
+            _close((*self._stripes.end(), self._channel))
+        # Whoever waits for the daemon has a region's lock until then.
+        self._regions.close()
 
     def _translated(self) -> contextlib.AbstractContextManager[None]:
         return errors.translated(lambda: self._closed)
@@ -87,10 +91,9 @@ class BlockingCaller:
     def _answer(self, channel: Any, rpc: Rpc[Any], timeout: Optional[float],
                 held: interrupts.Held, **more: Any) -> Any:
         """The one of a call that has one."""
-        if timeout is None or rpc.message_bytes <= _LEAST_STALLED_BYTES:
+        if timeout is None or not rpc.may_stall:
             return self._start(channel, rpc, timeout, **more)
-        # gRPC waits for what it is writing, also when the time is up: for ever
-        # where the daemon has stopped reading. Only a future need not.
+        # Only a future need not be waited for.
         call = self._stub(channel, rpc).future(
             rpc.request, timeout=timeout,
             metadata=self._messages.metadata(rpc), **more)
@@ -159,11 +162,28 @@ class BlockingCaller:
                 call.cancel()  # What take() refuses.
 
 
+def _close(channels: tuple[Any, ...]) -> None:
+    """As BlockingCaller.close."""
+    closing = []
+    for channel in channels:
+        thread = threading.Thread(target=channel.close, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # The program ends, and starts no more.
+            channel.close()
+        else:
+            closing.append(thread)
+    end = time.monotonic() + CLOSING_S
+    for thread in closing:
+        thread.join(max(0.0, end - time.monotonic()))
+
+
 class Blocking:
     """The Caller of a Client: no coroutine of its is ever suspended."""
 
     def __init__(self, client: BlockingCaller) -> None:
         self._client = client
+        self._messages = client._messages
         self._stripes = client._stripes
         self._seconds = client._seconds
 
@@ -182,7 +202,7 @@ class Blocking:
                             take: Callable[[int, Any], None]) -> None:
         channels = self._stripes.channels(len(calls))
         seconds = self._seconds(timeout)
-        messages = self._client._messages
+        messages = self._messages
         together = Together(self._client._translated)
 
         def follow(i: int) -> None:

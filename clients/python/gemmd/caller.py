@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Optional, Protocol, TypeVar
 
 from .connections import Connections
+from .messages import Messages
 from .rpcs import Rpc
 
 R = TypeVar("R")
@@ -16,6 +17,10 @@ R = TypeVar("R")
 
 class Caller(Protocol):
     """Seconds of `timeout` that are None are the client's."""
+
+    @property
+    def _messages(self) -> Messages:
+        """How all its calls are made."""
 
     @property
     def _stripes(self) -> Connections:

@@ -15,6 +15,7 @@ from .address import check_target
 from .blocking_caller import (CLEANING_S, Blocking, BlockingCaller,
                               completed)
 from .grouped import Groups
+from .message_room import message_room
 from .pages import Pages
 from .product import Call, Product
 from .quantized import Quantization, quantization_of
@@ -49,11 +50,12 @@ class Client(BlockingCaller):
     takes the place of the first three. `timeout` in seconds is the default of
     every method; None is no limit, nor is math.inf of a call. Products whose
     arrays and results have more than `stream_bytes` in all, without those that
-    are shared (empty), travel in chunks, and so may be of any size; others are
-    one message. What has 32 MiB or more goes by `stripes` connections at a
-    time, 1 to 8. With `checksums`, which need the package google-crc32c, every
-    message is guarded by a CRC-32C in both directions: DataLoss where it was
-    damaged on its way. Thread-safe. Every method raises gemmd.Error.
+    are shared (empty), or more than the daemon takes in a message, travel in
+    chunks, and so may be of any size; others are one message. What has 32 MiB
+    or more goes by `stripes` connections at a time, 1 to 8. With `checksums`,
+    which need the package google-crc32c, every message is guarded by a CRC-32C
+    in both directions: DataLoss where it was damaged on its way. Thread-safe.
+    Every method raises gemmd.Error.
     """
 
     def __init__(self, target: Optional[str] = None, *,
@@ -225,26 +227,31 @@ class Client(BlockingCaller):
         key = check_key(idempotency_key)
         with time_left.within(self._seconds(timeout)):
             call.share(self._regions)
-            timeout = told(time_left.left())
+            room = completed(message_room(
+                Blocking(self), call.travelling_bytes(),
+                told(time_left.left())))
+            deadline = Deadline(time_left.left())
         with call.sharing():
             if not key and striped_product.serves(self._stripes, call):
                 found = completed(striped_product.multiply(
-                    Blocking(self), call, timeout))
+                    Blocking(self), call, deadline.left()))
                 if found is not None:
                     return found
-            if call.streams(self._stream_bytes):
-                response = self._streamed(call, timeout, key)
+            if call.streams(min(self._stream_bytes, room)):
+                response = self._streamed(
+                    call, room, deadline.left(), key)
             else:
                 response = self._run(rpcs.matmul(
-                    call.header, **call.buffers).with_key(key), timeout)
+                    call.header, **call.buffers).with_key(key),
+                    deadline.left())
         return call.product(response)
 
-    def _streamed(self, call: Call, timeout: Optional[float],
+    def _streamed(self, call: Call, room: int, timeout: Optional[float],
                   key: str) -> wire.Response:
         def attempt(left: Optional[float]) -> wire.Response:
             chunks = call.chunks()
             self._receive(rpcs.matmul_stream(
-                call.header, call.buffers).with_key(key), told(left),
+                call.header, call.buffers, room).with_key(key), told(left),
                 chunks.add)
             return chunks.response()
 
@@ -270,14 +277,17 @@ class Client(BlockingCaller):
         """A matrix on the device with the elements of `array`, which may be a
         SparseMatrix, a QuantizedMatrix or an array in the device's memory.
 
-        order  "C" or "F": how it lies on the device; default as the array.
+        order  "C" or "F": how it lies on the device, which pads every line to
+               16 bytes: a column takes least in "F". Default as the array,
+               "C" where it has both.
         ttl_s  Seconds without use after which the daemon deletes it; 0 is
                the daemon's default.
         """
         array = matrix_of(array, "array")
         order = order or lie(array).order
         deadline = Deadline(self._seconds(timeout))
-        device = device or home_of(self._regions, array)
+        with time_left.within(deadline.left()):
+            device = device or home_of(self._regions, array)
         tensor = self.zeros(array.shape, array.dtype, order=order,
                             sparse=is_sparse(array),
                             quantization=quantization_of(array),

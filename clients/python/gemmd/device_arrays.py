@@ -8,7 +8,7 @@ be waited for: what a call reads must be complete before it is sent.
 import ctypes
 import math
 import sys
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional
 
 import ml_dtypes
 import numpy as np
@@ -128,9 +128,6 @@ class DeviceArray(NamedTuple):
         return self.itemsize + sum(
             (side - 1) * stride
             for side, stride in zip(self.shape, self.strides))
-
-
-Anywhere = Union[arrays.Array, DeviceArray]
 
 
 def is_on_device(value: Any) -> bool:

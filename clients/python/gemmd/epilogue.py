@@ -15,7 +15,7 @@ _BLOCK = 128
 Shape = tuple[int, ...]
 
 
-class Result(NamedTuple):
+class ResultKind(NamedTuple):
     """Of which product the epilogue is."""
     dtype: "np.dtype[Any]"
     drops_rows: bool     # numpy's result has none, because a is a vector.
@@ -65,7 +65,7 @@ def _blocks(size: int) -> int:
 class Epilogue:
     """Fills in the header; `buffers` are the bytes to send, by field."""
 
-    def __init__(self, header: Any, dtype: Any, result: Result, *,
+    def __init__(self, header: Any, dtype: Any, result: ResultKind, *,
                  bias: Any = None, activation: Optional[str] = None,
                  a_scale: Any = None, b_scale: Any = None,
                  out_scale: Any = None, precision: Optional[str] = None,
@@ -128,7 +128,7 @@ class Epilogue:
         row.check_operand(values.name, ())
         row.point(source)
 
-    def _bias(self, bias: Values, result: Result) -> None:
+    def _bias(self, bias: Values, result: ResultKind) -> None:
         """As numpy broadcasts it to the result: one value a column, or one a
         row."""
         shape = bias.shape

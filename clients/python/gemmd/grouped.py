@@ -4,10 +4,9 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
-import numpy as np
-
-from . import alike, arrays, product, wire
+from . import alike, product, wire
 from .errors import Error, InvalidArgument
+from .overlaps import overlapping
 from .shared import Regions, lent
 
 if TYPE_CHECKING:
@@ -30,38 +29,6 @@ def _sequence(values: Any, name: str,
         groups = "group" if count is None else f"of the {count} groups"
         raise InvalidArgument(f"{name}: {has}; allowed: one for each {groups}")
     return sequence
-
-
-def _bounds(array: arrays.Array) -> tuple[int, int]:
-    """Addresses of its first byte and of the one behind its last."""
-    reach = [(side - 1) * stride
-             for side, stride in zip(array.shape, array.strides)]
-    start = array.ctypes.data
-    return (start + sum(each for each in reach if each < 0),
-            start + sum(each for each in reach if each > 0) + array.itemsize)
-
-
-def _clashing(calls: list[product.Call]) -> list[set[str]]:
-    """Of each, the results for arrays that may overlap what another one reads
-    or gives."""
-    outs = [(i, name, out) for i, call in enumerate(calls)
-            for name, out in call.outs()
-            if isinstance(out, np.ndarray) and out.size]
-    found: list[set[str]] = [set() for _ in calls]
-    if not outs:
-        return found
-    used = [(i, out) for i, _, out in outs] + [
-        (i, np.frombuffer(data, np.uint8)) for i, call in enumerate(calls)
-        for data in call.buffers.values() if data]
-    group = np.array([i for i, _ in used])
-    start, end = np.array([_bounds(array) for _, array in used]).T
-    # All at once: every one with every other one.
-    out = np.s_[:len(outs), np.newaxis]
-    overlap = (start[out] < end) & (start < end[out]) & (group[out] != group)
-    for clashes, (i, name, _) in zip(overlap.any(axis=1), outs):
-        if clashes:
-            found[i].add(name)
-    return found
 
 
 class Groups:
@@ -95,10 +62,10 @@ class Groups:
 
     def share(self, regions: Regions) -> None:
         """As Call.share, of all."""
-        # The daemon writes results while other groups read: those that clash
+        # The daemon writes results while other groups read: those that overlap
         # are filled when all are there.
-        copied: list[set[str]] = (_clashing(self.calls) if regions
-                                  else [set() for _ in self.calls])
+        copied: list[set[str]] = (overlapping(self.calls, reads=True)
+                                  if regions else [set() for _ in self.calls])
         for call, of_call in zip(self.calls, copied):
             call.share(regions, of_call)
 

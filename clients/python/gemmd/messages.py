@@ -24,6 +24,8 @@ class Messages:
         self._checksums: Optional[Checksums] = (
             Checksums() if checksums else None)
         self._authorization = authorization
+        # What message_room() knows of the daemon's; 0: it does not say.
+        self.limit: Optional[int] = None
 
     def stub(self, channel: Any, rpc: Rpc[Any]) -> Any:
         """What makes such calls; received() takes what comes of them."""

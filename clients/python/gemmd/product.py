@@ -11,7 +11,7 @@ from . import api, arrays, results, support, wire
 from .arguments import check_flag, check_text
 from .composite import Composite
 from .device_arrays import DeviceArray
-from .epilogue import Epilogue, Result
+from .epilogue import Epilogue, ResultKind
 from .errors import Internal, InvalidArgument
 from .operands import Matrix, array_of, batch_of, flat, matrices_of
 from .quantized import quantization_of
@@ -53,6 +53,18 @@ def _check_known(options: Iterable[str]) -> None:
             # As of a function without **options.
             raise TypeError(
                 f"matmul() got an unexpected keyword argument {name!r}")
+
+
+def _is_line(b: Matrix) -> bool:
+    """Whether b is a column to be sent as one line along k, not as k lines of
+    one element, each of which the device pads to 16 bytes. Bytes are: kernels
+    read them along k, however they lie, so no bit of the result depends on it.
+    Into how many parts k is split for wider ones does."""
+    if b.dtype.itemsize > 1 or b.shape[-1] != 1:
+        return False
+    # Which cannot be copied.
+    return not isinstance(b, DeviceArray) or (
+        arrays.lying(b, "F", math.inf) is not None)
 
 
 class Product(NamedTuple):
@@ -122,8 +134,8 @@ class Call:
             epilogue["return_pre_activation"] = True
         self._results = {"d": results.Result("out", out)}
         if epilogue.get("return_pre_activation"):
-            self._results["auxiliary"] = results.Result("pre_activation_out",
-                                                 pre_activation_out)
+            self._results["auxiliary"] = results.Result(
+                "pre_activation_out", pre_activation_out)
         for result in self._results.values():
             if result.out is not None:
                 result.target = self._checked_out(result)
@@ -140,9 +152,9 @@ class Call:
         self._fill_header(a, b, c, alpha, beta, device)
         epilogue_of = Epilogue(
             self.header, kind,
-            Result(self.dtype, self._drops_rows, self._drops_columns,
-                   is_sparse(a) or is_sparse(b),
-                   support.is_mixed(a.dtype, b.dtype)),
+            ResultKind(self.dtype, self._drops_rows, self._drops_columns,
+                       is_sparse(a) or is_sparse(b),
+                       support.is_mixed(a.dtype, b.dtype)),
             **epilogue)
         self.buffers.update(epilogue_of.buffers)
         # Results that come in shared memory, by what they are; of `out` itself
@@ -224,7 +236,8 @@ class Call:
         problem.alpha, problem.beta = alpha, beta
         bits = a.dtype == np.bool_  # Fastest where k is contiguous.
         self.buffers["a"] = self._source("a", a, "C" if bits else None)
-        self.buffers["b"] = self._source("b", b, "F" if bits else None)
+        self.buffers["b"] = self._source(
+            "b", b, "F" if bits or _is_line(b) else None)
         if c is not None and beta != 0:
             self.buffers["c"] = self._source("c", c, self.order)
         for name, result in self._results.items():

@@ -146,6 +146,8 @@ class QuantizedMatrix(Composite):
         if zeros is not None:
             result -= np.repeat(zeros, group, -1)[..., :self._length]
         result *= np.repeat(scales, group, -1)[..., :self._length]
+        if np.dtype(dtype).isbuiltin == 2:  # ml_dtypes rounds float32 alone.
+            result = _to_odd(result)
         return self._oriented(result.astype(dtype))
 
     def toarray(self) -> Array:
@@ -153,6 +155,17 @@ class QuantizedMatrix(Composite):
 
     def __repr__(self) -> str:
         return self._text(str(self.quantization))
+
+
+def _to_odd(wide: Array) -> Array:
+    """float64 as float32 whose last bit is 1 where bits were lost: rounded
+    again, to fewer, it becomes what one rounding makes of float64."""
+    with np.errstate(over="ignore", under="ignore"):
+        single: Array = wide.astype(np.float32)
+    bits = single.view(np.uint32)
+    bits -= np.abs(single) > np.abs(wide)  # Towards zero, also of infinity.
+    bits |= single != wide
+    return single
 
 
 def _parts(elements: Array, scales: Array, zeros: Optional[Array],

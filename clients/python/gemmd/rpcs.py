@@ -18,6 +18,9 @@ from .wire import Place
 
 R = TypeVar("R")
 
+# Smaller messages are written whether the daemon reads or not.
+_LEAST_STALLED_BYTES = 64 << 10
+
 
 # A NamedTuple is not generic before Python 3.11.
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +36,12 @@ class Rpc(Generic[R]):
     def repeatable(self) -> bool:
         """A stream is gone once it has been sent."""
         return isinstance(self.request, bytes)
+
+    @property
+    def may_stall(self) -> bool:
+        """Whether gRPC waits for what it is writing, also when the time is up:
+        for ever where the daemon has stopped reading."""
+        return self.message_bytes > _LEAST_STALLED_BYTES
 
     def with_key(self, key: str) -> "Rpc[R]":
         """The same call with another key."""
@@ -51,12 +60,14 @@ def matmul(header: Any,
                wire.parse_matmul_response, message_bytes=len(request))
 
 
-def matmul_stream(header: Any,
-                  operands: wire.Operands) -> Rpc[wire.Response]:
+def matmul_stream(header: Any, operands: wire.Operands,
+                  room: int) -> Rpc[wire.Response]:
+    """`room` as message_room() has it."""
+    chunk = min(wire.CHUNK_BYTES, room)
     return Rpc("/gemmd.v1.MatmulService/MatmulStream",
-               wire.stream_requests(header, operands),
+               wire.stream_requests(header, operands, chunk),
                wire.parse_stream_response, "stream_stream",
-               wire.MAX_STREAM_BYTES)
+               chunk + wire.STREAM_PREFIX_BYTES)
 
 
 def matmul_grouped(
@@ -126,12 +137,14 @@ def delete_tensor(handle: str) -> Rpc[Any]:
                   api.DeleteTensorResponse)
 
 
-def upload_lines(handle: str, layout: Any, data: wire.Buffer,
+def upload_lines(handle: str, layout: Any, data: wire.Buffer, room: int,
                  part: Any = None) -> Rpc[Any]:
+    """`room` as message_room() has it."""
+    chunk = min(wire.CHUNK_BYTES, room)
     return Rpc("/gemmd.v1.TensorService/UploadTensor",
-               wire.upload_requests(handle, layout, data, part=part),
+               wire.upload_requests(handle, layout, data, chunk, part),
                api.TensorInfo.FromString, "stream_unary",
-               min(len(data) + 16, wire.MAX_UPLOAD_BYTES))
+               min(len(data), chunk) + wire.UPLOAD_PREFIX_BYTES)
 
 
 def download_lines(handle: str, layout: Any, lines: Any = None,

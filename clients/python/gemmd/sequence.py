@@ -1,7 +1,6 @@
 """Recorded calls of matmul -> one request, and what becomes of its answer."""
 
 import contextlib
-import itertools
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
@@ -11,6 +10,7 @@ from . import alike, arrays, product, rpcs, time_left, wire
 from .arguments import check_text
 from .device_arrays import DeviceArray
 from .errors import FailedPrecondition, InvalidArgument
+from .overlaps import overlapping
 from .retry import check_key, told
 from .shared import Regions, lent
 from .tensor import Resident
@@ -127,10 +127,12 @@ class _Operands:
         # What one array can stand for in two calls.
         scales = (p.HasField("quantization"),
                   p.quantization.SerializeToString())
-        matrix = {"a": (p.a_type, p.sparsity, scales, p.m, p.k),
-                  "b": (p.b_type, p.b_sparsity, scales, p.k, p.n),
-                  "c": (p.c_type, 0, None, p.m, p.n)}.get(
-                      field, (field, p.m, p.n, p.k))
+        matrices = {"a": (p.a_type, p.sparsity, scales, p.m, p.k),
+                    "b": (p.b_type, p.b_sparsity, scales, p.k, p.n),
+                    "c": (p.c_type, 0, None, p.m, p.n)}
+        # Values may be by row in one call and by block in another.
+        kind = matrices.get(field) or (
+            field, getattr(p.epilogue, field), p.m, p.n, p.k)
         layout = getattr(call.header, field).inline
         array = call.on_device.get(field)
         lies: Any = None
@@ -138,7 +140,7 @@ class _Operands:
             lies = array.address, array.device, array.stream
         elif data:
             lies = np.frombuffer(data, np.uint8).ctypes.data
-        key = (lies, len(data), matrix, layout.SerializeToString())
+        key = (lies, len(data), kind, layout.SerializeToString())
         if key not in self._names:
             name = self._names[key] = f"operand {len(self.all)}"
             copy = type(layout)()
@@ -164,12 +166,6 @@ class _Operands:
         self.all = [each._replace(place=found.get(each.name))
                     for each in self.all]
         return bool(in_regions)
-
-
-def _overlapping(outs: list[tuple[Any, Any]]) -> set[Any]:
-    """Of keys and arrays, the keys of those that may overlap another one."""
-    return {key for (one, x), (other, y) in itertools.combinations(outs, 2)
-            if np.may_share_memory(x, y) for key in (one, other)}
 
 
 class Recording:
@@ -271,14 +267,12 @@ class Recording:
         is_shared = self._operands.share(regions)
         if not regions:
             return
-        # Those are filled one after the other, when all are there.
-        overlapping = _overlapping(
-            [((i, name), out) for i, step in enumerate(self._steps)
-             for name, out in step.call.outs() if isinstance(out, np.ndarray)])
+        # Those that overlap are filled one after the other, when all are there.
+        copied = overlapping([step.call for step in self._steps], reads=False)
         outs = [{name: place
                  for name, place in step.call.out_places(regions).items()
-                 if (i, name) not in overlapping}
-                for i, step in enumerate(self._steps)]
+                 if name not in of_step}
+                for step, of_step in zip(self._steps, copied)]
         if not is_shared and not any(outs):
             return
         for step, of_step in zip(self._steps, outs):

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from . import patterns, support
+from . import nibbles, patterns, support
 from .composite import Composite, check_axis, place
 from .errors import InvalidArgument
 
@@ -179,12 +179,8 @@ def _compress(lines: Array, prune: bool, axis: int) -> npt.NDArray[np.uint8]:
             values[some, i] = flat.take(start + places)
     *sides, length = lines.shape
     halves = halves.reshape(*sides, length // pattern.chunk)
-    if halves.shape[-1] % 2:
-        halves = np.concatenate(
-            (halves, np.zeros((*sides, 1), np.uint8)), axis=-1)
-    packed = halves[..., 0::2] | halves[..., 1::2] << np.uint8(4)
     stored = values.reshape(*sides, length // 2).view(np.uint8)
-    return np.concatenate((stored, packed), axis=-1)
+    return np.concatenate((stored, nibbles.pack(halves)), axis=-1)
 
 
 def sparse24(array: Any, axis: int = -1, *,

@@ -4,6 +4,7 @@ from typing import Any, Optional
 
 from . import api, errors, rpcs, wire
 from .caller import Caller
+from .message_room import message_room
 from .stripes import Deadline, Filling, Stripe, split, transfer
 
 
@@ -11,6 +12,7 @@ async def upload(caller: Caller, handle: str, layout: Any, data: wire.Buffer,
                  timeout: Optional[float]) -> None:
     """Replaces all elements of a tensor by those in `data`."""
     deadline = Deadline(caller._seconds(timeout))
+    room = await message_room(caller, len(data), deadline.left())
     stripes, _ = await _stripes(caller, handle, layout, len(data), deadline)
     if stripes:
         part = api.UploadPart(transfer=transfer())
@@ -18,7 +20,7 @@ async def upload(caller: Caller, handle: str, layout: Any, data: wire.Buffer,
         for stripe in stripes:
             part.lines.CopyFrom(stripe.lines())
             calls.append(rpcs.upload_lines(
-                handle, layout, data[stripe.start:stripe.end],
+                handle, layout, data[stripe.start:stripe.end], room,
                 api.UploadPart.FromString(part.SerializeToString())))
         try:
             await caller._run_together(calls, deadline.left(),
@@ -26,7 +28,8 @@ async def upload(caller: Caller, handle: str, layout: Any, data: wire.Buffer,
             return
         except errors.ResourceExhausted:
             pass  # There may be room for one call.
-    await caller._run(rpcs.upload_lines(handle, layout, data), deadline.left())
+    await caller._run(rpcs.upload_lines(handle, layout, data, room),
+                      deadline.left())
 
 
 async def download(caller: Caller, handle: str, layout: Any,

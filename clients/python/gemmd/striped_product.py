@@ -9,6 +9,7 @@ import numpy as np
 from . import api, errors, rpcs
 from .caller import Caller
 from .connections import Connections
+from .message_room import message_room
 from .stripes import Deadline
 from .striped import download, upload
 
@@ -42,11 +43,18 @@ def serves(stripes: Connections, call: "Call") -> bool:
 async def multiply(caller: Caller, call: "Call",
                    timeout: Optional[float]) -> Optional["Product"]:
     """One that serves(). None where the daemon has no room for tensors of what
-    it reads and returns."""
+    it reads and returns, or in a message for what is in none."""
     problem = call.header.problem
     header = api.MatmulHeader.FromString(call.header.SerializeToString())
     buffers = dict(call.buffers)
     deadline = Deadline(caller._seconds(timeout))
+    large = _large(call)
+    d = _result(call, header)
+    # What no tensor takes goes in one message.
+    rest = call.travelling_bytes() - sum(map(len, large.values())) - (
+        0 if d is None else len(d))
+    if rest > await message_room(caller, rest, deadline.left()):
+        return None
     temporaries = _Temporaries(caller, header.device, deadline)
     try:
         try:
@@ -56,7 +64,7 @@ async def multiply(caller: Caller, call: "Call",
                     info = await caller._run(rpcs.describe_tensor(handle),
                                              deadline.left())
                     temporaries.device = info.device
-            for name, data in _large(call).items():
+            for name, data in large.items():
                 source = getattr(header, name)
                 layout = api.Layout.FromString(
                     source.inline.SerializeToString())
@@ -68,7 +76,6 @@ async def multiply(caller: Caller, call: "Call",
                 await upload(caller, handle, layout, data, deadline.left())
                 source.tensor = handle
                 buffers[name] = None
-            d = _result(call, header)
             if d is not None:
                 header.d.tensor = await temporaries.create(
                     _tensor_of(problem, "d", _batch(problem)))

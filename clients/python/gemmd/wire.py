@@ -14,10 +14,12 @@ from . import api
 Buffer = Union[bytes, memoryview]
 
 _LENGTH_DELIMITED = 2
-_CHUNK_BYTES = 2 << 20
-# Of the messages of an upload, and of a streamed product, none has more.
-MAX_UPLOAD_BYTES = _CHUNK_BYTES + 16
-MAX_STREAM_BYTES = _CHUNK_BYTES + 64
+# Of what travels in chunks, where a message has room for as much.
+CHUNK_BYTES = 2 << 20
+# What a message of an upload, and of a streamed product, has beside its chunk,
+# at most.
+UPLOAD_PREFIX_BYTES = 16
+STREAM_PREFIX_BYTES = 64
 
 
 def varint(value: int) -> bytes:
@@ -214,8 +216,7 @@ def parse_sequence_response(data: Buffer) -> SequenceResponse:
 
 
 def upload_requests(handle: str, layout: Any, data: Buffer,
-                    chunk_bytes: int = _CHUNK_BYTES,
-                    part: Any = None) -> Iterator[bytes]:
+                    chunk_bytes: int, part: Any = None) -> Iterator[bytes]:
     """Yields the serialised messages of one UploadTensor stream: of all
     elements, or of a part."""
     first = api.UploadTensorRequest()
@@ -237,7 +238,7 @@ def _chunk(operand: int, data: Buffer) -> bytes:
 
 
 def stream_requests(header: Any, operands: Operands,
-                    chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
+                    chunk_bytes: int) -> Iterator[bytes]:
     """Yields the serialised messages of one MatmulStream."""
     head = header.SerializeToString()
     yield field(1, len(head)) + head

@@ -97,3 +97,5 @@ class HostCase(unittest.TestCase):
         cls.target = daemon.target
         cls.client = gemmd.Client(cls.target, timeout=60)
         cls.addClassCleanup(cls.client.close)
+        # It takes memory to share no earlier, though its socket is there.
+        cls.client.wait_for_ready()

@@ -10,7 +10,8 @@ import numpy as np
 
 import gemmd
 from fake_daemon import FakeDaemon
-from gemmd import api, arrays, errors
+from gemmd import api, arrays, errors, product
+from host_daemon import HostDaemon
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -18,6 +19,33 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 def integers(rows, columns, dtype=BF16, seed=1):
     generator = np.random.default_rng(seed + rows * 1000 + columns)
     return generator.integers(-4, 5, (rows, columns)).astype(dtype)
+
+
+class BytesTest(unittest.TestCase):
+    """A column of bytes is one line along k, which a device does not pad."""
+
+    def test_how_it_is_sent(self):
+        a, b = integers(2, 40, np.int8), integers(40, 3, np.int8)
+        for column in (b[:, :1].copy(), b[:, 0].copy(), b[:, 1], b[::-1, 2:],
+                       a[:1].T, np.stack([b, b])[:, :, :1]):
+            header = product.Call(a, column).header
+            self.assertEqual(header.problem.b_order, api.COLUMN_MAJOR)
+            self.assertEqual(header.b.inline.leading_dimension, 40)
+        # The bits of other results depend on the order.
+        for other in integers(40, 1), integers(40, 2):
+            header = product.Call(integers(2, 40), other).header
+            self.assertEqual(header.problem.b_order, api.ROW_MAJOR)
+
+    def test_it_takes_no_more_room_than_a_row(self):
+        row = integers(1, 1 << 20, np.int8)
+        square = int((row.astype(int) ** 2).sum())
+        with HostDaemon("--max-tensor-bytes=3MiB") as daemon, \
+                gemmd.Client(daemon.target, timeout=60,
+                             stream_bytes=0) as client:
+            for column in row[0], row.T, np.repeat(row.T, 2, axis=1)[:, :1]:
+                self.assertEqual(client.matmul(row, column).item(), square)
+            with client.tensor(row.T, order="F") as tensor:
+                self.assertEqual(client.matmul(row, tensor).item(), square)
 
 
 class ClientTest(unittest.TestCase):
@@ -219,6 +247,14 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(TimeoutError):
             self.client.matmul(integers(1, 1), integers(1, 1), timeout=0.05,
                                device="slow")
+
+    def test_a_program_that_ends_closes_its_clients(self):
+        client = gemmd.Client(self.daemon.target)
+        # Such a program starts no threads.
+        with mock.patch("threading.Thread.start", side_effect=RuntimeError):
+            client.close()
+        with self.assertRaisesRegex(gemmd.FailedPrecondition, "is closed"):
+            client.info()
 
     def test_info(self):
         self.assertEqual(self.client.info().devices[0].name, "host")

@@ -4,13 +4,17 @@ no GPU is needed. On a GPU: tests/gpu/device_memory.py."""
 
 import asyncio
 import tempfile
+import threading
 import types
 import unittest
+from concurrent import futures
 from unittest import mock
 
 import gemmd
 import ml_dtypes
 import numpy as np
+from deaf_server import deaf_server
+from eventually import eventually
 from fake_cuda import UUID, ByInterface, Door, FakeCuda, OnDevice
 from gemmd import (api, device_arrays, errors, libcuda, product,
                    sequence, striped_product)
@@ -235,6 +239,19 @@ class DeviceMemoryTest(unittest.TestCase):
         with self.assertRaisesRegex(gemmd.InvalidArgument, "evenly spaced"):
             self.call(OnDevice(whole[:, :2]), other)
 
+    def test_a_column_of_bytes_is_one_line_where_it_is_contiguous(self):
+        whole = np.empty((64, 32), np.int8)
+        self.block(whole)
+        for column, order, leading in (
+                (whole.reshape(-1)[:128], "COLUMN_MAJOR", 128),
+                (whole.reshape(-1, 1)[:128], "COLUMN_MAJOR", 128),
+                (whole[:, 0], "ROW_MAJOR", 32),
+                (whole[:, :1], "ROW_MAJOR", 32)):
+            layout = self.call(np.ones((4, len(column)), np.int8),
+                               OnDevice(column)).header.b.region.layout
+            self.assertEqual(layout.order, getattr(api, order))
+            self.assertEqual(layout.leading_dimension, leading)
+
     def test_an_allocation_is_shared_once(self):
         x = np.empty((16, 16), np.float32)
         self.block(x)
@@ -285,6 +302,43 @@ class DeviceMemoryTest(unittest.TestCase):
             self.call(OnDevice(x), OnDevice(x))
         self.assertEqual(refusals, [])
         self.assertEqual(self.door.open(), 1)
+
+    def test_who_closes_waits_for_nobody_who_shares(self):
+        x = np.empty((16, 16), np.float32)
+        self.block(x)
+
+        def close(client, door):
+            """While a thread waits for a region."""
+            with futures.ThreadPoolExecutor() as pool:
+                call = pool.submit(client.matmul, OnDevice(x), OnDevice(x))
+                eventually(lambda: door.came)
+                client.close()
+                self.assertIsInstance(call.exception(), gemmd.Error)
+
+        async def close_async(target, door):
+            client = gemmd.AsyncClient(target)
+            call = asyncio.ensure_future(
+                client.matmul(OnDevice(x), OnDevice(x)))
+            while not door.came:
+                await asyncio.sleep(0.01)
+            await client.close()
+            with self.assertRaises(gemmd.Error):
+                await call
+
+        for act in (lambda target, door: close(gemmd.Client(target), door),
+                    lambda target, door: asyncio.run(
+                        close_async(target, door))):
+            with deaf_server() as target:
+                door = Door(target.removeprefix("unix:"))
+                self.addCleanup(door.close)
+                closed = threading.Event()
+
+                def run(act=act, target=target, door=door, closed=closed):
+                    act(target, door)
+                    closed.set()
+
+                threading.Thread(target=run, daemon=True).start()
+                self.assertTrue(closed.wait(20), "it waits for ever")
 
     def test_what_cannot_be_shared_says_what_to_do(self):
         x = np.empty((16, 16), np.float32)

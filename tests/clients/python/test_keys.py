@@ -176,7 +176,8 @@ class KeysTest(HostCase):
             a = np.ones((600, 900), F32)
             client.matmul(a, a.T, idempotency_key=key())
             self.assertEqual({call.method for call in self.proxy.calls},
-                             {"TensorService/DescribeTensor", STREAM})
+                             {"TensorService/DescribeTensor",
+                              "ServerService/GetServerInfo", STREAM})
 
     def test_results_in_shared_memory(self):
         for client in both_clients(self.target, timeout=60):

@@ -60,6 +60,17 @@ class LinesTest(unittest.TestCase):
                 self.assertEqual(made.T.axis, -3 - made.axis)
                 self.assertEqual(made.nbytes, made.lines.size)
 
+    def test_dequantize_rounds_once(self):
+        # float32 rounds the product to the middle of two neighbours.
+        for element, scale, dtype, due in (
+                (127, 0.015717274, BF16, 1.9921875),
+                (-127, 0.015717274, BF16, -1.9921875),
+                (9, 0.11805556, E4M3, 1.125), (5, 0.2375, E4M3, 1.125),
+                (127, 1e38, BF16, np.inf), (1, np.nan, BF16, np.nan)):
+            made = gemmd.quantized([[element]], [[scale]], dtype=INT8)
+            np.testing.assert_array_equal(
+                wide(made.dequantize(dtype)), [[due]])
+
     def test_matrices_of_numpy_are_arrays(self):
         elements = np.arange(-8, 8).reshape(2, 8)
         made = gemmd.quantized(np.matrix(elements), np.matrix([[1], [2]]),

@@ -205,6 +205,17 @@ class SequenceTest(unittest.TestCase):
             y.numpy(), self.client.matmul(w, x, beta=1.0, c=self.client.matmul(
                 w, x, a_scale=scale)))
 
+    def test_scales_of_one_array_by_block_and_by_row(self):
+        a = self.normal(5, 100, dtype=E4M3)
+        b = self.normal(100, 130, dtype=E4M3)
+        scale, block = self.normal(5, 1, dtype=F32), np.ones((1, 2), F32)
+        each = [{"a_scale": scale, "b_scale": block}, {"a_scale": scale}]
+        with self.client.sequence() as s:
+            found = [s.matmul(a, b, out_dtype=F32, **more) for more in each]
+        for one, more in zip(found, each):
+            np.testing.assert_array_equal(one.numpy(), self.client.matmul(
+                a, b, out_dtype=F32, **more))
+
     def test_nothing_is_written_before_all_metadata_are_found_right(self):
         lines = gemmd.sparse24(self.normal(4, 64, seed=1), axis=-1,
                                prune=True).lines.copy()

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 import unittest
+from concurrent import futures
 
 import gemmd
 import ml_dtypes
@@ -387,6 +388,36 @@ class SharedTest(SharedCase):
 
 
 class AsyncTest(HostCase):
+
+    def test_who_is_cancelled_while_closing_keeps_no_region(self):
+        async def run():
+            client = gemmd.AsyncClient(self.target, timeout=30)
+            await client.empty(100, np.uint8)
+            channel, loop = client._channel, asyncio.get_running_loop()
+            close = channel.close
+
+            async def close_late():
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    await close()
+
+            channel.close = close_late
+            # The only thread for what waits is taken.
+            leaves = threading.Event()
+            loop.set_default_executor(futures.ThreadPoolExecutor(1))
+            loop.run_in_executor(None, leaves.wait, 30)
+            closing = asyncio.ensure_future(client.close())
+            for _ in "channel", "regions":
+                await asyncio.sleep(0.01)
+                closing.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await closing
+            leaves.set()
+            await loop.shutdown_default_executor()
+            self.assertFalse(client._regions)
+
+        asyncio.run(run())
 
     def test_the_same_awaited(self):
         async def run():

@@ -1,9 +1,8 @@
 """A daemon that falls silent while a call waits for it, without a timeout, or
 stops reading what a call with one sends."""
 
-import contextlib
+import asyncio
 import socket
-import tempfile
 import threading
 import time
 import unittest
@@ -12,8 +11,9 @@ from unittest import mock
 import gemmd
 import numpy as np
 from both_clients import both_clients
+from deaf_server import deaf_server
 from fake_daemon import FakeDaemon
-from gemmd import api, arrays
+from gemmd import api, arrays, time_left
 
 # A greeting: SETTINGS without any, and that the client's are taken.
 _SETTINGS = b"\0\0\0\4\0\0\0\0\0" b"\0\0\0\4\1\0\0\0\0"
@@ -46,35 +46,6 @@ class SilentServer:
         with client:
             while client.recv(65536):
                 pass
-
-
-# The same, and that any number of bytes may come: of a stream, and of all.
-_ROOM = (b"\0\0\6\4\0\0\0\0\0" b"\0\4\x7f\xff\xff\xff"
-         b"\0\0\4\x08\0\0\0\0\0" b"\x7f\xff\0\0"
-         b"\0\0\0\4\1\0\0\0\0")
-
-
-@contextlib.contextmanager
-def deaf_server():
-    """Lets a client send all it has, over a Unix socket that nobody reads."""
-    with tempfile.TemporaryDirectory() as folder, \
-            socket.socket(socket.AF_UNIX) as listener, \
-            contextlib.ExitStack() as accepted:
-        listener.bind(f"{folder}/socket")
-        listener.listen()
-
-        def serve():
-            with contextlib.suppress(OSError):
-                while True:
-                    client, _ = listener.accept()
-                    accepted.enter_context(client)
-                    client.sendall(_ROOM)
-
-        threading.Thread(target=serve, daemon=True).start()
-        try:
-            yield f"unix:{folder}/socket"
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
 
 
 class StallingDaemon(FakeDaemon):
@@ -120,32 +91,38 @@ class SilenceTest(unittest.TestCase):
                     self.assertTrue(ended.wait(20), "it waits for ever")
 
     def test_a_timeout_ends_calls_that_nobody_reads(self):
-        large = np.ones((1024, 1024), np.float32)
+        # More than a socket takes, and less than the daemon is asked about.
+        large = np.ones((450, 450), np.float32)
         info = api.TensorInfo(
-            handle="h", dtype=arrays.wire_type(large.dtype), rows=1024,
-            columns=1024, order=api.ROW_MAJOR)
+            handle="h", dtype=arrays.wire_type(large.dtype), rows=450,
+            columns=450, order=api.ROW_MAJOR)
 
-        def upload(client):
-            gemmd.Tensor(client, info).upload(large, timeout=0.2)
+        def upload(target):
+            with gemmd.Client(target) as client:
+                gemmd.Tensor(client, info).upload(large, timeout=0.2)
 
-        def multiply(client):
-            client.matmul(large, large, timeout=0.2)
+        def multiply(target):
+            with gemmd.Client(target) as client:
+                client.matmul(large, large[:, 0], timeout=0.2)
 
-        for act in upload, multiply:
-            # Whose end waits for that of the connection.
-            with self.subTest(act.__name__), contextlib.ExitStack() as clients:
+        async def multiply_by_aio(target):
+            async with gemmd.AsyncClient(target) as client:
+                await client.matmul(large, large[:, 0], timeout=0.2)
+
+        for act in (upload, multiply,
+                    lambda target: asyncio.run(multiply_by_aio(target))):
+            with self.subTest(act), deaf_server() as target, \
+                    mock.patch("gemmd.blocking_caller.CLOSING_S", 0.1):
                 ended = threading.Event()
-                with deaf_server() as target:
-                    client = clients.enter_context(gemmd.Client(target))
 
-                    def call(act=act, client=client, ended=ended):
-                        try:
-                            act(client)
-                        except gemmd.DeadlineExceeded:
-                            ended.set()
+                def call(act=act, target=target, ended=ended):
+                    try:
+                        act(target)
+                    except gemmd.DeadlineExceeded:
+                        ended.set()  # And the client is closed.
 
-                    threading.Thread(target=call, daemon=True).start()
-                    self.assertTrue(ended.wait(20), "it waits for ever")
+                threading.Thread(target=call, daemon=True).start()
+                self.assertTrue(ended.wait(20), "it waits for ever")
 
     def test_the_timeout_of_a_tensor_is_that_of_both_its_calls(self):
         with StallingDaemon() as daemon, \
@@ -155,6 +132,37 @@ class SilenceTest(unittest.TestCase):
                 client.tensor(np.ones((2, 2), np.float32), timeout=60)
         for each in upload, upload_by_aio:
             self.assertLess(each.call_args.kwargs["timeout"], 59.95)
+
+    def test_the_timeout_of_a_product_is_that_of_all_that_is_tried(self):
+        async def find_no_room(caller, call, timeout):
+            time.sleep(0.1)
+
+        a = np.ones((2, 2), np.float32)
+        with mock.patch("gemmd.striped_product.multiply", find_no_room), \
+                mock.patch("gemmd.Client._run",
+                           side_effect=gemmd.Unavailable("")) as run, \
+                mock.patch("gemmd.AsyncClient._run",
+                           side_effect=gemmd.Unavailable("")) as run_by_aio:
+            for client in both_clients("localhost:1", stripes=2):
+                client._stripes.least_bytes = 0
+                with self.assertRaises(gemmd.Unavailable):
+                    client.matmul(a, a, timeout=60)
+        for each in run, run_by_aio:
+            self.assertLess(each.call_args.args[1], 59.95)
+
+    def test_the_timeout_of_a_tensor_is_that_of_finding_its_device(self):
+        left = []
+
+        def home(regions, array):
+            left.append(time_left.left())
+            return ""
+
+        with FakeDaemon() as daemon, \
+                mock.patch("gemmd.client.home_of", home), \
+                mock.patch("gemmd.aio.home_of", home):
+            for client in both_clients(daemon.target):
+                client.tensor(np.ones((2, 2), np.float32), timeout=60)
+        self.assertEqual([0 < each <= 60 for each in left], [True, True])
 
     def test_what_is_left_of_a_tensor_is_not_waited_for(self):
         with StallingDaemon() as daemon, \

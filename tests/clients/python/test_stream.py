@@ -5,9 +5,12 @@ import asyncio
 import unittest
 
 import gemmd
+import grpc
 import ml_dtypes
 import numpy as np
 
+from both_clients import both_clients
+from fake_daemon import FakeDaemon, Refused
 from gemmd import api, wire
 from host_daemon import HostDaemon
 from random_products import Generator
@@ -71,8 +74,8 @@ class StreamTest(unittest.TestCase):
         self.check(a, b, out_dtype=F32)
         self.check(a.T[:700], g.matrix(BF16, 4, 2000, 5))
         with gemmd.Client(self.target, stream_bytes=1 << 40) as client:
-            with self.assertRaises(gemmd.ResourceExhausted):
-                client.matmul(a, b)
+            np.testing.assert_array_equal(client.matmul(a, b[:, 0]),
+                                          self.unary.matmul(a, b[:, 0]))
 
     def test_everything_that_one_message_serves(self):
         g = Generator(2)
@@ -139,23 +142,42 @@ class StreamTest(unittest.TestCase):
         self.assertEqual(self.client.matmul(a, b)[0, 0], 300)
 
     def test_size_decides(self):
-        a = np.ones((512, 512), F32)  # With b and the result 3 MiB.
-        header = api.MatmulHeader()
-        for limit, method in ((3 << 20, "Matmul"), ((3 << 20) - 1,
-                                                    "MatmulStream")):
+        # With b and the result 768 KiB, and 3 MiB.
+        small, large = np.ones((256, 256), F32), np.ones((512, 512), F32)
+        for a, limit, methods in (
+                (small, 768 << 10, ["Matmul"]),
+                (small, (768 << 10) - 1, ["MatmulStream"]),
+                # The daemon is asked, once, what it takes: 3 MiB in all.
+                (large, 3 << 20, ["GetServerInfo", "MatmulStream",
+                                  "MatmulStream"]),
+                (large[:320], 3 << 20, ["GetServerInfo", "Matmul", "Matmul"])):
             with gemmd.Client(self.target, stream_bytes=limit) as client:
                 started = []
                 start = client._start
                 client._start = lambda channel, rpc, *more, **others: (
-                    started.append(rpc.method),
+                    started.append(rpc.method.rpartition("/")[2]),
                     start(channel, rpc, *more, **others))[1]
-                try:
-                    client.matmul(a, a)
-                except gemmd.ResourceExhausted:
-                    self.assertEqual(method, "Matmul")  # Of 3 MiB and some.
-                self.assertEqual(started,
-                                 [f"/gemmd.v1.MatmulService/{method}"])
-        self.assertEqual(len(list(wire.stream_requests(header, {}))), 1)
+                for _ in methods[-2:]:
+                    client.matmul(a, a.T)
+                self.assertEqual(started, methods)
+
+    def test_parts_are_no_larger_than_messages(self):
+        a = np.ones((700, 1000), F32)
+        # One that goes by several connections, beside more than a message of
+        # what does not.
+        wide = np.ones((80, 3500), F32)
+        b, c = np.ones((3500, 74), F32), np.ones((80, 74), F32)
+        with HostDaemon("--max-message-bytes=1MiB") as daemon:
+            for options in {}, {"stripes": 2}, {"checksums": True}:
+                for client in both_clients(daemon.target, timeout=60,
+                                           **options):
+                    client._stripes.least_bytes = 1
+                    tensor = client.tensor(a)
+                    np.testing.assert_array_equal(tensor.numpy(), a)
+                    self.assertTrue((client.matmul(a, a[0]) == 1000).all())
+                    self.assertTrue((client.matmul(
+                        wide, b, c=c, beta=1.0) == 3501).all())
+                    tensor.delete()
 
     def test_asyncio(self):
         a = np.ones((700, 600), F32)
@@ -169,8 +191,42 @@ class StreamTest(unittest.TestCase):
             self.assertTrue((d == 600 * i).all())
 
 
+class SilentDaemon(FakeDaemon):
+    """Does not tell how large a message may be."""
+
+    def __init__(self):
+        super().__init__()
+        self.code = None  # What it says instead.
+        self.asked = 0
+
+    def _info(self, _):
+        self.asked += 1
+        raise Refused(self.code, "no info")
+
+
+class LimitNotToldTest(unittest.TestCase):
+    def test_who_refuses_to_tell_is_asked_once(self):
+        a = np.ones((700, 1000), F32)
+        for code in (grpc.StatusCode.UNIMPLEMENTED,
+                     grpc.StatusCode.PERMISSION_DENIED):
+            with SilentDaemon() as daemon:
+                for client in both_clients(daemon.target, timeout=60):
+                    with self.subTest(code, client=client):
+                        daemon.asked = 0
+                        daemon.code = grpc.StatusCode.INTERNAL  # This time.
+                        client.tensor(a)
+                        daemon.code = code
+                        for _ in range(3):
+                            client.tensor(a)
+                        self.assertEqual(daemon.asked, 2)
+
+
 class ChunksTest(unittest.TestCase):
     """The messages by hand against protobuf's own."""
+
+    def test_nothing_is_a_header_alone(self):
+        self.assertEqual(len(list(wire.stream_requests(
+            api.MatmulHeader(), {}, chunk_bytes=300))), 1)
 
     def test_requests_parse_as_the_proto_says(self):
         header = api.MatmulHeader(device="cuda:0")
