@@ -1,6 +1,7 @@
 #include "clients/warmup/bundle_file.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,6 +42,18 @@ absl::Status TakeMember(const jit::BundleMember& member,
   return take.kernel(kernel);
 }
 
+// A file of no name in `directory`, which is made. Not by O_TMPFILE, which
+// network file systems lack.
+absl::StatusOr<jit::UniqueFd> Temporary(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  std::string name = directory + "/import-XXXXXX";
+  jit::UniqueFd file(mkostemp(name.data(), O_CLOEXEC));
+  if (!file.ok()) return jit::ErrnoStatus(errno, "write to " + directory);
+  unlink(name.c_str());
+  return file;
+}
+
 absl::StatusOr<jit::UniqueFd> Copy(const jit::UniqueFd& from,
                                    const std::string& path,
                                    const std::string& directory) {
@@ -48,19 +61,19 @@ absl::StatusOr<jit::UniqueFd> Copy(const jit::UniqueFd& from,
     return absl::Status(endless.code(),
                         absl::StrCat(path, ": ", endless.message()));
   }
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  jit::UniqueFd to(
-      open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (!to.ok()) return jit::ErrnoStatus(errno, "write to " + directory);
+  ASSIGN_OR_RETURN(jit::UniqueFd to, Temporary(directory));
   std::vector<char> buffer(1 << 20);
   while (true) {
     const ssize_t got = read(from.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return jit::ErrnoStatus(errno, "read " + path);
     if (got == 0) return to;
-    RETURN_IF_ERROR(
-        jit::WriteAll(to.get(), {buffer.data(), static_cast<size_t>(got)}));
+    const absl::Status written =
+        jit::WriteAll(to.get(), {buffer.data(), static_cast<size_t>(got)});
+    if (!written.ok()) {
+      return absl::Status(written.code(),
+                          absl::StrCat(directory, ": ", written.message()));
+    }
   }
 }
 

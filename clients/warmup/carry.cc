@@ -1,6 +1,8 @@
 // gemm-warmup export and import: a cache as one file.
+#include <cstdint>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -11,6 +13,7 @@
 #include "clients/warmup/bundle_file.h"
 #include "clients/warmup/command.h"
 #include "clients/warmup/kernels.h"
+#include "clients/warmup/written.h"
 #include "jit/base/status.h"
 #include "jit/cache/bundle.h"
 #include "jit/cache/disk_store.h"
@@ -51,18 +54,13 @@ absl::StatusOr<int> Export(const Flags& flags) {
   const jit::DiskStore store = OpenToRead(directory);
   int kernels = 0, damaged = list.damaged;
   for (const std::string& key : keys) {
-    const absl::StatusOr<jit::CompiledKernel> kernel = store.Peek(key);
-    if (!kernel.ok()) {
-      ++damaged;
-      absl::FPrintF(stderr, "%s: %s\n", key, kernel.status().message());
-      continue;
-    }
+    const auto kernel = ReadKernel(store, key, damaged);
+    if (!kernel.has_value()) continue;
     ++kernels;
     RETURN_IF_ERROR(bundle.Add(MemberName(*kernel), jit::EncodeEntry(*kernel)));
   }
   std::map<std::string, std::string> records;
-  for (const jit::TuningRecord& record :
-       jit::TuningStore(directory, /*read_only=*/true).All()) {
+  for (const jit::TuningRecord& record : ReadRecords(directory, damaged)) {
     records[MemberName(record)] = jit::EncodeTuningRecord(record);
   }
   for (const auto& [name, bytes] : records) {
@@ -82,6 +80,7 @@ absl::StatusOr<int> Import(const Flags& flags) {
   if (flags.positional().size() != 1) {
     return absl::InvalidArgumentError("give one BUNDLE to read");
   }
+  ASSIGN_OR_RETURN(const std::optional<int64_t> limit, LimitGiven(flags));
   ASSIGN_OR_RETURN(const std::string signing_key, SigningKey(flags));
   const std::string& path = flags.positional()[0];
   ASSIGN_OR_RETURN(BundleFile file, BundleFile::Open(path, directory));
@@ -93,25 +92,41 @@ absl::StatusOr<int> Import(const Flags& flags) {
     return absl::Status(valid.code(),
                         absl::StrCat(path, ": ", valid.message()));
   }
-  jit::DiskStore store({.directory = directory});
+  jit::DiskStore store({.directory = directory, .limit_bytes = limit});
+  // What a cache says of an error names no path.
+  const auto in_directory = [&directory](const absl::Status& status) {
+    return status.ok()
+               ? status
+               : absl::Status(status.code(),
+                              absl::StrCat(directory, ": ", status.message()));
+  };
+  // Who writes records learns the limit too.
+  if (limit) RETURN_IF_ERROR(in_directory(store.Collect().status()));
   const jit::TuningStore tuning(directory);
-  int kernels = 0, there = 0, records = 0;
+  Written written(directory);
+  int kernels = 0, there = 0, records = 0, outdated = 0;
+  const auto take_kernel = [&](const jit::CompiledKernel& kernel) {
+    ++kernels;
+    written.Add(kernel);
+    // It counts as used: what is there already is not what leaves first.
+    const bool found = store.Load(kernel.key).ok();
+    there += found;
+    return found ? absl::OkStatus() : in_directory(store.Store(kernel));
+  };
+  const auto take_record = [&](const jit::TuningRecord& record) {
+    ++records;
+    written.Add(record);
+    const absl::StatusOr<jit::TuningRecord> kept = tuning.Put(record);
+    outdated += kept.ok() && *kept != record;
+    return in_directory(kept.status());
+  };
   RETURN_IF_ERROR(
-      file.Read(signing_key, {.kernel =
-                                  [&](const jit::CompiledKernel& kernel) {
-                                    ++kernels;
-                                    if (!store.Peek(kernel.key).ok())
-                                      return store.Store(kernel);
-                                    ++there;
-                                    return absl::OkStatus();
-                                  },
-                              .record =
-                                  [&](const jit::TuningRecord& record) {
-                                    ++records;
-                                    return tuning.Put(record);
-                                  }}));
-  absl::PrintF("%d kernels: %d imported, %d there already; %d tuning records\n",
-               kernels, kernels - there, there, records);
+      file.Read(signing_key, {.kernel = take_kernel, .record = take_record}));
+  absl::PrintF(
+      "%d kernels: %d imported, %d there already; %d tuning records: %d "
+      "imported, %d that give way to what is there\n",
+      kernels, kernels - there, there, records, records - outdated, outdated);
+  RETURN_IF_ERROR(written.CheckKept());
   return kExitComplete;
 }
 
@@ -142,9 +157,10 @@ Command ImportCommand() {
           .summary = "Add the kernels of a bundle to a cache.",
           .details =
               "Nothing is added when any part of the file is wrong, or when\n"
-              "it is not signed with the key that is given. - is standard "
-              "input.\n",
-          .flags = {NewCacheDirFlag(), SigningKeyFlag()},
+              "it is not signed with the key that is given. A tuning record "
+              "of a lower\ngeneration, or of other parts of k in the same one, "
+              "replaces none.\n- is standard input.\n",
+          .flags = {NewCacheDirFlag(), LimitFlag(), SigningKeyFlag()},
           .run = Import};
 }
 

@@ -1,4 +1,5 @@
 // gemm-warmup check: what a cache lacks for a list of problems.
+#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -16,12 +17,15 @@ namespace {
 absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string directory, flags.Require("cache_dir"));
   ASSIGN_OR_RETURN(const Missing missing, FindMissing(flags, directory));
-  const bool complete = missing.names.empty() && missing.damaged == 0;
+  const bool complete = missing.names.empty() && missing.damaged.empty();
+  for (const std::string& fault : missing.damaged) {
+    absl::FPrintF(stderr, "%s\n", fault);
+  }
   if (flags.Has("json")) {
     Json all;
     all.Set("wanted", static_cast<int64_t>(missing.wanted));
     all.Set("missing", missing.names);
-    all.Set("damaged", missing.damaged);
+    all.Set("damaged", static_cast<int64_t>(missing.damaged.size()));
     all.Set("multiprocessors", missing.multiprocessors);
     all.Print();
     return complete ? kExitComplete : kExitIncomplete;
@@ -33,7 +37,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
       "%d kernels wanted, %d missing, for a GPU of %d multiprocessors; %d "
       "entries damaged\n",
       missing.wanted, missing.names.size(), missing.multiprocessors,
-      missing.damaged);
+      missing.damaged.size());
   return complete ? kExitComplete : kExitIncomplete;
 }
 

@@ -1,7 +1,9 @@
 // gemm-warmup compile: the kernels of a list of problems, into a directory.
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "clients/warmup/problems.h"
 #include "clients/warmup/progress.h"
 #include "clients/warmup/target.h"
+#include "clients/warmup/written.h"
 #include "jit/base/for_each.h"
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
@@ -34,12 +37,13 @@ std::string Describe(const jit::CacheResult& result) {
 
 // Gets every instance, `jobs` at a time. The number of those that failed.
 int GetAll(jit::KernelCache& cache, const std::vector<jit::Instance>& instances,
-           int64_t jobs, Progress& progress) {
+           int64_t jobs, Progress& progress, Written& written) {
   std::atomic<int> failed = 0;
   jit::ForEach(jobs, static_cast<int64_t>(instances.size()), [&](int64_t i) {
     const absl::StatusOr<jit::CacheResult> result =
         cache.Get(instances[i], absl::InfiniteFuture());
     if (result.ok()) {
+      written.Add(*result->kernel);
       progress.Step(Describe(*result));
     } else {
       ++failed;
@@ -55,6 +59,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(
       const int64_t jobs,
       flags.GetInt("jobs", std::thread::hardware_concurrency(), 1));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> limit, LimitGiven(flags));
   ASSIGN_OR_RETURN(const jit::DeviceProperties device, Target(flags));
   ASSIGN_OR_RETURN(const jit::ProblemList problems,
                    ReadProblems(flags, {device}));
@@ -69,12 +74,14 @@ absl::StatusOr<int> Run(const Flags& flags) {
 
   const absl::Time start = jit::SteadyNow();
   Progress progress(stdout, static_cast<int>(instances.size()));
-  const std::unique_ptr<jit::KernelCache> cache = jit::KernelCache::Create(
+  std::unique_ptr<jit::KernelCache> cache = jit::KernelCache::Create(
       {.directory = directory,
+       .directory_limit_bytes = limit,
        .compile_jobs = static_cast<int>(std::min<int64_t>(jobs, 1024)),
        .warn = [&progress](const std::string& text) { progress.Fault(text); }},
       std::move(compiler));
-  const int failed = GetAll(*cache, instances, jobs, progress);
+  Written written(directory);
+  const int failed = GetAll(*cache, instances, jobs, progress, written);
   cache->Flush();
   const jit::CacheStatistics statistics = cache->statistics();
   progress.Note(absl::StrFormat(
@@ -84,8 +91,11 @@ absl::StatusOr<int> Run(const Flags& flags) {
       statistics.compiles - statistics.compile_errors, statistics.disk_hits,
       failed, statistics.write_errors,
       absl::ToDoubleSeconds(jit::SteadyNow() - start)));
-  return failed == 0 && statistics.write_errors == 0 ? kExitComplete
-                                                     : kExitIncomplete;
+  if (statistics.write_errors > 0) return kExitIncomplete;
+  // A limit that was given takes its kernels away behind what is found there.
+  cache.reset();
+  RETURN_IF_ERROR(written.CheckKept());
+  return failed == 0 ? kExitComplete : kExitIncomplete;
 }
 
 }  // namespace
@@ -97,7 +107,8 @@ Command CompileCommand() {
       .summary = "Compile the kernels of a list of problems.",
       .details = absl::StrCat(
           kProblemFiles, "What is compiled already is not compiled again.\n"),
-      .flags = {NewCacheDirFlag(), NvrtcFlag(), PresetFlag(), JobsFlag()},
+      .flags = {NewCacheDirFlag(), LimitFlag(), NvrtcFlag(), PresetFlag(),
+                JobsFlag()},
       .run = Run};
   for (const FlagSpec& flag : TargetFlags()) command.flags.push_back(flag);
   return command;

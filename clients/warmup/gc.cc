@@ -44,7 +44,8 @@ absl::StatusOr<int> Run(const Flags& flags) {
   }
   // Nothing given: as much as its daemon lets it hold.
   RETURN_IF_ERROR(
-      store.Collect(limit == 0 ? std::nullopt : std::optional<int64_t>(limit)));
+      store.Collect(limit == 0 ? std::nullopt : std::optional<int64_t>(limit))
+          .status());
   absl::PrintF("kernels        %d -> %d\n", kernels_before,
                store.Keys().size());
   absl::PrintF("bytes on disk  %d -> %d\n", bytes_before, store.BytesUsed());
@@ -58,7 +59,8 @@ Command GcCommand() {
           .summary = "Remove what crashes left, and the least recently used.",
           .flags = {CacheDirFlag(),
                     {"limit_bytes", "BYTES",
-                     "keep at most so many bytes; default: all"},
+                     "keep at most so many bytes; default: the limit of the "
+                     "cache's daemon"},
                     {"other_compilers", "",
                      "remove what another build of NVRTC made"},
                     {"other_templates", "",

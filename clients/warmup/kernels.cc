@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "jit/base/file.h"
+#include "jit/base/status.h"
 #include "jit/cache/disk_store.h"
+#include "jit/cache/tuning_store.h"
 
 namespace gemmd::warmup {
 
@@ -20,17 +20,21 @@ jit::DiskStore OpenToRead(const std::string& directory) {
   return jit::DiskStore({.directory = directory, .read_only = true});
 }
 
-absl::StatusOr<KernelList> ListKernels(const std::string& directory) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(directory + "/entries", error)) {
+absl::Status CheckReadable(const std::string& directory) {
+  const absl::Status status = OpenToRead(directory).CheckReadable();
+  if (absl::IsNotFound(status)) {
     return absl::NotFoundError(
         absl::StrCat(directory, " is not a cache directory"));
   }
+  return status.ok() ? status
+                     : absl::Status(status.code(),
+                                    absl::StrCat("cannot read ", directory,
+                                                 ": ", status.message()));
+}
+
+absl::StatusOr<KernelList> ListKernels(const std::string& directory) {
+  RETURN_IF_ERROR(CheckReadable(directory));
   const jit::DiskStore store = OpenToRead(directory);
-  if (const absl::Status status = store.CheckReadable(); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat("cannot read ", directory,
-                                                    ": ", status.message()));
-  }
   KernelList list;
   for (const std::string& key : store.Keys()) {
     absl::StatusOr<jit::EntrySummary> kernel = store.Summary(key);
@@ -46,6 +50,29 @@ absl::StatusOr<KernelList> ListKernels(const std::string& directory) {
               return std::tie(a.name, a.key) < std::tie(b.name, b.key);
             });
   return list;
+}
+
+std::optional<jit::CompiledKernel> ReadKernel(const jit::DiskStore& store,
+                                              const std::string& key,
+                                              int& damaged) {
+  absl::StatusOr<jit::CompiledKernel> kernel = store.Peek(key);
+  if (kernel.ok()) return *std::move(kernel);
+  if (!absl::IsNotFound(kernel.status())) {
+    ++damaged;
+    absl::FPrintF(stderr, "%s: %s\n", key, kernel.status().message());
+  }
+  return std::nullopt;
+}
+
+std::vector<jit::TuningRecord> ReadRecords(const std::string& directory,
+                                           int& damaged) {
+  jit::TuningRecords records =
+      jit::TuningStore(directory, /*read_only=*/true).All();
+  for (const std::string& fault : records.faults) {
+    ++damaged;
+    absl::FPrintF(stderr, "tuning record %s\n", fault);
+  }
+  return std::move(records.readable);
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& file) {

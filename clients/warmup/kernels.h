@@ -1,13 +1,17 @@
-// The kernels of a cache directory, read without changing it.
+// The kernels and tuning records of a cache directory, read without changing
+// it.
 #ifndef GEMMD_CLIENTS_WARMUP_KERNELS_H_
 #define GEMMD_CLIENTS_WARMUP_KERNELS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "jit/cache/disk_store.h"
 #include "jit/cache/entry.h"
+#include "jit/plan/tuning_record.h"
 
 namespace gemmd::warmup {
 
@@ -19,10 +23,24 @@ struct KernelList {
 
 // NOT_FOUND when `directory` is no cache; an error when it cannot be read or
 // trusted.
+absl::Status CheckReadable(const std::string& directory);
+
+// Errors as those of CheckReadable.
 absl::StatusOr<KernelList> ListKernels(const std::string& directory);
 
 // `directory`, to be read only.
 jit::DiskStore OpenToRead(const std::string& directory);
+
+// The kernel of `key`, which was listed; nothing when it was evicted since, or
+// is damaged: then it is named on stderr and counted.
+std::optional<jit::CompiledKernel> ReadKernel(const jit::DiskStore& store,
+                                              const std::string& key,
+                                              int& damaged);
+
+// The tuning records of a cache, by key. Those that cannot be read are named on
+// stderr and counted.
+std::vector<jit::TuningRecord> ReadRecords(const std::string& directory,
+                                           int& damaged);
 
 // Bytes of `file`, "-" being standard input. The error names the file.
 absl::StatusOr<std::string> ReadFile(const std::string& file);

@@ -2,7 +2,9 @@
 
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "clients/warmup/instances.h"
+#include "clients/warmup/kernels.h"
 #include "clients/warmup/problems.h"
 #include "clients/warmup/target.h"
 #include "jit/base/status.h"
@@ -18,18 +20,20 @@ absl::StatusOr<Missing> FindMissing(const Flags& flags,
   ASSIGN_OR_RETURN(
       const std::vector<jit::Instance> wanted,
       InstancesOf(jit::TemplateLibrary::Embedded(), problems, device));
-  jit::DiskStore store({.directory = directory, .read_only = true});
+  RETURN_IF_ERROR(CheckReadable(directory));
+  const jit::DiskStore store = OpenToRead(directory);
   // By their sources: a kernel of the same name that other templates made does
   // not count.
   std::set<std::string> there;
   Missing missing = {.wanted = wanted.size(),
                      .multiprocessors = device.multiprocessors};
   for (const std::string& key : store.Keys()) {
-    const absl::StatusOr<jit::CompiledKernel> kernel = store.Load(key);
+    const absl::StatusOr<jit::CompiledKernel> kernel = store.Peek(key);
     if (kernel.ok()) {
       there.insert(jit::Source(kernel->source).digest());
-    } else {
-      ++missing.damaged;
+    } else if (!absl::IsNotFound(kernel.status())) {  // Evicted meanwhile.
+      missing.damaged.push_back(
+          absl::StrCat(key, ": ", kernel.status().message()));
     }
   }
   for (const jit::Instance& instance : wanted) {

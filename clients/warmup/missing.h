@@ -12,12 +12,13 @@ namespace gemmd::warmup {
 
 struct Missing {
   size_t wanted = 0;
-  std::vector<std::string> names;  // Of kernels that are not there.
-  int damaged = 0;                 // Entries, of whatever kernel.
-  int multiprocessors = 0;         // Of the device.
+  std::vector<std::string> names;    // Of kernels that are not there.
+  std::vector<std::string> damaged;  // Entries of any kernel: key and fault.
+  int multiprocessors = 0;           // Of the device.
 };
 
 // Of the kernels of the problems and presets of `flags`, on their device.
+// Errors of the directory as those of CheckReadable (kernels.h).
 absl::StatusOr<Missing> FindMissing(const Flags& flags,
                                     const std::string& directory);
 

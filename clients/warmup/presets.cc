@@ -1,6 +1,8 @@
 #include "clients/warmup/presets.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <random>
 #include <set>
 #include <utility>
@@ -8,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/warmup/group_plans.h"
+#include "jit/base/for_each.h"
 #include "jit/base/status.h"
-#include "jit/plan/tuned_plan.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -63,48 +65,54 @@ const std::vector<Model>& Models() {
   return *models;
 }
 
-// Adds what runs with a kernel that nothing before it does, on any device: one
-// problem may run with different kernels on different devices.
-class Cover {
- public:
-  explicit Cover(const std::vector<jit::DeviceProperties>& devices)
-      : devices_(devices) {}
-
-  void Add(const jit::Problem& problem) {
-    bool is_new = false;
-    for (const jit::DeviceProperties& device : devices_) {
-      is_new |= IsNew(jit::UntunedPlan(problem, device), device);
-    }
-    if (is_new) list_.problems.push_back(problem);
-  }
-  void Add(jit::ProblemGroup group) {
-    bool is_new = false;
-    for (const jit::DeviceProperties& device : devices_) {
-      for (const PlannedProblem& planned : PlanGroup(group, device)) {
-        is_new |= IsNew(planned.plan, device);
-      }
-    }
-    if (is_new) list_.groups.push_back(std::move(group));
-  }
-
-  jit::ProblemList Take() { return std::move(list_); }
-
- private:
-  bool IsNew(const jit::Plan& plan, const jit::DeviceProperties& device) {
-    return kernels_
-        .emplace(device.multiprocessors,
-                 jit::KernelName(plan.family, plan.config))
-        .second;
-  }
-
-  const std::vector<jit::DeviceProperties>& devices_;
-  std::set<std::pair<int, std::string>> kernels_;
-  jit::ProblemList list_;
-};
-
 // Every number that few tokens may have, and then steps of a sixteenth.
 int64_t NextTokens(int64_t tokens) {
   return tokens + std::max<int64_t>(1, tokens / 16);
+}
+
+// All that a model's requests are, one of which is a group of one.
+std::vector<jit::ProblemGroup> Requests(const Model& model) {
+  constexpr jit::Order kOrders[] = {jit::Order::kColumnMajor,
+                                    jit::Order::kRowMajor};
+  std::vector<jit::ProblemGroup> requests;
+  for (const Weight& weight : model.weights) {
+    for (const jit::Order b : kOrders) {
+      for (int64_t tokens = 1; tokens <= kMaxTokens; ++tokens) {
+        requests.push_back({Projection(weight, tokens, b)});
+      }
+    }
+  }
+  std::mt19937 random;  // The same problems every time.
+  for (int64_t tokens = 1; tokens <= kMaxTokens; tokens = NextTokens(tokens)) {
+    for (const Routing routing :
+         {Routing::kEven, Routing::kUniform, Routing::kSkewed}) {
+      const auto counts = Route(model.experts, tokens, routing, random);
+      for (const Weight& weight : model.experts.weights) {
+        for (const jit::Order b : kOrders) {
+          requests.push_back(ExpertProjections(weight, counts, b));
+        }
+      }
+    }
+  }
+  return requests;
+}
+
+// With the multiprocessors of its device: one problem may run with different
+// kernels on different devices.
+using Kernel = std::pair<int, std::string>;
+
+std::vector<Kernel> KernelsOf(
+    const jit::ProblemGroup& request,
+    const std::vector<jit::DeviceProperties>& devices) {
+  std::vector<Kernel> kernels;
+  for (const jit::DeviceProperties& device : devices) {
+    for (const PlannedProblem& planned : PlanGroup(request, device)) {
+      const jit::Plan& plan = planned.plan;
+      kernels.emplace_back(device.multiprocessors,
+                           jit::KernelName(plan.family, plan.config));
+    }
+  }
+  return kernels;
 }
 
 }  // namespace
@@ -119,36 +127,33 @@ absl::StatusOr<Model> FindModel(absl::string_view name) {
 
 absl::StatusOr<jit::ProblemList> Preset(
     absl::string_view name, const std::vector<jit::DeviceProperties>& devices,
-    const std::atomic<bool>* stop) {
+    int64_t threads, const std::atomic<bool>* stop) {
   ASSIGN_OR_RETURN(const Model model, FindModel(name));
   const auto stopped = [stop] { return stop != nullptr && *stop; };
-  constexpr jit::Order kOrders[] = {jit::Order::kColumnMajor,
-                                    jit::Order::kRowMajor};
-  Cover cover(devices);
-  // Every one is planned, since the planner promises nothing between two sizes:
-  // 24 us each.
-  for (const Weight& weight : model.weights) {
-    for (const jit::Order b : kOrders) {
-      for (int64_t tokens = 1; tokens <= kMaxTokens; ++tokens) {
-        if (stopped()) return absl::CancelledError("stopped");
-        cover.Add(Projection(weight, tokens, b));
-      }
+  const std::vector<jit::ProblemGroup> requests = Requests(model);
+  // Every one is planned, since the planner promises nothing between two sizes.
+  std::mutex mutex;
+  std::map<Kernel, int64_t> first;  // The first request with each kernel.
+  jit::ForEach(threads, static_cast<int64_t>(requests.size()), [&](int64_t i) {
+    if (stopped()) return;
+    for (const Kernel& kernel : KernelsOf(requests[i], devices)) {
+      std::lock_guard lock(mutex);
+      const auto [known, is_new] = first.emplace(kernel, i);
+      if (!is_new) known->second = std::min(known->second, i);
+    }
+  });
+  if (stopped()) return absl::CancelledError("stopped");
+  std::set<int64_t> cover;
+  for (const auto& [kernel, request] : first) cover.insert(request);
+  jit::ProblemList list;
+  for (const int64_t i : cover) {
+    if (requests[i].size() == 1) {
+      list.problems.push_back(requests[i][0]);
+    } else {
+      list.groups.push_back(requests[i]);
     }
   }
-  std::mt19937 random;  // The same problems every time.
-  for (int64_t tokens = 1; tokens <= kMaxTokens; tokens = NextTokens(tokens)) {
-    for (const Routing routing :
-         {Routing::kEven, Routing::kUniform, Routing::kSkewed}) {
-      const auto counts = Route(model.experts, tokens, routing, random);
-      for (const Weight& weight : model.experts.weights) {
-        if (stopped()) return absl::CancelledError("stopped");
-        for (const jit::Order b : kOrders) {
-          cover.Add(ExpertProjections(weight, counts, b));
-        }
-      }
-    }
-  }
-  return cover.Take();
+  return list;
 }
 
 std::string PresetNames() {

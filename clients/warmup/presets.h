@@ -32,11 +32,12 @@ absl::StatusOr<Model> FindModel(absl::string_view name);
 // of 1 to kMaxTokens tokens, in both layouts, on any of `devices`. Where it has
 // experts, groups too: how tokens are spread over experts cannot be told ahead,
 // so these have the kernels of several spreads of many numbers of tokens, one
-// of which is near that of any other. INVALID_ARGUMENT lists the names. Takes a
-// few seconds; CANCELLED once `stop` is set.
+// of which is near that of any other. INVALID_ARGUMENT lists the names. Plans
+// on up to `threads` threads, which takes one of them a minute; CANCELLED once
+// `stop` is set.
 absl::StatusOr<jit::ProblemList> Preset(
     absl::string_view name, const std::vector<jit::DeviceProperties>& devices,
-    const std::atomic<bool>* stop = nullptr);
+    int64_t threads, const std::atomic<bool>* stop = nullptr);
 
 // "llama-3-8b, ...".
 std::string PresetNames();

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -32,9 +33,9 @@ const char kProblemFiles[] =
     "TYPE is a name of gemmctl capabilities, such as bf16, tf32, e5m2-e4m3 or\n"
     "s8-clamp. OPTION: d=TYPE, c=TYPE, alpha=X, beta=X, order=row|column,\n"
     "batch=N, broadcast=a|b|ab, precision=default|tf32|fast, acc=f32|f16|s32,\n"
-    "saturate, op=and|xor, bias=row|column, a_scale=tensor|row|block,\n"
-    "b_scale=tensor|column|block, act=relu|gelu|gelu_tanh|silu, d_scale, aux,\n"
-    "amax, invariant.\n"
+    "group=32|64|128|k, zero_points, saturate, op=and|xor, bias=row|column,\n"
+    "a_scale=tensor|row|block, b_scale=tensor|column|block,\n"
+    "act=relu|gelu|gelu_tanh|silu, d_scale, aux, amax, invariant.\n"
     "\n"
     "LAYOUT has the letters of column-major BLAS: first A (N: m x k stored\n"
     "column-major, T: row-major), then B (N: k x n column-major, T:\n"
@@ -47,7 +48,7 @@ const char kProblemFiles[] =
     "\n"
     "A daemon writes such a file with --record-problems. A FILE whose name\n"
     "ends with .textproto is a gemmd.v1.PrepareKernelsRequest in protobuf's\n"
-    "text format.\n";
+    "text format.\n\n";
 
 namespace {
 
@@ -144,7 +145,9 @@ absl::StatusOr<jit::ProblemList> ReadProblems(
   jit::ProblemList list;
   for (absl::string_view name :
        absl::StrSplit(flags.Get("preset", ""), ',', absl::SkipEmpty())) {
-    ASSIGN_OR_RETURN(const jit::ProblemList more, Preset(name, devices));
+    ASSIGN_OR_RETURN(
+        const jit::ProblemList more,
+        Preset(name, devices, std::thread::hardware_concurrency()));
     list.Add(more);
   }
   for (const std::string& file : flags.positional()) {

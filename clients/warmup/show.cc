@@ -66,8 +66,13 @@ absl::StatusOr<int> Run(const Flags& flags) {
   }
   ASSIGN_OR_RETURN(const KernelList list, ListKernels(directory));
   ASSIGN_OR_RETURN(const std::string key, Pick(list, flags.positional()[0]));
-  ASSIGN_OR_RETURN(const jit::CompiledKernel kernel,
-                   OpenToRead(directory).Peek(key));
+  const absl::StatusOr<jit::CompiledKernel> read =
+      OpenToRead(directory).Peek(key);
+  if (!read.ok()) {
+    return absl::Status(read.status().code(),
+                        absl::StrCat(key, ": ", read.status().message()));
+  }
+  const jit::CompiledKernel& kernel = *read;
   if (flags.Has("source")) {
     std::fwrite(kernel.source.data(), 1, kernel.source.size(), stdout);
     return kExitComplete;

@@ -9,7 +9,6 @@
 #include "clients/warmup/kernels.h"
 #include "jit/base/folder.h"
 #include "jit/base/status.h"
-#include "jit/cache/tuning_store.h"
 
 namespace gemmd::warmup {
 namespace {
@@ -32,13 +31,13 @@ absl::StatusOr<int> Run(const Flags& flags) {
   }
   const jit::DiskStore store = OpenToRead(directory);
   const size_t quarantined = CountFiles(directory, "quarantine");
-  const size_t records =
-      jit::TuningStore(directory, /*read_only=*/true).All().size();
-  const int code = list.damaged == 0 ? kExitComplete : kExitIncomplete;
+  int damaged = list.damaged;
+  const size_t records = ReadRecords(directory, damaged).size();
+  const int code = damaged == 0 ? kExitComplete : kExitIncomplete;
   if (flags.Has("json")) {
     Json all;
     all.Set("kernels", static_cast<int64_t>(list.kernels.size()));
-    all.Set("damaged", list.damaged);
+    all.Set("damaged", damaged);
     all.Set("quarantined", static_cast<int64_t>(quarantined));
     all.Set("tuning_records", static_cast<int64_t>(records));
     all.Set("bytes_on_disk", store.BytesUsed());
@@ -54,7 +53,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
     return code;
   }
   absl::PrintF("kernels        %d\n", list.kernels.size());
-  absl::PrintF("damaged        %d\n", list.damaged);
+  absl::PrintF("damaged        %d\n", damaged);
   absl::PrintF("quarantined    %d\n", quarantined);
   absl::PrintF("tuning records %d\n", records);
   absl::PrintF("bytes on disk  %d\n", store.BytesUsed());

@@ -49,6 +49,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
   Missing missing;
   const bool asked = CheckProblemsGiven(flags).ok();
   if (asked) {
+    // What is damaged is named below.
     ASSIGN_OR_RETURN(missing, FindMissing(flags, directory));
   }
   ASSIGN_OR_RETURN(
@@ -69,6 +70,10 @@ absl::StatusOr<int> Run(const Flags& flags) {
   jit::ForEach(jobs, static_cast<int64_t>(set.kernels.size()), [&](int64_t i) {
     const jit::EntrySummary& kernel = set.kernels[i];
     const absl::StatusOr<jit::CompiledKernel> whole = store.Peek(kernel.key);
+    if (absl::IsNotFound(whole.status())) {  // Evicted meanwhile.
+      progress.Step(kernel.name);
+      return;
+    }
     // Another compiler may well give other bytes.
     const bool own = kernel.compiler == compiler->identity();
     const absl::Status status = !whole.ok() ? whole.status()
@@ -114,7 +119,7 @@ Command VerifyCommand() {
       .operands = "[FILE]...",
       .summary = "Compile kernels of a cache again and compare the bytes.",
       .details = absl::StrCat("With problems or a preset it also says what the "
-                              "cache lacks for them.\n",
+                              "cache lacks for them.\n\n",
                               kProblemFiles),
       .flags = {CacheDirFlag(),
                 NvrtcFlag(),

@@ -20,6 +20,8 @@ namespace gemmd::jit {
 namespace {
 
 constexpr int64_t kBlockBytes = 4096;
+// More than the clocks of machines that share a folder differ by.
+constexpr absl::Duration kClockSkew = absl::Hours(1);
 
 // Whether anybody could have put a folder of `owner` into `directory`.
 bool MayBeAnybodys(const std::string& directory, uid_t owner) {
@@ -97,7 +99,7 @@ std::vector<std::string> NamesIn(const UniqueFd& folder) {
   return names;
 }
 
-std::vector<FileUse> UsesIn(const UniqueFd& folder) {
+std::vector<FileUse> UsesIn(const UniqueFd& folder, absl::Time now) {
   std::vector<FileUse> uses;
   for (std::string& name : NamesIn(folder)) {
     struct stat facts;
@@ -108,9 +110,15 @@ std::vector<FileUse> UsesIn(const UniqueFd& folder) {
                     .bytes = BytesOnDisk(facts.st_size),
                     .used = absl::TimeFromTimespec(facts.st_mtim)});
   }
-  std::sort(uses.begin(), uses.end(), [](const FileUse& a, const FileUse& b) {
-    return std::tie(a.used, a.name) < std::tie(b.used, b.name);
-  });
+  const absl::Time latest = now + kClockSkew;
+  const auto rank = [latest](const FileUse& use) {
+    return std::tuple<bool, absl::Time, const std::string&>(use.used <= latest,
+                                                            use.used, use.name);
+  };
+  std::sort(uses.begin(), uses.end(),
+            [&rank](const FileUse& a, const FileUse& b) {
+              return rank(a) < rank(b);
+            });
   return uses;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "jit/base/file.h"
 
@@ -40,8 +41,11 @@ struct FileUse {
   absl::Time used;    // When it was last written or marked as used.
 };
 
-// The files of `folder`, least recently used first.
-std::vector<FileUse> UsesIn(const UniqueFd& folder);
+// The files of `folder`, least recently used first. A time that is yet to come,
+// from before the clock was set back, is longer ago than any other. `now` may
+// be that of a file server whose clock is ahead.
+std::vector<FileUse> UsesIn(const UniqueFd& folder,
+                            absl::Time now = absl::Now());
 
 // The bytes of whole blocks that a file of `bytes` occupies.
 int64_t BytesOnDisk(int64_t bytes);

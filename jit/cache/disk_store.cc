@@ -134,7 +134,8 @@ void DiskStore::MarkUsed(const std::vector<std::string>& keys) {
   }
 }
 
-absl::Status DiskStore::Collect(std::optional<int64_t> limit_bytes) {
+absl::StatusOr<Collection> DiskStore::Collect(
+    std::optional<int64_t> limit_bytes) {
   if (options_.read_only) return ReadOnly();
   return CollectGarbage(quota(), limit_bytes);
 }

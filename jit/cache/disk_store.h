@@ -83,7 +83,7 @@ class DiskStore final : public Tier {
 
   // Removes what crashes left and, least recently used first, what is above
   // `limit_bytes` (nothing: the store's own limit).
-  absl::Status Collect(std::optional<int64_t> limit_bytes = {});
+  absl::StatusOr<Collection> Collect(std::optional<int64_t> limit_bytes = {});
 
   // Why entries cannot be read: NOT_FOUND when there is no such directory,
   // PERMISSION_DENIED when it is not to be trusted. Names no path.

@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "jit/base/look_again.h"
 #include "jit/base/sha256.h"
 #include "jit/base/status.h"
@@ -29,6 +30,9 @@ namespace gemmd::jit {
 namespace {
 
 constexpr size_t kMaxRejections = 1024;
+// Who evicts keeps a thread from others. Stores to a shared tier in trouble,
+// which the removal is behind, take as long each.
+constexpr absl::Duration kRemovalTimeout = absl::Seconds(2);
 constexpr int kMaxDefaultJobs = 16;
 constexpr int kMaxJobs = 1024;  // Threads; more are of no use anywhere.
 int Jobs(const KernelCache::Options& options) {
@@ -128,15 +132,17 @@ class KernelCacheImpl final : public KernelCache {
 
   absl::Status Evict(const std::string& key) override {
     if (!IsSha256Hex(key)) return NoSuchKernel();
+    if (local_.InLayer(key)) {
+      return absl::FailedPreconditionError(
+          "the kernel lies in a layer, which is only read");
+    }
+    // First: who asks again after a failure finds the kernel here.
+    RETURN_IF_ERROR(RemoveShared(key));
     rejections_.Remove(key);
     bool removed = memory_.Remove(key);
     const absl::Status status = local_.Remove(key);
     if (!status.ok() && !absl::IsNotFound(status)) return status;
     removed |= status.ok();
-    if (local_.Peek(key) != nullptr) {
-      return absl::FailedPreconditionError(
-          "the kernel lies in a layer, which is only read");
-    }
     return removed ? absl::OkStatus() : NoSuchKernel();
   }
 
@@ -182,19 +188,28 @@ class KernelCacheImpl final : public KernelCache {
   };
 
   LocalTiers::Options LocalOptions() {
-    return {.directory = options_.directory,
-            .limit_bytes = options_.directory_limit_bytes,
-            .layers = options_.layers,
-            .load_failed =
-                [this](const std::string& tier, const std::string& key,
-                       const absl::Status& status) {
-                  NoteTrouble(tier, key, status);
-                },
-            .write_failed =
-                [this](const absl::Status& status) {
-                  Count(&CacheStatistics::write_errors);
-                  WarnOfDirectory(status);
-                }};
+    return {
+        .directory = options_.directory,
+        .limit_bytes = options_.directory_limit_bytes,
+        .layers = options_.layers,
+        .load_failed =
+            [this](const std::string& tier, const std::string& key,
+                   const absl::Status& status) {
+              NoteTrouble(tier, key, status);
+            },
+        .write_failed =
+            [this](const absl::Status& status) {
+              Count(&CacheStatistics::write_errors);
+              WarnOfDirectory(status);
+            },
+        .collected =
+            [this](const Collection& done) {
+              WarnOfDirectory(absl::ResourceExhaustedError(absl::StrCat(
+                  "it held ", done.bytes_before,
+                  " bytes, more than its limit of ",
+                  *options_.directory_limit_bytes, ": ", done.entries_removed,
+                  " kernels, the least recently used, were removed")));
+            }};
   }
 
   // Of misses_: compiles run side by side; asking the shared tier alone needs
@@ -353,6 +368,31 @@ class KernelCacheImpl final : public KernelCache {
       });
     }
     return CacheResult{std::move(kernel), CubinSource::kCompiled};
+  }
+
+  // Behind the stores that wait, of which one may be of this kernel.
+  absl::Status RemoveShared(const std::string& key) {
+    if (shared_ == nullptr) return absl::OkStatus();
+    struct Removal {
+      absl::Status status;
+      absl::Notification done;
+    };
+    // Its turn may come when nobody waits any more.
+    const auto removal = std::make_shared<Removal>();
+    back_fill_.Schedule([this, key, removal] {
+      removal->status = shared_->Remove(key);
+      NoteTrouble("shared", key, removal->status);
+      removal->done.Notify();
+    });
+    if (!removal->done.WaitForNotificationWithTimeout(kRemovalTimeout)) {
+      return absl::UnavailableError(
+          "the kernel stays, because the shared cache has yet to store others");
+    }
+    const absl::Status& status = removal->status;
+    if (status.ok() || absl::IsNotFound(status)) return absl::OkStatus();
+    return absl::UnavailableError(
+        "the kernel stays, because the shared cache does not remove it; the "
+        "daemon's log says why");
   }
 
   // A miss is no trouble.

@@ -130,7 +130,9 @@ class KernelCache {
   // NOT_FOUND when neither memory nor a directory has it.
   virtual absl::StatusOr<std::shared_ptr<const CompiledKernel>> Find(
       const std::string& key) = 0;
-  // FAILED_PRECONDITION when it lies in a layer too, which is only read.
+  // In the shared tier too. FAILED_PRECONDITION when it lies in a layer, which
+  // is only read; UNAVAILABLE, and it stays here, when the shared tier does not
+  // remove it within seconds.
   virtual absl::Status Evict(const std::string& key) = 0;
   // For a kernel that a device refused: forgets it, keeps its entry aside, and
   // takes the same cubin from no tier again.

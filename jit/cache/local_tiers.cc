@@ -45,7 +45,10 @@ LocalTiers::LocalTiers(Options options)
           [this, first = true]() mutable {
             // Others learn the limit, and the directory keeps to it from now.
             if (std::exchange(first, false) && options_.limit_bytes) {
-              writable_->Collect().IgnoreError();
+              const absl::StatusOr<Collection> done = writable_->Collect();
+              if (done.ok() && done->entries_removed > 0) {
+                options_.collected(*done);
+              }
             }
             writable_->MarkUsed(uses_.Take());
           },
@@ -78,6 +81,12 @@ KernelPointer LocalTiers::Peek(const std::string& key) const {
     }
   }
   return nullptr;
+}
+
+bool LocalTiers::InLayer(const std::string& key) const {
+  return std::any_of(stores_.begin(), stores_.end(), [&](const auto& store) {
+    return store != writable_ && store->Peek(key).ok();
+  });
 }
 
 void LocalTiers::Store(KernelPointer kernel,
@@ -137,10 +146,11 @@ std::vector<EntrySummary> LocalTiers::List(
       std::erase_if(missing, [&page](const std::string& key) {
         return page.contains(key);
       });
-      store->Summaries(
-          missing, [&page](size_t, absl::StatusOr<EntrySummary> summary) {
-            if (summary.ok()) page[summary->key] = *std::move(summary);
-          });
+      store->Summaries(missing,
+                       [&page](size_t, absl::StatusOr<EntrySummary> summary) {
+                         if (summary.ok())
+                           page[summary->key] = *std::move(summary);
+                       });
     }
     for (auto& [key, summary] : page) list.push_back(std::move(summary));
   }

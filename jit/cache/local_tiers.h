@@ -32,6 +32,9 @@ class LocalTiers {
         load_failed;
     // Told of a kernel that was not written, on a thread of this.
     std::function<void(const absl::Status&)> write_failed;
+    // Told of a start at which `limit_bytes` took kernels away, on a thread of
+    // this.
+    std::function<void(const Collection&)> collected;
   };
 
   explicit LocalTiers(Options options);
@@ -41,6 +44,9 @@ class LocalTiers {
   KernelPointer Load(const std::string& key, Look look = Look::kFirst);
   // The same without counting.
   KernelPointer Peek(const std::string& key) const;
+
+  // Whether a directory that is only read has it.
+  bool InLayer(const std::string& key) const;
 
   // Writes the kernel behind the caller; see WriteBehind::Write.
   void Store(KernelPointer kernel, std::shared_ptr<const void> release);

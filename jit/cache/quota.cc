@@ -73,6 +73,7 @@ class Session {
   absl::Status MakeRoom(int64_t limit_bytes, int64_t needed_bytes,
                         absl::string_view folder) {
     int64_t used = BytesUsed(directory_, FolderAccess::kOwn);
+    collection_.bytes_before = used;
     const int64_t tuning_limit = limit_bytes / kTuningShare -
                                  (folder == kTuningFolder ? needed_bytes : 0);
     RETURN_IF_ERROR(Evict(kTuningFolder, tuning_limit, used));
@@ -87,6 +88,9 @@ class Session {
     ledger_.used_bytes = used;
     return absl::OkStatus();
   }
+
+  // What MakeRoom did.
+  const Collection& collection() const { return collection_; }
 
   void Add(int64_t bytes) {
     if (knows_use()) *ledger_.used_bytes += bytes;
@@ -114,23 +118,34 @@ class Session {
     }
   }
 
+  // By the clock of whoever keeps the files, which stamped the ledger a moment
+  // ago, or by this machine's where that is ahead.
+  absl::Time Now() const {
+    struct stat facts;
+    if (fstat(lock_.get(), &facts) != 0) return absl::Now();
+    return std::max(absl::Now(), absl::TimeFromTimespec(facts.st_mtim));
+  }
+
   // Removes files of `folder`, least recently used first, until `used` is at
   // most `target`, and then one of `share` (0: none) besides.
   absl::Status Remove(const char* folder, int64_t target, size_t share,
-                      int64_t& used) const {
+                      int64_t& used) {
     ASSIGN_OR_RETURN(const UniqueFd open,
                      OpenFolder(directory_, folder, FolderAccess::kCreate));
-    const std::vector<FileUse> files = UsesIn(open);
+    const std::vector<FileUse> files = UsesIn(open, Now());
     size_t besides = share == 0 ? 0 : files.size() / share;
     for (const FileUse& file : files) {
       if (used <= target && besides-- == 0) break;
-      if (unlinkat(open.get(), file.name.c_str(), 0) == 0) used -= file.bytes;
+      if (unlinkat(open.get(), file.name.c_str(), 0) != 0) continue;
+      used -= file.bytes;
+      collection_.entries_removed +=
+          folder == absl::string_view(kEntriesFolder);
     }
     return absl::OkStatus();
   }
 
   // Removes files of `folder` until they have at most `limit` together.
-  absl::Status Evict(const char* folder, int64_t limit, int64_t& used) const {
+  absl::Status Evict(const char* folder, int64_t limit, int64_t& used) {
     const absl::StatusOr<UniqueFd> open =
         OpenFolder(directory_, folder, FolderAccess::kOwn);
     if (!open.ok()) return absl::OkStatus();
@@ -143,14 +158,17 @@ class Session {
   UniqueFd lock_;
   bool locked_;
   Ledger ledger_;
+  Collection collection_;
 };
 
 }  // namespace
 
 absl::Status WriteWithinQuota(const QuotaOptions& options, const char* folder,
                               const std::string& name, absl::string_view bytes,
-                              const PublishHook& hook) {
+                              const PublishHook& hook,
+                              const std::function<bool()>& wanted) {
   ASSIGN_OR_RETURN(Session session, Session::Open(options));
+  if (wanted != nullptr && !wanted()) return absl::OkStatus();
   RETURN_IF_ERROR(session.Sweep());
   const int64_t limit = session.limit_bytes();
   const int64_t needed = BytesOnDisk(static_cast<int64_t>(bytes.size()));
@@ -170,14 +188,30 @@ absl::Status WriteWithinQuota(const QuotaOptions& options, const char* folder,
   return absl::OkStatus();
 }
 
-absl::Status CollectGarbage(const QuotaOptions& options,
-                            std::optional<int64_t> limit_bytes) {
+absl::StatusOr<Collection> CollectGarbage(const QuotaOptions& options,
+                                          std::optional<int64_t> limit_bytes) {
   ASSIGN_OR_RETURN(Session session, Session::Open(options));
   RETURN_IF_ERROR(session.Sweep());
   const int64_t limit = limit_bytes.value_or(session.limit_bytes());
   if (limit > 0) RETURN_IF_ERROR(session.MakeRoom(limit, 0, ""));
   session.Save();
-  return absl::OkStatus();
+  return session.collection();
+}
+
+absl::StatusOr<int64_t> LimitBytes(const QuotaOptions& options) {
+  ASSIGN_OR_RETURN(const Session session, Session::Open(options));
+  return session.limit_bytes();
+}
+
+int64_t LeastLimitBytes(const std::string& directory, int64_t entry_bytes,
+                        int64_t tuning_bytes) {
+  const absl::StatusOr<UniqueFd> tuning =
+      OpenFolder(directory, kTuningFolder, FolderAccess::kOwn);
+  const int64_t all_tuning_bytes =
+      tuning_bytes + (tuning.ok() ? Sum(UsesIn(*tuning)) : 0);
+  return std::max(
+      BytesUsed(directory, FolderAccess::kOwn) + entry_bytes + tuning_bytes,
+      kTuningShare * all_tuning_bytes);
 }
 
 int64_t BytesUsed(const std::string& directory, FolderAccess access) {

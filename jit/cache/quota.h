@@ -9,10 +9,12 @@
 #define GEMMD_JIT_CACHE_QUOTA_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "jit/base/folder.h"
 #include "jit/cache/publish.h"
@@ -34,16 +36,32 @@ struct QuotaOptions {
   std::optional<int64_t> limit_bytes;
 };
 
-// Publishes the file `name` in `folder`. RESOURCE_EXHAUSTED when it is larger
+// Publishes the file `name` in `folder`, unless `wanted` (may be null), asked
+// under the directory's lock, says no. RESOURCE_EXHAUSTED when it is larger
 // than the limit, UNAVAILABLE when others hold the directory's lock for long.
 absl::Status WriteWithinQuota(const QuotaOptions& options, const char* folder,
                               const std::string& name, absl::string_view bytes,
-                              const PublishHook& hook);
+                              const PublishHook& hook,
+                              const std::function<bool()>& wanted = nullptr);
+
+// What a collection found and took away. Zeros where there is no limit.
+struct Collection {
+  int64_t bytes_before = 0;     // On disk, of all files.
+  int64_t entries_removed = 0;  // Because of the limit.
+};
 
 // Removes what crashes left and what is above `limit_bytes` (nothing: the
 // directory's own limit).
-absl::Status CollectGarbage(const QuotaOptions& options,
-                            std::optional<int64_t> limit_bytes);
+absl::StatusOr<Collection> CollectGarbage(const QuotaOptions& options,
+                                          std::optional<int64_t> limit_bytes);
+
+// How much the directory may hold, 0: whatever there is room for.
+absl::StatusOr<int64_t> LimitBytes(const QuotaOptions& options);
+
+// The least limit under which the directory holds all that it does, and new
+// files of so many bytes on disk besides.
+int64_t LeastLimitBytes(const std::string& directory, int64_t entry_bytes,
+                        int64_t tuning_bytes);
 
 // Bytes on disk of all files of the cache. What else lies beside its folders is
 // nobody's to count: no room can be made of it.

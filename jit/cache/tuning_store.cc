@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "jit/base/file.h"
 #include "jit/base/sha256.h"
 #include "jit/base/status.h"
@@ -17,6 +18,13 @@ constexpr int64_t kMaxRecordBytes = 65536;
 
 std::string KeyOf(const TuningRecord& record) {
   return TuningKey(record.problem_class, record.device, record.template_digest);
+}
+
+// Whether what failed to load is no record to this version. Of what could not
+// be read at the moment, the parts of k may be those that others have seen.
+bool HoldsNoRecord(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsDataLoss(status) ||
+         absl::IsUnimplemented(status);
 }
 
 }  // namespace
@@ -48,27 +56,52 @@ absl::StatusOr<TuningRecord> TuningStore::Find(
   return Load(TuningKey(ProblemClass(problem), device, template_digest));
 }
 
-absl::Status TuningStore::Put(const TuningRecord& record) const {
+absl::StatusOr<TuningRecord> TuningStore::Put(TuningRecord record) const {
   if (read_only_) {
     return absl::PermissionDeniedError("this directory is only read");
   }
-  return WriteWithinQuota({.directory = directory_}, kTuningFolder,
-                          KeyOf(record), EncodeTuningRecord(record), nullptr);
+  const std::string key = KeyOf(record);
+  const std::string bytes = EncodeTuningRecord(record);
+  absl::Status trouble;
+  const auto wanted = [&] {
+    absl::StatusOr<TuningRecord> there = Load(key);
+    if (there.ok()) {
+      if (MayReplace(record, *there)) return true;
+      record = *std::move(there);
+      return false;
+    }
+    if (HoldsNoRecord(there.status())) return true;
+    trouble = there.status();
+    return false;
+  };
+  RETURN_IF_ERROR(WriteWithinQuota({.directory = directory_}, kTuningFolder,
+                                   key, bytes, nullptr, wanted));
+  RETURN_IF_ERROR(trouble);
+  return record;
 }
 
-std::vector<TuningRecord> TuningStore::All() const {
+TuningRecords TuningStore::All() const {
+  TuningRecords all;
   const absl::StatusOr<UniqueFd> folder =
       OpenFolder(directory_, kTuningFolder, access());
-  if (!folder.ok()) return {};
+  if (!folder.ok()) {
+    if (!absl::IsNotFound(folder.status())) {
+      all.faults.emplace_back(folder.status().message());
+    }
+    return all;
+  }
   std::vector<std::string> keys = NamesIn(*folder);
   std::sort(keys.begin(), keys.end());
-  std::vector<TuningRecord> records;
   for (const std::string& key : keys) {
     if (!IsSha256Hex(key)) continue;
     absl::StatusOr<TuningRecord> record = Load(key);
-    if (record.ok()) records.push_back(*std::move(record));
+    if (record.ok()) {
+      all.readable.push_back(*std::move(record));
+    } else if (!absl::IsNotFound(record.status())) {  // Not gone meanwhile.
+      all.faults.push_back(absl::StrCat(key, ": ", record.status().message()));
+    }
   }
-  return records;
+  return all;
 }
 
 int TuningStore::RemoveOthers(absl::string_view template_digest) const {
@@ -76,7 +109,7 @@ int TuningStore::RemoveOthers(absl::string_view template_digest) const {
   const absl::StatusOr<UniqueFd> folder =
       OpenFolder(directory_, kTuningFolder, FolderAccess::kOwn);
   if (!folder.ok()) return 0;
-  for (const TuningRecord& record : All()) {
+  for (const TuningRecord& record : All().readable) {
     if (record.template_digest == template_digest) continue;
     if (unlinkat(folder->get(), KeyOf(record).c_str(), 0) == 0) ++removed;
   }

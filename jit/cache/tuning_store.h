@@ -5,6 +5,7 @@
 #define GEMMD_JIT_CACHE_TUNING_STORE_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +15,12 @@
 #include "jit/problem/problem.h"
 
 namespace gemmd::jit {
+
+// What a directory holds of them.
+struct TuningRecords {
+  std::vector<TuningRecord> readable;  // In order of their keys.
+  std::vector<std::string> faults;     // Why others are not: "KEY: reason".
+};
 
 class TuningStore {
  public:
@@ -26,11 +33,12 @@ class TuningStore {
                                     absl::string_view device,
                                     absl::string_view template_digest) const;
 
-  // Replaces what was measured before.
-  absl::Status Put(const TuningRecord& record) const;
+  // Replaces what was measured before, if it may (MayReplace) or cannot be
+  // decoded. Returns what is there now. An error where that cannot be told.
+  absl::StatusOr<TuningRecord> Put(TuningRecord record) const;
 
-  // All that can be read, in order of their keys.
-  std::vector<TuningRecord> All() const;
+  // Damaged ones are removed.
+  TuningRecords All() const;
 
   // Removes records of other templates; how many.
   int RemoveOthers(absl::string_view template_digest) const;

@@ -3,11 +3,13 @@
 // at the start, and what was put since. Thread-safe.
 //
 // Put writes to the directory before anybody sees the record: what requests
-// were served with, another start of the daemon finds again.
+// were served with, another start of the daemon finds again. Of two records of
+// one problem the one of the higher generation counts, wherever it lies.
 #ifndef GEMMD_JIT_CACHE_TUNING_TABLE_H_
 #define GEMMD_JIT_CACHE_TUNING_TABLE_H_
 
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,8 +18,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
-#include "jit/cache/tuning_store.h"
+#include "absl/status/statusor.h"
 #include "jit/plan/tuning_record.h"
 #include "jit/problem/problem.h"
 
@@ -27,8 +28,11 @@ class TuningTable {
  public:
   struct Options {
     std::string directory;  // Empty: records are kept in memory alone.
-    std::vector<std::string> layers;  // Read; what `directory` has counts more.
+    // Read; of one generation, what `directory` has counts more.
+    std::vector<std::string> layers;
     size_t max_records = 65536;
+    // Told of records that cannot be read; names host paths. May be null.
+    std::function<void(const std::string&)> warn;
   };
 
   TuningTable(Options options, std::string template_digest);
@@ -36,10 +40,14 @@ class TuningTable {
   std::optional<TuningRecord> Find(const Problem& problem,
                                    const std::string& device) const;
 
-  // Replaces what was measured before; its template digest is set. An error
-  // when it cannot be written, RESOURCE_EXHAUSTED when there are too many:
-  // then nothing has changed.
-  absl::Status Put(TuningRecord record);
+  // Takes over what another process has put into the directory since; false
+  // when that is nothing new.
+  bool Refresh(const Problem& problem, const std::string& device);
+
+  // Replaces what was measured before, if it may (MayReplace) here and in the
+  // directory; its template digest is set. Returns what counts from now on. An error when it cannot be written, RESOURCE_EXHAUSTED when
+  // there are too many: then nothing has changed.
+  absl::StatusOr<TuningRecord> Put(TuningRecord record);
 
   const std::string& template_digest() const { return template_digest_; }
   size_t size() const;
@@ -47,7 +55,10 @@ class TuningTable {
  private:
   using Key = std::pair<std::string, std::string>;  // Device, problem class.
 
-  void Read(const TuningStore& store);
+  void Read(const std::string& directory, bool read_only);
+  // The record that counts from now on; null when there is no room for one.
+  const TuningRecord* Keep(TuningRecord record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const std::string template_digest_;

@@ -60,9 +60,12 @@ bool WriteBehind::Remove(const std::string& key) {
     bytes_ -= BytesOf(*waiting.kernel);
     waiting.kernel = nullptr;
   }
-  // What is being written now lies in the directory soon, for the caller to
+  // One that is being written now lies in the directory soon, for the caller to
   // remove there.
-  change_.wait(lock, [this] { return !writing_; });
+  const KernelPointer written = writing_;
+  if (written != nullptr && written->key == key) {
+    change_.wait(lock, [&] { return writing_ != written; });
+  }
   return true;
 }
 
@@ -75,7 +78,7 @@ std::vector<KernelPointer> WriteBehind::List() const {
 
 void WriteBehind::Flush() {
   std::unique_lock lock(mutex_);
-  change_.wait(lock, [this] { return queue_.empty() && !writing_; });
+  change_.wait(lock, [this] { return queue_.empty() && writing_ == nullptr; });
 }
 
 void WriteBehind::Run() {
@@ -107,7 +110,7 @@ void WriteBehind::WriteNext() {
     std::lock_guard lock(mutex_);
     next = std::move(queue_.front());
     queue_.pop_front();
-    writing_ = next.kernel != nullptr;
+    writing_ = next.kernel;
     give_up = stopping_ && gave_up_;
   }
   absl::Status status;
@@ -128,7 +131,7 @@ void WriteBehind::WriteNext() {
       }
     }
     gave_up_ = !status.ok();
-    writing_ = false;
+    writing_ = nullptr;
   }
   change_.notify_all();
 }

@@ -48,7 +48,8 @@ class WriteBehind {
   // The kernel of `key` that waits; null when there is none.
   KernelPointer Find(const std::string& key) const;
 
-  // Forgets the kernel of `key` if it waits: false when it does not.
+  // Forgets the kernel of `key` if it waits: false when it does not. While that
+  // is being written, returns when it is.
   bool Remove(const std::string& key);
 
   std::vector<KernelPointer> List() const;
@@ -73,7 +74,7 @@ class WriteBehind {
   absl::flat_hash_map<std::string, KernelPointer> by_key_
       ABSL_GUARDED_BY(mutex_);
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  KernelPointer writing_ ABSL_GUARDED_BY(mutex_);  // Null: none is.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool gave_up_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

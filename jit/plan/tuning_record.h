@@ -41,6 +41,15 @@ struct TuningRecord {
   friend bool operator==(const TuningRecord&, const TuningRecord&) = default;
 };
 
+// Whether `next` may take the place of `there`, a record of the same key.
+// Others may have seen the splits of a generation: they stay, and those of an
+// older one do not come back. Of two jobs that change them at a time the first
+// one counts.
+inline bool MayReplace(const TuningRecord& next, const TuningRecord& there) {
+  return next.generation > there.generation ||
+         (next.generation == there.generation && next.splits == there.splits);
+}
+
 // The class of `problem`, folded, as a line (jit/problem/problem_line.h) of its
 // own: with an alpha of 0, 1, or 2 for all others, a beta of 0 or 1, and with
 // nothing broadcast, which shapes no kernel.

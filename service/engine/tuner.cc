@@ -78,9 +78,18 @@ absl::StatusOr<TuningOutcome> Tuner::Run(const TuningOrder& order, int device,
   if (table_ == nullptr) {
     return absl::FailedPreconditionError("there is no table of tuning records");
   }
+  ServedDevice& served = *devices_[device];
+  std::vector<ServedDevice*> alike;
+  for (const auto& other : devices_) {
+    if (other->device->description().product ==
+        served.device->description().product) {
+      alike.push_back(other.get());
+    }
+  }
   const TuningPlace place = {
-      .served = *devices_[device],
+      .served = served,
       .index = device,
+      .alike = std::move(alike),
       .tensors = tensors_,
       .preparer = preparer_,
       .table = *table_,

@@ -131,6 +131,9 @@ absl::StatusOr<std::shared_ptr<TuningJob::Field>> TuningJob::Gather(
     TuningOutcome& outcome) {
   const KernelTable& table = *place_.served.kernels;
   for (int refusals = 0;; ++refusals) {
+    // Asked for first: of a record that comes in between, the parts of k count
+    // as of an older generation, and so will not replace it.
+    const auto record = place_.table.Find(order_.problem, product());
     ASSIGN_OR_RETURN(const KernelTable::Best best,
                      table.BestPlan(order_.problem));
     const std::vector<jit::Plan> plans = PlansToTime(best.plan);
@@ -154,6 +157,7 @@ absl::StatusOr<std::shared_ptr<TuningJob::Field>> TuningJob::Gather(
     }
     outcome.kernel_before = field->kernels[0]->name;
     outcome.splits_before = best.plan.splits;
+    outcome.generation_before = record ? record->generation : 0;
     outcome.measured = static_cast<int>(field->contenders.size());
     outcome.failed = static_cast<int>(plans.size()) - outcome.measured;
     return field;
@@ -229,28 +233,42 @@ absl::Status TuningJob::CheckBits(const std::shared_ptr<Field>& field,
 }
 
 absl::Status TuningJob::Apply(const jit::Plan& winner, TuningOutcome& outcome) {
-  KernelTable& table = *place_.served.kernels;
-  jit::TuningRecord& record = outcome.record;
-  record = jit::RecordOf(winner, order_.problem);
-  record.device = place_.served.device->description().product;
+  jit::TuningRecord record = jit::RecordOf(winner, order_.problem);
+  record.device = product();
   record.nanoseconds = std::llround(1000 * outcome.us);
   record.template_digest = place_.table.template_digest();
   record.provenance = "gemmd";
-  const auto before = place_.table.Find(order_.problem, record.device);
-  record.generation = before ? before->generation : 0;
+  record.generation = outcome.generation_before;
   if (winner.splits != outcome.splits_before) ++record.generation;
-  RETURN_IF_ERROR(place_.table.Put(record));
-  // Loaded first: no request waits for it, nor runs with a substitute.
-  const auto loaded =
-      table.Load(winner, KernelTable::Reach::kCache, absl::InfinitePast());
-  table.Replan(order_.problem);
-  // What is gone from the cache by now is compiled when it is asked for.
-  if (absl::IsNotFound(loaded.status())) return absl::OkStatus();
-  return loaded.status();
+  ASSIGN_OR_RETURN(outcome.record, place_.table.Put(record));
+  if (outcome.record != record) {
+    // Another job has changed the parts of k meanwhile: what it found counts.
+    outcome.us = static_cast<double>(outcome.record.nanoseconds) / 1000;
+  }
+  UseRecord();
+  return absl::OkStatus();
+}
+
+void TuningJob::UseRecord() {
+  // Loaded first: no request waits for it, nor runs with a substitute. What
+  // cannot be loaded now, who asks for it compiles, or is told why not.
+  for (ServedDevice* served : place_.alike) {
+    if (served->health.failed()) continue;
+    KernelTable& table = *served->kernels;
+    const auto best = table.BestPlan(order_.problem);
+    if (!best.ok()) continue;
+    table.Load(best->plan, KernelTable::Reach::kCache, absl::InfinitePast())
+        .IgnoreError();
+  }
+  for (ServedDevice* served : place_.alike) {
+    served->kernels->Replan(order_.problem);
+  }
 }
 
 absl::StatusOr<TuningOutcome> TuningJob::Run() {
   RETURN_IF_ERROR(Check());
+  // Another daemon of the cache directory may have tuned the problem since.
+  if (place_.table.Refresh(order_.problem, product())) UseRecord();
   TuningOutcome outcome;
   outcome.device = place_.served.title;
   ASSIGN_OR_RETURN(const std::shared_ptr<Field> field, Gather(outcome));

@@ -42,6 +42,7 @@ struct TuningOutcome {
   jit::TuningRecord record;  // As it was stored.
   std::string kernel_before;
   int splits_before = 1;
+  int generation_before = 0;
   double us_before = 0;  // Of one product, as measured beside the winner.
   double us = 0;
   int measured = 0;  // Plans that were timed;
@@ -57,6 +58,8 @@ struct TuningPlace {
 
   ServedDevice& served;
   int index;  // Of the device in `tensors`.
+  // All of its product, itself too: a record is for all of them.
+  std::vector<ServedDevice*> alike;
   TensorStore& tensors;
   Preparer& preparer;
   jit::TuningTable& table;
@@ -81,6 +84,9 @@ class TuningJob {
   struct Field;  // The contenders and what times them.
 
   absl::Status Check() const;
+  const std::string& product() const {
+    return place_.served.device->description().product;
+  }
   std::vector<jit::Plan> PlansToTime(const jit::Plan& incumbent) const;
   // Kernels of `plans` in their order, null where they cannot be had; the
   // error of the first one is that of all.
@@ -93,6 +99,9 @@ class TuningJob {
   // plan, does not give its bits.
   absl::Status CheckBits(const std::shared_ptr<Field>& field, size_t winner);
   absl::Status Apply(const jit::Plan& winner, TuningOutcome& outcome);
+  // All devices of the product run the problem as its record says from here
+  // on: none goes on with other parts of k than the rest.
+  void UseRecord();
 
   const TuningPlace& place_;
   const TuningOrder order_;

@@ -1,9 +1,12 @@
 // Bundles that are not files, or not what they were.
 #include "clients/warmup/bundle_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <seccomp.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -23,6 +26,19 @@ std::string Bundle(const std::vector<std::string>& sources,
     members[MemberName(kernel)] = jit::EncodeEntry(kernel);
   }
   return jit::EncodeBundle(members, key);
+}
+
+// Of this thread, from now on, as on NFS.
+void RefuseFilesWithoutNames() {
+  scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+  ASSERT_EQ(
+      seccomp_rule_add(
+          filter, SCMP_ACT_ERRNO(EOPNOTSUPP), SCMP_SYS(openat), 1,
+          SCMP_A2(SCMP_CMP_MASKED_EQ, static_cast<scmp_datum_t>(O_TMPFILE),
+                  static_cast<scmp_datum_t>(O_TMPFILE))),
+      0);
+  ASSERT_EQ(seccomp_load(filter), 0);
+  seccomp_release(filter);
 }
 
 class BundleFileTest : public testing::Test {
@@ -83,6 +99,23 @@ TEST_F(BundleFileTest, APipeIsReadTwiceAsAnyFile) {
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(sources.size(), 2u);
   }
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path() + "/cache"));
+}
+
+TEST_F(BundleFileTest, APipeIsReadWhereEveryFileHasAName) {
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  std::thread writer([this] { Write(Bundle({"a"})); });
+  std::vector<std::string> sources;
+  std::thread reader([&] {
+    RefuseFilesWithoutNames();
+    absl::StatusOr<BundleFile> file = Open();
+    ASSERT_TRUE(file.ok()) << file.status();
+    const absl::Status status = file->Read("", Into(sources));
+    EXPECT_TRUE(status.ok()) << status;
+  });
+  writer.join();
+  reader.join();
+  EXPECT_EQ(sources.size(), 1u);
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path() + "/cache"));
 }
 

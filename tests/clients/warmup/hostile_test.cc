@@ -6,9 +6,11 @@
 #include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "jit/cache/cache_key.h"
 #include "jit/cache/disk_store.h"
 #include "jit/compile/nvrtc_compiler.h"
@@ -174,6 +176,40 @@ TEST_F(HostileTest, DamagedEntriesMakeAVerificationFail) {
   const Outcome outcome = OnCache("verify", kFakeNvrtc);
   EXPECT_EQ(outcome.code, 1) << outcome.output;
   EXPECT_TRUE(absl::StrContains(outcome.output, "1 damaged")) << outcome.output;
+  // Each is named once, whether or not its summary can be read, though what is
+  // missing is looked for too.
+  const fs::path other = *++fs::directory_iterator(Path("cache/entries"));
+  fs::resize_file(other, 10);
+  const Outcome both =
+      OnCache("verify", absl::StrCat(kFakeNvrtc, " ", Path("problems")));
+  EXPECT_TRUE(absl::StrContains(both.output, "2 damaged")) << both.output;
+  EXPECT_TRUE(absl::StrContains(both.output, "2 missing")) << both.output;
+  for (const fs::path& damaged : {entry, other}) {
+    const std::vector<std::string> parts =
+        absl::StrSplit(both.output, damaged.filename().string());
+    EXPECT_EQ(parts.size(), 2u) << both.output;
+  }
+}
+
+TEST_F(HostileTest, WhoReadsAWholeEntryNamesTheDamagedOne) {
+  const jit::CompiledKernel kernel = jit::FakeKernel("source");
+  ASSERT_TRUE(jit::DiskStore({.directory = Path("cache")}).Store(kernel).ok());
+  fs::copy(Path("cache"), Path("copy"), fs::copy_options::recursive);
+  std::ofstream(Path("problems")) << "bf16 TN 64 64 64\n";
+  // Behind its summary, which lists read.
+  const std::string entry = Path("cache/entries/") + kernel.key;
+  fs::resize_file(entry, fs::file_size(entry) - 1);
+  const std::string cache = " --cache-dir " + Path("cache") + " ";
+  for (const std::string& arguments :
+       {absl::StrCat("diff ", Path("cache"), " ", Path("copy")),
+        absl::StrCat("show", cache, kernel.key),
+        absl::StrCat("export", cache, Path("bundle")),
+        absl::StrCat("check", cache, Path("problems"))}) {
+    const Outcome outcome = Warmup(arguments);
+    EXPECT_EQ(outcome.code, 1) << arguments << ": " << outcome.output;
+    EXPECT_TRUE(absl::StrContains(outcome.output, kernel.key + ": "))
+        << arguments << ": " << outcome.output;
+  }
 }
 
 // Each finds that the others were quicker, all the time.
@@ -198,11 +234,13 @@ TEST_F(HostileTest, ACacheThatCannotBeTrustedIsAnError) {
                   .Store(jit::FakeKernel("source"))
                   .ok());
   fs::permissions(Path("cache/entries"), fs::perms::all);
+  std::ofstream(Path("problems")) << "bf16 TN 64 64 64\n";
   for (const std::string command :
-       {"list", "stats", "verify", "export", "show", "gc"}) {
+       {"list", "stats", "verify", "export", "show", "gc", "check"}) {
     const Outcome outcome = OnCache(
         command, command == "export" || command == "show" ? Path("bundle")
                  : command == "verify"                    ? kFakeNvrtc
+                 : command == "check"                     ? Path("problems")
                                                           : "");
     EXPECT_EQ(outcome.code, 1) << command << ": " << outcome.output;
     EXPECT_TRUE(absl::StrContains(outcome.output, "written by others"))

@@ -21,6 +21,8 @@
 namespace gemmd::warmup {
 namespace {
 
+constexpr int64_t kThreads = 2;
+
 std::string KernelOf(const jit::Problem& problem,
                      const jit::DeviceProperties& device) {
   const jit::Plan plan = jit::UntunedPlan(problem, device);
@@ -37,7 +39,7 @@ constexpr int kRequests = 10000;
 TEST(PresetsTest, CoverEveryRequestOfTheirModelOnEachDevice) {
   const std::vector<jit::DeviceProperties> devices = {{.multiprocessors = 132},
                                                       {.multiprocessors = 78}};
-  const auto list = Preset("llama-3-8b", devices);
+  const auto list = Preset("llama-3-8b", devices, kThreads);
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_TRUE(list->groups.empty());
   const std::vector<Weight> weights = FindModel("llama-3-8b")->weights;
@@ -88,7 +90,7 @@ double Excess(const jit::ProblemGroup& group,
 
 TEST(PresetsTest, HaveAGoodKernelForEverySpreadOverExperts) {
   const jit::DeviceProperties device = {.multiprocessors = 132};
-  const auto list = Preset("qwen-3-30b-a3b", {device});
+  const auto list = Preset("qwen-3-30b-a3b", {device}, kThreads);
   ASSERT_TRUE(list.ok()) << list.status();
   const std::vector<jit::Plan> kernels = GroupKernels(*list, device);
   const Experts experts = FindModel("qwen-3-30b-a3b")->experts;
@@ -133,7 +135,7 @@ TEST(PresetsTest, ExpertsHaveEveryTokenAsOftenAsItChooses) {
 }
 
 TEST(PresetsTest, UnknownNamesListTheKnown) {
-  const auto none = Preset("gpt-0", {jit::DeviceProperties()});
+  const auto none = Preset("gpt-0", {jit::DeviceProperties()}, kThreads);
   EXPECT_TRUE(absl::IsInvalidArgument(none.status()));
   EXPECT_NE(none.status().message().find(PresetNames()), std::string::npos);
 }

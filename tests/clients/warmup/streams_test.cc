@@ -65,10 +65,11 @@ TEST_F(StreamsTest, AnExportReplacesNothingButFiles) {
 }
 
 TEST_F(StreamsTest, WhatDoesNotArriveIsAFailure) {
+  ASSERT_EQ(Shell("echo bf16 TN 64 64 64 > D/problems").code, 0);
   for (const std::string& command : std::vector<std::string>{
            "list --cache-dir D/cache", "stats --cache-dir D/cache",
            "show --cache-dir D/cache " + jit::FakeKernel("one").key,
-           "check --cache-dir D/cache --preset llama-3-8b", "--help"}) {
+           "check --cache-dir D/cache D/problems", "--help"}) {
     const Outcome full = Shell("W " + command + " > /dev/full");
     EXPECT_NE(full.code, 0) << command;
     EXPECT_TRUE(absl::StrContains(full.output, "No space left"))

@@ -13,6 +13,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "jit/cache/disk_store.h"
+#include "jit/cache/quota.h"
+#include "jit/cache/tuning_store.h"
 #include "jit/plan/planner.h"
 #include "jit/problem/problem_line.h"
 #include "tests/clients/warmup/run_warmup.h"
@@ -124,6 +126,13 @@ TEST_F(WarmupTest, AFileHasAName) {
   }
 }
 
+TEST_F(WarmupTest, HelpSaysHowWeightsAreQuantized) {
+  const std::string help = Warmup("compile --help").output;
+  for (const char* const option : {"group=32|64|128|k", "zero_points"}) {
+    EXPECT_TRUE(absl::StrContains(help, option)) << help;
+  }
+}
+
 TEST_F(WarmupTest, HelpSaysWhichCommandsMakeACache) {
   for (const std::string command : {"compile", "import"}) {
     EXPECT_TRUE(absl::StrContains(Warmup(command + " --help").output,
@@ -168,6 +177,12 @@ TEST_F(WarmupTest, ZerosThatAPowerCutLeftAreNoLine) {
 TEST_F(WarmupTest, ChecksWhatACacheLacks) {
   const Outcome before = OnCache("check", Path("problems"));
   EXPECT_EQ(before.code, 1) << before.output;  // No such file yet.
+  std::ofstream(Path("problems")) << kProblems;
+  const Outcome none = OnCache("check", Path("problems"));
+  EXPECT_EQ(none.code, 1);
+  EXPECT_TRUE(absl::StrContains(none.output, "is not a cache directory"))
+      << none.output;
+  EXPECT_FALSE(absl::StrContains(none.output, "missing")) << none.output;
   ASSERT_EQ(Compile(kProblems).code, 0);
   const Outcome complete = OnCache("check", Path("problems"));
   EXPECT_EQ(complete.code, 0) << complete.output;
@@ -314,7 +329,81 @@ TEST_F(WarmupTest, CarriesACacheToAnotherPlace) {
   EXPECT_EQ(Warmup(absl::StrCat("diff ", Path("cache"), " ", other)).code, 0);
 }
 
-// Which a daemon told it; nobody tells gemm-warmup.
+jit::TuningRecord Record(int splits, int generation) {
+  return {.problem_class = "bf16 TN 64 64 64",
+          .device = "H100",
+          .template_digest = "digest",
+          .kernel = "gemm_x",
+          .splits = splits,
+          .generation = generation};
+}
+
+class RecordsTest : public WarmupTest {
+ protected:
+  // A cache of one kernel and one record.
+  void Make(const std::string& name, const jit::TuningRecord& record) {
+    jit::DiskStore store({.directory = Path(name)});
+    ASSERT_TRUE(store.Store(jit::FakeKernel("source")).ok());
+    ASSERT_TRUE(jit::TuningStore(Path(name)).Put(record).ok());
+  }
+  Outcome Diff() {
+    return Warmup(absl::StrCat("diff ", Path("cache"), " ", Path("other")));
+  }
+};
+
+// The parts of k have changed once and for all.
+TEST_F(RecordsTest, AnOldBundleBringsNoOldPartsOfKBack) {
+  Make("cache", Record(8, 0));
+  ASSERT_EQ(OnCache("export", Path("bundle")).code, 0);
+  ASSERT_TRUE(jit::TuningStore(Path("cache")).Put(Record(4, 1)).ok());
+  const Outcome import = OnCache("import", Path("bundle"));
+  EXPECT_EQ(import.code, 0) << import.output;
+  EXPECT_TRUE(absl::StrContains(import.output,
+                                "1 tuning records: 0 imported, 1 that give "
+                                "way to what is there\n"))
+      << import.output;
+  EXPECT_EQ(jit::TuningStore(Path("cache")).All().readable[0].splits, 4);
+}
+
+TEST_F(RecordsTest, DiffComparesWhatTheyChoose) {
+  jit::TuningRecord slower = Record(8, 0);
+  slower.nanoseconds = 5000;
+  Make("cache", Record(8, 0));
+  Make("other", slower);
+  Outcome diff = Diff();
+  EXPECT_EQ(diff.code, 0) << diff.output;
+
+  ASSERT_TRUE(jit::TuningStore(Path("other")).Put(Record(4, 1)).ok());
+  diff = Diff();
+  EXPECT_EQ(diff.code, 1);
+  EXPECT_TRUE(absl::StartsWith(diff.output, "! ")) << diff.output;
+  EXPECT_TRUE(absl::StrContains(
+      diff.output,
+      " tuning of bf16 TN 64 64 64 on H100: gemm_x, 8 parts of k, raster group "
+      "1, generation 0; gemm_x, 4 parts of k, raster group 1, generation 1\n"))
+      << diff.output;
+
+  fs::remove_all(Path("cache/tuning"));
+  diff = Diff();
+  EXPECT_EQ(diff.code, 1);
+  EXPECT_TRUE(absl::StartsWith(diff.output, "+ ")) << diff.output;
+}
+
+TEST_F(RecordsTest, ADamagedOneCountsAndIsNamed) {
+  Make("cache", Record(8, 0));
+  Make("other", Record(8, 0));
+  const fs::path file = fs::directory_iterator(Path("cache/tuning"))->path();
+  std::ofstream(file, std::ios::app) << "x";
+  const std::string name = "tuning record " + file.filename().string() + ": ";
+  for (const Outcome& outcome :
+       {OnCache("stats"), OnCache("export", Path("bundle")), Diff()}) {
+    EXPECT_EQ(outcome.code, 1) << outcome.output;
+    EXPECT_TRUE(absl::StrContains(outcome.output, name)) << outcome.output;
+  }
+  EXPECT_TRUE(absl::StrContains(OnCache("stats").output, "damaged        1\n"));
+}
+
+// Which a daemon told it. What had to go is missing.
 TEST_F(WarmupTest, KeepsToTheLimitOfTheDirectory) {
   ASSERT_EQ(Compile(kProblems).code, 0);
   ASSERT_EQ(OnCache("export", Path("bundle")).code, 0);
@@ -327,10 +416,39 @@ TEST_F(WarmupTest, KeepsToTheLimitOfTheDirectory) {
     jit::DiskStore store({.directory = Path("cache"), .limit_bytes = limit});
     ASSERT_TRUE(store.Store(jit::FakeKernel("somebody's")).ok());
     const Outcome outcome = OnCache(command);
-    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_EQ(outcome.code, 1) << outcome.output;
     EXPECT_LE(store.BytesUsed(), limit) << outcome.output;
-    EXPECT_FALSE(store.Keys().empty());
+    const size_t kept = store.Keys().size();
+    EXPECT_GT(kept, 0u);
+    EXPECT_TRUE(absl::StrContains(
+        outcome.output,
+        absl::StrCat("gemm-warmup: ", 3 - kept, " of 3 kernels are not in ",
+                     Path("cache"), " any more: its limit is ")))
+        << outcome.output;
+    EXPECT_TRUE(absl::StrContains(outcome.output, " would have to be "));
   }
+}
+
+// A daemon that was told a higher limit may start only when they are through.
+TEST_F(WarmupTest, RaisesTheLimitOfTheDirectory) {
+  ASSERT_EQ(Compile(kProblems).code, 0);
+  ASSERT_EQ(OnCache("export", Path("bundle")).code, 0);
+  const int64_t bytes =
+      jit::DiskStore({.directory = Path("cache")}).BytesUsed();
+  for (const std::string& command :
+       {absl::StrCat("compile --nvrtc " GEMMD_TEST_NVRTC " ", Path("problems")),
+        "import " + Path("bundle")}) {
+    fs::remove_all(Path("cache"));
+    jit::DiskStore store(
+        {.directory = Path("cache"), .limit_bytes = bytes / 2});
+    ASSERT_TRUE(store.Store(jit::FakeKernel("somebody's")).ok());
+    const Outcome outcome = OnCache(command, "--limit-bytes 1GiB");
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_EQ(store.Keys().size(), 4u);
+    // The others' limit too, until a daemon has another.
+    EXPECT_EQ(*jit::LimitBytes({.directory = Path("cache")}), 1 << 30);
+  }
+  EXPECT_EQ(OnCache("import", "--limit-bytes much " + Path("bundle")).code, 2);
 }
 
 // A plan depends on the number of multiprocessors: of an H20, 78.

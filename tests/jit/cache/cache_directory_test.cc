@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "jit/base/file.h"
+#include "jit/cache/disk_store.h"
 #include "tests/jit/cache/kernel_cache_fixture.h"
 
 namespace gemmd::jit {
@@ -206,6 +207,29 @@ TEST_F(EvictionTest, TheHottestEntriesSurvive) {
   EXPECT_TRUE(fs::exists(EntryFile(keys[0])));
   EXPECT_TRUE(fs::exists(EntryFile(keys[1])));
   EXPECT_FALSE(fs::exists(EntryFile(keys[2])));
+}
+
+// As of a directory that gemm-warmup filled, or of another limit's time.
+TEST_F(EvictionTest, WhatTheLimitTakesAwayAtTheStartIsTold) {
+  DiskStore store({.directory = directory_.path()});
+  for (const char* source : {"1", "2", "3", "4", "5"}) {
+    ASSERT_TRUE(store.Store(FakeKernel(source)).ok());
+  }
+  std::string warnings;
+  const auto start = [&] {
+    warnings.clear();
+    Create({.directory = directory_.path(),
+            .directory_limit_bytes = 4 * 4096,
+            .warn = [&](const std::string& text) { warnings += text; }});
+  };
+  start();
+  EXPECT_EQ(store.Keys().size(), 3u);
+  EXPECT_EQ(warnings,
+            "cache directory " + directory_.path() +
+                ": it held 24576 bytes, more than its limit of 16384: 2 "
+                "kernels, the least recently used, were removed");
+  start();
+  EXPECT_EQ(warnings, "");
 }
 
 TEST_F(EvictionTest, AMissAndAListMarkNobody) {

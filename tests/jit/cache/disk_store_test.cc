@@ -13,10 +13,12 @@
 #include <random>
 #include <string>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "jit/cache/entry.h"
 #include "jit/cache/key_lock.h"
 #include "tests/jit/fake_compiler.h"
+#include "tests/settable_clock.h"
 
 namespace gemmd::jit {
 namespace {
@@ -250,7 +252,10 @@ TEST_F(DiskStoreTest, EvictsTheLeastRecentlyUsed) {
   EXPECT_TRUE(store.Load(kernels[0].key).ok());
   EXPECT_TRUE(absl::IsNotFound(store.Load(kernels[1].key).status()));
   EXPECT_EQ(store.BytesUsed(), 5 * 4096);
-  ASSERT_TRUE(store.Collect(2 * 4096).ok());
+  const absl::StatusOr<Collection> done = store.Collect(2 * 4096);
+  ASSERT_TRUE(done.ok()) << done.status();
+  EXPECT_EQ(done->bytes_before, 5 * 4096);
+  EXPECT_EQ(done->entries_removed, 3);
   EXPECT_EQ(store.Keys().size(), 1u);
 }
 
@@ -262,19 +267,49 @@ TEST_F(DiskStoreTest, RefusesAnEntryLargerThanItsLimit) {
   EXPECT_TRUE(store.Load(kernel_.key).ok());
 }
 
-// Entries from a time when the clock was ahead are evicted late, no more.
+// Entries from a time when the clock was ahead, which nobody has used since, do
+// not take the place of those in use.
 TEST_F(DiskStoreTest, WorksWhenTheClockWasSetBack) {
-  DiskStore store({.directory = directory_.path(), .limit_bytes = 3 * 4096});
-  ASSERT_TRUE(store.Store(kernel_).ok());
-  fs::last_write_time(
-      Path("entries/" + kernel_.key),
-      fs::file_time_type::clock::now() + std::chrono::hours(24 * 365));
-  for (int i = 0; i < 3; ++i) {
-    const CompiledKernel kernel = FakeKernel(std::to_string(i));
+  constexpr int64_t kLimit = 4 * 4096;  // Of it the lock takes one.
+  DiskStore store({.directory = directory_.path(), .limit_bytes = kLimit});
+  for (const char* name : {"dead", "dead too"}) {
+    const CompiledKernel kernel = FakeKernel(name);
     ASSERT_TRUE(store.Store(kernel).ok());
-    EXPECT_TRUE(store.Load(kernel.key).ok());
+    fs::last_write_time(
+        Path("entries/" + kernel.key),
+        fs::file_time_type::clock::now() + std::chrono::hours(24 * 365));
   }
-  EXPECT_LE(store.BytesUsed(), 3 * 4096);
+  for (const char* name : {"1", "2", "3"}) {
+    ASSERT_TRUE(store.Store(FakeKernel(name)).ok());
+  }
+  for (const char* name : {"1", "2", "3"}) {
+    EXPECT_TRUE(store.Load(FakeKernel(name).key).ok()) << name;
+  }
+  EXPECT_LE(store.BytesUsed(), kLimit);
+}
+
+// Whose time the files have: all of it is yet to come here.
+TEST_F(DiskStoreTest, WorksWhenTheFileServersClockIsAhead) {
+  const absl::Cleanup reset = [] { clock_step_s = 0; };
+  const absl::Time before = absl::Now();
+  clock_step_s = -2 * 3600;
+  // Abseil's clock notices it only after up to some seconds.
+  while (absl::Now() > before - absl::Hours(1)) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  DiskStore store({.directory = directory_.path(), .limit_bytes = 4 * 4096});
+  const CompiledKernel old = FakeKernel("old");
+  ASSERT_TRUE(store.Store(old).ok());
+  fs::last_write_time(
+      Path("entries/" + old.key),
+      fs::last_write_time(Path("entries/" + old.key)) - std::chrono::hours(24));
+  for (const char* name : {"1", "2", "3"}) {
+    ASSERT_TRUE(store.Store(FakeKernel(name)).ok());
+  }
+  EXPECT_TRUE(absl::IsNotFound(store.Load(old.key).status()));
+  for (const char* name : {"1", "2", "3"}) {
+    EXPECT_TRUE(store.Load(FakeKernel(name).key).ok()) << name;
+  }
 }
 
 TEST_F(DiskStoreTest, ASummaryIsReadWithoutUsingTheEntry) {

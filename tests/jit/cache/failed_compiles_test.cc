@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "jit/base/steady_time.h"
 #include "tests/jit/cache/kernel_cache_fixture.h"
 
 namespace gemmd::jit {
@@ -71,6 +72,19 @@ TEST_F(KernelCacheTest, TriesAgainWhenTheCompilerWasInTrouble) {
     EXPECT_EQ(cache->Get(instance_, Soon()).status().code(), trouble.code());
     EXPECT_EQ(control_->compiles, before + 2);
   }
+}
+
+// As deploy/README.md says.
+TEST_F(KernelCacheTest, ACompileHasTwoMinutes) {
+  absl::Time deadline;
+  control_->behave = [&](const Instance&, absl::Time until) {
+    deadline = until;
+    return CompileOutput{.cubin = FakeCubin(), .log = FakeLog()};
+  };
+  const absl::Time start = SteadyNow();
+  EXPECT_TRUE(Open()->Get(instance_, Soon()).ok());
+  EXPECT_GE(deadline, start + absl::Minutes(2));
+  EXPECT_LE(deadline, SteadyNow() + absl::Minutes(2));
 }
 
 // A source that crashes the compiler would otherwise keep it busy for ever.

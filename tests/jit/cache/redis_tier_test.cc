@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "jit/base/sha256.h"
 #include "jit/cache/build_kernel.h"
@@ -368,6 +369,70 @@ TEST(SharedTierTest, ServesWhoHasNoCompilerOrMayNotCompile) {
     }
   }
   EXPECT_EQ(control->compiles, 0);
+}
+
+TEST(SharedTierTest, WhatIsEvictedIsCompiledAgain) {
+  RedisServerProcess server;
+  const Instance instance = {.name = "one", .source = "one"};
+  const auto control = std::make_shared<FakeCompiler::Control>();
+  auto cache = KernelCache::Create({.shared = Open(server.address(), "key")},
+                                   std::make_unique<FakeCompiler>(control));
+  const std::string key = cache->Get(instance, Soon())->kernel->key;
+  // Though it may wait to be stored still.
+  EXPECT_TRUE(cache->Evict(key).ok());
+  EXPECT_EQ(cache->Get(instance, Soon())->source, CubinSource::kCompiled);
+
+  // Nothing is said to be gone that may come back.
+  server.Kill();
+  const absl::Status status = cache->Evict(key);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(cache->Find(key).ok());
+}
+
+// Stores when it is told to, and counts what it is to forget.
+class SlowTier final : public Tier {
+ public:
+  absl::StatusOr<CompiledKernel> Load(const std::string& key) override {
+    return absl::NotFoundError(key);
+  }
+  absl::Status Store(const CompiledKernel&) override {
+    store.WaitForNotification();
+    return absl::OkStatus();
+  }
+  absl::Status Remove(const std::string&) override {
+    ++removals;
+    return absl::OkStatus();
+  }
+
+  absl::Notification store;
+  std::atomic<int> removals = 0;
+};
+
+TEST(SharedTierTest, AnEvictionDoesNotWaitForAllThatIsStored) {
+  const auto tier = std::make_shared<SlowTier>();
+  auto cache = KernelCache::Create(
+      {.shared = tier}, std::make_unique<FakeCompiler>(
+                            std::make_shared<FakeCompiler::Control>()));
+  const std::string key =
+      cache->Get({.name = "one", .source = "one"}, Soon())->kernel->key;
+  const absl::Status status = cache->Evict(key);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(cache->Find(key).ok());
+  tier->store.Notify();
+  EXPECT_TRUE(cache->Evict(key).ok());
+  // That of the first came late.
+  EXPECT_EQ(tier->removals, 2);
+}
+
+TEST(SharedTierTest, WhatLiesInALayerStaysShared) {
+  const TemporaryDirectory layer;
+  const CompiledKernel kernel = FakeKernel("one");
+  ASSERT_TRUE(DiskStore({.directory = layer.path()}).Store(kernel).ok());
+  const auto tier = std::make_shared<SlowTier>();
+  const auto cache =
+      KernelCache::Create({.layers = {layer.path()}, .shared = tier}, nullptr);
+  EXPECT_TRUE(absl::IsFailedPrecondition(cache->Evict(kernel.key)));
+  EXPECT_EQ(tier->removals, 0);
 }
 
 // The device refused the cubin, whoever brings it.

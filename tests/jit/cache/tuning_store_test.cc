@@ -1,10 +1,15 @@
 #include "jit/cache/tuning_store.h"
 
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/match.h"
 #include "jit/base/file.h"
 #include "jit/base/frame.h"
 #include "jit/cache/disk_store.h"
@@ -31,6 +36,26 @@ TuningRecord RecordOf(const std::string& line) {
           .generation = 2,
           .provenance = "test"};
 }
+
+// As long as it lives, the permissions of files bind this thread though it be
+// root's.
+class PermissionsBind {
+ public:
+  PermissionsBind() {
+    EXPECT_EQ(syscall(SYS_capget, &header_, before_.data()), 0);
+    auto less = before_;
+    less[0].effective &=
+        ~((1U << CAP_DAC_OVERRIDE) | (1U << CAP_DAC_READ_SEARCH));
+    EXPECT_EQ(syscall(SYS_capset, &header_, less.data()), 0);
+  }
+  ~PermissionsBind() {
+    EXPECT_EQ(syscall(SYS_capset, &header_, before_.data()), 0);
+  }
+
+ private:
+  __user_cap_header_struct header_ = {_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> before_ = {};
+};
 
 TEST(ProblemClassTest, IsTheProblemWithoutTheValuesOfItsScalars) {
   const auto class_of = [](const std::string& line) {
@@ -78,7 +103,71 @@ TEST(TuningStoreTest, FindsByClassDeviceAndTemplates) {
   record.nanoseconds = 5;
   ASSERT_TRUE(store.Put(record).ok());
   EXPECT_EQ(store.Find(problem, "H100", "digest")->nanoseconds, 5);
-  EXPECT_EQ(store.All().size(), 1u);
+  EXPECT_EQ(store.All().readable.size(), 1u);
+}
+
+// The parts of k of a generation that others have seen do not come back, as
+// with the bundle of an old backup.
+TEST(TuningStoreTest, ALowerGenerationReplacesNoHigherOne) {
+  const TemporaryDirectory directory;
+  const TuningStore store(directory.path());
+  const TuningRecord old = RecordOf("bf16 TN 1 2 3");
+  TuningRecord next = old;
+  ++next.generation;
+  next.splits = 5;
+  EXPECT_EQ(*store.Put(old), old);
+  EXPECT_EQ(*store.Put(next), next);
+  EXPECT_EQ(*store.Put(old), next);
+  EXPECT_EQ(store.All().readable, std::vector<TuningRecord>{next});
+}
+
+TEST(TuningStoreTest, WithinAGenerationThePartsOfKStay) {
+  const TemporaryDirectory directory;
+  const TuningStore store(directory.path());
+  const TuningRecord first = RecordOf("bf16 TN 1 2 3");
+  TuningRecord second = first;
+  second.splits = 5;
+  EXPECT_EQ(*store.Put(first), first);
+  EXPECT_EQ(*store.Put(second), first);
+  EXPECT_EQ(store.All().readable, std::vector<TuningRecord>{first});
+}
+
+// There may be a record, whose parts of k others have seen.
+TEST(TuningStoreTest, WhatCannotBeReadIsNotReplaced) {
+  const TemporaryDirectory directory;
+  const TuningStore store(directory.path());
+  const TuningRecord record = RecordOf("bf16 TN 1 2 3");
+  ASSERT_TRUE(store.Put(record).ok());
+  const fs::path file =
+      fs::directory_iterator(directory.path() + "/tuning")->path();
+  fs::permissions(file, fs::perms::none);
+  {
+    const PermissionsBind root_too;
+    const absl::Status status = store.Put(record).status();
+    EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  }
+  fs::permissions(file, fs::perms::owner_read);
+  EXPECT_EQ(store.All().readable, std::vector<TuningRecord>{record});
+}
+
+// Their products have other last bits from here on, so somebody has to know.
+TEST(TuningStoreTest, SaysWhatItCannotRead) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(
+      TuningStore(directory.path()).Put(RecordOf("bf16 TN 1 2 3")).ok());
+  const fs::path file =
+      fs::directory_iterator(directory.path() + "/tuning")->path();
+  std::ofstream(file, std::ios::app) << "x";
+  const std::string name = file.filename().string() + ": ";
+  for (const bool read_only : {true, false}) {
+    const TuningRecords all = TuningStore(directory.path(), read_only).All();
+    EXPECT_TRUE(all.readable.empty());
+    ASSERT_EQ(all.faults.size(), 1u);
+    EXPECT_TRUE(absl::StartsWith(all.faults[0], name)) << all.faults[0];
+  }
+  EXPECT_TRUE(TuningStore(directory.path()).All().faults.empty());
+  fs::permissions(directory.path() + "/tuning", fs::perms::all);
+  EXPECT_EQ(TuningStore(directory.path()).All().faults.size(), 1u);
 }
 
 TEST(TuningStoreTest, RemovesWhatIsDamagedOrOfOtherTemplates) {
@@ -90,7 +179,7 @@ TEST(TuningStoreTest, RemovesWhatIsDamagedOrOfOtherTemplates) {
   ASSERT_TRUE(store.Put(record).ok());
   ASSERT_TRUE(store.Put(other).ok());
   EXPECT_EQ(store.RemoveOthers("digest"), 1);
-  ASSERT_EQ(store.All().size(), 1u);
+  ASSERT_EQ(store.All().readable.size(), 1u);
   const fs::path file =
       fs::directory_iterator(directory.path() + "/tuning")->path();
   std::ofstream(file, std::ios::trunc) << "garbage";
@@ -110,7 +199,7 @@ TEST(TuningStoreTest, LeavesRecordsOfAnotherFormatAlone) {
   const std::string other =
       Frame({.magic = "GEMMDTUN", .format = 99}, "a body of another kind");
   std::ofstream(file, std::ios::trunc) << other;
-  EXPECT_TRUE(store.All().empty());
+  EXPECT_TRUE(store.All().readable.empty());
   const absl::Status status =
       store.Find(Parse("bf16 TN 1 2 3"), "H100", "digest").status();
   EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
@@ -131,7 +220,7 @@ TEST(TuningStoreTest, RecordsKeepToTheLimitOfTheDirectory) {
     EXPECT_LE(kernels.BytesUsed(), kLimit);
   }
   // An eighth of the limit.
-  EXPECT_EQ(store.All().size(), 4u);
+  EXPECT_EQ(store.All().readable.size(), 4u);
   EXPECT_TRUE(kernels.Load(FakeKernel("source").key).ok());
   // Nor do they make a store evict kernels.
   for (int i = 0; i < 20; ++i) {

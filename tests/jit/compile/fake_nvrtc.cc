@@ -1,6 +1,7 @@
 // A shared library that passes for NVRTC 13.0: makes the cubins of
 // tests/jit/fake_cubin.h, and does what GEMMD_FAKE_NVRTC or a line
-// "// order: ..." of the source tells it to.
+// "// order: ..." of the source tells it to. "loop:TEXT" never ends where the
+// source has that text.
 #include <fcntl.h>
 #include <nvrtc.h>
 #include <sys/socket.h>
@@ -33,6 +34,12 @@ std::string Order(const std::string& source) {
   if (at == source.npos) return "";
   const size_t start = at + std::strlen(kMark);
   return source.substr(start, source.find('\n', start) - start);
+}
+
+bool LoopsFor(const std::string& order, const std::string& source) {
+  constexpr char kLoop[] = "loop:";
+  return order.starts_with(kLoop) &&
+         source.find(order.substr(std::strlen(kLoop))) != source.npos;
 }
 
 // What the system says of it: "Success" or why not.
@@ -95,6 +102,10 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram handle, int, const char* const*) {
   FakeProgram& program = *From(handle);
   const std::string order = Order(program.source);
   if (order == "crash") abort();
+  if (LoopsFor(order, program.source)) {
+    for (volatile bool ends = false; !ends;) {
+    }
+  }
   program.log = gemmd::jit::FakeLog();
   if (order == "reject") {
     program.log = "nonsense";

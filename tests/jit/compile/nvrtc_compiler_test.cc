@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
@@ -293,6 +295,27 @@ TEST_F(FakeNvrtcTest, OneThatIsRememberedCompilesAndIsNoticedWhenOverwritten) {
   std::ofstream(Path("nvrtc/libnvrtc.so.13"), std::ios::app) << "x";
   EXPECT_TRUE(absl::IsUnavailable(
       compiler->Compile({.name = "test", .source = ""}, Soon()).status()));
+}
+
+TEST_F(FakeNvrtcTest, ACompileThatNeverEndsIsKilledAndHoldsUpNoOther) {
+  Install("nvrtc");
+  auto compiler = Open("nvrtc");
+  auto endless = std::async(std::launch::async, [&] {
+    return compiler->Compile(
+        {.name = "test", .source = "// order: loop:order\n"},
+        absl::Now() + absl::Milliseconds(500));
+  });
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(compiler->Compile({.name = "test", .source = ""}, Soon()).ok());
+  }
+  const absl::Status status = endless.get().status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(
+      absl::StrContains(status.message(), "did not end in time and was killed"))
+      << status;
+  EXPECT_TRUE(compiler->Compile({.name = "test", .source = ""}, Soon()).ok());
+  compiler.reset();
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a worker is left";
 }
 
 // As a package manager does it: the new file takes the name of the old one.
