@@ -2,14 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "clients/cli/address.h"
 #include "clients/cli/quantity.h"
 
@@ -49,14 +50,13 @@ std::string WrongSwitch(const std::string& value) {
              : absl::StrCat("it is ", value, "; allowed: true, false");
 }
 
-}  // namespace
+constexpr size_t kColumns = 80;  // Of --help.
 
-std::string Command::Wrap(const std::string& text) {
-  constexpr size_t kTextColumns = 80 - kNameColumns;
+std::string WrapAt(size_t columns, absl::string_view text) {
   std::string wrapped;
   size_t column = 0;
   for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
-    if (column > 0 && column + 1 + word.size() > kTextColumns) {
+    if (column > 0 && column + 1 + word.size() > columns) {
       wrapped += '\n';
       column = 0;
     } else if (column > 0) {
@@ -67,6 +67,34 @@ std::string Command::Wrap(const std::string& text) {
     column += word.size();
   }
   return wrapped;
+}
+
+// Paragraphs, wherever their lines ended until now. A line that begins with a
+// blank stays as it is.
+std::string WrapParagraphs(const std::string& text) {
+  std::vector<std::string> parts;
+  std::string paragraph;
+  const auto end_paragraph = [&] {
+    if (!paragraph.empty()) parts.push_back(WrapAt(kColumns, paragraph));
+    paragraph.clear();
+  };
+  for (absl::string_view line :
+       absl::StrSplit(absl::StripTrailingAsciiWhitespace(text), '\n')) {
+    if (line.empty() || line[0] == ' ') {
+      end_paragraph();
+      parts.emplace_back(line);
+    } else {
+      absl::StrAppend(&paragraph, line, " ");
+    }
+  }
+  end_paragraph();
+  return absl::StrJoin(parts, "\n");
+}
+
+}  // namespace
+
+std::string Command::Wrap(const std::string& text) {
+  return WrapAt(kColumns - kNameColumns, text);
 }
 
 void Command::Add(const std::string& name, const std::string& help,
@@ -162,14 +190,9 @@ void Command::Number(const std::string& name, double& to,
                      const std::string& help) {
   Add(name, Describe(help, absl::StrCat(to), ""),
       [&to](const std::string& value) {
-        double number;
-        if (!absl::SimpleAtod(value, &number)) return Allowed("a number");
-        if (std::isfinite(number) &&
-            !std::isfinite(static_cast<float>(number))) {
-          return Allowed("a number that f32 holds");
-        }
-        to = number;
-        return absl::OkStatus();
+        const absl::StatusOr<float> number = ParseF32(value);
+        if (number.ok()) to = *number;
+        return number.status();
       });
 }
 
@@ -204,8 +227,8 @@ void Command::Bytes(const std::string& name, int64_t& to, Range<int64_t> range,
 }
 
 void Command::Duration(const std::string& name, absl::Duration& to,
-                       absl::Duration bare, Range<absl::Duration> range,
-                       const std::string& help) {
+                       std::optional<absl::Duration> bare,
+                       Range<absl::Duration> range, const std::string& help) {
   // What has no end is no value that could be given.
   constexpr absl::Duration kEndless = absl::InfiniteDuration();
   const std::string least = absl::FormatDuration(range.least);
@@ -254,7 +277,9 @@ void Command::Operands(const std::string& name, std::vector<std::string>& to,
       ->type_name("");
 }
 
-void Command::Details(const std::string& text) { app_->footer("\n" + text); }
+void Command::Details(const std::string& text) {
+  app_->footer("\n" + WrapParagraphs(text));
+}
 
 Command& Command::Subcommand(const std::string& name,
                              const std::string& summary) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -67,10 +68,15 @@ class Command {
               const std::string& help);
   void Bytes(const std::string& name, int64_t& to, Range<int64_t> range,
              const std::string& help);
-  // A number without a unit counts `bare`.
+  // A number without a unit counts `bare`; where there is none it is refused,
+  // unless it is 0: what it counts would be a guess.
   void Duration(const std::string& name, absl::Duration& to,
-                absl::Duration bare, Range<absl::Duration> range,
+                std::optional<absl::Duration> bare, Range<absl::Duration> range,
                 const std::string& help);
+  void Duration(const std::string& name, absl::Duration& to,
+                Range<absl::Duration> range, const std::string& help) {
+    Duration(name, to, std::nullopt, range, help);
+  }
   // Whatever `parse` takes; the message of its error is what is allowed.
   // `fallback` is shown as the default, unless it is empty.
   void Parsed(const std::string& name, const std::string& fallback,
@@ -87,7 +93,8 @@ class Command {
   void Operands(const std::string& name, std::vector<std::string>& to,
                 int least, const std::string& help);
 
-  // Shown after the options by --help.
+  // Paragraphs that --help shows after the options, in lines of its own; lines
+  // that begin with a blank stay as they are.
   void Details(const std::string& text);
 
   Command& Subcommand(const std::string& name, const std::string& summary);

@@ -1,8 +1,10 @@
 #include "clients/cli/quantity.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -38,12 +40,12 @@ std::string FormatBytes(int64_t bytes) {
   return absl::StrCat(bytes, kUnits[unit]);
 }
 
-absl::StatusOr<absl::Duration> ParseDuration(const std::string& text,
-                                             absl::Duration bare) {
+absl::StatusOr<absl::Duration> ParseDuration(
+    const std::string& text, std::optional<absl::Duration> bare) {
   absl::Duration duration;
   double number = 0;
-  if (absl::SimpleAtod(text, &number)) {
-    duration = number * bare;
+  if (bare.has_value() && absl::SimpleAtod(text, &number)) {
+    duration = number * *bare;
   } else if (!absl::ParseDuration(text, &duration)) {
     duration = -absl::InfiniteDuration();
   }
@@ -51,9 +53,25 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& text,
   if (duration >= absl::ZeroDuration() && duration < absl::InfiniteDuration()) {
     return duration;
   }
+  if (!bare.has_value()) {
+    return absl::InvalidArgumentError(
+        "a time with its unit, such as 500ms, 30s, 1h30m");
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("a time such as 500ms, 30s, 1h30m; a bare number counts ",
-                   absl::FormatDuration(bare)));
+                   absl::FormatDuration(*bare)));
+}
+
+absl::StatusOr<float> ParseF32(const std::string& text) {
+  float number = 0;
+  if (!absl::SimpleAtof(text, &number)) {
+    return absl::InvalidArgumentError("a number");
+  }
+  // Of those with digits it makes infinity where they are too large.
+  if (std::isinf(number) && absl::c_any_of(text, absl::ascii_isdigit)) {
+    return absl::OutOfRangeError("a number that f32 holds");
+  }
+  return number;
 }
 
 }  // namespace gemmd::cli

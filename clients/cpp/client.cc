@@ -32,6 +32,11 @@ constexpr char kRetries[] = R"({"methodConfig": [{
                   "maxBackoff": "5s", "backoffMultiplier": 2,
                   "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]})";
 
+// The least that --max-message-bytes of a daemon can be, and what of a message
+// is for all that is beside matrices, also of an answer.
+constexpr int64_t kLeastLimit = 1 << 20;
+constexpr int64_t kBesideMatrices = 64 << 10;
+
 // `steady` as gRPC takes it, by a clock that nobody sets. What has passed stays
 // in the past: gRPC rounds up to milliseconds, in which a call may succeed.
 gpr_timespec At(absl::Time steady) {
@@ -139,7 +144,11 @@ void Client::Prepare(grpc::ClientContext& context, absl::Time end) const {
 }
 
 absl::StatusOr<std::unique_ptr<SharedMemory>> Client::Share(int64_t bytes) {
-  return SharedMemory::Create(target_, bytes, [&](const std::string& handle) {
+  const auto limit = [&]() -> absl::StatusOr<int64_t> {
+    ASSIGN_OR_RETURN(const v1::ServerInfo info, GetServerInfo());
+    return info.limits().max_region_bytes();
+  };
+  const auto create = [&](const std::string& handle) {
     grpc::ClientContext context;
     Prepare(context, absl::ZeroDuration());
     v1::CreateRegionRequest request;
@@ -147,7 +156,8 @@ absl::StatusOr<std::unique_ptr<SharedMemory>> Client::Share(int64_t bytes) {
     v1::RegionInfo info;
     return ToStatus(v1::RegionService::NewStub(channel_)->CreateRegion(
         &context, request, &info));
-  });
+  };
+  return SharedMemory::Create(target_, bytes, limit, create);
 }
 
 absl::StatusOr<std::vector<v1::Execution>> Client::PrepareKernels(
@@ -221,11 +231,37 @@ absl::Status Client::TuneKernels(
 }
 
 absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
+  return GetServerInfo(EndOf(absl::ZeroDuration()));
+}
+
+absl::StatusOr<v1::ServerInfo> Client::GetServerInfo(absl::Time end) {
   grpc::ClientContext context;
-  Prepare(context, absl::ZeroDuration());
+  Prepare(context, end);
   v1::ServerInfo info;
   RETURN_IF_ERROR(ToStatus(server_->GetServerInfo(&context, {}, &info)));
   return info;
+}
+
+uint64_t Client::MessageRoom(uint64_t bytes, absl::Time end) {
+  if (bytes <= kLeastLimit - kBesideMatrices) {
+    return kLeastLimit - kBesideMatrices;
+  }
+  int64_t limit = max_message_bytes_;
+  if (limit < 0) {
+    const absl::StatusOr<v1::ServerInfo> info = GetServerInfo(end);
+    if (!info.ok()) {
+      // These are for good; after others it may tell the next time.
+      if (absl::IsUnimplemented(info.status()) ||
+          absl::IsPermissionDenied(info.status())) {
+        max_message_bytes_ = 0;
+      }
+      return bytes;
+    }
+    limit = std::max<int64_t>(info->limits().max_message_bytes(), 0);
+    max_message_bytes_ = limit;
+  }
+  if (limit == 0) return bytes;
+  return std::max(limit, kLeastLimit) - kBesideMatrices;
 }
 
 absl::StatusOr<v1::Statistics> Client::GetStatistics() {

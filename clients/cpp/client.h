@@ -17,6 +17,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,9 +59,9 @@ struct Options {
   // is not kept for another try.
   absl::Duration timeout = absl::InfiniteDuration();
   // Products whose operands and results that are neither tensors nor in shared
-  // memory have more bytes in all travel in chunks: of any size, and held by
-  // the daemon's memory a part at a time. Smaller ones are one message, which
-  // is quicker for them.
+  // memory have more bytes in all, or more than the daemon takes in a message,
+  // travel in chunks: of any size, and held by the daemon's memory a part at a
+  // time. Smaller ones are one message, which is quicker for them.
   uint64_t stream_bytes = 64 << 20;
   // Of uploads and downloads of tensors, and of products that have so many
   // bytes of operands and results that are no tensors: where they go by several
@@ -112,8 +113,9 @@ class Client {
       const std::string& idempotency_key = "");
 
   // Memory of `bytes` that is shared with the daemon, at a Unix socket on this
-  // machine. FAILED_PRECONDITION where there is none, RESOURCE_EXHAUSTED when
-  // the daemon has no room for it.
+  // machine. FAILED_PRECONDITION where there is none, or its --region-bytes is
+  // 0, RESOURCE_EXHAUSTED when the daemon has no room for it. More than it
+  // takes of one client is not allocated.
   absl::StatusOr<std::unique_ptr<SharedMemory>> Share(int64_t bytes);
 
   // A tensor of zeros. RESOURCE_EXHAUSTED when memory or the quota is used up.
@@ -176,7 +178,9 @@ class Client {
                                      absl::Span<const SequencePart> parts,
                                      absl::Duration timeout,
                                      const std::string& idempotency_key);
-  absl::StatusOr<Result> MatmulStream(const Product& product);
+  // `room` as MessageRoom.
+  absl::StatusOr<Result> MatmulStream(const Product& product, uint64_t room,
+                                      absl::Time end);
   // Nothing where the product does not go that way, or there is no room.
   absl::StatusOr<std::optional<Result>> MatmulStriped(const Product& product,
                                                       int connections);
@@ -193,10 +197,10 @@ class Client {
   absl::Status Download(const std::string& handle, const v1::Layout& layout,
                         absl::Span<char> bytes, int connections,
                         absl::Time end);
-  // The stream of one of them.
+  // The stream of one of them. `room` as MessageRoom.
   absl::Status UploadLines(const v1::UploadTensorRequest& first,
-                           absl::Span<const char> bytes, Loan& loan,
-                           grpc::ClientContext& context);
+                           absl::Span<const char> bytes, uint64_t room,
+                           Loan& loan, grpc::ClientContext& context);
   absl::Status DownloadLines(const v1::DownloadTensorRequest& request,
                              absl::Span<char> bytes,
                              grpc::ClientContext& context);
@@ -208,6 +212,12 @@ class Client {
   absl::Status MoveStripes(size_t stripes, absl::Time end, Move move);
   // This one and others of its daemon, `count` in all if it takes so many.
   std::vector<Client*> Connections(size_t count);
+
+  absl::StatusOr<v1::ServerInfo> GetServerInfo(absl::Time end);
+  // Bytes of matrices for one message, where `bytes` are to travel. The daemon
+  // is asked once, and only where not every daemon takes them; of one that does
+  // not say there is room for all, and what is sent learns why.
+  uint64_t MessageRoom(uint64_t bytes, absl::Time end);
 
   // When a call ends that may take `timeout`; zero: Options::timeout.
   absl::Time EndOf(absl::Duration timeout) const;
@@ -224,6 +234,8 @@ class Client {
   const std::unique_ptr<v1::ModelService::Stub> models_;
   const std::unique_ptr<v1::KernelService::Stub> kernels_;
   const std::unique_ptr<v1::ServerService::Stub> server_;
+  // The daemon's --max-message-bytes: -1 is not asked for yet, 0 not told.
+  std::atomic<int64_t> max_message_bytes_ = -1;
   std::mutex others_mutex_;
   std::vector<std::unique_ptr<Client>> others_ ABSL_GUARDED_BY(others_mutex_);
   // The daemon has taken no more: each try would take its time.

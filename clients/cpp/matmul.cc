@@ -1,6 +1,7 @@
 // Client::Matmul: the request is the serialised header followed by the
 // operands' own memory as slices; results are copied once, out of the slices in
 // which they arrive.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,7 @@ std::vector<grpc::Slice> Encode(const Product& product, Loan& loan) {
 }  // namespace
 
 absl::StatusOr<Result> Client::Matmul(const Product& product) {
+  const absl::Time end = EndOf(product.timeout);
   const Striping striping = product.striping.value_or(options_.striping);
   const int connections = ConnectionsFor(striping, striping.least_bytes);
   if (connections > 1 && Streams(product, striping.least_bytes) &&
@@ -45,13 +47,15 @@ absl::StatusOr<Result> Client::Matmul(const Product& product) {
                      MatmulStriped(product, connections));
     if (result) return *std::move(result);
   }
-  if (Streams(product, product.stream_bytes.value_or(options_.stream_bytes))) {
-    return MatmulStream(product);
+  const uint64_t room = MessageRoom(TravellingBytes(product), end);
+  const uint64_t limit = product.stream_bytes.value_or(options_.stream_bytes);
+  if (Streams(product, std::min(limit, room))) {
+    return MatmulStream(product, room, end);
   }
   Loan loan;  // Outlives the context, whose end lets the transport go.
   grpc::ClientContext context;
-  Prepare(context, product.timeout);
-  SetKey(context, product.idempotency_key);
+  Prepare(context, end);
+  RETURN_IF_ERROR(SetKey(context, product.idempotency_key));
   const std::vector<grpc::Slice> slices = Encode(product, loan);
   grpc::ByteBuffer request(slices.data(), slices.size());
   Announce(context, request.Length(), options_.checksums);

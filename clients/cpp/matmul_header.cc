@@ -191,22 +191,26 @@ uint64_t BytesTo(const Destination& destination, const v1::Problem& problem) {
                                              : destination.bytes.size();
 }
 
-bool Streams(const Product& product, uint64_t limit) {
+uint64_t TravellingBytes(const Product& product) {
   const v1::Problem& problem = product.problem;
   uint64_t bytes = BytesTo(product.d, problem);
   if (problem.epilogue().auxiliary()) {
     bytes += BytesTo(product.auxiliary, problem);
   }
-  const auto inputs = Inputs(problem);
-  for (const Input& input : inputs) {
+  for (const Input& input : Inputs(problem)) {
     const Operand& operand = product.*input.operand;
     if (IsInline(operand)) bytes += operand.bytes.size();
   }
-  const int64_t batch = BatchOf(problem);
-  return bytes > limit && absl::c_none_of(inputs, [&](const Input& input) {
-           const Operand& operand = product.*input.operand;
-           return IsInline(operand) && Overlaps(input, operand, batch);
-         });
+  return bytes;
+}
+
+bool Streams(const Product& product, uint64_t limit) {
+  if (TravellingBytes(product) <= limit) return false;
+  const int64_t batch = BatchOf(product.problem);
+  return absl::c_none_of(Inputs(product.problem), [&](const Input& input) {
+    const Operand& operand = product.*input.operand;
+    return IsInline(operand) && Overlaps(input, operand, batch);
+  });
 }
 
 }  // namespace gemmd::client

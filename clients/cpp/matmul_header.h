@@ -79,8 +79,10 @@ uint64_t ResultBytes(const v1::Problem& problem);
 // Those that come back with the answer: of the destination's own, or tight.
 uint64_t BytesTo(const Destination& destination, const v1::Problem& problem);
 
-// Whether the product travels in chunks: its operands and results that are
-// neither tensors nor in shared memory have more than `limit` bytes, and no
+// Those of operands and results that are neither tensors nor in shared memory.
+uint64_t TravellingBytes(const Product& product);
+
+// Whether the product travels in chunks: more than `limit` bytes travel, and no
 // matrices of a batch overlap, which streams do not serve.
 bool Streams(const Product& product, uint64_t limit);
 

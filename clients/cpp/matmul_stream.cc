@@ -19,7 +19,7 @@ namespace gemmd::client {
 namespace {
 
 constexpr char kMethod[] = "/gemmd.v1.MatmulService/MatmulStream";
-constexpr size_t kChunkBytes = 2 << 20;
+constexpr uint64_t kChunkBytes = 2 << 20;
 // A chunk has that much beside its bytes, at most.
 constexpr size_t kPrefixBytes = 64;
 
@@ -50,11 +50,12 @@ grpc::ByteBuffer ChunkMessage(const InlineOperand& operand,
 }
 
 // False when the call has ended early; Finish says why.
-bool SendAll(const OutgoingProduct& outgoing, Stream& stream, Loan& loan) {
+bool SendAll(const OutgoingProduct& outgoing, size_t chunk_bytes,
+             Stream& stream, Loan& loan) {
   if (!stream.Write(FirstMessage(outgoing.header))) return false;
   for (const InlineOperand& operand : outgoing.operands) {
     for (absl::Span<const char> rest = operand.bytes; !rest.empty();) {
-      const auto bytes = rest.subspan(0, std::min(kChunkBytes, rest.size()));
+      const auto bytes = rest.subspan(0, std::min(chunk_bytes, rest.size()));
       if (!stream.Write(ChunkMessage(operand, bytes, loan))) return false;
       rest.remove_prefix(bytes.size());
     }
@@ -131,21 +132,23 @@ absl::Status CheckWhole(const Product& product,
 
 }  // namespace
 
-absl::StatusOr<Result> Client::MatmulStream(const Product& product) {
+absl::StatusOr<Result> Client::MatmulStream(const Product& product,
+                                            uint64_t room, absl::Time end) {
   const OutgoingProduct outgoing = ToOutgoing(product);
   Loan loan;  // Outlives the context, whose end lets the transport go.
   grpc::ClientContext context;
-  Prepare(context, product.timeout);
-  SetKey(context, product.idempotency_key);
+  Prepare(context, end);
+  RETURN_IF_ERROR(SetKey(context, product.idempotency_key));
+  const size_t chunk_bytes = std::min(kChunkBytes, room);
   size_t longest = 0;
   for (const InlineOperand& operand : outgoing.operands) {
-    longest = std::max(longest, std::min(kChunkBytes, operand.bytes.size()));
+    longest = std::max(longest, std::min(chunk_bytes, operand.bytes.size()));
   }
   Announce(context, longest + kPrefixBytes, options_.checksums);
   Stream stream(channel_, kMethod, context, options_.checksums);
   Result result;
   absl::Status taken;
-  if (SendAll(outgoing, stream, loan)) {
+  if (SendAll(outgoing, chunk_bytes, stream, loan)) {
     using Response = v1::MatmulStreamResponse;
     const v1::Problem& problem = product.problem;
     std::vector<Output> outputs = {ToOutput(Response::kDataFieldNumber, "D",

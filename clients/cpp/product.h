@@ -126,11 +126,12 @@ struct Product {
   // D's type, shape and order.
   Destination auxiliary;
   std::string device;  // "": the daemon's choice.
-  // Of this request alone, 16 to 64 printable characters drawn at random: who
-  // does not know whether it was carried out, because the connection was lost,
-  // asks again with the same one, and it is carried out once. For results that
-  // stay where they are: ALREADY_EXISTS where more than 64 KiB would be
-  // returned again. With one a product goes by one connection. "": none.
+  // Of this request alone, 16 to 64 printable ASCII characters without spaces,
+  // drawn at random: who does not know whether it was carried out, because the
+  // connection was lost, asks again with the same one, and it is carried out
+  // once. For results that stay where they are: ALREADY_EXISTS where more than
+  // 64 KiB would be returned again. With one a product goes by one connection.
+  // "": none.
   std::string idempotency_key;
   absl::Duration timeout;                // Zero: Options::timeout.
   std::optional<uint64_t> stream_bytes;  // None: Options::stream_bytes.

@@ -217,7 +217,7 @@ absl::StatusOr<SequenceResult> Client::Run(const Sequence& sequence,
   Loan loan;  // Outlives the context, whose end lets the transport go.
   grpc::ClientContext context;
   Prepare(context, timeout);
-  SetKey(context, key);
+  RETURN_IF_ERROR(SetKey(context, key));
   std::vector<grpc::Slice> slices;
   for (const auto& [encoded, bytes] : parts) {
     slices.push_back(encoded);

@@ -27,6 +27,19 @@ absl::Status CannotShare(absl::string_view what, int error) {
       "memory cannot be shared: ", what, ": ", strerror(error)));
 }
 
+// Whether one client may have `bytes`, where all may have `bytes_of_all`.
+absl::Status CheckRoom(int64_t bytes, int64_t bytes_of_all) {
+  if (bytes_of_all == 0) {
+    return absl::FailedPreconditionError(
+        "memory cannot be shared: the daemon's --region-bytes is 0");
+  }
+  const int64_t most = bytes_of_all - bytes_of_all / 4;  // Three quarters.
+  if (bytes <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a region of ", bytes,
+                   " bytes does not fit: the limit of one is ", most));
+}
+
 // One byte, and with it the descriptor.
 bool Send(int socket, int memfd) {
   char byte = 'm';
@@ -81,8 +94,7 @@ absl::Status SharedMemory::Give(const std::string& path, int memfd) {
   if (connect(connection_, reinterpret_cast<sockaddr*>(&name), sizeof name) !=
           0 ||
       !Send(connection_, memfd)) {
-    return CannotShare(
-        absl::StrCat("the daemon's --region-bytes may be 0: ", path), errno);
+    return CannotShare(path, errno);
   }
   while (handle_.size() < kHandleBytes) {
     char part[kHandleBytes];
@@ -100,6 +112,7 @@ absl::Status SharedMemory::Give(const std::string& path, int memfd) {
 
 absl::StatusOr<std::unique_ptr<SharedMemory>> SharedMemory::Create(
     const std::string& target, int64_t bytes,
+    const std::function<absl::StatusOr<int64_t>()>& limit,
     const std::function<absl::Status(const std::string& handle)>& create) {
   absl::string_view path = target;
   if (!absl::ConsumePrefix(&path, "unix:")) {
@@ -113,6 +126,10 @@ absl::StatusOr<std::unique_ptr<SharedMemory>> SharedMemory::Create(
     return absl::InvalidArgumentError(absl::StrCat(
         "shared memory of ", bytes, " bytes; allowed: at least 1"));
   }
+  // Before they are allocated: what the daemon would not take may be more than
+  // this machine has.
+  ASSIGN_OR_RETURN(const int64_t bytes_of_all, limit());
+  RETURN_IF_ERROR(CheckRoom(bytes, bytes_of_all));
   std::unique_ptr<SharedMemory> memory(new SharedMemory);
   ASSIGN_OR_RETURN(const int memfd, memory->Map(bytes));
   const absl::Status given = memory->Give(absl::StrCat(path, ".memory"), memfd);

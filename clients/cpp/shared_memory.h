@@ -19,9 +19,11 @@ namespace gemmd::client {
 class SharedMemory {
  public:
   // Gives memory of `bytes`, which are zero, to the daemon at `target`, a Unix
-  // socket; `create` makes a region of the handle that it answers with.
+  // socket. `limit` asks it for the bytes that regions of all clients may have,
+  // `create` makes a region of the handle that it answers with.
   static absl::StatusOr<std::unique_ptr<SharedMemory>> Create(
       const std::string& target, int64_t bytes,
+      const std::function<absl::StatusOr<int64_t>()>& limit,
       const std::function<absl::Status(const std::string& handle)>& create);
   SharedMemory(const SharedMemory&) = delete;
   // The daemon is done with it when calls that name it have returned.

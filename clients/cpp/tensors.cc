@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kDataField = 2;            // Of UploadTensorRequest.
 constexpr int kDownloadedDataField = 1;  // Of DownloadTensorResponse.
-constexpr size_t kChunkBytes = 2 << 20;
+constexpr uint64_t kChunkBytes = 2 << 20;
 constexpr int64_t kMostElements = int64_t{1} << 57;  // Bits fit 63 of them.
 
 // Whether the daemon can mean it: what does not fit would look like nothing.
@@ -112,6 +112,7 @@ absl::Status Client::Upload(const std::string& handle, const v1::Layout& layout,
   v1::UploadTensorRequest first;
   first.mutable_header()->set_handle(handle);
   *first.mutable_header()->mutable_layout() = layout;
+  const uint64_t room = MessageRoom(bytes.size(), end);
   std::vector<Stripe> stripes;
   if (connections > 1) {
     ASSIGN_OR_RETURN(const v1::TensorInfo info, Describe(handle, end));
@@ -119,17 +120,18 @@ absl::Status Client::Upload(const std::string& handle, const v1::Layout& layout,
   }
   if (!stripes.empty()) {
     first.mutable_header()->mutable_part()->set_transfer(RandomName());
-    const absl::Status moved = MoveStripes(
-        stripes.size(), end,
-        [&](size_t i, Client& client, Loan& loan,
-            grpc::ClientContext& context) {
-          const Stripe& stripe = stripes[i];
-          v1::UploadTensorRequest part = first;
-          *part.mutable_header()->mutable_part()->mutable_lines() =
-              stripe.lines;
-          return client.UploadLines(
-              part, bytes.subspan(stripe.offset, stripe.bytes), loan, context);
-        });
+    const absl::Status moved =
+        MoveStripes(stripes.size(), end,
+                    [&](size_t i, Client& client, Loan& loan,
+                        grpc::ClientContext& context) {
+                      const Stripe& stripe = stripes[i];
+                      v1::UploadTensorRequest part = first;
+                      *part.mutable_header()->mutable_part()->mutable_lines() =
+                          stripe.lines;
+                      return client.UploadLines(
+                          part, bytes.subspan(stripe.offset, stripe.bytes),
+                          room, loan, context);
+                    });
     // There may be room for one call where there is none for several.
     if (!absl::IsResourceExhausted(moved)) return moved;
     first.mutable_header()->clear_part();
@@ -137,21 +139,22 @@ absl::Status Client::Upload(const std::string& handle, const v1::Layout& layout,
   Loan loan;  // Outlives the context, whose end lets the transport go.
   grpc::ClientContext context;
   Prepare(context, end);
-  return UploadLines(first, bytes, loan, context);
+  return UploadLines(first, bytes, room, loan, context);
 }
 
 absl::Status Client::UploadLines(const v1::UploadTensorRequest& first,
-                                 absl::Span<const char> bytes, Loan& loan,
-                                 grpc::ClientContext& context) {
+                                 absl::Span<const char> bytes, uint64_t room,
+                                 Loan& loan, grpc::ClientContext& context) {
+  const size_t chunk_bytes = std::min(kChunkBytes, room);
   // With the prefix of a chunk.
-  Announce(context, std::min(bytes.size(), kChunkBytes) + 16,
+  Announce(context, std::min(bytes.size(), chunk_bytes) + 16,
            options_.checksums);
   Stream stream(channel_, "/gemmd.v1.TensorService/UploadTensor", context,
                 options_.checksums);
   bool open = stream.Write(Encode(first));
   while (open && !bytes.empty()) {
     const auto chunk =
-        bytes.subspan(0, std::min<size_t>(kChunkBytes, bytes.size()));
+        bytes.subspan(0, std::min<size_t>(chunk_bytes, bytes.size()));
     const grpc::Slice slices[] = {
         grpc::Slice(FieldPrefix(kDataField, chunk.size())), loan.Lend(chunk)};
     open = stream.Write(grpc::ByteBuffer(slices, 2));

@@ -2,6 +2,8 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "clients/cpp/checksums.h"
 #include "clients/cpp/status.h"
 #include "jit/base/status.h"
@@ -38,8 +40,18 @@ void Announce(grpc::ClientContext& context, size_t bytes, bool checksums) {
   context.AddMetadata("gemmd-message-bytes", std::to_string(bytes));
 }
 
-void SetKey(grpc::ClientContext& context, const std::string& key) {
-  if (!key.empty()) context.AddMetadata("gemmd-idempotency-key", key);
+absl::Status SetKey(grpc::ClientContext& context, const std::string& key) {
+  if (key.empty()) return absl::OkStatus();
+  const bool visible = absl::c_all_of(
+      key, [](unsigned char c) { return absl::ascii_isgraph(c); });
+  if (!visible) {
+    return absl::InvalidArgumentError(
+        "idempotency_key has a space, or a character that is not printable "
+        "ASCII; allowed: 16 to 64 printable ASCII characters without spaces, "
+        "drawn at random");
+  }
+  context.AddMetadata("gemmd-idempotency-key", key);
+  return absl::OkStatus();
 }
 
 }  // namespace gemmd::client

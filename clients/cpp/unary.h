@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace gemmd::client {
@@ -24,8 +25,10 @@ absl::StatusOr<grpc::ByteBuffer> CallRaw(
 // `checksums` it is that much larger.
 void Announce(grpc::ClientContext& context, size_t bytes, bool checksums);
 
-// Of Product::idempotency_key; "" sets none.
-void SetKey(grpc::ClientContext& context, const std::string& key);
+// Of Product::idempotency_key; "" sets none. INVALID_ARGUMENT for characters
+// that no key has: gRPC would end the process. How many there are is the
+// daemon's affair.
+absl::Status SetKey(grpc::ClientContext& context, const std::string& key);
 
 }  // namespace gemmd::client
 

@@ -63,8 +63,8 @@ void OrderOption(cli::Command& command, const std::string& name, v1::Order& to,
 // "a" or "b", as the order whose lines run along k.
 void SideOption(cli::Command& command, const std::string& name, v1::Order& to,
                 const std::string& help);
-// A file, such as that of a result: an empty name, which an unset variable
-// makes, is an error and does not stand for none.
+// The name of a file, such as that of a result, or of a tensor: an empty one,
+// which an unset variable makes, is an error and does not stand for none.
 void FileOption(cli::Command& command, const std::string& name, std::string& to,
                 const std::string& help);
 

@@ -88,8 +88,9 @@ void AddCompress(cli::Command& program) {
       "store two of every four elements along k, of f32 one of two", Compressed,
       [](cli::Command& command, CompressOptions& options) {
         TypeOption(command, "--dtype TYPE", options.type,
-                   "Converts an f4 file to bf16, f16, e4m3 or e5m2; names the "
-                   "type of a V1, u1 or u2 file's bits.");
+                   absl::StrCat(kConverts,
+                                " Names the type of a V1, u1 or u2 file's "
+                                "bits."));
         command.Switch("--prune", options.prune,
                        "Drop what is more, the least magnitudes first.");
         command.Details(

@@ -33,6 +33,15 @@ Lines LinesOf(const Matrix& matrix) {
           rows ? matrix.columns : matrix.rows};
 }
 
+// As the daemon rounds D, but infinity does not become finite: it stays, or is
+// NaN where the type has none.
+template <host::Fp8 type>
+uint8_t ToFp8(float value) {
+  if (!std::isinf(value)) return host::ToFp8<type>(value);
+  if (type.infinity == 0) return host::ToFp8<type>(NAN);
+  return type.infinity | (std::signbit(value) ? 0x80 : 0);
+}
+
 // Writes `value` in `type`; false for a type to which nothing is converted.
 bool Narrow(float value, v1::DataType type, char* to) {
   uint16_t bits = 0;
@@ -44,10 +53,10 @@ bool Narrow(float value, v1::DataType type, char* to) {
       bits = ToF16(value);
       break;
     case v1::DATA_TYPE_E4M3:
-      bits = host::ToFp8<host::kE4m3>(value);
+      bits = ToFp8<host::kE4m3>(value);
       break;
     case v1::DATA_TYPE_E5M2:
-      bits = host::ToFp8<host::kE5m2>(value);
+      bits = ToFp8<host::kE5m2>(value);
       break;
     default:
       return false;

@@ -22,10 +22,15 @@ uint16_t ToBf16(float value);
 uint16_t ToF16(float value);
 float FromF16(uint16_t bits);
 
-// F32 becomes `type`, rounded: BF16, F16, E4M3 or E5M2, whose greatest value
-// stands for what is beyond it; a matrix that has it already is returned as it
-// is. INVALID_ARGUMENT for other conversions.
+// F32 becomes `type`, rounded. What is finite and beyond BF16 or F16 becomes
+// infinity, beyond E4M3 or E5M2 the greatest value. Infinity stays infinity,
+// and becomes NaN in E4M3, which has none. A matrix that has the type already
+// is returned as it is. INVALID_ARGUMENT for other conversions.
 absl::StatusOr<Matrix> Convert(Matrix matrix, v1::DataType type);
+// What --help says of it.
+inline constexpr char kConverts[] =
+    "Converts an f4 file to bf16, f16, e4m3 or e5m2: finite elements beyond "
+    "the last two become their greatest value, infinity becomes NaN in e4m3.";
 
 // F16, BF16 or F32 as F32. INVALID_ARGUMENT for other types.
 absl::StatusOr<Matrix> Widen(Matrix matrix);

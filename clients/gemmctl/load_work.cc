@@ -83,6 +83,9 @@ absl::StatusOr<std::string> MakeTensor(client::Client& client,
   request.set_count(layout.count);
   request.set_order(convert::ToWire(layout.order));
   request.set_sparsity(convert::SparsityOf(layout.sparse));
+  if (layout.quantization.group != 0) {
+    *request.mutable_quantization() = convert::ToWire(layout.quantization);
+  }
   request.set_device(device);
   request.set_label("gemmctl load");
   request.set_lifetime(v1::CreateTensorRequest::LIFETIME_CONNECTION);

@@ -76,7 +76,10 @@ const char kProductDetails[] =
     "--b-type\n"
     "s4, i1 files hold elements of four bits, -8 to 7, a byte each, and with "
     "u4 u1\n"
-    "files 0 to 15. Dimensions before the last two are a batch; one matrix "
+    "files 0 to 15. Of f4 files that --dtype converts, finite elements beyond "
+    "e4m3 or\n"
+    "e5m2 become the greatest value, and infinity becomes NaN in e4m3. "
+    "Dimensions before the last two are a batch; one matrix "
     "may serve\n"
     "all of the other's. C is of D's type or f4. \"-\" is standard input or "
     "output. In\n"
@@ -85,8 +88,8 @@ const char kProductDetails[] =
     "(bf16) or V1 (e4m3, e5m2). A tensor may be sparse or quantized "
     "(gemmctl\n"
     "tensor upload --quantized).\n\n"
-    "x = a_scale * b_scale * alpha * A B + beta * C + bias    (--aux)\n"
-    "D = d_scale * act(x)    (--amax: greatest |act(x)|)\n\n"
+    "  x = a_scale * b_scale * alpha * A B + beta * C + bias    (--aux)\n"
+    "  D = d_scale * act(x)    (--amax: greatest |act(x)|)\n\n"
     "The values are f4 files; blocks are 1 x 128 of A, (m, k/128), and 128 x "
     "128 of\nB, (k/128, n/128), both or neither.";
 

@@ -131,8 +131,10 @@ void AddModel(cli::Command& program) {
                 [](cli::Command& command, ModelOptions& options) {
                   command.Switch("--json", options.json, "Print JSON.");
                 });
-  AddWithClient(group, "delete", "delete models and their files", Delete,
-                [](cli::Command& command, ModelOptions& options) {
+  AddWithClient(group, "delete",
+                "delete models and their files; with the role admin, shared "
+                "ones of any principal",
+                Delete, [](cli::Command& command, ModelOptions& options) {
                   command.Operands("NAME", options.names, 1, "");
                 });
 }

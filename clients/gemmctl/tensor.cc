@@ -68,7 +68,9 @@ v1::CreateTensorRequest Request(const TensorOptions& options,
   if (matrix.quantization) {
     *request.mutable_quantization() = *matrix.quantization;
   }
-  request.set_ttl_s(absl::ToInt64Seconds(options.ttl));
+  // Rounded up: less than a second is not 0, the daemon's default.
+  request.set_ttl_s(
+      absl::ToInt64Seconds(absl::Ceil(options.ttl, absl::Seconds(1))));
   request.set_device(options.device);
   request.set_label(options.label);
   return request;
@@ -98,8 +100,15 @@ int Upload(client::Client& client, const TensorOptions& options) {
   if (const absl::Status wrong = CheckTensorFiles(options.files); !wrong.ok()) {
     return FailUsage(wrong);
   }
-  GEMMCTL_ASSIGN(Matrix matrix, ReadTensor(options.files), FailFile);
   const bool creates = options.handle.empty();
+  const bool describes_new = options.ttl > absl::ZeroDuration() ||
+                             !options.device.empty() || !options.label.empty();
+  if (!creates && describes_new) {
+    return FailUsage(absl::InvalidArgumentError(
+        "--ttl, --device and --label are of a new tensor; allowed: these, or "
+        "--to HANDLE"));
+  }
+  GEMMCTL_ASSIGN(Matrix matrix, ReadTensor(options.files), FailFile);
   GEMMCTL_ASSIGN(const v1::TensorInfo info,
                  creates ? client.CreateTensor(Request(options, matrix))
                          : client.DescribeTensor(HandleOf(options.handle)),
@@ -175,7 +184,8 @@ int Delete(client::Client& client, const TensorOptions& options) {
 void DeclareNew(cli::Command& command, TensorOptions& options) {
   command.Duration("--ttl TIME", options.ttl, absl::Seconds(1),
                    {absl::ZeroDuration(), absl::Hours(24 * 366 * 10)},
-                   "Unused time until it is deleted; 0: the daemon's default.");
+                   "Unused time until it is deleted, in whole seconds, rounded "
+                   "up; 0: the daemon's default.");
   command.Text("--device NAME", options.device,
                "Where it lives. Default: the daemon's choice.");
   command.Text("--label TEXT", options.label, "Shown by list.");
@@ -203,8 +213,9 @@ void DeclareCreate(cli::Command& command, TensorOptions& options) {
 
 void DeclareUpload(cli::Command& command, TensorOptions& options) {
   DeclareToRead(command, options.files);
-  command.Text("--to HANDLE", options.handle,
-               "Replace the elements of this tensor instead.");
+  FileOption(command, "--to HANDLE", options.handle,
+             "Replace the elements of this tensor instead, which keeps its "
+             "time, device and label.");
   DeclareNew(command, options);
 }
 
@@ -245,7 +256,8 @@ void AddTensor(cli::Command& program) {
                   command.Text("HANDLE", options.handle, "");
                   DeclareJson(command, options);
                 });
-  AddWithClient(group, "delete", "free tensors", Delete,
+  AddWithClient(group, "delete",
+                "free tensors; with the role admin, of any principal", Delete,
                 [](cli::Command& command, TensorOptions& options) {
                   command.Operands("HANDLE", options.handles, 1, "");
                 });

@@ -24,9 +24,9 @@ void DeclareToRead(cli::Command& command, TensorFiles& files) {
                "The elements; - is standard input.");
   TypeOption(
       command, "--dtype TYPE", files.type,
-      "Converts an f4 file to bf16, f16, e4m3 or e5m2; names the type of "
-      "a V1, u1 or u2 file's bits; s4 or u4: an i1 or u1 file's elements fit "
-      "four.");
+      absl::StrCat(kConverts,
+                   " Names the type of a V1, u1 or u2 file's bits; s4 or u4: "
+                   "an i1 or u1 file's elements fit four."));
   SideOption(command, "--sparse SIDE", files.sparse,
              "The file is of gemmctl compress, for an a or a b, of --dtype.");
   SideOption(command, "--quantized SIDE", files.quantized,

@@ -1,11 +1,10 @@
 #include "clients/gemmctl/values.h"
 
-#include <cmath>
 #include <cstdint>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "clients/cli/quantity.h"
 #include "clients/gemmctl/convert.h"
 #include "jit/base/status.h"
 
@@ -37,15 +36,14 @@ bool IsOne(const Matrix& values) { return ShapeOf(values) == Shape{1, 1}; }
 absl::StatusOr<Matrix> Read(const std::string& name) {
   Matrix values = {v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, 1, 1, {}, {}};
   if (name.empty()) return values;
-  double number = 0;
-  if (absl::SimpleAtod(name, &number)) {
-    const auto rounded = static_cast<float>(number);
-    if (std::isfinite(number) && !std::isfinite(rounded)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " is beyond what f32 holds"));
-    }
-    values.bytes.assign(reinterpret_cast<const char*>(&rounded),
-                        sizeof rounded);
+  const absl::StatusOr<float> number = cli::ParseF32(name);
+  if (absl::IsOutOfRange(number.status())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is beyond what f32 holds"));
+  }
+  if (number.ok()) {
+    values.bytes.assign(reinterpret_cast<const char*>(&*number),
+                        sizeof *number);
     return values;
   }
   ASSIGN_OR_RETURN(values, ReadNpyValues(name));

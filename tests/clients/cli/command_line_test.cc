@@ -137,6 +137,7 @@ TEST(CommandLineTest, WrongValuesSayWhatIsAllowed) {
            {"--grace=x", "--grace is x; allowed: a time such as"},
            {"--alpha=two", "--alpha is two; allowed: a number"},
            {"--alpha=1e39", "--alpha is 1e39; allowed: a number that f32"},
+           {"--alpha=1e400", "--alpha is 1e400; allowed: a number that f32"},
            {"--policy-file=", "--policy-file is ''; allowed: a name"},
            {"--device=tpu", "--device is tpu; allowed: auto, host"},
            {"--speed=9", "--speed=9"},
@@ -435,6 +436,16 @@ TEST(SubcommandTest, MissingAndUnknownWordsAreUsageErrors) {
   EXPECT_EQ(tree({"drop"}).code, kExitUsage);
   EXPECT_THAT(tree({"tensor", "show", "--help"}).out,
               AllOf(HasSubstr("HANDLE"), HasSubstr("GEMMD_SERVER")));
+}
+
+TEST(CommandLineTest, DetailsAreParagraphsAndExamplesStay) {
+  Sample sample;
+  const std::string word(30, 'x'), example = "  " + std::string(90, 'y');
+  sample.program.Details("One\ntwo " + word + " " + word + " " + word + "\n\n" +
+                         example + "\n  z\nend\n");
+  EXPECT_THAT(sample({"--help"}).out,
+              HasSubstr("\nOne two " + word + " " + word + "\n" + word +
+                        "\n\n" + example + "\n  z\nend\n"));
 }
 
 TEST(CommandLineTest, ALineIsParsedAndNothingRuns) {

@@ -23,6 +23,7 @@ class ClientTest : public testing::Test {
     builder.SetMaxReceiveMessageSize(-1);
     builder.RegisterService(&matmul_);
     builder.RegisterService(&tensors_);
+    builder.RegisterService(&info_);
     grpc::EnableDefaultHealthCheckService(true);
     server_ = builder.BuildAndStart();
     Options options;
@@ -46,6 +47,7 @@ class ClientTest : public testing::Test {
   const std::string b_ = std::string(36, 'b');
   FakeMatmul matmul_;
   FakeTensors tensors_;
+  FakeServer info_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Client> client_;
 };

@@ -101,6 +101,50 @@ TEST_F(ClientTest, LargeOperandsAreCutIntoChunks) {
   EXPECT_EQ(matmul_.longest(), 2u << 20);
 }
 
+TEST_F(ClientTest, NoMessageIsLargerThanTheDaemonTakes) {
+  info_.Limit(1 << 20);
+  constexpr size_t kLeast = (1 << 20) - (64 << 10);
+  Product product = SmallProduct();
+  std::string a(kLeast - b_.size() - 6, 'a');  // And 6 of D.
+  product.a = Operand::Bytes(a);
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 0);
+  EXPECT_EQ(client_->UploadTensor("handle", {}, a), absl::OkStatus());
+  EXPECT_EQ(info_.asked(), 0);
+
+  a.resize(3 << 20, 'A');
+  product.a = Operand::Bytes(a);
+  matmul_.Answer("result");
+  ASSERT_TRUE(client_->Matmul(product).ok());
+  EXPECT_EQ(matmul_.streams(), 1);
+  EXPECT_TRUE(matmul_.last().a() == a);
+  EXPECT_EQ(matmul_.longest(), kLeast);
+  EXPECT_EQ(client_->UploadTensor("handle", {}, a), absl::OkStatus());
+  EXPECT_TRUE(tensors_.bytes() == a);
+  EXPECT_EQ(tensors_.largest(), kLeast);
+  EXPECT_EQ(info_.asked(), 1);
+}
+
+class LimitNotToldTest : public ClientTest,
+                         public testing::WithParamInterface<grpc::StatusCode> {
+};
+
+TEST_P(LimitNotToldTest, WhoRefusesToTellIsAskedOnce) {
+  const std::string a(3 << 20, 'a');
+  const auto upload = [&] {
+    EXPECT_EQ(client_->UploadTensor("handle", {}, a), absl::OkStatus());
+  };
+  info_.Refuse(grpc::INTERNAL);  // This time.
+  upload();
+  info_.Refuse(GetParam());
+  for (int i = 0; i < 3; ++i) upload();
+  EXPECT_EQ(info_.asked(), 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codes, LimitNotToldTest,
+                         testing::Values(grpc::UNIMPLEMENTED,
+                                         grpc::PERMISSION_DENIED));
+
 TEST_F(ClientTest, ResultsOfStreamsAreCounted) {
   Product product = SmallProduct();
   product.stream_bytes = 0;

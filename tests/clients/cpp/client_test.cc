@@ -35,6 +35,23 @@ TEST_F(ClientTest, RequestHoldsHeaderAndOperands) {
   EXPECT_EQ(matmul_.last().header().c().tensor(), "c-handle");
 }
 
+TEST_F(ClientTest, KeysThatNoMetadataHasAreRefused) {
+  Product product = SmallProduct();
+  for (const std::string key : {"aaaaaaaaaaaaaaaa\n", "with a space in it",
+                                "aaaaaaaaaaaaaaa\xc3\xa4"}) {
+    product.idempotency_key = key;
+    for (const uint64_t stream_bytes : {uint64_t{1} << 20, uint64_t{0}}) {
+      product.stream_bytes = stream_bytes;
+      const absl::Status refused = client_->Matmul(product).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+      EXPECT_THAT(refused.message(), HasSubstr("ASCII characters without"));
+    }
+    const Sequence sequence = {.steps = {product}, .idempotency_key = key};
+    EXPECT_TRUE(absl::IsInvalidArgument(client_->Run(sequence).status()));
+  }
+  EXPECT_EQ(matmul_.calls(), 0);
+}
+
 TEST_F(ClientTest, WhatTheDaemonHadNoRoomForIsTriedAgainWhenItSaysSo) {
   matmul_.Refuse(2, "20");
   matmul_.Answer("result");

@@ -229,6 +229,39 @@ class FakeMatmul final : public v1::MatmulService::Service {
   std::optional<float> amax_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Does not answer GetServerInfo until it has a limit.
+class FakeServer final : public v1::ServerService::Service {
+ public:
+  grpc::Status GetServerInfo(grpc::ServerContext*,
+                             const v1::GetServerInfoRequest*,
+                             v1::ServerInfo* info) override {
+    std::lock_guard lock(mutex_);
+    ++asked_;
+    if (max_message_bytes_ == 0) return {refusal_, "no info"};
+    info->mutable_limits()->set_max_message_bytes(max_message_bytes_);
+    return grpc::Status::OK;
+  }
+
+  int asked() {
+    std::lock_guard lock(mutex_);
+    return asked_;
+  }
+  void Refuse(grpc::StatusCode code) {
+    std::lock_guard lock(mutex_);
+    refusal_ = code;
+  }
+  void Limit(int64_t max_message_bytes) {
+    std::lock_guard lock(mutex_);
+    max_message_bytes_ = max_message_bytes;
+  }
+
+ private:
+  std::mutex mutex_;  // As above.
+  int asked_ ABSL_GUARDED_BY(mutex_) = 0;
+  grpc::StatusCode refusal_ ABSL_GUARDED_BY(mutex_) = grpc::UNIMPLEMENTED;
+  int64_t max_message_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
 class FakeTensors final : public v1::TensorService::Service {
  public:
   grpc::Status CreateTensor(grpc::ServerContext*,

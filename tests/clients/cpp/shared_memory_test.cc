@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <memory>
 #include <optional>
@@ -292,7 +293,7 @@ TEST_F(SharedMemoryTest, ADaemonThatEndsLeavesTheBytes) {
   EXPECT_TRUE(absl::IsUnavailable(client->Matmul(twins.shared).status()));
   memset((*memory)->bytes().data(), 'x', kBytes);
   EXPECT_EQ((*memory)->bytes()[kBytes - 1], 'x');
-  EXPECT_TRUE(absl::IsFailedPrecondition(client->Share(kBytes).status()));
+  EXPECT_TRUE(absl::IsUnavailable(client->Share(kBytes).status()));
   // Another one does not know the region.
   const auto other = Start("--region-bytes=1MiB");
   EXPECT_TRUE(absl::IsNotFound(other->Matmul(twins.shared).status()));
@@ -323,11 +324,26 @@ TEST_F(SharedMemoryTest, SizesThatDoNotFitAreRefused) {
   EXPECT_TRUE(client->Share(1).ok());
 }
 
+TEST_F(SharedMemoryTest, WhatTheDaemonWouldNotTakeIsNotAllocated) {
+  const auto client = Start("--region-bytes=1MiB");
+  // Who allocates it gets an error of the system, not of the daemon's limit.
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit little = {.rlim_cur = kBytes, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  const absl::Status refused = client->Share(2 << 20).status();
+  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("the limit of one is 786432"));
+}
+
 TEST_F(SharedMemoryTest, ADaemonThatSharesNothingSaysSo) {
   const auto client = Start("--region-bytes=0");
   const absl::Status refused = client->Share(kBytes).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-  EXPECT_THAT(refused.message(), HasSubstr("--region-bytes may be 0"));
+  EXPECT_THAT(refused.message(), HasSubstr("--region-bytes is 0"));
 }
 
 TEST_F(SharedMemoryTest, AnotherTargetThanAUnixSocketIsRefused) {

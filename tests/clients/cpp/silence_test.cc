@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "clients/cpp/client.h"
 #include "tests/loopback_listener.h"
 
@@ -20,8 +21,23 @@ namespace {
 
 struct Manners {
   bool room = true;  // For all that HTTP/2 can send; else for 64 KiB.
-  int pings = 0;     // So many it reads and answers, then it reads nothing.
+  int pings = 0;     // So many it reads and answers,
+  int refusals = 0;  // and so many calls, then it reads nothing.
 };
+
+// HEADERS that end the call of stream 0, which is to be another one: :status
+// 200, content-type, and the grpc-status of UNIMPLEMENTED.
+constexpr absl::string_view kRefusal(
+    "\0\0\x30\1\5\0\0\0\0\x88"
+    "\0\x0c"
+    "content-type"
+    "\x10"
+    "application/grpc"
+    "\0\x0b"
+    "grpc-status"
+    "\x02"
+    "12",
+    57);
 
 // Greets one client over HTTP/2, and falls silent.
 class SilentServer {
@@ -46,13 +62,20 @@ class SilentServer {
                                       "\0\0\4\10\0\0\0\0\0\x7f\xff\0\0",
                                       28)
                         : std::string("\0\0\0\4\0\0\0\0\0", 9));
-    if (manners_.pings == 0) return;
+    const int answers = manners_.pings + manners_.refusals;
+    if (answers == 0) return;
     Read(24);  // The preface.
-    for (int left = manners_.pings; left > 0;) {
+    for (int left = answers; left > 0;) {
       std::string frame = Read(9);
       if (frame.empty()) return;
       const auto byte = [&](int i) { return static_cast<uint8_t>(frame[i]); };
       const std::string payload = Read(byte(0) << 16 | byte(1) << 8 | byte(2));
+      if (frame[3] == 1 && manners_.refusals > 0) {  // HEADERS.
+        std::string refusal(kRefusal);
+        refusal.replace(5, 4, frame, 5, 4);
+        Write(refusal);
+        --left;
+      }
       if (frame[3] != 6 || frame[4] != 0) continue;
       frame[4] = 1;  // ACK.
       Write(frame + payload);
@@ -84,19 +107,20 @@ Product ProductOf(absl::Span<const char> operand) {
 
 struct Method {
   const char* name;
+  bool asks;  // For the daemon's limits, before it sends much.
   absl::Status (*call)(Client&, absl::Span<const char> operand);
 };
 
 constexpr Method kMethods[] = {
-    {"Matmul",
+    {"Matmul", true,
      [](Client& client, absl::Span<const char> operand) {
        return client.Matmul(ProductOf(operand)).status();
      }},
-    {"MatmulGrouped",
+    {"MatmulGrouped", false,
      [](Client& client, absl::Span<const char> operand) {
        return client.MatmulGrouped({ProductOf(operand)}).status();
      }},
-    {"UploadTensor",
+    {"UploadTensor", true,
      [](Client& client, absl::Span<const char> operand) {
        return client.UploadTensor("handle", {}, operand);
      }},
@@ -129,7 +153,8 @@ TEST(SilenceTest, AWriteThatIsUnderWayEnds) {
     for (const Method& method : kMethods) {
       // More than the sockets hold.
       const absl::Status status =
-          Call({.room = room}, method, 32 << 20, absl::Milliseconds(100));
+          Call({.room = room, .refusals = method.asks ? 1 : 0}, method,
+               32 << 20, absl::Milliseconds(100));
       EXPECT_TRUE(absl::IsDeadlineExceeded(status) ||
                   absl::IsUnavailable(status))
           << method.name << " with " << (room ? "all" : "little")

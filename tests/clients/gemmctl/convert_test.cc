@@ -77,6 +77,15 @@ TEST(ConvertTest, Fp8RoundsToNearestEvenAndStaysFinite) {
   EXPECT_FALSE(Convert(matrix, v1::DATA_TYPE_S8).ok());
 }
 
+TEST(ConvertTest, InfinityDoesNotBecomeFinite) {
+  Matrix matrix = {v1::DATA_TYPE_F32, v1::ORDER_ROW_MAJOR, 1, 2, {}};
+  for (const float value : {kInfinity, -kInfinity}) {
+    matrix.bytes.append(reinterpret_cast<const char*>(&value), 4);
+  }
+  EXPECT_EQ(Convert(matrix, v1::DATA_TYPE_E5M2)->bytes, "\x7c\xfc");
+  EXPECT_EQ(Convert(matrix, v1::DATA_TYPE_E4M3)->bytes, "\x7f\x7f") << "NaN";
+}
+
 TEST(ConvertTest, BitsArePackedLineByLineAndBack) {
   Matrix matrix = {v1::DATA_TYPE_B1, v1::ORDER_ROW_MAJOR, 1, 9, {}, {2}};
   matrix.bytes = std::string("\1\0\0\1\0\0\0\0\1\0\1\0\0\0\0\0\0\1", 18);

@@ -137,6 +137,15 @@ class GemmctlTest(unittest.TestCase):
                                  code=FAILED)
         self.assertIn("NOT_FOUND", error)
 
+    def test_upload_makes_a_tensor_or_replaces_one(self):
+        name = self.save("x.npy", integers(4, 6))
+        self.assertIn("--to is ''; allowed: a name", self.run_gemmctl(
+            "tensor", "upload", name, "--to", "", code=USAGE))
+        handle = self.run_gemmctl("tensor", "upload", name).strip()
+        for word in "--ttl=1h", "--device=host", "--label=weights":
+            self.assertIn("are of a new tensor", self.run_gemmctl(
+                "tensor", "upload", name, "--to", handle, word, code=USAGE))
+
     def test_what_others_named_controls_no_terminal(self):
         self.run_gemmctl("tensor", "create", "5", "3", "--dtype", "f32",
                          "--label", "\x1b[2Jold\nforged \u009b31m\u202e")

@@ -148,6 +148,7 @@ class GemmctlEpilogueTest(GemmctlCase):
                  ("--b-scale: ", "7 of columns, or 3 x 1 by blocks")),
                 (("--d-scale", bias), FAILED, ("--d-scale: ", "one value")),
                 (("--a-scale=1e50",), FAILED, ("1e50 is beyond what f32",)),
+                (("--d-scale=1e400",), FAILED, ("1e400 is beyond what f32",)),
                 (("--bias", self.save("h.npy", integers(7, dtype="f2"))),
                  FAILED, ("h.npy", "f16", "np.float32")),
                 (("--act", "tanh"), USAGE, ("tanh", "relu, gelu, gelu_tanh")),

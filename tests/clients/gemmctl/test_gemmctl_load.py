@@ -76,6 +76,15 @@ class GemmctlLoadTest(GemmctlCase):
         self.assertAlmostEqual(
             found["received_bytes_per_s"] / (rate * 2 * 3 * 40), 1)
 
+    def test_quantized_weights_go_every_way(self):
+        lines = ("bf16-s4 TN 3 64 128 group=32 zero_points",
+                 "bf16-s8 TN 3 64 128 group=k")
+        found = self.load(*lines, "--ways", "inline,shared,striped,resident,"
+                          "sequence,encoded,weights", "--steps", "2",
+                          warmup="0s")
+        self.assertEqual(found["failed"], 0, found["errors"])
+        self.assertEqual(len(found["works"]), 14)
+
     def test_a_request_of_a_sequence_is_many_products(self):
         for way in "sequence", "encoded":
             with self.subTest(way):

@@ -5,7 +5,7 @@ import unittest
 
 import numpy as np
 
-from gemmctl_case import FAILED, USAGE, GemmctlCase, integers
+from gemmctl_case import USAGE, GemmctlCase, integers
 
 
 class GemmctlStreamTest(GemmctlCase):
@@ -15,8 +15,9 @@ class GemmctlStreamTest(GemmctlCase):
         a, b = integers(900, 1100), integers(1100, 800)
         d = self.multiply(a, b, "--stream-above", "1MiB")
         np.testing.assert_array_equal(d, a @ b)
-        self.assertIn("RESOURCE_EXHAUSTED",
-                      self.refuse(a, b, "--stream-above", "1GiB", code=FAILED))
+        # However large one message may be: the daemon takes no larger ones.
+        d = self.multiply(a, b, "--stream-above", "1GiB")
+        np.testing.assert_array_equal(d, a @ b)
 
     def test_second_results_come_too(self):
         a, b = integers(30, 40), integers(40, 20)

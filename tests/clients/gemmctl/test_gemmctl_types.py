@@ -4,6 +4,7 @@ computed, against a daemon on the host device.
 GEMMD_BUILD names the build folder.
 """
 
+import json
 import unittest
 
 import gemmd
@@ -137,6 +138,12 @@ class GemmctlTypesTest(GemmctlCase):
                                  "--dtype", "s8").strip()
         self.assertIn("2 x 3 x 4 s8",
                       self.run_gemmctl("tensor", "describe", stack))
+
+    def test_a_tensor_lives_no_shorter_than_it_was_asked_for(self):
+        for time, seconds in (("500ms", 1), ("1s", 1), ("1.5", 2)):
+            said = self.run_gemmctl("tensor", "create", "2", "2", "--ttl",
+                                    time, "--json")
+            self.assertEqual(int(json.loads(said)["ttl_s"]), seconds)
 
     def test_a_tensor_serves_a_batch(self):
         b = integers(16, 7, dtype=np.int8)
