@@ -36,6 +36,7 @@
 #include "service/daemon/stop_signal.h"
 #include "service/engine/engine.h"
 #include "service/log/log.h"
+#include "service/models/store.h"
 #include "service/monitor/monitor.h"
 #include "service/rpc/library_logs.h"
 #include "service/rpc/server.h"
@@ -70,10 +71,11 @@ absl::Status RaiseFileLimit() {
 // More than it starts with on one device. Not all libraries notice a thread
 // that they did not get: gRPC waits for its own for ever.
 absl::Status CheckThreads(const daemon::Options& options) {
-  const int64_t least =
-      48 + 2 * std::min(std::thread::hardware_concurrency(), 16U) +
-      2 * options.engine.executor.lanes +
-      options.engine.preparer.compile_threads + options.server.loops;
+  const int64_t least = 48 + models::kCopyingThreads +
+                        2 * std::min(std::thread::hardware_concurrency(), 16U) +
+                        2 * options.engine.executor.lanes +
+                        options.engine.preparer.compile_threads +
+                        options.server.loops;
   absl::Notification done;
   absl::Status status;
   std::vector<std::jthread> threads;
@@ -198,6 +200,7 @@ absl::Status Serve(daemon::Options& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<jit::Compiler> compiler,
                    OpenCompiler(options.nvrtc, options.cache.directory, facts));
   const bool compiles = compiler != nullptr && !cache_options.require_complete;
+  const auto warn = cache_options.warn;
   const auto cache =
       jit::KernelCache::Create(std::move(cache_options), std::move(compiler));
   if (options.cache.require_complete && options.redis.empty() &&
@@ -206,9 +209,10 @@ absl::Status Serve(daemon::Options& options) {
                "No kernel can run: --require-complete compiles none, and the "
                "cache is empty.");
   }
-  jit::TuningTable tuning(
-      {.directory = options.cache.directory, .layers = options.cache.layers},
-      templates.Digest());
+  jit::TuningTable tuning({.directory = options.cache.directory,
+                           .layers = options.cache.layers,
+                           .warn = warn},
+                          templates.Digest());
   engine_options.tuning = &tuning;
   ASSIGN_OR_RETURN(
       const auto engine,
@@ -232,8 +236,20 @@ absl::Status Serve(daemon::Options& options) {
     kill(getpid(), SIGTERM);
   };
   const bool plaintext_nonloopback = server_options.allow_plaintext_nonloopback;
-  ASSIGN_OR_RETURN(const auto server,
-                   rpc::Server::Start(std::move(server_options), *engine));
+  // Models that are there already have kernels compiled. Restore asks no more
+  // once it is to stop.
+  server_options.models.stops = [&drain_limit, &cache] {
+    if (!daemon::StopIsAsked()) return false;
+    cache->GiveUp();
+    drain_limit.Start(kStopTime, kGivenUp);
+    return true;
+  };
+  auto started = rpc::Server::Start(std::move(server_options), *engine);
+  if (absl::IsCancelled(started.status())) {  // Nobody was served yet.
+    log::Write(log::Level::kInfo, "stopped");
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const auto server, std::move(started));
   std::unique_ptr<monitor::Monitor> monitor;  // May be null.
   if (!options.monitor.listen.empty()) {
     options.monitor.allow_nonloopback = plaintext_nonloopback;
@@ -287,9 +303,6 @@ int Main(int argc, char** argv) {
   daemon::Options options;
   cli::Program program("gemmd", "multiplies matrices for clients over gRPC");
   program.ConfigFile();
-  program.Alias("drain-grace-ms", "drain-grace");
-  program.Alias("drain-timeout-ms", "drain-timeout");
-  program.Alias("tensor-ttl-s", "tensor-ttl");
   daemon::Declare(program, options);
   program.Run([&options] { return Run(options); });
   return program.Main(argc, argv);

@@ -38,7 +38,8 @@ void DeclareNetwork(cli::Command& c, Options& o) {
   c.Heading("Network");
   c.List("--listen ADDRESSES", o.server.listen,
          "Addresses to listen on, separated by commas: 127.0.0.1:0 (any free "
-         "port), [::1]:50051, unix:/path.");
+         "port), [::1]:50051, unix:/path, where the path's folder decides who "
+         "may connect.");
   c.Switch("--allow-plaintext-nonloopback",
            o.server.allow_plaintext_nonloopback,
            "Listen without TLS also on addresses that other machines can "
@@ -75,21 +76,20 @@ void DeclareNetwork(cli::Command& c, Options& o) {
         "Threads that move messages, at most; few calls at a time need fewer. "
         "0: one for two cores, 2 to 8.");
   c.Duration(
-      "--spin TIME", o.spin, absl::Microseconds(1),
-      {absl::ZeroDuration(), absl::Milliseconds(10)},
+      "--spin TIME", o.spin, {absl::ZeroDuration(), absl::Milliseconds(10)},
       "How long a thread that waits for a product's end, or a lane that "
       "waits for the next one, looks for it before it sleeps, from which "
       "to wake it takes 15 to 25 us; not by default below 8 cores.");
-  c.Duration("--drain-grace TIME", o.server.drain_grace, kMs,
+  c.Duration("--drain-grace TIME", o.server.drain_grace,
              {absl::ZeroDuration(), absl::Hours(1)},
              "After SIGTERM the daemon reports NOT_SERVING but serves on for "
              "so long, so that balancers notice.");
-  c.Duration("--drain-timeout TIME", o.server.drain_timeout, kMs,
+  c.Duration("--drain-timeout TIME", o.server.drain_timeout,
              {absl::ZeroDuration(), absl::Hours(1)},
              "Calls that still run so long after the grace period are "
              "cancelled and compiles killed. What has not stopped 2 seconds "
              "later is given up, and the exit code is 3.");
-  c.Duration("--probe-timeout TIME", o.server.probe_timeout, kMs,
+  c.Duration("--probe-timeout TIME", o.server.probe_timeout,
              {absl::Milliseconds(100), absl::Hours(1)},
              "A device that does not answer its probe for so long has failed.");
 }
@@ -99,13 +99,13 @@ void DeclareLimits(cli::Command& c, rpc::Limits& limits, bool& no_legacy_ipc) {
   c.Heading("Limits of clients");
   c.Bytes("--max-message-bytes BYTES", limits.max_message_bytes,
           {1 << 20, std::numeric_limits<int32_t>::max()},
-          "Largest request or response. Clients send large matrices in parts "
-          "of 2 MiB, which below 3 MiB find no room.");
+          "Largest request or response. Clients send larger matrices of a "
+          "product, or of a tensor, in parts that have room.");
   c.Bytes("--max-inflight-bytes BYTES", limits.max_in_flight_bytes, {65536},
           "Bytes of requests that are held at a time, and as many of "
           "responses, at least --max-message-bytes; beyond it calls wait. One "
           "connection gets half of it.");
-  c.Duration("--max-wait TIME", limits.max_wait, kSecond, {kMs, never},
+  c.Duration("--max-wait TIME", limits.max_wait, {kMs, never},
              "How long a call waits for room before it gets "
              "RESOURCE_EXHAUSTED.");
   c.Bytes("--region-bytes BYTES", limits.max_region_bytes, {0},
@@ -122,28 +122,23 @@ void DeclareLimits(cli::Command& c, rpc::Limits& limits, bool& no_legacy_ipc) {
         "Calls at a time, shared by the connections.");
   c.Int("--max-calls-per-connection N", limits.max_calls_per_connection,
         {1, 65536}, "Calls at a time of one connection.");
-  c.Duration("--stall-timeout TIME", limits.stall_timeout, kSecond,
-             {kMs, never},
+  c.Duration("--stall-timeout TIME", limits.stall_timeout, {kMs, never},
              "A call is ended when less than 64 KiB of what it waits for come "
-             "or go in so long.");
+             "or go in so long, or less than 1 MiB for each second beyond.");
   c.Duration("--pressed-stall-timeout TIME", limits.pressed_stall_timeout,
-             kSecond, {kMs, never},
+             {kMs, never},
              "The same while others wait for what such calls hold.");
-  c.Duration("--max-call-time TIME", limits.max_call_time, kSecond,
-             {kMs, never}, "A call without a deadline is ended after so long.");
-  c.Duration("--connection-idle TIME", limits.connection_idle, kSecond,
-             {kSecond, never},
+  c.Duration("--max-call-time TIME", limits.max_call_time, {kMs, never},
+             "A call without a deadline is ended after so long.");
+  c.Duration("--connection-idle TIME", limits.connection_idle, {kSecond, never},
              "A connection without calls is asked to come again after so "
              "long.");
-  c.Duration("--connection-age TIME", limits.connection_age, kSecond,
-             {kSecond, never},
+  c.Duration("--connection-age TIME", limits.connection_age, {kSecond, never},
              "Any connection is asked to come again after so long.");
-  c.Duration("--keepalive-time TIME", limits.keepalive_time, kSecond,
-             {kSecond, never},
+  c.Duration("--keepalive-time TIME", limits.keepalive_time, {kSecond, never},
              "A silent connection is asked whether it is alive after so "
              "long.");
-  c.Duration("--keepalive-timeout TIME", limits.keepalive_timeout, kSecond,
-             {kMs, never},
+  c.Duration("--keepalive-timeout TIME", limits.keepalive_timeout, {kMs, never},
              "A connection that does not answer for so long is closed.");
 }
 
@@ -166,12 +161,12 @@ void DeclareProducts(cli::Command& c, Options& o) {
         "Products that may wait for each device, and as many transfers of "
         "tensors. Beyond it, who has most of them waiting is refused with "
         "RESOURCE_EXHAUSTED.");
-  c.Duration("--hang-limit TIME", o.engine.executor.hang_limit, kMs,
+  c.Duration("--hang-limit TIME", o.engine.executor.hang_limit,
              {kSecond, absl::Hours(24)},
              "A GPU that works so long on one request has failed: its requests "
              "get UNAVAILABLE, and it gets no more of them.");
   c.Duration(
-      "--max-work TIME", o.engine.executor.max_work, kMs,
+      "--max-work TIME", o.engine.executor.max_work,
       {absl::ZeroDuration(), absl::Hours(24)},
       "What one call may be predicted to keep a device from others, on a "
       "GPU never more than a share of --hang-limit by which nothing that "
@@ -195,7 +190,7 @@ void DeclareProducts(cli::Command& c, Options& o) {
           o.engine.tensors.max_bytes_of_one, {0},
           "Of these, what one connection has created or is uploading; 0: three "
           "quarters.");
-  c.Duration("--tensor-ttl TIME", o.server.limits.tensor_ttl, kSecond,
+  c.Duration("--tensor-ttl TIME", o.server.limits.tensor_ttl,
              {kSecond, absl::Hours(24 * 366 * 10)},
              "Time without use after which a tensor is deleted, unless its "
              "creator said otherwise.");
@@ -245,9 +240,9 @@ void DeclareKernels(cli::Command& c, Options& o) {
          "where the dynamic loader and the usual folders have it.");
   c.File("--record-problems FILE", o.record_problems,
          "File to which each new shape of a product is added, as gemm-warmup "
-         "reads it. One that holds something else (bytes that are no text, "
-         "or lines none of which is a problem), or more than 64 MiB, is "
-         "refused.");
+         "reads it, until it has 65536 lines. One that holds something else "
+         "(bytes that are no text, or lines none of which is a problem), or "
+         "more than 64 MiB, is refused.");
   c.List("--preset NAMES", o.presets,
          "Models, separated by commas, that gemm-warmup knows: after the start "
          "the log says which of their kernels the cache lacks.");

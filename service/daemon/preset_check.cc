@@ -55,7 +55,7 @@ void PresetCheck::Run() const {
 
 void PresetCheck::Check(const std::string& preset,
                         const jit::DeviceProperties& device) const {
-  const auto problems = warmup::Preset(preset, {device}, &stop_);
+  const auto problems = warmup::Preset(preset, {device}, /*threads=*/1, &stop_);
   if (!problems.ok()) return;  // At the end, and only then.
   const auto instances = warmup::InstancesOf(templates_, *problems, device);
   if (!instances.ok()) {

@@ -25,7 +25,7 @@ namespace gemmd::daemon {
 namespace {
 
 // Bounds memory and file; a service with more shapes learns nothing from more
-// lines.
+// lines. As --help and the log say.
 constexpr size_t kMaxLines = 65536;
 // Before the kernel that a group needed, by which lines of groups are known.
 constexpr char kKernelComment[] = "  # ";
@@ -113,6 +113,7 @@ std::set<std::string> KeysOf(absl::string_view text) {
   std::set<std::string> keys;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (keys.size() >= kMaxLines) break;
+    if (jit::WithoutComment(line).empty()) continue;
     const size_t comment = line.find(kKernelComment);
     keys.emplace(comment == line.npos
                      ? line
@@ -148,7 +149,7 @@ absl::StatusOr<std::unique_ptr<ProblemLog>> ProblemLog::Open(
   ASSIGN_OR_RETURN(const absl::string_view kept,
                    RepairEnd(path, text, file.get()));
   return std::unique_ptr<ProblemLog>(
-      new ProblemLog(std::move(file), KeysOf(kept)));
+      new ProblemLog(path, std::move(file), KeysOf(kept)));
 }
 
 void ProblemLog::Note(const jit::Problem& problem) {
@@ -163,7 +164,20 @@ void ProblemLog::Note(absl::Span<const jit::Problem> group,
 
 void ProblemLog::Write(const std::string& key, std::string line) {
   std::lock_guard lock(mutex_);
-  if (known_.size() >= kMaxLines || !known_.insert(key).second) return;
+  if (known_.contains(key)) return;
+  if (known_.size() >= kMaxLines) {
+    if (!std::exchange(full_, true)) {
+      log::Write(log::Level::kWarning, "problem_log_full",
+                 {{"message",
+                   "The list of problems has as many lines as it may have: no "
+                   "new one is added. A daemon that starts with another file "
+                   "goes on there."},
+                  {"path", path_},
+                  {"lines", known_.size()}});
+    }
+    return;
+  }
+  known_.insert(key);
   writer_.Schedule([this, line = std::move(line)] {
     struct stat before;
     if (fstat(file_.get(), &before) != 0) return;

@@ -1,7 +1,7 @@
 // A file of the problems that clients asked for, as gemm-warmup reads it: one
 // line for each shape, however often it came, and for each kernel of groups one
-// of those that needed it. Written behind the requests.
-// Thread-safe.
+// of those that needed it: up to 65,536 lines, of which the log tells when
+// there would be more. Written behind the requests. Thread-safe.
 #ifndef GEMMD_SERVICE_DAEMON_PROBLEM_LOG_H_
 #define GEMMD_SERVICE_DAEMON_PROBLEM_LOG_H_
 
@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -36,17 +37,22 @@ class ProblemLog {
   void Note(absl::Span<const jit::Problem> group, const std::string& kernel);
 
  private:
-  ProblemLog(jit::UniqueFd file, std::set<std::string> known)
-      : file_(std::move(file)), known_(std::move(known)), writer_(1) {}
+  ProblemLog(std::string path, jit::UniqueFd file, std::set<std::string> known)
+      : path_(std::move(path)),
+        file_(std::move(file)),
+        known_(std::move(known)),
+        writer_(1) {}
 
   // Unless there is one for `key` already.
   void Write(const std::string& key, std::string line);
 
+  const std::string path_;  // For the log.
   const jit::UniqueFd file_;
   std::mutex mutex_;
   // Lines of problems, kernels of groups.
   std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
-  jit::TaskQueue writer_;  // Last: it uses the rest.
+  bool full_ ABSL_GUARDED_BY(mutex_) = false;  // Said so.
+  jit::TaskQueue writer_;                      // Last: it uses the rest.
 };
 
 }  // namespace gemmd::daemon

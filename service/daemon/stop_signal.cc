@@ -44,6 +44,8 @@ void CatchStopSignals() {
   CHECK(pthread_sigmask(SIG_UNBLOCK, &stops_only, nullptr) == 0);
 }
 
+bool StopIsAsked() { return stops > 0; }
+
 int WaitForStopSignal() {
   char byte = 0;
   while (read(stop_pipe[0], &byte, 1) != 1) CHECK(errno == EINTR);

@@ -8,6 +8,9 @@ namespace gemmd::daemon {
 // change nothing: the drain has a limit of its own. Call once.
 void CatchStopSignals();
 
+// Whether one has come.
+bool StopIsAsked();
+
 // Returns the signal that came.
 int WaitForStopSignal();
 

@@ -66,12 +66,14 @@ absl::Status Enqueue(device::Lane& lane, const GroupLaunch& launch,
   if (!launch.together()) {
     const size_t i = launch.products[0];
     const absl::Status launched =
-        Launch(lane, placed.prepared[0], products[i].problem, placed.placed[0]);
+        Launch(lane, placed.prepared[0], products[i], placed.placed[0]);
     return launched.ok() ? launched : OfGroup(i, launched);
   }
   std::vector<device::GroupMember> members;
   for (size_t j = 0; j < launch.products.size(); ++j) {
-    const jit::Problem& problem = products[launch.products[j]].problem;
+    const Product& product = products[launch.products[j]];
+    NoteWrites(product);
+    const jit::Problem& problem = product.problem;
     members.push_back({&problem, &placed.prepared[j].plan,
                        OperandsOf(problem, placed.placed[j])});
   }
@@ -94,6 +96,8 @@ std::vector<GroupLaunch> GroupLaunches(absl::Span<const Product> products) {
   return launches;
 }
 
+// In regions whoever asks sees to it himself, as MatmulGroupedRequest says:
+// what meets there is of any value, whether the products run together or apart.
 bool AreIndependent(absl::Span<const Product> products) {
   absl::flat_hash_map<const Tensor*, size_t> writers;
   for (size_t i = 0; i < products.size(); ++i) {

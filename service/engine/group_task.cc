@@ -138,7 +138,6 @@ bool GroupTask::Run(device::Lane& lane) {
     phases.compile += launch.preparation.compile_time;
   }
   phases.queue = jit::SteadyNow() - admitted_ - phases.plan - phases.compile;
-  locks_.NoteWrite();
   auto results = RunGroup(lane, served_.device->description().properties,
                           launches_, products_, context(), phases);
   GroupResult result;

@@ -51,9 +51,15 @@ std::string NameOf(const jit::Family& family, bool grouped) {
 jit::Family Exchanged(jit::Family family) {
   std::swap(family.x_major, family.y_major);
   std::swap(family.instruction.x, family.instruction.y);
-  jit::Store& store = family.epilogue.store;
-  store = store == jit::Store::kNormal ? jit::Store::kTransposed
-                                       : jit::Store::kNormal;
+  jit::TileEpilogue& epilogue = family.epilogue;
+  epilogue.store = epilogue.store == jit::Store::kNormal
+                       ? jit::Store::kTransposed
+                       : jit::Store::kNormal;
+  std::swap(epilogue.row_scale, epilogue.column_scale);
+  if (epilogue.bias != jit::Side::kNone) {
+    epilogue.bias = epilogue.bias == jit::Side::kRows ? jit::Side::kColumns
+                                                      : jit::Side::kRows;
+  }
   return family;
 }
 

@@ -328,10 +328,18 @@ device::Operands OperandsOf(const jit::Problem& problem, const Placed& placed) {
           .amax = placed.amax.matrix};
 }
 
+void NoteWrites(const Product& product) {
+  for (const auto result : ResultsOf(product.problem)) {
+    Tensor* const tensor = (product.*result).tensor.get();
+    if (tensor != nullptr) TensorLocks::NoteWrite(*tensor);
+  }
+}
+
 absl::Status Launch(device::Lane& lane, const Prepared& prepared,
-                    const jit::Problem& problem, const Placed& placed) {
-  return lane.Multiply(problem, prepared.plan, *prepared.kernel->kernel,
-                       OperandsOf(problem, placed));
+                    const Product& product, const Placed& placed) {
+  NoteWrites(product);
+  return lane.Multiply(product.problem, prepared.plan, *prepared.kernel->kernel,
+                       OperandsOf(product.problem, placed));
 }
 
 absl::StatusOr<float> DownloadValue(device::Lane& lane,
@@ -379,14 +387,13 @@ namespace {
 absl::StatusOr<Results> Run(device::Lane& lane, const Prepared& prepared,
                             const Product& product,
                             const RequestContext& context, Phases& phases) {
-  const jit::Problem& problem = product.problem;
   device::Stopwatch stopwatch;
   ASSIGN_OR_RETURN(const Placed placed, PlaceProduct(lane, prepared, product,
                                                      {&product, 1}, context));
   phases.upload = stopwatch.Lap();
 
   RETURN_IF_ERROR(context.Check("launch"));
-  RETURN_IF_ERROR(Launch(lane, prepared, problem, placed));
+  RETURN_IF_ERROR(Launch(lane, prepared, product, placed));
   RETURN_IF_ERROR(lane.Synchronize());
   phases.kernels = phases.execute = stopwatch.Lap();
 

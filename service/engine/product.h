@@ -162,9 +162,11 @@ absl::StatusOr<Placed> PlaceProduct(device::Lane& lane,
                                     const RequestContext& context);
 // What a lane multiplies.
 device::Operands OperandsOf(const jit::Problem& problem, const Placed& placed);
-// Enqueues it.
+// That tensors which it writes may change from now on.
+void NoteWrites(const Product& product);
+// Enqueues it, and notes that.
 absl::Status Launch(device::Lane& lane, const Prepared& prepared,
-                    const jit::Problem& problem, const Placed& placed);
+                    const Product& product, const Placed& placed);
 // What it returns, when it is done.
 absl::StatusOr<Results> DownloadResults(device::Lane& lane,
                                         const Product& product,

@@ -60,7 +60,6 @@ void ProductTask::Queue(Preparation preparation, Places::Entry entry) {
 absl::StatusOr<Results> ProductTask::CheckAndRun(device::Lane& lane,
                                                  Phases& phases) {
   RETURN_IF_ERROR(CheckMetadata(product_));
-  locks_.NoteWrite();
   const Prepared& prepared = *preparation_.prepared;
   const std::vector<Band> bands = CutIntoBands(
       product_, prepared.plan, served_.device->description().properties);

@@ -50,7 +50,7 @@ absl::Status LaunchSteps(device::Lane& lane, PreparedSteps prepared,
     now = &rest;
     if (!matrices.ok()) return OfStep(i, matrices.status());
     const absl::Status launched =
-        Launch(lane, *prepared[i], product.problem, *matrices);
+        Launch(lane, *prepared[i], product, *matrices);
     if (!launched.ok()) return OfStep(i, launched);
     amax[i] = std::move(matrices->amax);
   }

@@ -179,7 +179,6 @@ bool SequenceTask::Run(device::Lane& lane) {
   }
   phases.queue = jit::SteadyNow() - admitted_ - phases.plan - phases.compile;
   SequenceResult result;
-  locks_.NoteWrite();
   auto results =
       RunSequence(lane, kernels_.OfSteps(), sequence_, context(), phases,
                   /*meanwhile=*/[&] { result = Outline(); });

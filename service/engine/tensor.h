@@ -173,6 +173,7 @@ class Tensor {
   // So that a transfer in parts notices a write in between. Grows while a lock
   // for writing is held.
   std::atomic<int64_t> version_ = 0;
+  bool changes_ = false;  // By who holds it for writing: a version is due.
   Users users_;
   std::atomic<int64_t> uploads_ = 0;
   std::atomic<Clock::time_point> last_use_;

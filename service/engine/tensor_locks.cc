@@ -72,11 +72,6 @@ void TensorLocks::LetIn(Tensor& tensor, std::vector<Granted>& granted) {
   }
 }
 
-void TensorLocks::NoteWrite() {
-  std::lock_guard lock(table_.mutex_);
-  has_written_ = true;
-}
-
 void TensorLocks::Release() {
   absl::InlinedVector<Use, 4> uses;  // Destroyed after the lock, as is this:
   Granted dropped;
@@ -93,7 +88,7 @@ void TensorLocks::Release() {
       if (i < next_) {
         tensor.Touch();
         if (uses[i].writes) {
-          if (has_written_) {
+          if (std::exchange(tensor.changes_, false)) {
             ++tensor.version_;
             written.push_back(&tensor);
           }

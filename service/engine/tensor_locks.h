@@ -46,11 +46,6 @@ class TensorLocks {
   // and may be among `read`. Once in a lifetime.
   bool Acquire(Tensors read, Tensors written, Granted granted);
 
-  // What is held for writing may change from now on: when it is released, it
-  // has another version. Called before the first byte is written; who gives up
-  // before that has written nothing.
-  void NoteWrite();
-
   // Gives back what is held and waits no more, also of an Acquire that is yet
   // to come. Does nothing the second time.
   void Release();
@@ -63,6 +58,10 @@ class TensorLocks {
     return tensor.contents_.matrix != nullptr;
   }
   static int64_t version(const Tensor& tensor) { return tensor.version_; }
+  // One held for writing may change from now on: when it is released, it has
+  // another version. Called before the first byte is written; who ends before
+  // that has written nothing.
+  static void NoteWrite(Tensor& tensor) { tensor.changes_ = true; }
   // Of one held for writing: an upload is finished, or the first elements have
   // a place. Returns the old contents.
   static Tensor::Contents Replace(Tensor& tensor, Tensor::Contents contents) {
@@ -87,7 +86,6 @@ class TensorLocks {
   absl::InlinedVector<Use, 4> uses_ ABSL_GUARDED_BY(table_.mutex_);
   size_t next_ ABSL_GUARDED_BY(table_.mutex_) = 0;  // Those before are held.
   Granted granted_ ABSL_GUARDED_BY(table_.mutex_);
-  bool has_written_ ABSL_GUARDED_BY(table_.mutex_) = false;
   bool released_ ABSL_GUARDED_BY(table_.mutex_) = false;
 };
 

@@ -65,7 +65,10 @@ class TensorStore {
   // NOT_FOUND, also for what `asker` may not use. The tensor counts as used.
   absl::StatusOr<std::shared_ptr<Tensor>> Find(const std::string& handle,
                                                const std::string& asker = "");
-  absl::Status Delete(const std::string& handle, const std::string& asker = "");
+  // NOT_FOUND, also for what `asker` may not use, unless he `administers`: what
+  // others left must be somebody's to delete.
+  absl::Status Delete(const std::string& handle, const std::string& asker = "",
+                      bool administers = false);
   // Drops tensors that have been idle for their time to live.
   void Expire();
   // Drops those that live no longer than `connection`.

@@ -191,7 +191,7 @@ void FinishUploadTask::Swap() {
   if (tensor.uploads() != upload_->uploads) {
     status = Overtaken();
   } else {
-    locks_.NoteWrite();
+    TensorLocks::NoteWrite(tensor);
     old = TensorLocks::Replace(tensor, std::move(*upload_->contents.lock()));
   }
   locks_.Release();

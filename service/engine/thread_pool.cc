@@ -7,7 +7,8 @@
 
 namespace gemmd::engine {
 
-ThreadPool::ThreadPool(int threads) : most_behind_(std::max(1, threads - 1)) {
+ThreadPool::ThreadPool(int threads, OfAnIdentity of_one)
+    : most_behind_(std::max(1, threads - 1)), of_one_(of_one) {
   try {
     for (int i = 0; i < threads; ++i) {
       threads_.emplace_back(&ThreadPool::Serve, this);
@@ -36,7 +37,7 @@ void ThreadPool::Submit(const std::string& identity,
                         absl::AnyInvocable<void()> work) {
   {
     std::lock_guard lock(mutex_);
-    queue_.Push(identity, 1, std::move(work));
+    queue_.Push(identity, 1, {identity, std::move(work)});
   }
   changed_.notify_one();
 }
@@ -54,27 +55,43 @@ bool ThreadPool::MayRunBehind() const {
   return queue_.empty() && !behind_.empty() && running_behind_ < most_behind_;
 }
 
+std::optional<ThreadPool::Submitted> ThreadPool::Next() {
+  const auto never = [](const Submitted&) { return false; };
+  if (of_one_ == OfAnIdentity::kAsManyAsThereAre) return queue_.Pop(never);
+  auto next = queue_.Pop(never, [this](const Submitted& one) {
+    return !running_.contains(one.identity);
+  });
+  if (next) running_.insert(next->identity);
+  return next;
+}
+
 void ThreadPool::Serve() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] {
-      return stopping_ || !queue_.empty() || MayRunBehind();
-    });
     const bool behind = MayRunBehind();
-    std::optional<Work> work;
+    std::optional<Submitted> next;
     if (behind) {
-      work = std::move(behind_.front());
+      next = {"", std::move(behind_.front())};
       behind_.pop_front();
       ++running_behind_;
     } else {
-      work = queue_.Pop([](const auto&) { return false; });
+      next = Next();
     }
-    if (!work) return;
+    if (!next) {
+      // Work of an identity that runs is found by the thread that runs it.
+      if (stopping_) return;
+      changed_.wait(lock);
+      continue;
+    }
     lock.unlock();
-    (*work)();
-    work.reset();
+    next->work();
+    next->work = nullptr;
     lock.lock();
-    if (behind) --running_behind_;
+    if (behind) {
+      --running_behind_;
+    } else if (running_.erase(next->identity) > 0) {
+      changed_.notify_one();
+    }
   }
 }
 

@@ -51,8 +51,10 @@ absl::StatusOr<Caller> OrNobody(PrincipalPointer principal, Proof proof,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(Files files) {
-  auto gate = std::unique_ptr<Gate>(new Gate(std::move(files)));
+absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(Files files,
+                                                 UserFinder find_user) {
+  auto gate =
+      std::unique_ptr<Gate>(new Gate(std::move(files), std::move(find_user)));
   RETURN_IF_ERROR(gate->Reload().status());
   return gate;
 }
@@ -72,7 +74,7 @@ absl::StatusOr<Gate::Content> Gate::Read() const {
 }
 
 absl::Status Gate::Load(const Content& content) {
-  absl::StatusOr<Policy> policy = Policy::Parse(content.policy);
+  absl::StatusOr<Policy> policy = Policy::Parse(content.policy, find_user_);
   if (!policy.ok()) return Of("--policy-file", policy.status());
   absl::StatusOr<TokenTable> tokens = TokenTable::Parse(content.token_digests);
   if (!tokens.ok()) return Of("--token-digest-file", tokens.status());
@@ -84,11 +86,8 @@ absl::Status Gate::Load(const Content& content) {
 }
 
 absl::StatusOr<bool> Gate::Reload() {
-  ASSIGN_OR_RETURN(const bool changed, tried_.IsNew(Read()));
-  if (changed) {
-    RETURN_IF_ERROR(Load(tried_.content()));
-  }
-  return changed;
+  return loaded_.Load(Read(),
+                      [this](const Content& content) { return Load(content); });
 }
 
 std::shared_ptr<const Gate::Known> Gate::known() const {

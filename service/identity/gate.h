@@ -14,13 +14,14 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "jit/base/last_read.h"
+#include "jit/base/last_loaded.h"
 #include "service/identity/policy.h"
 #include "service/identity/token_table.h"
 
@@ -47,10 +48,12 @@ struct Caller {
 class Gate {
  public:
   // Errors name the files.
-  static absl::StatusOr<std::unique_ptr<Gate>> Open(Files files);
+  static absl::StatusOr<std::unique_ptr<Gate>> Open(
+      Files files, UserFinder find_user = FindUser);
 
   // Reads the files again. True when they have changed and count from now on.
-  // An error, once, when what they hold now is wrong: what was before goes on.
+  // An error, once, when what they hold now is wrong, or names a user who
+  // cannot be found now: what was before goes on, until a later call succeeds.
   absl::StatusOr<bool> Reload();
 
   // UNAUTHENTICATED says what is missing or wrong.
@@ -70,14 +73,16 @@ class Gate {
     TokenTable tokens;
   };
 
-  explicit Gate(Files files) : files_(std::move(files)) {}
+  Gate(Files files, UserFinder find_user)
+      : files_(std::move(files)), find_user_(std::move(find_user)) {}
 
   absl::StatusOr<Content> Read() const;
   absl::Status Load(const Content& content);
   std::shared_ptr<const Known> known() const;
 
   const Files files_;
-  jit::LastRead<Content> tried_;  // Of the thread that reloads.
+  const UserFinder find_user_;
+  jit::LastLoaded<Content> loaded_;  // Of the thread that reloads.
   mutable std::mutex mutex_;
   std::shared_ptr<const Known> known_ ABSL_GUARDED_BY(mutex_);
 };

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gemmd/v1/policy.pb.h"
+#include "jit/base/file.h"
 #include "jit/base/printable.h"
 #include "jit/base/status.h"
 
@@ -132,23 +133,19 @@ absl::StatusOr<Access> ToRole(const std::string& name) {
                    "\" is no role; allowed: compute, tensors, kernels, admin"));
 }
 
-absl::StatusOr<uid_t> ToUser(const std::string& name) {
+absl::StatusOr<uid_t> ToUser(const std::string& name,
+                             const UserFinder& find_user) {
   uid_t number = 0;
   // Digits alone: SimpleAtoi skips blanks.
   if (absl::c_all_of(name, absl::ascii_isdigit) &&
       absl::SimpleAtoi(name, &number)) {
     return number;
   }
-  std::vector<char> text(16 << 10);
-  passwd entry = {};
-  passwd* found = nullptr;
-  if (getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 ||
-      found == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("this machine has no user \"", jit::PrintableLines(name),
-                     "\"; allowed: names and numbers of users"));
-  }
-  return found->pw_uid;
+  ASSIGN_OR_RETURN(const std::optional<uid_t> found, find_user(name));
+  if (found.has_value()) return *found;
+  return absl::InvalidArgumentError(
+      absl::StrCat("this machine has no user \"", jit::PrintableLines(name),
+                   "\"; allowed: names and numbers of users"));
 }
 
 absl::Status CheckCertificateName(absl::string_view name) {
@@ -206,7 +203,23 @@ bool Put(Map& map, const Key& key, const PrincipalPointer& principal) {
 
 }  // namespace
 
-absl::StatusOr<Policy> Policy::Parse(absl::string_view json) {
+absl::StatusOr<std::optional<uid_t>> FindUser(const std::string& name) {
+  std::vector<char> text(16 << 10);
+  passwd entry = {};
+  passwd* found = nullptr;
+  const int error =
+      getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found);
+  if (error != 0) {
+    return jit::ErrnoStatus(
+        error, absl::StrCat("look up the user \"", jit::PrintableLines(name),
+                            "\" on this machine"));
+  }
+  if (found == nullptr) return std::nullopt;
+  return found->pw_uid;
+}
+
+absl::StatusOr<Policy> Policy::Parse(absl::string_view json,
+                                     const UserFinder& find_user) {
   v1::Policy wire;
   const auto parsed = google::protobuf::util::JsonStringToMessage(
       {json.data(), json.size()}, &wire);
@@ -236,7 +249,7 @@ absl::StatusOr<Policy> Policy::Parse(absl::string_view json) {
       return Wrong(where, absl::StrCat(one.name(), " is there already"));
     }
     for (const std::string& name : one.unix_users()) {
-      const absl::StatusOr<uid_t> user = ToUser(name);
+      const absl::StatusOr<uid_t> user = ToUser(name, find_user);
       if (!user.ok()) return Wrong(where, user.status().message());
       if (!Put(policy.by_user_, *user, principal)) {
         return Wrong(where, absl::StrCat("the user ", *user,

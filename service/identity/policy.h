@@ -10,7 +10,9 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,10 +25,18 @@ namespace gemmd::identity {
 
 using PrincipalPointer = std::shared_ptr<const Principal>;
 
+// The number of a user by his name; none when there is no such user. An error
+// when that cannot be told now, as while a directory service is away.
+using UserFinder =
+    std::function<absl::StatusOr<std::optional<uid_t>>(const std::string&)>;
+// Of this machine.
+absl::StatusOr<std::optional<uid_t>> FindUser(const std::string& name);
+
 class Policy {
  public:
-  // INVALID_ARGUMENT says what is wrong where.
-  static absl::StatusOr<Policy> Parse(absl::string_view json);
+  // INVALID_ARGUMENT says what is wrong where, or which user was not found.
+  static absl::StatusOr<Policy> Parse(absl::string_view json,
+                                      const UserFinder& find_user = FindUser);
 
   // Each null when there is none.
   PrincipalPointer Named(const std::string& name) const;

@@ -154,7 +154,7 @@ absl::StatusOr<FileWriter> FileWriter::Create(const std::string& directory,
       jit::UniqueFd folder,
       jit::OpenFolder(directory, kFolder, jit::FolderAccess::kCreate));
   std::string name = FileNameOf(header.spec.owner, header.spec.name);
-  // One at a time: what is there was left by a crash.
+  // One of a name at a time: what is there was left by a crash.
   const std::string temporary = absl::StrCat(name, kNewEnding);
   unlinkat(folder.get(), temporary.c_str(), 0);
   jit::UniqueFd file(
@@ -171,13 +171,17 @@ absl::Status FileWriter::Add(absl::Span<const char> bytes) {
   return jit::WriteAll(file_.get(), View(bytes));
 }
 
-absl::Status FileWriter::Publish() {
+absl::Status FileWriter::Flush() {
   RETURN_IF_ERROR(jit::WriteAll(file_.get(), digest_->Bytes()));
   // The bytes must be on disk before the name is, else a power cut could leave
   // the name of an empty file.
   if (fsync(file_.get()) != 0) {
     return jit::ErrnoStatus(errno, "flush a model's file");
   }
+  return absl::OkStatus();
+}
+
+absl::Status FileWriter::Publish() {
   if (renameat(folder_.get(), absl::StrCat(name_, kNewEnding).c_str(),
                folder_.get(), name_.c_str()) != 0) {
     return jit::ErrnoStatus(errno, "publish a model's file");

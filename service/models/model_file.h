@@ -51,7 +51,9 @@ class FileWriter {
   ~FileWriter();
 
   absl::Status Add(absl::Span<const char> bytes);
-  // After the last element: it is there, also after a power cut.
+  // After the last element: all of it is on disk.
+  absl::Status Flush();
+  // Then: it is there, also after a power cut.
   absl::Status Publish();
 
  private:

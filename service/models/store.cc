@@ -59,7 +59,12 @@ absl::Status Store::Restore(
                      files.status().message()));
   }
   for (const auto& file : *files) {
-    absl::StatusOr<ModelPointer> model = Load(file.name, is_owner);
+    absl::StatusOr<FileReader> reader =
+        FileReader::Open(options_.directory, file.name);
+    std::optional<Spec> spec;
+    if (reader.ok()) spec = reader->header().spec;
+    absl::StatusOr<ModelPointer> model =
+        reader.ok() ? Load(*std::move(reader), is_owner) : reader.status();
     if (model.ok()) {
       log::Write(log::Level::kInfo, "model_loaded",
                  {{"name", (*model)->spec().name},
@@ -67,10 +72,11 @@ absl::Status Store::Restore(
                   {"bytes", file.bytes}});
       continue;
     }
+    if (absl::IsCancelled(model.status())) return model.status();
     {
       // It stays where it is, for whoever looks after it.
       std::lock_guard lock(mutex_);
-      unloaded_[file.name] = file.bytes;
+      unloaded_[file.name] = {.spec = std::move(spec), .bytes = file.bytes};
       file_bytes_ += file.bytes;
     }
     log::Write(log::Level::kError, "model_not_loaded",
@@ -80,10 +86,7 @@ absl::Status Store::Restore(
 }
 
 absl::StatusOr<ModelPointer> Store::Load(
-    const std::string& file,
-    absl::FunctionRef<bool(const std::string&)> is_owner) {
-  ASSIGN_OR_RETURN(FileReader reader,
-                   FileReader::Open(options_.directory, file));
+    FileReader reader, absl::FunctionRef<bool(const std::string&)> is_owner) {
   const Spec& spec = reader.header().spec;
   if (!is_owner(spec.owner)) {
     return absl::NotFoundError(
@@ -109,6 +112,9 @@ absl::StatusOr<ModelPointer> Store::Load(
       const jit::MatrixLayout& layout = tensor->layout();
       ASSIGN_OR_RETURN(Filler filler, Filler::Begin(engine_, tensor, context));
       for (int64_t at = 0; at < TightBytes(layout);) {
+        if (options_.stops && options_.stops()) {
+          return absl::CancelledError("the daemon is to end");
+        }
         const absl::Span<char> bytes =
             absl::MakeSpan(part).first(BytesOf(layout, NextPart(layout, at)));
         RETURN_IF_ERROR(reader.Read(bytes));
@@ -129,21 +135,30 @@ void Store::Create(Spec spec, Weights weights, engine::RequestContext context,
                    engine::Done<ModelPointer> done) {
   const int64_t file_bytes =
       options_.directory.empty() ? 0 : HeaderOf(spec).file_bytes();
-  if (absl::Status status = Reserve(spec, file_bytes); !status.ok()) {
-    return done(status);
-  }
+  absl::Status status = CheckUnloaded(spec);
+  if (status.ok()) status = Reserve(spec, file_bytes);
+  if (!status.ok()) return done(status);
   const std::string identity = context.identity;
-  thread_.Submit(
-      identity, [this, spec = std::move(spec), weights = std::move(weights),
-                 context = std::move(context), file_bytes,
-                 done = std::move(done)]() mutable {
-        absl::StatusOr<ModelPointer> model = Make(spec, weights, context);
-        model.ok() ? Publish(*model) : Release(spec, file_bytes);
-        done(std::move(model));
-      });
+  copying_.Submit(identity, [this, spec = std::move(spec),
+                             weights = std::move(weights),
+                             context = std::move(context), file_bytes,
+                             done = std::move(done)]() mutable {
+    absl::StatusOr<Copies> copies = Copy(spec, weights, context);
+    if (!copies.ok()) {
+      Release(spec, file_bytes);
+      return done(copies.status());
+    }
+    thread_.Submit(context.identity, [this, spec = std::move(spec),
+                                      copies = *std::move(copies), file_bytes,
+                                      done = std::move(done)]() mutable {
+      absl::StatusOr<ModelPointer> model = Make(spec, std::move(copies));
+      model.ok() ? Publish(*model) : Release(spec, file_bytes);
+      done(std::move(model));
+    });
+  });
 }
 
-absl::StatusOr<ModelPointer> Store::Make(
+absl::StatusOr<Store::Copies> Store::Copy(
     const Spec& spec, const Weights& weights,
     const engine::RequestContext& context) {
   RETURN_IF_ERROR(context.Check("the model was made"));
@@ -171,8 +186,14 @@ absl::StatusOr<ModelPointer> Store::Make(
     RETURN_IF_ERROR(Fetch(engine_, from[i].first, context, take));
     RETURN_IF_ERROR(filler.Finish());
   }
-  if (file) RETURN_IF_ERROR(file->Publish());
-  return std::make_shared<Model>(spec, copies, file.has_value());
+  if (file) RETURN_IF_ERROR(file->Flush());
+  return Copies{.weights = copies, .file = std::move(file)};
+}
+
+absl::StatusOr<ModelPointer> Store::Make(const Spec& spec, Copies copies) {
+  if (copies.file) RETURN_IF_ERROR(copies.file->Publish());
+  return std::make_shared<Model>(spec, std::move(copies.weights),
+                                 copies.file.has_value());
 }
 
 absl::StatusOr<Weights> Store::MakeWeights(
@@ -186,17 +207,49 @@ absl::StatusOr<Weights> Store::MakeWeights(
   return weights;
 }
 
-void Store::Delete(const std::string& name, const std::string& owner,
-                   engine::Done<std::monostate> done) {
-  const Key key(owner, name);
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = models_.find(key);
-    if (found == models_.end() || found->second.model == nullptr) {
-      return done(Unknown(name));
-    }
+absl::Status Store::CheckUnloaded(const Spec& spec) const {
+  std::lock_guard lock(mutex_);
+  const auto is_taken = [&](const auto& entry) {
+    const std::optional<Spec>& other = entry.second.spec;
+    return other && other->shared && other->name == spec.name &&
+           other->owner != spec.owner;
+  };
+  if (!spec.shared || std::ranges::none_of(unloaded_, is_taken)) {
+    return absl::OkStatus();
   }
-  thread_.Submit(owner, [this, key, done = std::move(done)]() mutable {
+  return absl::AlreadyExistsError(
+      absl::StrCat("there is a shared model ", spec.name,
+                   ", which was not loaded; delete it first"));
+}
+
+std::optional<Store::Key> Store::FindToDelete(const std::string& name,
+                                              const std::string& asker,
+                                              bool administers) const {
+  std::optional<Key> own, shared;
+  const auto look = [&](const Key& key, bool is_shared) {
+    if (key.second != name) return;
+    if (key.first == asker) own = key;
+    if (is_shared && !shared) shared = key;
+  };
+  const std::string own_file = FileNameOf(asker, name);
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, place] : models_) {
+    if (place.model != nullptr) look(key, place.shared);
+  }
+  // Known by its name alone: the file may be too damaged to tell.
+  if (unloaded_.contains(own_file)) own = Key(asker, name);
+  for (const auto& [file, unloaded] : unloaded_) {
+    const std::optional<Spec>& spec = unloaded.spec;
+    if (spec) look(Key(spec->owner, spec->name), spec->shared);
+  }
+  return own || !administers ? own : shared;
+}
+
+void Store::Delete(const std::string& name, const std::string& asker,
+                   bool administers, engine::Done<std::monostate> done) {
+  const std::optional<Key> key = FindToDelete(name, asker, administers);
+  if (!key) return done(Unknown(name));
+  thread_.Submit(asker, [this, key = *key, done = std::move(done)]() mutable {
     const absl::Status removed = Remove(key);
     if (!removed.ok()) return done(removed);
     done(std::monostate());
@@ -205,19 +258,24 @@ void Store::Delete(const std::string& name, const std::string& owner,
 
 // On the thread, so that nobody makes one of that name meanwhile.
 absl::Status Store::Remove(const Key& key) {
-  ModelPointer model;
+  const std::string file = FileNameOf(key.first, key.second);
+  ModelPointer model;  // Null: it was not loaded.
   {
     std::lock_guard lock(mutex_);
     const auto found = models_.find(key);
-    if (found == models_.end() || found->second.model == nullptr) {
+    if (found != models_.end()) model = found->second.model;
+    if (model == nullptr && !unloaded_.contains(file)) {
       return Unknown(key.second);
     }
-    model = found->second.model;
   }
   // First the file: what a client was told is gone does not come back.
-  if (model->persistent()) {
-    RETURN_IF_ERROR(
-        RemoveFile(options_.directory, FileNameOf(key.first, key.second)));
+  if (model == nullptr || model->persistent()) {
+    RETURN_IF_ERROR(RemoveFile(options_.directory, file));
+  }
+  if (model == nullptr) {
+    std::lock_guard lock(mutex_);
+    Forget(file);
+    return absl::OkStatus();
   }
   Release(model->spec(),
           model->persistent() ? HeaderOf(model->spec()).file_bytes() : 0);
@@ -250,7 +308,7 @@ absl::Status Store::Reserve(const Spec& spec, int64_t file_bytes) {
   }
   const auto replaced = unloaded_.find(FileNameOf(spec.owner, spec.name));
   const int64_t replaced_bytes =
-      replaced == unloaded_.end() ? 0 : replaced->second;
+      replaced == unloaded_.end() ? 0 : replaced->second.bytes;
   if (options_.limit_bytes > 0 &&
       file_bytes > options_.limit_bytes - (file_bytes_ - replaced_bytes)) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -301,10 +359,14 @@ void Store::Publish(ModelPointer model) {
   const Key key(model->spec().owner, model->spec().name);
   std::lock_guard lock(mutex_);
   models_[key].model = std::move(model);
-  const auto replaced = unloaded_.find(FileNameOf(key.first, key.second));
-  if (replaced == unloaded_.end()) return;
-  file_bytes_ -= replaced->second;
-  unloaded_.erase(replaced);
+  Forget(FileNameOf(key.first, key.second));
+}
+
+void Store::Forget(const std::string& file) {
+  const auto gone = unloaded_.find(file);
+  if (gone == unloaded_.end()) return;
+  file_bytes_ -= gone->second.bytes;
+  unloaded_.erase(gone);
 }
 
 ModelPointer Store::Find(const std::string& name,

@@ -1,16 +1,22 @@
 // The models of a daemon, and the folder from which a restart brings them back.
 // Who may use which: its owner, and of a shared one everybody; nobody else is
-// told that it is there. Thread-safe.
+// told that it is there. The name of a shared one is taken also while its file
+// was not loaded: the next restart may load it, and what everybody infers with
+// is not to become another. Thread-safe.
 //
-// What waits for disks and devices is done on a thread of the store, one model
-// after the other. Kernels of models are prepared on another one, for nobody
-// who waits, so that the first inference waits for no compile.
+// What changes which models there are is done on a thread of the store, one
+// model after the other. Before that, weights are copied on others, one model
+// of each client at a time: that waits for disks, and for as long as a client
+// has products that write them. Kernels of models are prepared on another one,
+// for nobody who waits, so that the first inference waits for no compile.
 #ifndef GEMMD_SERVICE_MODELS_STORE_H_
 #define GEMMD_SERVICE_MODELS_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,12 +28,17 @@
 #include "service/engine/engine.h"
 #include "service/engine/thread_pool.h"
 #include "service/models/model.h"
+#include "service/models/model_file.h"
 
 namespace gemmd::models {
 
 // Rows of A for which they are. Other numbers of rows have one of these kernels
 // at once, while their own is prepared.
 inline constexpr int64_t kPreparedRows[] = {1, 64, 1024};
+
+// Clients that have weights copied at a time. Each has a part of them in the
+// daemon's memory.
+inline constexpr int kCopyingThreads = 8;
 
 class Store {
  public:
@@ -37,6 +48,8 @@ class Store {
     int64_t limit_bytes = int64_t{16} << 30;
     // Of all owners together; one of several gets three quarters.
     int64_t max_models = 256;
+    // Whether the daemon is to end; null: not before it serves.
+    std::function<bool()> stops;
   };
 
   // `engine` outlives the store.
@@ -45,16 +58,17 @@ class Store {
   // Brings back what the folder has, before anybody asks. A file that is
   // damaged, has no room or belongs to a principal that `is_owner` does not
   // know costs its model and a line of the log. The error of a folder that
-  // cannot be used at all.
+  // cannot be used at all. CANCELLED when Options::stops.
   absl::Status Restore(absl::FunctionRef<bool(const std::string&)> is_owner);
 
   // Makes a model of copies of `weights`, on the device where they are.
   // ALREADY_EXISTS, RESOURCE_EXHAUSTED and what the engine and the disk say.
   void Create(Spec spec, Weights weights, engine::RequestContext context,
               engine::Done<ModelPointer> done);
-  // NOT_FOUND unless it is `owner`'s own.
-  void Delete(const std::string& name, const std::string& owner,
-              engine::Done<std::monostate> done);
+  // `asker`'s own or, where he `administers`, else a shared one. What was not
+  // loaded goes, too. NOT_FOUND when there is none.
+  void Delete(const std::string& name, const std::string& asker,
+              bool administers, engine::Done<std::monostate> done);
 
   // The one that `asker` means: his own, then a shared one, then "matmul". Null
   // when there is none.
@@ -68,6 +82,11 @@ class Store {
     bool shared = false;
     ModelPointer model;  // Null: it is being made.
   };
+  // A file without a model.
+  struct Unloaded {
+    std::optional<Spec> spec;  // None: the file does not tell.
+    int64_t bytes = 0;
+  };
 
   // Takes a place for a model, and of the folder, until Release or Publish.
   absl::Status Reserve(const Spec& spec, int64_t file_bytes);
@@ -76,15 +95,29 @@ class Store {
   // Some time later; what cannot be had costs a line of the log.
   void PrepareKernels(const ModelPointer& model);
 
-  absl::StatusOr<ModelPointer> Make(const Spec& spec, const Weights& weights,
-                                    const engine::RequestContext& context);
+  // What a model is made of.
+  struct Copies {
+    Weights weights;
+    std::optional<FileWriter> file;  // Flushed. None where models end with us.
+  };
+  absl::StatusOr<Copies> Copy(const Spec& spec, const Weights& weights,
+                              const engine::RequestContext& context);
+  absl::StatusOr<ModelPointer> Make(const Spec& spec, Copies copies);
   absl::StatusOr<ModelPointer> Load(
-      const std::string& file,
-      absl::FunctionRef<bool(const std::string&)> is_owner);
+      FileReader reader, absl::FunctionRef<bool(const std::string&)> is_owner);
   absl::StatusOr<Weights> MakeWeights(
       const std::vector<jit::MatrixLayout>& layouts, int device,
       const std::string& owner);
+  // ALREADY_EXISTS when a file that was not loaded has the name that `spec` is
+  // to have for everybody.
+  absl::Status CheckUnloaded(const Spec& spec) const;
+  // What Delete is to delete.
+  std::optional<Key> FindToDelete(const std::string& name,
+                                  const std::string& asker,
+                                  bool administers) const;
   absl::Status Remove(const Key& key);
+  // If the file was not loaded: it counts no more.
+  void Forget(const std::string& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   engine::Engine& engine_;
   const Options options_;
@@ -94,11 +127,14 @@ class Store {
   std::map<Key, Place> models_ ABSL_GUARDED_BY(mutex_);
   // Of files that are there or to be there, without a model or with one.
   int64_t file_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Those without one: names, and bytes that count until a model that is made
-  // replaces the file.
-  std::map<std::string, int64_t> unloaded_ ABSL_GUARDED_BY(mutex_);
+  // Those without one, by name. They count until they are deleted, or a model
+  // that is made replaces them.
+  std::map<std::string, Unloaded> unloaded_ ABSL_GUARDED_BY(mutex_);
   engine::ThreadPool preparing_{1};
-  engine::ThreadPool thread_{1};  // Last: it uses the rest.
+  engine::ThreadPool thread_{1};
+  engine::ThreadPool copying_{
+      // Last: it uses the rest.
+      kCopyingThreads, engine::ThreadPool::OfAnIdentity::kOneAtATime};
 };
 
 }  // namespace gemmd::models

@@ -12,7 +12,8 @@
 // Where it listens on loopback, requests name a loopback host, in the target
 // or else as Host, or by HTTP/1.0 none: a page of a stranger, whose name was
 // made to lead here, reads nothing through a browser. Requests with several
-// Hosts are refused everywhere.
+// Hosts are refused everywhere. A Host ends at a NUL, which no browser sends:
+// libmicrohttpd tells nobody what follows it.
 #ifndef GEMMD_SERVICE_MONITOR_HTTP_SERVER_H_
 #define GEMMD_SERVICE_MONITOR_HTTP_SERVER_H_
 

@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,27 @@ std::string HostOf(const std::string& address) {
 
 bool IsUnix(const std::string& address) {
   return absl::StartsWith(address, "unix:");
+}
+
+std::string PathOf(const std::string& address) {
+  absl::string_view path = address;
+  absl::ConsumePrefix(&path, "unix:");
+  absl::ConsumePrefix(&path, "//");
+  return std::string(path);
+}
+
+bool IsInOpenFolder(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path folder = fs::absolute(path, error);
+  while (folder.has_relative_path()) {
+    folder = folder.parent_path();
+    const fs::perms may = fs::status(folder, error).permissions();
+    if (error || (may & fs::perms::others_exec) == fs::perms::none) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool IsLocal(const std::string& address) {

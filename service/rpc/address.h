@@ -1,5 +1,4 @@
-// Listening addresses: "127.0.0.1:0", "[::1]:50051", "unix:/path". Pure
-// functions.
+// Listening addresses: "127.0.0.1:0", "[::1]:50051", "unix:/path".
 #ifndef GEMMD_SERVICE_RPC_ADDRESS_H_
 #define GEMMD_SERVICE_RPC_ADDRESS_H_
 
@@ -8,6 +7,12 @@
 namespace gemmd::rpc {
 
 bool IsUnix(const std::string& address);
+
+// The path of a Unix socket's address, "unix:/path" or "unix:///path".
+std::string PathOf(const std::string& address);
+
+// Whether every user of the machine may enter the folder of `path`.
+bool IsInOpenFolder(const std::string& path);
 
 // The host part of a TCP address, without the brackets of IPv6.
 std::string HostOf(const std::string& address);

@@ -44,12 +44,13 @@ Call::~Call() {
 
 int64_t Call::Open(std::shared_ptr<Connection> connection) {
   connection_ = std::move(connection);
+  last_stream_ = connection_->last_stream();
   opened_ = loop_.now();
   place_ = loop_.Add(*this);
   return connection_->OpenCall();
 }
 
-absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
+absl::StatusOr<identity::Caller> Call::Identify() const {
   const auto authorization = metadata().All("authorization");
   const absl::Time now = absl::Now();
   identity::Credentials credentials = {.authorization = authorization,
@@ -57,16 +58,25 @@ absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
                                        .user = connection_->user()};
   tls::PeerCertificate* const certificate = connection_->certificate();
   if (certificate != nullptr && authorization.empty()) {
-    RETURN_IF_ERROR(certificate->Check(runtime.tls->context(), now));
+    RETURN_IF_ERROR(certificate->Check(runtime_.tls->context(), now));
     credentials.certificate_names = certificate->names();
     if (certificate->names().empty()) {
       return absl::UnauthenticatedError("the client certificate has no name");
     }
   }
-  ASSIGN_OR_RETURN(identity::Caller caller, gate.Identify(credentials, now));
+  return runtime_.gate->Identify(credentials, now);
+}
+
+absl::Status Call::Admit(identity::Access access) {
+  if (runtime_.gate == nullptr || access == identity::Access::kOpen) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(identity::Caller caller, Identify());
   principal_ = std::move(caller.principal);
   proof_ = caller.proof;
-  tenant_ = runtime.TenantOf(principal_->name);
+  access_ = access;
+  admitted_ = loop_.now();
+  tenant_ = runtime_.TenantOf(principal_->name);
   counters_ = &tenant_->counters;
   connection_->CountFor({tenant_, &tenant_->requests});
   const int64_t most = principal_->max_calls;
@@ -76,7 +86,23 @@ absl::Status Call::Identify(const identity::Gate& gate, Runtime& runtime) {
                                               " calls, its limit (max_calls)"),
                                  kCallsEnd);
   }
-  return absl::OkStatus();
+  return principal_->Check(access_);
+}
+
+void Call::AdmitAgain() {
+  if (principal_ == nullptr || admitted_ == loop_.now()) return;
+  admitted_ = loop_.now();
+  const auto admit = [this]() -> absl::Status {
+    ASSIGN_OR_RETURN(identity::Caller caller, Identify());
+    // What the call holds and has begun counts for the one who began it.
+    if (caller.principal->name != principal_->name) {
+      return absl::UnauthenticatedError(
+          "what the call showed stands for another principal now");
+    }
+    principal_ = std::move(caller.principal);
+    return principal_->Check(access_);
+  };
+  if (absl::Status status = admit(); !status.ok()) End(std::move(status));
 }
 
 Async<absl::Status> Call::Take(Budget& budget, Budget::Account& account,
@@ -134,6 +160,7 @@ Async<absl::Status> Call::TakeResponse(int64_t bytes) {
 void Call::ReturnResponse(int64_t bytes) {
   if (bytes == 0) return;
   response_bytes_ -= bytes;
+  leaving_ = false;
   connection_->responses().Return(response_account(), bytes);
 }
 
@@ -149,10 +176,10 @@ Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
   // What was announced is what may come.
   if (taken > 0) limit = std::min(limit, taken);
   grpc::ByteBuffer buffer;
-  read_limit_ = limit;
   connection_->BeginRead(limit, taken);
-  const bool read = co_await Step(
-      *this, State::kReading, [&](void* tag) { stream_.Read(&buffer, tag); });
+  const bool read =
+      co_await Step(*this, State::kReading, limit,
+                    [&](void* tag) { stream_.Read(&buffer, tag); });
   const int64_t size = read ? static_cast<int64_t>(buffer.Length()) : 0;
   // A message that was not announced is there all the same.
   const int64_t held = HeldBytes(size);
@@ -162,6 +189,7 @@ Async<absl::StatusOr<std::optional<Message>>> Call::Read(int64_t limit,
   }
   connection_->EndRead(limit, taken);
   if (held < taken) ReturnRequest(taken - held);
+  if (read) AdmitAgain();
   if (!ended_.ok()) co_return ended_;
   if (!read) co_return std::nullopt;
   if (size > limit) {
@@ -192,6 +220,8 @@ absl::Status Call::ClaimKey(const Message& message) {
 }
 
 Async<bool> Call::Write(const grpc::ByteBuffer& message) {
+  AdmitAgain();
+  if (!ended_.ok()) co_return false;
   has_written_ = true;
   const grpc::ByteBuffer* sent = &message;
   std::optional<grpc::ByteBuffer> guarded;
@@ -199,7 +229,7 @@ Async<bool> Call::Write(const grpc::ByteBuffer& message) {
     guarded = co_await AddChecksum(loop_, message);
     sent = &*guarded;
   }
-  Step step(*this, State::kWriting,
+  Step step(*this, State::kWriting, static_cast<int64_t>(sent->Length()),
             [this, sent](void* tag) { stream_.Write(*sent, tag); });
   const bool written = co_await step;
   co_return written;
@@ -280,7 +310,10 @@ void Call::StartFinish(const absl::Status& status) {
                        ? absl::StrCat(absl::ToInt64Milliseconds(*after))
                        : "-1");
   }
-  if (connection_ != nullptr) Enter(State::kWriting);
+  if (connection_ != nullptr) {
+    Enter(State::kWriting,
+          response_ ? static_cast<int64_t>(response_->Length()) : 0);
+  }
   void* const tag = static_cast<Event*>(&finished_);
   if (status.ok() && response_.has_value()) {
     stream_.WriteAndFinish(*response_, grpc::WriteOptions(), grpc::Status::OK,

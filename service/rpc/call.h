@@ -3,8 +3,9 @@
 // at a time.
 //
 // A call is ended from outside its handler when it meets a limit of time or
-// bytes: then what the handler awaits fails, and whatever status it returns,
-// the client gets the limit's (call_limits.cc).
+// bytes, its caller is no longer let in, or a drain finds it idle: then what
+// the handler awaits fails, and whatever status it returns, the client gets
+// that of the ending (call_limits.cc).
 #ifndef GEMMD_SERVICE_RPC_CALL_H_
 #define GEMMD_SERVICE_RPC_CALL_H_
 
@@ -55,10 +56,15 @@ class Call final : public Sweepable {
   // that has with it.
   int64_t Open(std::shared_ptr<Connection> connection);
 
-  // Who calls, as far as the connection and the metadata prove it, by `gate`.
-  // From then on what the call holds and does counts for the principal.
-  // UNAUTHENTICATED; RESOURCE_EXHAUSTED when it has too many calls.
-  absl::Status Identify(const identity::Gate& gate, Runtime& runtime);
+  // Lets in who calls, as far as the connection and the metadata prove it, if
+  // he may call what needs `access`. From then on what the call holds and does
+  // counts for the principal, and each message ends the call if he is not to be
+  // let in by what counts at that time, but for an answer that goes with the
+  // status: a call of one message each way is judged when it begins and when
+  // its message has come.
+  // UNAUTHENTICATED, PERMISSION_DENIED; RESOURCE_EXHAUSTED when he has too many
+  // calls, which is asked this once.
+  absl::Status Admit(identity::Access access);
   // Null: nobody in particular.
   const identity::Principal* principal() const { return principal_.get(); }
   identity::Proof proof() const { return proof_; }
@@ -115,6 +121,10 @@ class Call final : public Sweepable {
   bool answered_before() const { return answered_before_; }
   // What the call ends with, when its handler has returned `status`.
   Async<absl::Status> Conclude(absl::Status status);
+
+  // While it is true, the call waits for a request that may come or not, and a
+  // drain ends it, unless a part of one is here.
+  void SetBetweenRequests(bool is_between);
 
   // From now on the call holds room for a tensor's elements: it is not to stall
   // while others are refused such room.
@@ -214,14 +224,14 @@ class Call final : public Sweepable {
   template <typename Start>
   class Step final : public Event {
    public:
-    Step(Call& call, State state, Start start)
-        : call_(call), state_(state), start_(std::move(start)) {}
+    Step(Call& call, State state, int64_t bytes, Start start)
+        : call_(call), state_(state), bytes_(bytes), start_(std::move(start)) {}
     Step(const Step&) = delete;
 
     bool await_ready() const { return !call_.ended_.ok(); }
     void await_suspend(std::coroutine_handle<> handle) {
       handle_ = handle;
-      call_.Enter(state_);
+      call_.Enter(state_, bytes_);
       start_(static_cast<Event*>(this));
     }
     bool await_resume() const { return ok_; }
@@ -235,6 +245,7 @@ class Call final : public Sweepable {
    private:
     Call& call_;
     const State state_;
+    const int64_t bytes_;
     Start start_;
     std::coroutine_handle<> handle_;
     bool ok_ = false;
@@ -253,14 +264,23 @@ class Call final : public Sweepable {
   absl::Status ClaimKey(const Message& message);
   // InfiniteFuture when there is none.
   absl::Time deadline() const;
-  // Bytes moved on the connection in the direction that the call waits for.
+  // Bytes in the direction that the call waits for: since it began to wait, no
+  // more than these, but for `moved_before_`, have moved for it.
   int64_t moved_bytes() const;
-  void Enter(State state);
+  // Begins to wait for a message of `bytes`, or at most so many.
+  void Enter(State state, int64_t bytes);
   void StartFinish(const absl::Status& status);
+  // Who calls, by what counts now.
+  absl::StatusOr<identity::Caller> Identify() const;
+  // Ends the call if who calls is not to be let in any more. Asks once for all
+  // messages between two sweeps of the loop.
+  void AdmitAgain();
   // Lets the handler stop: nobody waits for its answer.
   void GiveUp();
-  // Ends the call with `status`, because of the limit `why`.
+  void End(absl::Status status);
+  // Because of the limit `why`.
   void End(Rejection why, absl::Status status);
+  void EndIfDrained();
   void EndIfStalled();
   // Waits for `bytes` of `budget`, which are added to `held`; `without` is what
   // it counts as not to get them.
@@ -277,6 +297,7 @@ class Call final : public Sweepable {
   FinishedEvent finished_;
   bool finishing_ = false;
   bool has_tensor_room_ = false;
+  bool between_requests_ = false;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
   std::optional<grpc::ByteBuffer> response_;
@@ -288,9 +309,12 @@ class Call final : public Sweepable {
   bool is_carried_out_ = false;
 
   std::shared_ptr<Connection> connection_;
+  uint32_t last_stream_ = 0;  // Of the connection; its own, or a later one.
   identity::PrincipalPointer principal_;  // May be null,
   std::shared_ptr<Tenant> tenant_;        // as this then is.
   identity::Proof proof_ = identity::Proof::kNone;
+  identity::Access access_ = identity::Access::kOpen;  // What it needs.
+  absl::Time admitted_;                                // The last time.
   Counters* counters_;
   EventLoop::Place place_;
   absl::Time opened_;
@@ -298,10 +322,15 @@ class Call final : public Sweepable {
   absl::Time ended_at_;
 
   State state_ = State::kBusy;
-  int64_t read_limit_ = 0;  // Of the message that is being read.
-  absl::Time entered_;      // The state.
+  // What is waited for in it. Messages that leave the same room are one: of
+  // each alone, a client could take its time.
+  int64_t step_bytes_ = 0;
+  absl::Time entered_;
+  int64_t moved_before_ = 0;
+  bool leaving_ = false;    // The next message leaves the same room.
   absl::Time progress_;     // Of the last bytes that moved in it,
   int64_t progress_bytes_;  // when so many had.
+  absl::Time late_;         // Since when it has been too slow.
 
   int64_t request_bytes_ = 0;  // Held of the two budgets.
   int64_t response_bytes_ = 0;

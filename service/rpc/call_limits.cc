@@ -1,5 +1,6 @@
 // Part of Call: how it is ended from outside its handler, by a client that
-// leaves, or at a limit of time or bytes.
+// leaves, at a limit of time or bytes, or by a drain.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,8 +12,12 @@ namespace {
 
 // Less than this in the time of a stall is no progress: pings move bytes too.
 constexpr int64_t kProgressBytes = 64 << 10;
-// However little stalls, bytes move at least as fast as this.
+// Besides, bytes move at least as fast as this, from the first one on: what was
+// announced is held by whoever trickles, too.
 constexpr int64_t kLeastBytesPerSecond = 1 << 20;
+// A message that is there, or has left, is no longer seen to move, and the call
+// learns of it by its loop.
+constexpr absl::Duration kHandingOver = absl::Milliseconds(200);
 // For a call that was ended to come to its end by itself.
 constexpr absl::Duration kEndingTime = absl::Seconds(1);
 
@@ -22,16 +27,25 @@ constexpr absl::Duration kEndingTime = absl::Seconds(1);
 // centuries had passed long ago.
 absl::Time Call::deadline() const { return ToSteady(context_.raw_deadline()); }
 
+// gRPC does not tell which stream is the call's, only the connection that it is
+// none which began later.
 int64_t Call::moved_bytes() const {
-  return state_ == State::kReading ? connection_->received()
+  return state_ == State::kReading ? connection_->half_bytes(last_stream_)
                                    : connection_->sent();
 }
 
-void Call::Enter(State state) {
+void Call::Enter(State state, int64_t bytes) {
+  const bool goes_on = state == State::kWriting && leaving_;
   state_ = state;
+  step_bytes_ = goes_on ? step_bytes_ + bytes : bytes;
+  leaving_ = state == State::kWriting && response_bytes_ > 0;
+  if (goes_on) return;
   entered_ = loop_.now();
   progress_ = entered_;
-  progress_bytes_ = moved_bytes();
+  // Of what is read, some may be there already.
+  moved_before_ = state == State::kReading ? 0 : connection_->sent();
+  progress_bytes_ = moved_before_;
+  late_ = absl::InfiniteFuture();
 }
 
 void Call::GiveUp() {
@@ -42,6 +56,11 @@ void Call::GiveUp() {
 void Call::End(Rejection why, absl::Status status) {
   if (!ended_.ok()) return;
   metrics().Rejected(why);
+  End(std::move(status));
+}
+
+void Call::End(absl::Status status) {
+  if (!ended_.ok()) return;
   ended_ = std::move(status);
   ended_at_ = loop_.now();
   if (state_ == State::kWriting) {
@@ -50,6 +69,19 @@ void Call::End(Rejection why, absl::Status status) {
     StartFinish(ended_);  // Which ends a reading.
   }
   GiveUp();
+}
+
+void Call::SetBetweenRequests(bool is_between) {
+  between_requests_ = is_between;
+  EndIfDrained();
+}
+
+void Call::EndIfDrained() {
+  // One that is half here is a request that the daemon has let the client send.
+  if (between_requests_ && runtime_.health.shutting_down() &&
+      connection_->half_bytes(last_stream_) == 0) {
+    End(absl::UnavailableError("the daemon is shutting down"));
+  }
 }
 
 void Call::Sweep() {
@@ -66,6 +98,7 @@ void Call::Sweep() {
     if (loop_.now() - progress_ > patience) connection_->Cut();
   }
   if (done_.over) return;
+  EndIfDrained();
   if (!ended_.ok()) {
     const bool told = finished_.over;
     if (!told && loop_.now() - ended_at_ > kEndingTime) context_.TryCancel();
@@ -84,7 +117,7 @@ void Call::Sweep() {
                absl::ResourceExhaustedError(absl::StrCat(
                    "more bytes of messages have arrived on the connection than "
                    "its calls may read (this one: ",
-                   read_limit_, ") or than the daemon has room for (",
+                   step_bytes_, ") or than the daemon has room for (",
                    connection_->requests().held_bytes(), " of ",
                    connection_->requests().total_bytes(), " are held",
                    principal_ != nullptr && principal_->max_in_flight_bytes > 0
@@ -104,7 +137,7 @@ void Call::EndIfStalled() {
   const bool reading = state_ == State::kReading;
   // Small messages come at once or not at all, and bytes of other calls of
   // the connection are none of theirs.
-  const bool bulk = !reading || read_limit_ > kMaxSmallMessageBytes;
+  const bool bulk = !reading || step_bytes_ > kMaxSmallMessageBytes;
   const auto waited_for = [&] {
     return reading ? connection_->requests().WaitedFor(request_account())
                    : connection_->responses().WaitedFor(response_account());
@@ -119,22 +152,31 @@ void Call::EndIfStalled() {
   const absl::Duration patience = pressed
                                       ? runtime_.limits.pressed_stall_timeout
                                       : runtime_.limits.stall_timeout;
-  if (bulk && moved_bytes() - progress_bytes_ >= kProgressBytes) {
+  const int64_t moved = moved_bytes();
+  if (bulk && moved - progress_bytes_ >= kProgressBytes) {
     progress_ = loop_.now();
-    progress_bytes_ = moved_bytes();
+    progress_bytes_ = moved;
   }
-  const int64_t bytes = reading ? read_limit_ : response_bytes_;
+  // A rate is one of what has begun: silence that was allowed is no arrears.
+  if (moved == moved_before_) entered_ = loop_.now();
+  // A message of another call is complete.
+  progress_bytes_ = std::min(progress_bytes_, moved);
+  const int64_t bytes = std::min(step_bytes_, moved - moved_before_);
   const absl::Duration longest =
-      patience + absl::Seconds(bytes / kLeastBytesPerSecond);
+      patience + absl::Seconds(bytes) / kLeastBytesPerSecond;
   if (loop_.now() - progress_ <= patience &&
       loop_.now() - entered_ <= longest) {
+    late_ = absl::InfiniteFuture();
     return;
   }
+  late_ = std::min(late_, loop_.now());
+  if (loop_.now() - late_ < kHandingOver) return;
   End(Rejection::kStall,
       absl::DeadlineExceededError(
           absl::StrCat(reading ? "the client has sent" : "the client has taken",
-                       " nothing for ", absl::FormatDuration(patience),
-                       " (--stall-timeout)")));
+                       " less than 64 KiB in ", absl::FormatDuration(patience),
+                       ", or less than 1 MiB a second in all "
+                       "(--stall-timeout)")));
 }
 
 }  // namespace gemmd::rpc

@@ -62,12 +62,16 @@ absl::Status CallMetadata::Check() const {
         absl::CEscape(*checksums), "\"; allowed: ", checksum::kCrc32c));
   }
   const auto key = One(kKey);
-  if (key && (key->size() < kLeastKeyBytes || key->size() > kMostKeyBytes ||
-              !absl::c_all_of(*key, absl::ascii_isgraph))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the metadata ", kKey, " has ", key->size(),
-                     " characters; allowed: ", kLeastKeyBytes, " to ",
-                     kMostKeyBytes, " printable ones, drawn at random"));
+  if (!key) return absl::OkStatus();
+  const bool is_sized =
+      key->size() >= kLeastKeyBytes && key->size() <= kMostKeyBytes;
+  if (!is_sized || !absl::c_all_of(*key, absl::ascii_isgraph)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the metadata ", kKey, " has ",
+        is_sized ? "a space, or a character that is not printable ASCII"
+                 : absl::StrCat(key->size(), " characters"),
+        "; allowed: ", kLeastKeyBytes, " to ", kMostKeyBytes,
+        " printable ASCII characters without spaces, drawn at random"));
   }
   return absl::OkStatus();
 }

@@ -190,6 +190,16 @@ void Connection::LookAtSent(absl::Span<const char> bytes) {
       [](const Frame&, absl::Span<const char>) {});
 }
 
+uint32_t Connection::last_stream() {
+  std::lock_guard lock(mutex_);
+  return half_.last_stream();
+}
+
+int64_t Connection::half_bytes(uint32_t last) {
+  std::lock_guard lock(mutex_);
+  return half_.BytesUntil(last);
+}
+
 bool Connection::unread() const {
   int bytes = 0;
   return ioctl(fd_.get(), FIONREAD, &bytes) == 0 && bytes > 0;

@@ -85,6 +85,11 @@ class Connection final : public Traffic {
   // More has arrived than its calls may read: those that read must end.
   bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
 
+  // The stream that began last; what is half there of the messages of those
+  // that began no later than `last`.
+  uint32_t last_stream();
+  int64_t half_bytes(uint32_t last);
+
   // Whether bytes have come that the daemon has not read; whether some that it
   // has sent are not taken.
   bool unread() const;

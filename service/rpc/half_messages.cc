@@ -5,6 +5,14 @@
 
 namespace gemmd::rpc {
 
+int64_t HalfMessages::BytesUntil(uint32_t last) const {
+  int64_t bytes = 0;
+  for (const auto& [stream, half] : streams_) {
+    if (stream <= last) bytes += half.bytes;
+  }
+  return bytes;
+}
+
 void HalfMessages::Begin(const Frame& frame) {
   if (frame.type == Frame::kHeaders && frame.stream > last_stream_) {
     last_stream_ = frame.stream;

@@ -20,6 +20,10 @@ class HalfMessages {
  public:
   // Of all streams, with the 5 bytes.
   int64_t bytes() const { return bytes_; }
+  // Of those that began no later than `last`.
+  int64_t BytesUntil(uint32_t last) const;
+  // The one that began last.
+  uint32_t last_stream() const { return last_stream_; }
 
   bool IsOpen(uint32_t stream) const { return streams_.contains(stream); }
 

@@ -125,6 +125,14 @@ Async<absl::StatusOr<std::optional<Message>>> ReadMessage(Call& call,
   co_return message;
 }
 
+Async<absl::StatusOr<std::optional<Message>>> ReadNextRequest(Call& call,
+                                                              int64_t limit) {
+  call.SetBetweenRequests(true);
+  auto message = co_await ReadMessage(call, limit);
+  call.SetBetweenRequests(false);
+  co_return message;
+}
+
 Async<absl::Status> ReadRequest(Call& call,
                                 google::protobuf::Message& request) {
   auto message = co_await ReadMessage(call);

@@ -39,6 +39,10 @@ std::vector<std::string> ServiceNames();
 // stream. Waits for room when the client announces a large one.
 Async<absl::StatusOr<std::optional<Message>>> ReadMessage(
     Call& call, int64_t limit = kMaxSmallMessageBytes);
+// The next request of a stream of them, as ReadMessage. UNAVAILABLE once the
+// daemon drains and no part of one is here.
+Async<absl::StatusOr<std::optional<Message>>> ReadNextRequest(
+    Call& call, int64_t limit = kMaxSmallMessageBytes);
 // Parses a small message into `request`. INVALID_ARGUMENT when there is none.
 Async<absl::Status> ReadRequest(Call& call, google::protobuf::Message& request);
 

@@ -28,6 +28,9 @@ namespace {
 // Connections that the kernel completes before they are accepted.
 constexpr int kBacklog = 1024;
 
+// Of the file of a Unix socket: to connect is to write.
+constexpr mode_t kUnixMode = 0666;
+
 absl::Status CannotListen(const std::string& address, int error) {
   return absl::UnavailableError(
       absl::StrCat("cannot listen on ", address, ": ", strerror(error)));
@@ -110,9 +113,7 @@ ListeningSocket::~ListeningSocket() {
 }
 
 absl::Status ListeningSocket::BindUnix(bool takes_descriptors) {
-  absl::string_view path = address_;
-  absl::ConsumePrefix(&path, "unix:");
-  absl::ConsumePrefix(&path, "//");
+  const std::string path = PathOf(address_);
   sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = {}};
   if (path.empty() || path.size() >= sizeof name.sun_path) {
     return absl::InvalidArgumentError(
@@ -130,11 +131,14 @@ absl::Status ListeningSocket::BindUnix(bool takes_descriptors) {
   }
   jit::UniqueFd fd = NewSocket(AF_UNIX);
   if (!takes_descriptors) RefuseGiven(fd.get());
+  // Who may connect, the folder decides, whatever the umask takes away: nobody
+  // else could but the daemon's user. Until it listens, nobody can.
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) != 0 ||
+      fchmodat(AT_FDCWD, name.sun_path, kUnixMode, AT_SYMLINK_NOFOLLOW) != 0 ||
       listen(fd.get(), kBacklog) != 0) {
     return CannotListen(address_, errno);
   }
-  path_ = std::string(path);
+  path_ = path;
   file_ = jit::UniqueFd(open(name.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC));
   fds_.push_back(std::move(fd));
   return absl::OkStatus();

@@ -17,7 +17,8 @@ class ListeningSocket {
  public:
   // INVALID_ARGUMENT for what is no address; UNAVAILABLE, with the reason,
   // when one of those that the machine has cannot be bound, or it has none. A
-  // Unix socket that nobody listens on any more is replaced.
+  // Unix socket that nobody listens on any more is replaced; whoever its folder
+  // lets in may connect.
   // Where Linux can, others refuse who passes descriptors.
   static absl::StatusOr<ListeningSocket> Bind(const std::string& address,
                                               bool takes_descriptors = false);

@@ -73,11 +73,11 @@ ServerReflectionResponse Answer(const ServerReflectionRequest& request) {
 
 }  // namespace
 
-Async<absl::Status> Reflect(Runtime& runtime, Call& call) {
-  while (!runtime.health.shutting_down()) {
-    auto message = co_await ReadMessage(call);
+Async<absl::Status> Reflect(Runtime&, Call& call) {
+  while (true) {
+    auto message = co_await ReadNextRequest(call);
     if (!message.ok()) co_return message.status();
-    if (!message->has_value()) break;
+    if (!message->has_value()) co_return absl::OkStatus();
     ServerReflectionRequest request;
     CO_RETURN_IF_ERROR(
         Parse(Join((*message)->pieces()), "the request", request));
@@ -85,7 +85,6 @@ Async<absl::Status> Reflect(Runtime& runtime, Call& call) {
     const bool written = co_await call.Write(reply);
     if (!written) co_return absl::CancelledError("the client has gone");
   }
-  co_return absl::OkStatus();
 }
 
 }  // namespace gemmd::rpc

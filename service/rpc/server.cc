@@ -100,10 +100,10 @@ class Server::Impl {
   void OpenRegions();
   // Plaintext stays on this machine, unless it is forced.
   absl::Status CheckPlaintext() const;
+  // Of Unix sockets that every user of the machine may use.
+  void WarnOfOpenSockets() const;
   // Those of the repository, of principals that there are.
   absl::Status RestoreModels();
-  // Whether who calls may call the method.
-  absl::Status Admit(Call& call, identity::Access access);
   void StartProbing();
   // Asks for a call where it is the loop's turn, sees to the next one once it
   // has come, and answers.
@@ -171,6 +171,7 @@ void Server::Impl::OpenRegions() {
 
 absl::Status Server::Impl::Bind() {
   RETURN_IF_ERROR(CheckPlaintext());
+  WarnOfOpenSockets();
   std::function<std::shared_ptr<const tls::Context>()> tls;
   if (runtime_.tls != nullptr) {
     tls = [this] { return runtime_.tls->context(); };
@@ -238,6 +239,19 @@ absl::Status Server::Impl::CheckPlaintext() const {
   return absl::OkStatus();
 }
 
+void Server::Impl::WarnOfOpenSockets() const {
+  if (runtime_.gate != nullptr) return;
+  for (const std::string& address : options_.listen) {
+    if (!IsUnix(address) || !IsInOpenFolder(PathOf(address))) continue;
+    log::Write(log::Level::kWarning, "open_socket",
+               {{"address", address},
+                {"message",
+                 "every user of the machine may enter its folder and be a "
+                 "client; a folder of mode 0700 or 0750, or --policy-file, "
+                 "ends that"}});
+  }
+}
+
 absl::Status Server::Impl::RestoreModels() {
   const auto policy =
       runtime_.gate == nullptr ? nullptr : runtime_.gate->policy();
@@ -245,14 +259,6 @@ absl::Status Server::Impl::RestoreModels() {
     if (policy == nullptr) return owner.empty();
     return policy->principals().contains(owner);
   });
-}
-
-absl::Status Server::Impl::Admit(Call& call, identity::Access access) {
-  if (runtime_.gate == nullptr || access == identity::Access::kOpen) {
-    return absl::OkStatus();
-  }
-  RETURN_IF_ERROR(call.Identify(*runtime_.gate, runtime_));
-  return call.principal()->Check(access);
 }
 
 void Server::Impl::StartProbing() {
@@ -348,9 +354,8 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
   CO_RETURN_IF_ERROR(call.ReadMetadata());
   const Method* const method = FindMethod(call.method());
   // Strangers are not told what there is.
-  CO_RETURN_IF_ERROR(Admit(call, method == nullptr
-                                     ? identity::Access::kAnyPrincipal
-                                     : method->access));
+  CO_RETURN_IF_ERROR(call.Admit(
+      method == nullptr ? identity::Access::kAnyPrincipal : method->access));
   if (method == nullptr) {
     co_return absl::UnimplementedError(
         "unknown method; reflection lists those that there are");
@@ -389,7 +394,6 @@ absl::Status Server::Impl::TakePlace(int64_t calls) {
 
 bool Server::Impl::Drain(absl::Duration grace) {
   if (server_ == nullptr) return probes_ended_;
-  files_.Close();
   probes_ended_ = monitor_->Stop();
   runtime_.health.SetServing(false);
   absl::SleepFor(grace);
@@ -413,6 +417,8 @@ bool Server::Impl::Drain(absl::Duration grace) {
   listener_.reset();
   doors_.clear();
   server_.reset();
+  // Last: a look-up of users that hangs holds up no client.
+  files_.Close();
   return probes_ended_;
 }
 

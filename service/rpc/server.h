@@ -49,7 +49,7 @@ class Server {
   };
 
   // `engine` outlives the server. INVALID_ARGUMENT for a bad address,
-  // UNAVAILABLE when it cannot be bound.
+  // UNAVAILABLE when it cannot be bound, CANCELLED when Options::models.stops.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Options options,
                                                        engine::Engine& engine);
   // Drains, unless that is done, without the grace period: its owner failed to

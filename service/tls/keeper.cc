@@ -49,11 +49,7 @@ absl::Status Keeper::Load(const Pem& pem) {
 }
 
 absl::StatusOr<bool> Keeper::Reload() {
-  ASSIGN_OR_RETURN(const bool changed, tried_.IsNew(Read()));
-  if (changed) {
-    RETURN_IF_ERROR(Load(tried_.content()));
-  }
-  return changed;
+  return loaded_.Load(Read(), [this](const Pem& pem) { return Load(pem); });
 }
 
 absl::Status Keeper::CheckTime(absl::Time now) {

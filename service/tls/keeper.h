@@ -9,7 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "jit/base/last_read.h"
+#include "jit/base/last_loaded.h"
 #include "service/tls/context.h"
 
 namespace gemmd::tls {
@@ -44,7 +44,7 @@ class Keeper {
 
   const Files files_;
   // Of the thread that reloads:
-  jit::LastRead<Pem> tried_;
+  jit::LastLoaded<Pem> loaded_;
   std::shared_ptr<const Context> refused_;  // By its time, which was told.
   mutable std::mutex mutex_;
   std::shared_ptr<const Context> context_ ABSL_GUARDED_BY(mutex_);

@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "tests/few_threads.h"
@@ -159,6 +164,24 @@ TEST(DaemonTest, TooFewThreadsAreToldAtTheStart) {
                             "allowed: [0-9]+ or more"));
 }
 
+// Else they would be too few without being told.
+TEST(DaemonTest, ItStartsNoMoreThreadsThanItAsksFor) {
+  if (!testing::FewThreads::kPossible) {
+    GTEST_SKIP() << "a sanitizer's own memory leaves no room for a limit";
+  }
+  const std::string said = SaidUnder("ulimit -s 8192; ulimit -v 600000");
+  const size_t at = said.find("allowed: ");
+  ASSERT_NE(at, said.npos) << said;
+  const int allowed = std::atoi(said.c_str() + at + sizeof "allowed: " - 1);
+  const testing::TemporaryFolder models;
+  DaemonProcess daemon({"--device=host", kNvrtc, "--metrics-listen=127.0.0.1:0",
+                        "--model-repository=" + models.path()});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  const std::filesystem::directory_iterator threads(
+      absl::StrCat("/proc/", daemon.pid(), "/task"));
+  EXPECT_LE(std::distance(begin(threads), end(threads)), allowed);
+}
+
 TEST(DaemonTest, SigtermFinishesWhatRunsAndExitsZero) {
   DaemonProcess daemon({"--device=host", kNvrtc});
   Client client(daemon);
@@ -196,6 +219,9 @@ TEST(DaemonTest, BadFlagsAreNamed) {
             "--max-message-bytes is 2GiB; allowed: 1MiB to 2147483647"},
            {"--max-inflight-bytes=1MiB", "allowed: from 1GiB"},
            {"--tensor-ttl=0", "--tensor-ttl is 0; allowed: 1s to"},
+           {"--drain-timeout=30",
+            "--drain-timeout is 30; allowed: a time with its unit"},
+           {"--drain-timeout-ms=300", "did you mean --drain-timeout?"},
            {"--listen=", "--listen is empty"},
            {"--listen=127.0.0.1", "127.0.0.1: it has no port"},
            {"--listen=127.0.0.1:99999", "its port is '99999'"},
@@ -219,6 +245,20 @@ TEST(DaemonTest, SaysThatItIsForcedToPlaintext) {
   EXPECT_THAT(daemon.Log(), HasSubstr("event=plaintext address=0.0.0.0:0"));
 }
 
+TEST(DaemonTest, SaysThatASocketIsOpenToEverybody) {
+  const testing::TemporaryFolder directory;  // For its owner alone.
+  const std::string open = absl::StrCat("/tmp/gemmd_open_", getpid());
+  DaemonProcess daemon(
+      {"--device=host", kNoNvrtc,
+       absl::StrCat("--listen=unix:", open, ",unix:", directory.path(), "/s")});
+  ASSERT_NE(daemon.Connect(), nullptr);
+  EXPECT_THAT(
+      daemon.Log(),
+      AllOf(HasSubstr(absl::StrCat("event=open_socket address=unix:", open)),
+            Not(HasSubstr(absl::StrCat("event=open_socket address=unix:",
+                                       directory.path())))));
+}
+
 TEST(DaemonTest, HelpAndVersionAreNoFailures) {
   for (const char* word : {"--help", "-h", "--version"}) {
     DaemonProcess daemon({word});
@@ -230,7 +270,7 @@ TEST(DaemonTest, ReadsAConfigurationFile) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.path() + "/gemmd.toml";
   std::ofstream(path) << "device = \"host\"\nnvrtc = \"none\"\n"
-                         "max-message-bytes = \"1MiB\"\ntensor-ttl = 90\n";
+                         "max-message-bytes = \"1MiB\"\ntensor-ttl = 90s\n";
   DaemonProcess daemon({"--config=" + path, "--max-message-bytes=2MiB"});
   Client client(daemon);
   const v1::ServerInfo info = client.Info();
@@ -241,11 +281,10 @@ TEST(DaemonTest, ReadsAConfigurationFile) {
 }
 
 TEST(DaemonTest, UnderstandsTheFormerSpellings) {
-  DaemonProcess daemon({"--device=host", kNoNvrtc, "--tensor_ttl_s=90",
-                        "--max_message_bytes", "1048576"});
+  DaemonProcess daemon(
+      {"--device=host", kNoNvrtc, "--max_message_bytes", "1048576"});
   Client client(daemon);
   const v1::ServerInfo info = client.Info();
-  EXPECT_EQ(info.limits().tensor_ttl_s(), 90);
   EXPECT_EQ(info.limits().max_message_bytes(), 1 << 20);
 }
 

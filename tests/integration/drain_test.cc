@@ -6,14 +6,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/file.h"
+#include "service/models/copy.h"
+#include "service/models/model_file.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/eventually.h"
 #include "tests/integration/raw_http2.h"
@@ -29,6 +35,7 @@ using testing::DaemonProcess;
 using testing::Eventually;
 using ::testing::HasSubstr;
 using testing::Lives;
+using ::testing::Not;
 using testing::OnesTimesTwos;
 using testing::RawHttp2;
 
@@ -91,6 +98,73 @@ TEST(DrainTest, ASignalThatWasBlockedEndsIt) {
   ASSERT_NE(daemon.Connect(), nullptr);
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(kSoon), 0);
+}
+
+models::FileHeader HeaderOfModel(const std::string& name, int64_t n,
+                                 int64_t k) {
+  return {.spec = {.name = name, .problem = {.m = 1, .n = n, .k = k}}};
+}
+
+// A model whose file takes long to read and tells only at its end that it is
+// damaged: nobody has written its digest. The folder of models is there.
+void WriteLargeModel(const std::string& directory, const std::string& name) {
+  const models::FileHeader header = HeaderOfModel(name, 1 << 14, 1 << 14);
+  const std::string file =
+      absl::StrCat(directory, "/models/", models::FileNameOf("", name));
+  std::ofstream(file) << models::ToBytes(header);
+  std::filesystem::resize_file(file, header.file_bytes());
+}
+
+// Before it serves it has nothing to drain, and restores no model for nobody.
+TEST(DrainTest, ModelsThatAreBeingRestoredHoldUpNoSignal) {
+  const testing::TemporaryFolder folder;
+  ASSERT_TRUE(models::ListFiles(folder.path()).ok());  // Makes theirs.
+  WriteLargeModel(folder.path(), "large");
+  DaemonProcess daemon(
+      {"--device=host", "--nvrtc=none", "--model-repository=" + folder.path()});
+  ASSERT_TRUE(Eventually([&] {
+    return absl::StrContains(daemon.Log(), "event=device");
+  })) << daemon.Log();
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
+  EXPECT_THAT(daemon.Log(), HasSubstr("event=stopped"));
+  // Which says that all of it was read: nobody has written its digest.
+  EXPECT_THAT(daemon.Log(), Not(HasSubstr("event=model_not_loaded")));
+}
+
+// Those of models that have been restored, while others are.
+TEST(DrainTest, NorDoTheirCompiles) {
+  const testing::TemporaryFolder folder;
+  const models::FileHeader small = HeaderOfModel("small", 64, 64);
+  auto file = models::FileWriter::Create(folder.path(), small);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const std::string weights(models::TightBytes(small.layouts()[0]), '\0');
+  ASSERT_TRUE(file->Add(weights).ok() && file->Flush().ok() &&
+              file->Publish().ok());
+  // The oldest comes first. The others take longer than its compile to begin.
+  const std::string path =
+      absl::StrCat(folder.path(), "/models/", models::FileNameOf("", "small"));
+  std::filesystem::last_write_time(
+      path, std::filesystem::last_write_time(path) - std::chrono::minutes(1));
+  for (const char* const name : {"1", "2", "3", "4", "5", "6", "7", "8"}) {
+    WriteLargeModel(folder.path(), name);
+  }
+  setenv("GEMMD_FAKE_NVRTC", "loop:", 1);
+  DaemonProcess daemon({"--device=host", "--nvrtc=" GEMMD_TEST_FAKE_NVRTC,
+                        "--model-repository=" + folder.path()});
+  unsetenv("GEMMD_FAKE_NVRTC");
+  const pid_t worker = daemon.CompileWorker();
+  ASSERT_NE(worker, 0);
+  ASSERT_TRUE(Eventually([&] {
+    return absl::StrContains(daemon.Log(), "event=model_loaded");
+  })) << daemon.Log();
+  const int64_t before = CpuTicks(worker);
+  ASSERT_TRUE(Eventually([&] { return CpuTicks(worker) > before + 5; }));
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
+  EXPECT_FALSE(Lives(worker));
+  EXPECT_THAT(daemon.Log(), HasSubstr("event=stopped"));
+  EXPECT_THAT(daemon.Log(), Not(HasSubstr("event=serving")));
 }
 
 // Of who tells other daemons by it that their certificates are new.
@@ -174,19 +248,23 @@ TEST(DrainTest, OneThatWasTakenBackIsNotWaitedForSoLong) {
   EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
 }
 
+// Whether a first compile begins.
+bool Compiles(const std::shared_ptr<grpc::Channel>& channel) {
+  const auto stub = v1::ServerService::NewStub(channel);
+  return Eventually([&] {
+    grpc::ClientContext context;
+    v1::Statistics statistics;
+    return stub->GetStatistics(&context, {}, &statistics).ok() &&
+           statistics.cache().compiles() == 1;
+  });
+}
+
 TEST(DrainTest, AStoppedCompileWorkerIsKilled) {
   DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=300ms"});
   const auto channel = daemon.Connect();
   Caller caller(channel);
   auto compiling = caller.Multiply(OnesTimesTwos(9, 9, 9));
-  const auto compiles = [&] {
-    auto stub = v1::ServerService::NewStub(channel);
-    grpc::ClientContext context;
-    v1::Statistics statistics;
-    return stub->GetStatistics(&context, {}, &statistics).ok() &&
-           statistics.cache().compiles() == 1;
-  };
-  ASSERT_TRUE(Eventually(compiles)) << "the compile does not begin";
+  ASSERT_TRUE(Compiles(channel));
   const pid_t worker = daemon.StopCompiler();
   ASSERT_NE(worker, 0);
   daemon.Signal(SIGTERM);
@@ -194,6 +272,34 @@ TEST(DrainTest, AStoppedCompileWorkerIsKilled) {
   EXPECT_FALSE(Lives(worker));
   kill(worker, SIGKILL);
   EXPECT_FALSE(compiling.get().ok());
+}
+
+// Nor do the compiles of others wait for it, where several go at a time.
+TEST(DrainTest, ACompileThatNeverEndsIsKilled) {
+  setenv("GEMMD_FAKE_NVRTC", "loop:.f32.f16.f16", 1);
+  DaemonProcess daemon({"--device=host", "--nvrtc=" GEMMD_TEST_FAKE_NVRTC,
+                        "--drain-timeout=300ms"});
+  unsetenv("GEMMD_FAKE_NVRTC");
+  const auto channel = daemon.Connect();
+  Caller caller(channel);
+  v1::MatmulRequest request = OnesTimesTwos(9, 9, 9);
+  v1::Problem& problem = *request.mutable_header()->mutable_problem();
+  problem.set_a_type(v1::DATA_TYPE_F16);
+  problem.set_b_type(v1::DATA_TYPE_F16);
+  const pid_t worker = daemon.CompileWorker();
+  ASSERT_NE(worker, 0);
+  auto endless = caller.Multiply(request);
+  ASSERT_TRUE(Compiles(channel));
+  const int64_t before = CpuTicks(worker);
+  ASSERT_TRUE(Eventually([&] { return CpuTicks(worker) > before + 10; }));
+  if (std::thread::hardware_concurrency() > 1) {
+    EXPECT_TRUE(caller.Multiply(OnesTimesTwos(9, 9, 9)).get().ok());
+  }
+  EXPECT_TRUE(Lives(worker));
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
+  EXPECT_FALSE(Lives(worker));
+  EXPECT_FALSE(endless.get().ok());
 }
 
 TEST(DrainTest, AKeyThatAnotherProcessLocksIsAbandoned) {
@@ -262,6 +368,34 @@ TEST(DrainTest, StreamsThatWereAcceptedAreFinished) {
     EXPECT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(bytes, 64u * 64 * 4);
   }
+  EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
+}
+
+// Unlike one of which nothing has come: server_test.cc.
+TEST(DrainTest, ARequestThatIsHalfHereIsWaitedFor) {
+  constexpr size_t kHalfBytes = 512 << 10;  // More than a stream's window.
+  const std::string half(kHalfBytes, '\0');
+  DaemonProcess daemon({"--device=host", kNvrtc, "--drain-timeout=60s"});
+  const auto stub = v1::ServerService::NewStub(daemon.Connect());
+  v1::Statistics statistics;
+  const auto ask = [&] {
+    grpc::ClientContext context;
+    return stub->GetStatistics(&context, {}, &statistics).error_code();
+  };
+  RawHttp2 client(daemon.address());
+  const uint32_t stream =
+      client.Open("/inference.GRPCInferenceService/ModelStreamInfer");
+  client.SendPrefix(stream, 0);  // A whole one, that names no model.
+  ASSERT_TRUE(Eventually(
+      [&] { return ask() == grpc::OK && statistics.requests() == 1; }));
+  client.SendPrefix(stream, 2 * kHalfBytes);
+  ASSERT_EQ(client.Send(stream, half, false), kHalfBytes);
+  daemon.Signal(SIGTERM);
+  ASSERT_TRUE(Eventually([&] { return ask() == grpc::UNAVAILABLE; }));
+  // Of calls that idle, none is left now.
+  client.Read(absl::Milliseconds(600));
+  EXPECT_EQ(client.ended(), 0);
+  EXPECT_EQ(client.Send(stream, half, false), kHalfBytes);
   EXPECT_EQ(daemon.Wait(kSoon), 0) << daemon.Log();
 }
 

@@ -30,10 +30,12 @@ class PrincipalClient {
       authorization_ = absl::StrCat("Bearer ", PolicyFiles::TokenOf(name));
     }
   }
-  PrincipalClient(std::shared_ptr<grpc::Channel> channel, std::string authorization)
+  PrincipalClient(std::shared_ptr<grpc::Channel> channel,
+                  std::string authorization)
       : channel_(std::move(channel)),
         authorization_(std::move(authorization)) {}
 
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   void Prepare(grpc::ClientContext& context) const {
     context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
     if (!authorization_.empty()) {

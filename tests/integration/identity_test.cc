@@ -2,20 +2,46 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "inference/service.grpc.pb.h"
 #include "tests/integration/eventually.h"
 #include "tests/integration/identity_fixture.h"
+#include "tests/service/gate.h"
 
 namespace gemmd {
 namespace {
 
+// What the machine's look-ups of users by name pass in this program.
+testing::Gate& LookUps() {
+  static auto& gate = *new testing::Gate;
+  return gate;
+}
+
+}  // namespace
+}  // namespace gemmd
+
+// Instead of the C library's: knows nobody.
+extern "C" int getpwnam_r(const char*, passwd*, char*, size_t, passwd** found) {
+  gemmd::LookUps().Pass();
+  *found = nullptr;
+  return 0;
+}
+
+namespace gemmd {
+namespace {
+
+using testing::Eventually;
 using ::testing::HasSubstr;
 using testing::IdentityTest;
 using ::testing::Not;
@@ -49,6 +75,44 @@ const std::map<std::string, std::string>& RolesOfMethods() {
   });
   return roles;
 }
+
+// Inferences that follow each other on one stream.
+class InferStream {
+ public:
+  explicit InferStream(const Client& client)
+      : stub_(inference::GRPCInferenceService::NewStub(client.channel())) {
+    client.Prepare(context_);
+    stream_ = stub_->ModelStreamInfer(&context_);
+  }
+
+  // Whether the next one is answered.
+  bool Infer() {
+    inference::ModelInferRequest request;
+    request.set_model_name("matmul");
+    for (const char* const name : {"A", "B"}) {
+      auto& input = *request.add_inputs();
+      input.set_name(name);
+      input.set_datatype("INT8");
+      input.add_shape(1);
+      input.add_shape(1);
+      input.mutable_contents()->add_int_contents(1);
+    }
+    inference::ModelStreamInferResponse response;
+    if (!stream_->Write(request) || !stream_->Read(&response)) return false;
+    EXPECT_EQ(response.error_message(), "");
+    return true;
+  }
+  // There will be none.
+  void End() { stream_->WritesDone(); }
+  grpc::Status Finish() { return stream_->Finish(); }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
+  std::unique_ptr<grpc::ClientReaderWriter<inference::ModelInferRequest,
+                                           inference::ModelStreamInferResponse>>
+      stream_;
+};
 
 TEST_F(IdentityTest, EveryMethodNeedsItsRoleAndNoOther) {
   Start(R"({"name": "compute", "roles": ["compute"]},
@@ -192,6 +256,117 @@ TEST_F(IdentityTest, FilesThatChangeCountAtOnce) {
   absl::SleepFor(absl::Milliseconds(1500));
   EXPECT_EQ(As("bob").Multiply(OnesTimesTwos(1, 1, 1)).error_message(),
             "the token stands for no principal of this daemon");
+}
+
+TEST_F(IdentityTest, ALookUpOfUsersThatHangsHoldsUpNoDrain) {
+  StartAliceAndBob();
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
+  const auto watch = grpc::health::v1::Health::NewStub(server_->channel())
+                         ->Watch(&context, {});
+  grpc::health::v1::HealthCheckResponse health;
+  ASSERT_TRUE(watch->Read(&health));
+  LookUps().Close();
+  files_.WritePolicy(R"({"name": "alice", "unix_users": ["somebody"]})");
+  EXPECT_TRUE(LookUps().WaitForArrivals(1));
+  std::thread drain([&] { server_->server().Drain(); });
+  EXPECT_TRUE(watch->Read(&health));
+  EXPECT_EQ(health.status(),
+            grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  EXPECT_FALSE(watch->Read(&health));
+  EXPECT_EQ(watch->Finish().error_code(), StatusCode::UNAVAILABLE);
+  LookUps().Open();
+  drain.join();
+}
+
+TEST_F(IdentityTest, InferencesOfAStreamAreJudgedByWhatCountsThen) {
+  StartAliceAndBob();
+  InferStream alice(As("alice")), bob(As("bob")), ops(As("ops"));
+  for (InferStream* const stream : {&alice, &bob, &ops}) {
+    ASSERT_TRUE(stream->Infer());
+  }
+  const auto end = [](InferStream& stream) {
+    EXPECT_TRUE(Eventually([&] { return !stream.Infer(); }));
+    return stream.Finish();
+  };
+  files_.WritePolicy(absl::StrCat(R"({"name": "alice", "roles": ["tensors"]},
+                                     {"name": "bob", "roles": ["compute"]},
+                                     {"name": "ops", )",
+                                  testing::kEverything, "}"));
+  EXPECT_EQ(end(alice).error_code(), StatusCode::PERMISSION_DENIED);
+  EXPECT_TRUE(bob.Infer());  // Whose roles are others, too.
+  const std::string was_bobs = PolicyFiles::LineOf("bob").substr(3);
+  files_.Write("tokens", absl::StrCat("ops", was_bobs));
+  const grpc::Status gone = end(ops);
+  EXPECT_EQ(gone.error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(gone.error_message(), "the token is unknown");
+  const grpc::Status other = end(bob);
+  EXPECT_EQ(other.error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(other.error_message(),
+            "what the call showed stands for another principal now");
+}
+
+TEST_F(IdentityTest, AStreamThatAsksForNothingMoreIsNotJudged) {
+  StartAliceAndBob();
+  InferStream stream(As("alice"));
+  ASSERT_TRUE(stream.Infer());
+  files_.WritePolicy(R"({"name": "alice", "roles": ["tensors"]})");
+  ASSERT_TRUE(Eventually([&] {
+    return As("alice").Multiply(OnesTimesTwos(1, 1, 1)).error_code() ==
+           StatusCode::PERMISSION_DENIED;
+  }));
+  // For the clock of calls, which goes on four times a second.
+  absl::SleepFor(absl::Milliseconds(300));
+  stream.End();
+  const grpc::Status status = stream.Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+TEST_F(IdentityTest, TransfersEndOnceTheirPrincipalMayNotMakeThem) {
+  StartAliceAndBob();
+  const Client alice = As("alice");
+  const auto stub = v1::TensorService::NewStub(alice.channel());
+  // Of 64 MiB: more than lies on the way when a client does not read.
+  std::string full, empty;
+  ASSERT_TRUE(alice.Create(1 << 18, &full).ok());
+  ASSERT_TRUE(alice.Create(1 << 18, &empty).ok());
+  v1::TensorInfo info;
+  v1::UploadTensorRequest data;
+  data.set_data(std::string(1 << 20, '\0'));
+  const auto upload = [&](const std::string& handle,
+                          grpc::ClientContext& context) {
+    alice.Prepare(context);
+    auto writer = stub->UploadTensor(&context, &info);
+    v1::UploadTensorRequest header;
+    header.mutable_header()->set_handle(handle);
+    EXPECT_TRUE(writer->Write(header));
+    return writer;
+  };
+  grpc::ClientContext before, during, download;
+  {
+    const auto writer = upload(full, before);
+    for (int i = 0; i < 64; ++i) ASSERT_TRUE(writer->Write(data));
+    writer->WritesDone();
+    ASSERT_TRUE(writer->Finish().ok());
+  }
+  const auto writer = upload(empty, during);
+  alice.Prepare(download);
+  v1::DownloadTensorRequest request;
+  request.set_handle(full);
+  request.set_chunk_bytes(1 << 20);
+  const auto reader = stub->DownloadTensor(&download, request);
+  v1::DownloadTensorResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  files_.WritePolicy(R"({"name": "alice", "roles": ["compute"]})");
+  ASSERT_TRUE(Eventually([&] {
+    return alice.Describe(full).error_code() == StatusCode::PERMISSION_DENIED;
+  }));
+  // Slower than the clock of calls, which goes on four times a second.
+  data.set_data(std::string(1 << 16, '\0'));
+  EXPECT_TRUE(Eventually([&] { return !writer->Write(data); }));
+  EXPECT_EQ(writer->Finish().error_code(), StatusCode::PERMISSION_DENIED);
+  while (reader->Read(&response)) absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(reader->Finish().error_code(), StatusCode::PERMISSION_DENIED);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <future>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "clients/cpp/client.h"
 #include "tests/integration/abusers.h"
 #include "tests/integration/create_tensor.h"
@@ -28,6 +29,12 @@ constexpr int64_t kMiB = 1 << 20;
 constexpr absl::Duration kPatience =
     absl::Seconds(60 * testing::kSanitizerSlowness);
 
+// Of a message that takes minutes at the least rate, progress comes so often,
+// and yet by far too little.
+constexpr uint32_t kEndlessBytes = 512 << 20;
+constexpr size_t kTrickleBytes = 66 << 10;
+constexpr absl::Duration kBetweenTrickles = absl::Milliseconds(150);
+
 class LimitsOfAServer : public ::testing::Test {
  protected:
   static TestServer::Options Hasty() {
@@ -36,11 +43,19 @@ class LimitsOfAServer : public ::testing::Test {
     options.limits.pressed_stall_timeout = absl::Milliseconds(300);
     return options;
   }
-  static void ReadUntilEnded(RawHttp2& client) {
+  // Goes on with `step`, between which the daemon's answers are read, until it
+  // has ended `calls`.
+  static void DoUntilEnded(RawHttp2& client, int64_t calls,
+                           absl::Duration between,
+                           absl::FunctionRef<void()> step) {
     const absl::Time start = absl::Now();
-    while (client.ended() == 0 && absl::Now() - start < kPatience) {
-      client.Read(absl::Milliseconds(20));
+    while (client.ended() < calls && absl::Now() - start < kPatience) {
+      step();
+      client.Read(between);
     }
+  }
+  static void ReadUntilEnded(RawHttp2& client, int64_t calls = 1) {
+    DoUntilEnded(client, calls, absl::Milliseconds(20), [] {});
   }
   static std::string CreateF32(TestServer& server, int64_t rows,
                                int64_t columns) {
@@ -150,6 +165,89 @@ TEST_F(LimitsOfAServer, ASilentCallIsEnded) {
   EXPECT_EQ(client.ended(), 1);
   EXPECT_TRUE(client.alive());
   EXPECT_GE(absl::Now() - start, absl::Milliseconds(300));
+}
+
+TEST_F(LimitsOfAServer, ACallThatTricklesIsEnded) {
+  TestServer server(Hasty());
+  RawHttp2 client(server.address());
+  const uint32_t stream = client.Open(kMatmul);
+  client.SendPrefix(stream, kEndlessBytes);
+  DoUntilEnded(client, 1, kBetweenTrickles, [&] {
+    client.Send(stream, std::string(kTrickleBytes, '\0'), false);
+  });
+  EXPECT_EQ(client.ended(), 1);
+}
+
+// Silence that was allowed, before others had to wait, is no arrears.
+TEST_F(LimitsOfAServer, TheRateOfAMessageIsThatSinceItBegan) {
+  TestServer::Options options;
+  options.limits.stall_timeout = kPatience;
+  options.limits.pressed_stall_timeout = absl::Seconds(1);
+  options.limits.max_calls = 3;  // Two are half of them, and more.
+  TestServer server(options);
+  RawHttp2 client(server.address());
+  const uint32_t stream = client.Open(kMatmul);
+  client.Read(absl::Seconds(2));
+  client.SendPrefix(stream, kEndlessBytes);
+  client.Send(stream, std::string(256 << 10, '\0'), false);
+  server.cache().Hold(true);
+  auto other = std::async(std::launch::async, [&] {
+    v1::MatmulResponse response;
+    grpc::ClientContext context;
+    return v1::MatmulService::NewStub(server.channel())
+        ->Matmul(&context, OnesTimesTwos(2, 2, 2), &response);
+  });
+  server.cache().WaitForGets(1);
+  // For more than two looks at it: the first finds it late.
+  const absl::Time pressed = absl::Now();
+  while (absl::Now() - pressed < absl::Milliseconds(800)) {
+    client.Send(stream, std::string(128 << 10, '\0'), false);
+    client.Read(absl::Milliseconds(100));
+  }
+  EXPECT_EQ(client.ended(), 0);
+  server.cache().Hold(false);
+  EXPECT_TRUE(other.get().ok());
+}
+
+TEST_F(LimitsOfAServer, ACallIsEndedThoughOthersOfItsConnectionAreNot) {
+  TestServer server(Hasty());
+  RawHttp2 client(server.address());
+  const uint32_t stream = client.Open(kMatmul);
+  client.SendPrefix(stream, kEndlessBytes);
+  client.Read(kBetweenTrickles);  // It is being read when the others come.
+  int64_t others = 0;
+  const absl::Time start = absl::Now();
+  // None goes once it is ended.
+  while (client.Send(stream, std::string(kTrickleBytes, '\0'), false) > 0 &&
+         absl::Now() - start < kPatience) {
+    const uint32_t other = client.Open(kMatmul);
+    client.SendPrefix(other, kMiB);
+    client.Send(other, std::string(kMiB, '\0'), true);
+    ++others;  // Ended, as what it has sent is no request.
+    client.Read(kBetweenTrickles);
+  }
+  ReadUntilEnded(client, others + 1);
+  EXPECT_EQ(client.ended(), others + 1);
+}
+
+TEST_F(LimitsOfAServer, AnAnswerInManyMessagesThatIsTakenTooSlowlyIsEnded) {
+  TestServer server(Hasty());
+  v1::DownloadTensorRequest request;
+  request.set_handle(CreateF32(server, 1024, 1024));
+  request.set_chunk_bytes(1024);
+  const std::string bytes = request.SerializeAsString();
+  RawHttp2 client(server.address());
+  const uint32_t stream = client.Open("/gemmd.v1.TensorService/DownloadTensor");
+  client.SendPrefix(stream, static_cast<uint32_t>(bytes.size()));
+  client.Send(stream, bytes, true);
+  constexpr uint8_t kWindowUpdate = 8;
+  const std::string four_messages("\0\0\x10\0", 4);
+  DoUntilEnded(client, 1, kBetweenTrickles, [&] {
+    for (const uint32_t of : {uint32_t{0}, stream}) {
+      client.Write(RawHttp2::FrameOf(kWindowUpdate, 0, of, four_messages));
+    }
+  });
+  EXPECT_EQ(client.ended(), 1);
 }
 
 TEST_F(LimitsOfAServer, ACallWhoseAnswerIsNotReadIsEnded) {

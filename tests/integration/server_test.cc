@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "inference/service.grpc.pb.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd {
@@ -266,6 +267,28 @@ TEST(ServerTest, DrainingEndsWithinItsTimeout) {
   EXPECT_FALSE(stuck.get().ok());  // Cancelled, though the compile hangs.
   server.cache().Hold(false);
   drain.join();
+}
+
+TEST(ServerTest, DrainingWaitsForNoRequestThatMayCome) {
+  TestServer server({.drain_timeout = absl::Seconds(5)});
+  const auto inference =
+      inference::GRPCInferenceService::NewStub(server.channel());
+  const auto reflection =
+      grpc::reflection::v1alpha::ServerReflection::NewStub(server.channel());
+  grpc::ClientContext contexts[2];
+  const auto infer = inference->ModelStreamInfer(&contexts[0]);
+  inference::ModelStreamInferResponse answer;
+  ASSERT_TRUE(infer->Write({}) && infer->Read(&answer));
+  const auto reflect = reflection->ServerReflectionInfo(&contexts[1]);
+  grpc::reflection::v1alpha::ServerReflectionResponse description;
+  ASSERT_TRUE(reflect->Write({}) && reflect->Read(&description));
+  const std::jthread drain([&] { server.server().Drain(); });
+  const auto expect_drained = [](const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+    EXPECT_EQ(status.error_message(), "the daemon is shutting down");
+  };
+  expect_drained(infer->Finish());
+  expect_drained(reflect->Finish());
 }
 
 TEST(ServerTest, RefusesToListenWhereItMustNotOrCannot) {

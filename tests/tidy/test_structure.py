@@ -58,6 +58,7 @@ ARROWS = {
 # told by jit/base/steady_time.h.
 TIME_OF_DAY = {
     "jit/base/steady_time.h": "it begins with it",
+    "jit/base/folder.h": "times of files",
     "jit/cache/disk_store.cc": "times of files",
     "jit/cache/quota.cc": "times of files",
     "jit/compile/file_notes.cc": "times of files",

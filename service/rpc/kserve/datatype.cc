@@ -1,6 +1,8 @@
 #include "service/rpc/kserve/datatype.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "jit/problem/arithmetic.h"
 #include "service/rpc/kserve/text.h"
 
 namespace gemmd::rpc::kserve {
@@ -28,12 +30,19 @@ const Named* Find(jit::DataType type) {
   return nullptr;
 }
 
+bool IsMultiplied(jit::DataType type) {
+  return absl::c_any_of(jit::Arithmetics(), [type](const auto& served) {
+    return served.a == type || served.b == type;
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<jit::DataType> ToDataType(absl::string_view name,
-                                         absl::string_view what) {
+                                         absl::string_view what, Use use) {
   std::string allowed;
   for (const Named& named : kTypes) {
+    if (use == Use::kMultiplied && !IsMultiplied(named.type)) continue;
     if (named.name == name) return named.type;
     absl::StrAppend(&allowed, allowed.empty() ? "" : ", ", named.name);
   }

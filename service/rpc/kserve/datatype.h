@@ -13,9 +13,13 @@
 
 namespace gemmd::rpc::kserve {
 
-// INVALID_ARGUMENT: `what` is that, and which there are.
+// Of an input that is multiplied, or of C and D: integers add up to INT32,
+// which nothing multiplies.
+enum class Use { kMultiplied, kAny };
+
+// INVALID_ARGUMENT: `what` is that, and which there are for this use.
 absl::StatusOr<jit::DataType> ToDataType(absl::string_view name,
-                                         absl::string_view what);
+                                         absl::string_view what, Use use);
 
 // Empty: it has none.
 absl::string_view NameOf(jit::DataType type);

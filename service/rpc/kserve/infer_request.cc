@@ -9,6 +9,7 @@
 #include "jit/base/status.h"
 #include "service/rpc/kserve/contents.h"
 #include "service/rpc/kserve/datatype.h"
+#include "service/rpc/kserve/inference.h"
 #include "service/rpc/kserve/small_fields.h"
 #include "service/rpc/kserve/text.h"
 #include "service/rpc/parse.h"
@@ -56,9 +57,12 @@ absl::StatusOr<Input> ToInput(const Tensor& tensor) {
   Input input;
   input.name = tensor.name();
   RETURN_IF_ERROR(CheckParameters(tensor));
-  ASSIGN_OR_RETURN(input.type, ToDataType(tensor.datatype(),
-                                          absl::StrCat("the datatype of input ",
-                                                       Quoted(tensor.name()))));
+  const bool multiplied = input.name == kA || input.name == kB;
+  ASSIGN_OR_RETURN(
+      input.type,
+      ToDataType(tensor.datatype(),
+                 absl::StrCat("the datatype of input ", Quoted(tensor.name())),
+                 multiplied ? Use::kMultiplied : Use::kAny));
   input.shape.assign(tensor.shape().begin(), tensor.shape().end());
   ASSIGN_OR_RETURN(input.elements, CountOf(input.shape, input.name));
   return input;

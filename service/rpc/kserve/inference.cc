@@ -95,19 +95,24 @@ absl::StatusOr<jit::Extent> ExtentOf(const Input& input, const Line& line,
       input, absl::StrCat("[1], ", Shown({line.size}), " or ", Shown(full)));
 }
 
-// As numpy adds it to D: a value a column, or a value a row.
+// As numpy adds it to D: a value a column, or a value a row. It has no
+// dimension that D lacks, where a vector was multiplied.
 absl::StatusOr<jit::Extent> BiasExtent(const Input& input, const Matrices& a,
                                        const Matrices& b) {
-  Dimensions shape = input.shape;
-  if (b.was_vector) shape.push_back(1);
-  if (a.was_vector && !shape.empty()) shape.insert(shape.end() - 1, 1);
-  if (shape.size() == 1) shape.insert(shape.begin(), 1);
+  const Dimensions line = {b.columns};
+  const Dimensions per_column = ShapeOf({{}, 1, b.columns}, a, b);
+  const Dimensions per_row = ShapeOf({{}, a.rows, 1}, a, b);
   if (input.type == jit::DataType::kF32) {
-    if (shape == Dimensions{1, b.columns}) return jit::Extent::kColumn;
-    if (shape == Dimensions{a.rows, 1}) return jit::Extent::kRow;
+    // One value for one column may be a number, too.
+    if (input.shape == line || input.shape == per_column ||
+        (b.columns == 1 && input.elements == 1)) {
+      return jit::Extent::kColumn;
+    }
+    if (input.shape == per_row) return jit::Extent::kRow;
   }
-  return WrongValues(
-      input, absl::StrCat(Shown({b.columns}), " or ", Shown({a.rows, 1})));
+  return WrongValues(input, per_row == line ? Shown(line)
+                                            : absl::StrCat(Shown(line), " or ",
+                                                           Shown(per_row)));
 }
 
 // The bytes of an operand, as many times as the product needs its matrices.
@@ -181,7 +186,10 @@ class Builder {
     c_input_ = inputs_.Find(kC);
     problem_.a_type = a_input_->type;
     problem_.b_type = b_input_->type;
-    problem_.d_type = jit::DefaultOutput(problem_.a_type, problem_.b_type);
+    // As in the Python client C says what D is, unless out_dtype does.
+    problem_.d_type = c_input_ == nullptr
+                          ? jit::DefaultOutput(problem_.a_type, problem_.b_type)
+                          : c_input_->type;
     problem_.accumulator =
         jit::DefaultAccumulator(problem_.a_type, problem_.b_type);
     problem_.beta = c_input_ == nullptr ? 0.0f : 1.0f;

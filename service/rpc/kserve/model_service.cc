@@ -149,7 +149,8 @@ Async<absl::StatusOr<v1::DeleteModelResponse>> DeleteModel(
   CO_RETURN_IF_ERROR(CheckMayCreate(call, false));
   auto remove = CallEngine<std::monostate>(
       call.loop(), [&](engine::Done<std::monostate> done) {
-        runtime.models.Delete(request.name(), WhoCounts(call), std::move(done));
+        runtime.models.Delete(request.name(), WhoCounts(call),
+                              call.may_administer(), std::move(done));
       });
   absl::StatusOr<std::monostate> removed = co_await remove;
   if (!removed.ok()) co_return removed.status();

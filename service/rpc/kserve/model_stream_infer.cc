@@ -36,10 +36,11 @@ grpc::ByteBuffer AnswerOf(WireWriter response) {
 }  // namespace
 
 Async<absl::Status> ModelStreamInfer(Runtime& runtime, Call& call) {
-  while (!runtime.health.shutting_down()) {
-    auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
+  while (true) {
+    auto message =
+        co_await ReadNextRequest(call, runtime.limits.max_message_bytes);
     if (!message.ok()) co_return message.status();
-    if (!message->has_value()) break;
+    if (!message->has_value()) co_return absl::OkStatus();
     std::string id;
     auto infer = Infer(runtime, call, **message, &id);
     absl::StatusOr<WireWriter> response = co_await infer;
@@ -60,7 +61,6 @@ Async<absl::Status> ModelStreamInfer(Runtime& runtime, Call& call) {
     }
     call.ReturnResponses();
   }
-  co_return absl::OkStatus();
 }
 
 }  // namespace gemmd::rpc::kserve

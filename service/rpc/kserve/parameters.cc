@@ -79,8 +79,9 @@ absl::Status ReadBool(absl::string_view name, const InferParameter& value,
 absl::Status ReadType(absl::string_view name, const InferParameter& value,
                       jit::DataType& to) {
   if (!value.has_string_param()) return Wrong(name, value, "a text");
-  ASSIGN_OR_RETURN(to, ToDataType(value.string_param(),
-                                  absl::StrCat("parameter '", name, "'")));
+  ASSIGN_OR_RETURN(
+      to, ToDataType(value.string_param(),
+                     absl::StrCat("parameter '", name, "'"), Use::kAny));
   return absl::OkStatus();
 }
 

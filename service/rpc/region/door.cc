@@ -106,11 +106,11 @@ Door::~Door() {
 void Door::Serve() {
   bool unknown = false;
   while (!stopping_) {
-    epoll_event events[64];
-    const int count =
-        epoll_wait(epoll_.get(), events, 64, unknown ? kTickMs : -1);
-    for (int i = 0; i < count; ++i) {
-      const int fd = events[i].data.fd;
+    // One at a time: to let somebody in may send another away, and what is told
+    // of his descriptor beside it would be taken for the next one's.
+    epoll_event event;
+    if (epoll_wait(epoll_.get(), &event, 1, unknown ? kTickMs : -1) == 1) {
+      const int fd = event.data.fd;
       if (guests_.contains(fd)) {
         Hear(fd);
       } else if (fd != wake_.get()) {
@@ -178,6 +178,9 @@ void Door::Dismiss(int fd) {
   const auto guest = guests_.find(fd);
   // Whoever sees the end of his connection may count on that of his region.
   if (!guest->second.handle.empty()) store_.Withdraw(guest->second.handle);
+  // What waits to be closed stays open, and epoll would go on telling of it by
+  // a number that is the next one's.
+  CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0);
   DropUnread(fd);
   guests_.erase(guest);
 }

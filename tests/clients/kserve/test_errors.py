@@ -80,8 +80,9 @@ class ErrorsTest(TritonCase):
 
     def test_datatypes(self):
         b = ("B", "FP32", [1, 1], b"1234")
-        for name in ("FP64", "BOOL", "INT64", "BYTES", "fp32", "", "X" * 9999):
-            self.wrong_raw("allowed: FP32, FP16, BF16, INT8, UINT8, INT32",
+        for name in ("FP64", "BOOL", "INT64", "BYTES", "fp32", "", "X" * 9999,
+                     "INT32"):
+            self.wrong_raw("allowed: FP32, FP16, BF16, INT8, UINT8",
                            self.request(("A", name, [1, 1], b"1234"), b))
         for pair in ((np.float32, np.float16), (np.int8, np.float32),
                      (np.int32, np.int32)):
@@ -136,6 +137,14 @@ class ErrorsTest(TritonCase):
         for shape in ((2,), (3,), (2, 4), (1, 1, 4), (4, 1), (1,)):
             self.wrong("for input 'BIAS'; allowed: FP32 [4] or [2,1]",
                        {**ok, "BIAS": values(*shape)})
+        # Without the dimensions that D lacks.
+        for a, b, shape, allowed in (
+                ((2, 3), (3,), (2, 1), "[1] or [2]"),
+                ((3,), (3, 4), (1, 4), "[4] or [1]"),
+                ((3,), (3,), (2,), "[1] or []")):
+            self.wrong(f"for input 'BIAS'; allowed: FP32 {allowed}",
+                       {"A": values(*a), "B": values(*b),
+                        "BIAS": values(*shape)})
         self.wrong("for input 'BIAS'",
                    {**ok, "BIAS": values(4, dtype=np.float16)})
         self.wrong("for input 'A_SCALE'; allowed: FP32 [1], [2] or [2,1]",

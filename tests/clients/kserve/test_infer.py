@@ -95,7 +95,22 @@ class InferTest(TritonCase):
         self.assertEqual(with_c.tobytes(), self.gemmd.matmul(
             a, b, c=c, beta=1.0).tobytes())
         half = a.astype(np.float16), b.astype(np.float16)
-        self.check(*half, {"beta": 1}, beta=1.0, c=c, out_dtype=np.float16)
+        self.check(*half, {"beta": 1, "out_dtype": "FP16"}, beta=1.0, c=c,
+                   out_dtype=np.float16)
+
+    def test_c_says_what_d_is(self):
+        # More than FP16 holds.
+        a = np.full((2, 4), 300, np.float16)
+        c = np.full((2, 2), 0.25, np.float32)
+        d = self.check(a, a.T.copy(), {"beta": 1}, beta=1.0, c=c)
+        self.assertEqual(d[0, 0], 360000.25)
+        whole = a.astype(np.int8)
+        for dtype in (np.float32, np.float16, BF16, np.int8, np.int32):
+            with self.subTest(dtype=np.dtype(dtype).name):
+                self.check(whole, whole.T.copy(), {"beta": 1}, beta=1.0,
+                           c=c.astype(dtype))
+        # Not read, it says so all the same.
+        self.check(a, a.T.copy(), {"beta": 0}, beta=0.0, c=c)
 
     def test_epilogue(self):
         a, b = values(6, 10), values(10, 7)
@@ -106,6 +121,9 @@ class InferTest(TritonCase):
         self.check(a, b, bias=values(6, 1, seed=1))
         self.check(values(10), b, bias=values(7, seed=1))
         self.check(a, values(10), bias=values(6, seed=1))
+        for shape in ((), (1,)):
+            self.check(a, values(10), bias=values(*shape, seed=1))
+            self.check(values(10), values(10), bias=values(*shape, seed=1))
         whole = values(6, 32, dtype=np.int8), values(32, 7, dtype=np.int8)
         self.check(*whole, {"out_dtype": "FP32"}, out_dtype=np.float32,
                    a_scale=values(6, seed=2), b_scale=values(7, seed=2))

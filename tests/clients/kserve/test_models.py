@@ -316,9 +316,11 @@ class PolicyTest(TritonCase):
              "certificates": ["URI:spiffe://bob"]},
             {"name": "ops", "roles": [*every, "admin"],
              "certificates": ["URI:spiffe://ops"]},
+            {"name": "deputy", "roles": ["tensors", "admin"],
+             "certificates": ["URI:spiffe://deputy"]},
             {"name": "reader", "roles": [],
              "certificates": ["URI:spiffe://reader"]}])
-        for name in ("bob", "ops", "reader"):
+        for name in ("bob", "ops", "deputy", "reader"):
             daemon.certificate(name, "authority", f"URI:spiffe://{name}")
 
     def write_policy(self, principals):
@@ -417,6 +419,12 @@ class PolicyTest(TritonCase):
                         self.upload_as("bob", other))
         self.assertNotEqual(infer("bob", "common").tobytes(), own.tobytes())
         self.assertEqual(infer("alice", "common").tobytes(), own.tobytes())
+        # Who administers deletes what others shared.
+        self.gemmctl_as("ops", "model", "create", "left", "--b",
+                        self.upload_as("ops", b), "--shared")
+        self.gemmctl_as("deputy", "model", "delete", "left")
+        self.assertIn("NOT_FOUND", self.gemmctl_as(
+            "ops", "model", "delete", "left", code=1))
         # Without the role.
         client, headers = self.as_one("reader")
         self.assertTrue(client.is_model_ready("common"))

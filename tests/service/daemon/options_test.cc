@@ -1,5 +1,5 @@
-// Where the daemon keeps kernels when nobody says where, and which options go
-// together.
+// Where the daemon keeps kernels when nobody says where, how times are given,
+// and which options go together.
 #include "service/daemon/options.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "absl/time/time.h"
+#include "clients/cli/command_line.h"
 
 namespace gemmd::daemon {
 namespace {
@@ -29,6 +32,26 @@ TEST(OptionsTest, TheCacheLiesAtHome) {
 TEST(OptionsTest, ARelativeHomeIsNone) {
   EXPECT_EQ(DirectoryWith("home", "cache"), "");
   EXPECT_EQ(DirectoryWith("/home/me", "cache"), "/home/me/.cache/gemmd");
+}
+
+// Some would count seconds, some milliseconds or less.
+TEST(OptionsTest, TimesHaveUnits) {
+  Options options;
+  cli::Program program("gemmd", "");
+  Declare(program, options);
+  const auto error = [&](const std::string& line) {
+    return std::string(program.ParseLine(line).message());
+  };
+  for (const std::string name : {"--spin", "--drain-grace", "--drain-timeout",
+                                 "--max-wait", "--hang-limit", "--max-work"}) {
+    EXPECT_EQ(error(name + "=30"),
+              name +
+                  " is 30; allowed: a time with its unit, such as 500ms, "
+                  "30s, 1h30m");
+  }
+  EXPECT_EQ(error("--drain-timeout=30s --drain-grace=0"), "");
+  EXPECT_EQ(options.server.drain_timeout, absl::Seconds(30));
+  EXPECT_EQ(options.server.drain_grace, absl::ZeroDuration());
 }
 
 std::string Error(const std::function<void(Options&)>& change) {

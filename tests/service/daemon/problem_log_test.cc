@@ -94,6 +94,31 @@ TEST_F(ProblemLogTest, ALineThatCannotBeReadStays) {
   EXPECT_EQ(After(first), first + kNoted);
 }
 
+// Else somebody waits in vain for the shapes of a new service.
+TEST_F(ProblemLogTest, SaysOnceThatItIsFull) {
+  {
+    std::ofstream file(path_);
+    file << "# by hand\n\n";
+    for (int m = 1; m < 65536; ++m) {
+      file << "bf16 TT " << m << " 9 9 order=row\n";
+    }
+  }
+  const auto log = ProblemLog::Open(path_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  testing::internal::CaptureStdout();  // Where lines go without a log.
+  (*log)->Note({.m = 7, .n = 7, .k = 7});
+  (*log)->Note({.m = 7, .n = 9, .k = 9});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  testing::internal::CaptureStdout();
+  for (int m = 1; m < 9; ++m) (*log)->Note({.m = m, .n = 8, .k = 8});
+  const std::string said = testing::internal::GetCapturedStdout();
+  const size_t at = said.find("event=problem_log_full");
+  EXPECT_NE(at, said.npos) << said;
+  EXPECT_EQ(said.find("problem_log_full", at + 10), said.npos) << said;
+  EXPECT_TRUE(absl::StrContains(said, "lines=65536")) << said;
+  EXPECT_TRUE(absl::EndsWith(ReadOnceItEndsWith(kNoted), kNoted));
+}
+
 // A limit of files fills up as a disk does: in the middle of a line.
 TEST_F(ProblemLogTest, AFullDiskLosesLinesAndNothingElse) {
   signal(SIGXFSZ, SIG_IGN);

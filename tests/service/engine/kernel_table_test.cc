@@ -109,6 +109,31 @@ TEST_F(KernelTableTest, AKernelOfTheExchangedProductStandsIn) {
   }
 }
 
+// What the exchange turns around besides: a vector along a side of D.
+TEST_F(KernelTableTest, AKernelStandsInExchangedWithWhatLiesAlongASide) {
+  jit::Problem biased = Large();
+  biased.epilogue.bias = jit::Extent::kColumn;
+  jit::Problem scaled = Large();
+  scaled.epilogue.a_scale = jit::Extent::kTensor;
+  scaled.epilogue.b_scale = jit::Extent::kColumn;
+  for (const jit::Problem& problem : {biased, scaled}) {
+    bool exchanged[] = {false, false};
+    for (const jit::Plan& plan : jit::RankPlans(problem, {}, 200)) {
+      if (plan.config.split_k) continue;
+      exchanged[plan.exchanged] = true;
+      KernelTable table(device_, cache_, templates_);
+      ASSERT_TRUE(
+          table
+              .Load(plan, KernelTable::Reach::kCompiler, absl::InfiniteFuture())
+              .ok());
+      const auto choice = table.Choose(problem);
+      ASSERT_TRUE(choice.ok());
+      EXPECT_NE(choice->prepared, nullptr) << NameOf(plan);
+    }
+    EXPECT_TRUE(exchanged[0] && exchanged[1]);
+  }
+}
+
 // Scales by block are A's by row and B's by block, which no exchange turns
 // around.
 TEST_F(KernelTableTest, NoKernelWithScalesByBlockStandsInExchanged) {

@@ -109,7 +109,7 @@ TEST_F(ProductFormsTest, AWrittenTensorIsDerivedAnew) {
     LockTable table;
     TensorLocks locks(table);
     ASSERT_TRUE(locks.Acquire({}, {a_}, [] {}));
-    locks.NoteWrite();
+    TensorLocks::NoteWrite(*a_);
   }
   EXPECT_LT(store_.bytes(), kept) << "the old form counts no longer";
   ASSERT_TRUE(Run(TensorsProduct()).ok());

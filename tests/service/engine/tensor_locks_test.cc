@@ -146,7 +146,7 @@ TEST_F(TensorLocksTest, WritesCountAndReadsDoNot) {
   const auto read = Make();
   const auto written = Make();
   const auto locks = Use({read}, {written});
-  locks->NoteWrite();
+  TensorLocks::NoteWrite(*written);
   EXPECT_EQ(TensorLocks::version(*written), 0) << "it has not ended";
   locks->Release();
   EXPECT_EQ(TensorLocks::version(*written), 1);

@@ -231,6 +231,16 @@ TEST_F(TensorStoreTest, WhatIsExclusiveIsUnknownToOthers) {
   EXPECT_TRUE(store_.Delete(handle, "me").ok());
 }
 
+// Who left it behind may not come back.
+TEST_F(TensorStoreTest, WhoAdministersDeletesAlsoWhatIsExclusive) {
+  const auto mine = Make({.owner = "me", .exclusive = true});
+  ASSERT_TRUE(store_.Insert(mine).ok());
+  const std::string handle = mine->identity().handle;
+  EXPECT_TRUE(store_.Delete(handle, "you", /*administers=*/true).ok());
+  EXPECT_FALSE(store_.Find(handle, "me").ok());
+  EXPECT_EQ(store_.UseOf("me").tensors, 0);
+}
+
 TEST_F(TensorStoreTest, OneIdentityIsGrantedMoreOrLess) {
   store_.SetGrants({{"me", {.max_bytes = 20, .max_tensors = 1}}});
   EXPECT_EQ(store_.free_bytes(0, "me"), 20);

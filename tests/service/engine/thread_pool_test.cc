@@ -54,6 +54,27 @@ TEST(ThreadPoolTest, WorkBehindLeavesAThreadFree) {
   EXPECT_TRUE(gate.WaitForArrivals(5));
 }
 
+TEST(ThreadPoolTest, WhereOneOfEachRunsAtATimeNobodyHoldsUpOthers) {
+  testing::Gate gate;
+  gate.Close();
+  std::atomic<int> of_x = 0;
+  std::atomic<bool> of_y = false;
+  ThreadPool pool(2, ThreadPool::OfAnIdentity::kOneAtATime);
+  for (int i = 0; i < 5; ++i) {
+    pool.Submit("x", [&] {
+      gate.Pass();
+      ++of_x;
+    });
+  }
+  ASSERT_TRUE(gate.WaitForArrivals(1));
+  pool.Submit("y", [&] { of_y = true; });
+  EXPECT_TRUE(testing::Eventually([&] { return of_y.load(); }));
+  EXPECT_EQ(gate.arrived(), 1);
+  gate.Open();
+  pool.Stop();
+  EXPECT_EQ(of_x, 5);
+}
+
 TEST(ThreadPoolTest, StoppingRunsWhatWasSubmittedAndDropsWhatIsBehind) {
   testing::Gate gate;
   gate.Close();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/service/answer.h"
 #include "tests/service/gate.h"
 #include "tests/service/test_engine.h"
 
@@ -14,6 +15,7 @@ namespace gemmd::engine {
 namespace {
 
 using absl::StatusCode;
+using testing::Answer;
 using testing::Eventually;
 using testing::Gate;
 using testing::TestEngine;
@@ -91,6 +93,30 @@ TEST_F(UploadsTest, AProductHasWrittenOnceItRan) {
   gate_.Open();
   EXPECT_EQ(fails.Wait().status().code(), StatusCode::kInternal);
   EXPECT_EQ(second->version(), 1) << "what it wrote before is there";
+}
+
+// By whichever of the ways that products come.
+TEST_F(UploadsTest, AProductThatWasNotLaunchedHasWrittenNothing) {
+  hooks_->upload = [] { return absl::InternalError("broken"); };
+  const auto tensor = engine_.Tensor();
+  const std::string zeros(24, '\0');
+  Product product = TestEngine::Copy(tensor, tensor);
+  product.c = {.pieces = {zeros}, .pitch_bytes = 12};
+  EXPECT_EQ(engine_.Multiply(product).Wait().status().message(), "broken");
+
+  Answer<GroupResult> group;
+  engine_->MultiplyTogether({product}, 0, {}, group.done());
+  EXPECT_EQ(group.Wait().status().message(), "groups[0]: broken");
+
+  const auto room =
+      engine_->MakeTemporaries({tensor->layout()}, 0, "").value()[0];
+  Answer<SequenceResult> steps;
+  engine_->RunInOrder({.rooms = {room},
+                       .operands = {{"c", product.c, room}},
+                       .steps = {TestEngine::Copy(room, tensor)}},
+                      0, {}, steps.done());
+  EXPECT_EQ(steps.Wait().status().message(), "broken");
+  EXPECT_EQ(tensor->version(), 0);
 }
 
 TEST_F(UploadsTest, CountTwiceWhileOldAndNewElementsExist) {

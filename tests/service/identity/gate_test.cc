@@ -153,6 +153,28 @@ TEST_F(GateTest, WhatIsWrongIsToldOnceAndWhatWasBeforeGoesOn) {
   EXPECT_FALSE(Identify({}, {}, 1000).ok());
 }
 
+// Else who was taken out by the same change would stay for as long as the file
+// stays as it is.
+TEST_F(GateTest, APolicyWhoseUserCannotBeFoundIsTriedAgain) {
+  absl::StatusOr<std::optional<uid_t>> carol = std::nullopt;
+  gate_ = Gate::Open(files_, [&](const std::string&) { return carol; }).value();
+  Write(files_.policy,
+        R"({"principals": [{"name": "carol", "unix_users": ["carol"]}]})");
+  EXPECT_THAT(gate_->Reload().status().message(),
+              HasSubstr("this machine has no user \"carol\""));
+  EXPECT_FALSE(*gate_->Reload()) << "told once";
+  carol = absl::UnavailableError("the directory is away");
+  EXPECT_THAT(gate_->Reload().status().message(),
+              HasSubstr("principals[0]: the directory is away"));
+  EXPECT_FALSE(*gate_->Reload());
+  EXPECT_EQ(*Identify({}, {}, 1000), "alice by unix_user");
+  carol = 2000;
+  EXPECT_TRUE(*gate_->Reload());
+  EXPECT_EQ(*Identify({}, {}, 2000), "carol by unix_user");
+  EXPECT_FALSE(Identify({}, {}, 1000).ok());
+  EXPECT_FALSE(*gate_->Reload());
+}
+
 TEST_F(GateTest, WaitsForNoPipe) {
   for (const std::string& path : {files_.policy, files_.token_digests}) {
     std::filesystem::rename(path, path + ".old");

@@ -11,6 +11,7 @@
 
 #include "service/models/model_file.h"
 #include "tests/integration/eventually.h"
+#include "tests/service/gate.h"
 #include "tests/service/test_engine.h"
 
 namespace gemmd::models {
@@ -22,19 +23,32 @@ using testing::Hooks;
 using testing::TestEngine;
 
 bool Everybody(const std::string&) { return true; }
+bool Nobody(const std::string&) { return false; }
 
 // One life of a daemon: an engine that knows no kernel, and a store.
 struct Life {
   explicit Life(const std::string& directory, int64_t limit_bytes = 0)
       : store(*engine, {.directory = directory, .limit_bytes = limit_bytes}) {}
 
-  Answer<ModelPointer> Make(const std::string& name) {
+  Answer<ModelPointer> Make(const std::string& name,
+                            const std::string& owner = "",
+                            bool shared = false) {
     const jit::Problem problem = TestEngine::Problem(1);
     Answer<ModelPointer> made;
-    store.Create({.name = name, .problem = problem},
-                 {.b = engine.Create({.layout = problem.b()}).Wait().value()},
-                 {}, made.done());
+    store.Create(
+        {.name = name, .owner = owner, .shared = shared, .problem = problem},
+        {.b = engine.Create({.layout = problem.b()}).Wait().value()}, {},
+        made.done());
     return made;
+  }
+  absl::Status Share(const std::string& name, const std::string& owner) {
+    return Make(name, owner, /*shared=*/true).Wait().status();
+  }
+  absl::Status Delete(const std::string& name, const std::string& asker = "",
+                      bool administers = false) {
+    Answer<std::monostate> deleted;
+    store.Delete(name, asker, administers, deleted.done());
+    return deleted.Wait().status();
   }
   bool Knows(int64_t rows) {
     return engine->served(0).kernels->Knows(TestEngine::Problem(rows));
@@ -113,6 +127,26 @@ TEST_F(StoreTest, ARestartBringsModelsBackWarm) {
   EXPECT_EQ(result->execution.source, engine::KernelSource::kLoaded);
 }
 
+TEST_F(StoreTest, ARestartThatIsToEndLeavesTheRestWhereItIs) {
+  {
+    Life first(folder_);
+    ASSERT_TRUE(first.Make("one").Wait().ok());
+    ASSERT_TRUE(first.Make("two").Wait().ok());
+  }
+  {
+    TestEngine engine({}, {std::make_shared<Hooks>()});
+    int looks = 0;
+    Store store(*engine, {.directory = folder_,
+                          .stops = [&looks] { return ++looks == 2; }});
+    EXPECT_TRUE(absl::IsCancelled(store.Restore(Everybody)));
+    EXPECT_EQ(looks, 2) << "it asks no more";
+    EXPECT_EQ(store.ListOf("").size(), 2u);  // "matmul" is one.
+  }
+  Life second(folder_);
+  ASSERT_TRUE(second.store.Restore(Everybody).ok());
+  EXPECT_EQ(second.store.ListOf("").size(), 3u);
+}
+
 // It counts for the limit until then.
 TEST_F(StoreTest, AModelReplacesTheDamagedFileOfItsName) {
   {
@@ -131,13 +165,84 @@ TEST_F(StoreTest, AModelReplacesTheDamagedFileOfItsName) {
   EXPECT_TRUE(absl::IsResourceExhausted(second.Make("third").Wait().status()));
 }
 
+TEST_F(StoreTest, WhatWasNotLoadedCanBeDeleted) {
+  {
+    Life first(folder_);
+    ASSERT_TRUE(first.Make("linear").Wait().ok());
+  }
+  const std::string file = folder_ + "/models/" + FileNameOf("", "linear");
+  Life second(folder_, static_cast<int64_t>(std::filesystem::file_size(file)));
+  ASSERT_TRUE(second.store.Restore(Nobody).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(second.Make("other").Wait().status()));
+  EXPECT_TRUE(absl::IsNotFound(second.Delete("linear", "bob", true)));
+  EXPECT_TRUE(second.Delete("linear").ok());
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_TRUE(absl::IsNotFound(second.Delete("linear")));
+  EXPECT_TRUE(second.Make("other").Wait().ok());
+}
+
+TEST_F(StoreTest, AFileThatTellsNothingIsItsOwnersToDelete) {
+  const std::string file = folder_ + "/models/" + FileNameOf("alice", "x");
+  for (const bool with_header : {true, false}) {
+    {
+      Life first(folder_);
+      ASSERT_TRUE(first.Share("x", "alice").ok());
+    }
+    const auto bytes = std::filesystem::file_size(file);
+    std::filesystem::resize_file(file, with_header ? bytes - 1 : 1);
+    Life second(folder_);
+    ASSERT_TRUE(second.store.Restore(Everybody).ok());
+    ASSERT_EQ(second.store.Find("x", "alice"), nullptr);
+    EXPECT_TRUE(absl::IsNotFound(second.Delete("x", "bob", true)));
+    EXPECT_TRUE(second.Delete("x", "alice").ok());
+    EXPECT_FALSE(std::filesystem::exists(file));
+    EXPECT_TRUE(absl::IsNotFound(second.Delete("x", "alice")));
+  }
+}
+
+// What everybody infers with would be another after the next start.
+TEST_F(StoreTest, ASharedNameIsTakenAlsoWhileItsModelIsNotLoaded) {
+  {
+    Life first(folder_);
+    ASSERT_TRUE(first.Share("x", "alice").ok());
+  }
+  {
+    Life second(folder_);
+    ASSERT_TRUE(second.store.Restore(Nobody).ok());
+    EXPECT_EQ(second.store.Find("x", "alice"), nullptr);
+    EXPECT_EQ(second.Share("x", "ops"),
+              absl::AlreadyExistsError("there is a shared model x, which was "
+                                       "not loaded; delete it first"));
+    EXPECT_TRUE(second.Make("x", "bob").Wait().ok()) << "a name of his own";
+    EXPECT_TRUE(absl::IsNotFound(second.Delete("x", "ops")));
+    EXPECT_TRUE(second.Delete("x", "ops", /*administers=*/true).ok());
+    EXPECT_TRUE(second.Share("x", "ops").ok());
+  }
+  Life third(folder_);
+  ASSERT_TRUE(third.store.Restore(Everybody).ok());
+  ASSERT_NE(third.store.Find("x", "alice"), nullptr);
+  EXPECT_EQ(third.store.Find("x", "alice")->spec().owner, "ops");
+}
+
+TEST_F(StoreTest, WhoAdministersDeletesWhatIsSharedAndHisOwnFirst) {
+  Life life("");
+  ASSERT_TRUE(life.Share("x", "alice").ok());
+  ASSERT_TRUE(life.Make("mine", "alice").Wait().ok());
+  ASSERT_TRUE(life.Make("x", "ops").Wait().ok());
+  EXPECT_TRUE(absl::IsNotFound(life.Delete("x", "bob")));
+  EXPECT_TRUE(absl::IsNotFound(life.Delete("mine", "ops", true)));
+  EXPECT_TRUE(life.Delete("x", "ops", true).ok());
+  ASSERT_NE(life.store.Find("x", "ops"), nullptr);
+  EXPECT_EQ(life.store.Find("x", "ops")->spec().owner, "alice");
+  EXPECT_TRUE(life.Delete("x", "ops", true).ok());
+  EXPECT_EQ(life.store.Find("x", "alice"), nullptr);
+}
+
 TEST_F(StoreTest, AModelWhoseFolderIsGoneCanBeDeleted) {
   Life life(folder_);
   ASSERT_TRUE(life.Make("linear").Wait().ok());
   std::filesystem::remove_all(folder_);
-  Answer<std::monostate> deleted;
-  life.store.Delete("linear", "", deleted.done());
-  const auto status = deleted.Wait().status();
+  const absl::Status status = life.Delete("linear");
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(life.store.Find("linear", ""), nullptr);
 }
@@ -148,11 +253,51 @@ TEST_F(StoreTest, NobodyWaitsForThem) {
   EXPECT_TRUE(life.Make("one").Wait().ok());
   life.engine.cache().WaitForGets(1);
   EXPECT_TRUE(life.Make("two").Wait().ok());
-  Answer<std::monostate> deleted;
-  life.store.Delete("one", "", deleted.done());
-  EXPECT_TRUE(deleted.Wait().ok());
+  EXPECT_TRUE(life.Delete("one").ok());
   life.engine.cache().Hold(false);
   EXPECT_TRUE(life.ComesToKnowAll());
+}
+
+// However long the products take that write what he makes one of.
+TEST_F(StoreTest, WhoWaitsForHisOwnProductHoldsUpNobodyElse) {
+  testing::Gate gate;
+  const auto hooks = std::make_shared<Hooks>();
+  hooks->multiply = [&](const auto&, const auto&) {
+    gate.Pass();
+    return absl::OkStatus();
+  };
+  TestEngine engine({}, {hooks});
+  Store store(*engine, {.directory = folder_});
+  jit::Problem problem = TestEngine::Problem(1);
+  problem.a_type = problem.b_type = jit::DataType::kF32;
+  problem.b_order = problem.d_order;
+  const auto create = [&](const std::string& name, const std::string& owner,
+                          std::shared_ptr<engine::Tensor> b) {
+    Answer<ModelPointer> made;
+    store.Create({.name = name, .owner = owner, .problem = problem},
+                 {.b = std::move(b)}, testing::From(owner), made.done());
+    return made;
+  };
+  const auto tensor = [&] {
+    return engine.Create({.layout = problem.b()}).Wait().value();
+  };
+  ASSERT_TRUE(create("old", "bob", tensor()).Wait().ok());
+  const auto written = tensor();
+  gate.Close();
+  auto product = engine.Multiply(TestEngine::Copy(tensor(), written), 0,
+                                 testing::From("alice"));
+  ASSERT_TRUE(gate.WaitForArrivals(1));
+  auto hers = create("hers", "alice", written);
+  auto another = create("another", "alice", written);
+  EXPECT_TRUE(create("new", "bob", tensor()).Wait().ok());
+  Answer<std::monostate> deleted;
+  store.Delete("old", "bob", /*administers=*/false, deleted.done());
+  EXPECT_TRUE(deleted.Wait().ok());
+  EXPECT_EQ(store.Find("hers", "alice"), nullptr);
+  gate.Open();
+  EXPECT_TRUE(product.Wait().ok());
+  EXPECT_TRUE(hers.Wait().ok());
+  EXPECT_TRUE(another.Wait().ok());
 }
 
 TEST_F(StoreTest, AModelIsThereAlsoWithoutThem) {

@@ -130,6 +130,21 @@ TEST(HttpServerTest, BlanksAroundAHostAreNoneOfIt) {
   }
 }
 
+// The library cuts values there, and refuses names.
+TEST(HttpServerTest, AHostEndsAtANul) {
+  const auto server = Echo();
+  const auto asked = [&](absl::string_view header) {
+    return Asked(*server, absl::StrCat("GET / HTTP/1.1\r\n", header, "\r\n"));
+  };
+  EXPECT_EQ(asked({"Host: evil.example\0localhost", 28}), "HTTP/1.1 421");
+  EXPECT_EQ(asked({"Host: \0localhost", 16}), "HTTP/1.1 421");
+  EXPECT_EQ(asked({"Host: localhost\0.evil.example", 29}), "HTTP/1.1 200");
+  EXPECT_EQ(asked({"Host: localhost\0\r\nHost: evil.example", 36}),
+            "HTTP/1.1 400");
+  EXPECT_EQ(asked({"Host\0: evil.example\r\nHost: localhost", 36}),
+            "HTTP/1.1 400");
+}
+
 // As proxies ask. RFC 9112, 3.2.2.
 TEST(HttpServerTest, ATargetMayNameTheHost) {
   const auto server = Echo();

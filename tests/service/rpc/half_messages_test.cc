@@ -56,6 +56,14 @@ TEST_F(HalfMessagesTest, StreamsCountTogether) {
   EXPECT_EQ(Arrive(http2::More(1, 10)), 105);
 }
 
+TEST_F(HalfMessagesTest, ThoseOfStreamsThatBeganLaterCanBeLeftOut) {
+  Arrive(http2::Headers(1) + http2::Message(1, 10, 20));
+  const uint32_t last = half_.last_stream();
+  Arrive(http2::Headers(3) + http2::Message(3, 100, 200));
+  EXPECT_EQ(half_.BytesUntil(last), 15);
+  EXPECT_EQ(half_.BytesUntil(half_.last_stream()), 120);
+}
+
 TEST_F(HalfMessagesTest, AStreamThatOneSideHasEndedHoldsNothing) {
   for (const uint32_t stream : {1, 3, 5}) {
     Arrive(http2::Headers(stream) + http2::Message(stream, 10, 20));

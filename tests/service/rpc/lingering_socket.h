@@ -89,14 +89,17 @@ class ClosingHeldUp {
  public:
   ClosingHeldUp() {
     { const rpc::GivenFd stuck(lingering_->Wrap()); }
+    EXPECT_TRUE(Eventually([] { return rpc::WaitingToBeClosed() == 0; }));
     while (rpc::WaitingToBeClosed() < rpc::kMostWaiting) {
       const rpc::GivenFd one(jit::UniqueFd(dup(0)));
     }
   }
   ~ClosingHeldUp() {
-    lingering_.reset();
+    GoOn();
     EXPECT_TRUE(Eventually([] { return rpc::WaitingToBeClosed() == 0; }));
   }
+
+  void GoOn() { lingering_.reset(); }
 
  private:
   std::optional<LingeringSocket> lingering_{std::in_place};

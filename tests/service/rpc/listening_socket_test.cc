@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -60,6 +61,20 @@ TEST_F(ListeningSocketTest, ListensAtAllAddressesOfANameOrAtNone) {
   EXPECT_EQ(half.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(half.status().message(),
             "cannot listen on " + port + ": Address already in use");
+}
+
+TEST_F(ListeningSocketTest, TheFolderDecidesWhoConnectsToAUnixSocket) {
+  const std::string path = folder_ + "/socket";
+  for (const bool takes_descriptors : {false, true}) {
+    const mode_t before = umask(077);
+    const auto socket =
+        ListeningSocket::Bind("unix:" + path, takes_descriptors);
+    umask(before);
+    ASSERT_TRUE(socket.ok()) << socket.status();
+    struct stat status;
+    ASSERT_EQ(lstat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0666u);
+  }
 }
 
 TEST_F(ListeningSocketTest, DoesNotTakeAUnixSocketFromAnother) {

@@ -11,6 +11,7 @@
 namespace gemmd::rpc::kserve {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using Request = inference::ModelInferRequest;
 
@@ -128,6 +129,20 @@ TEST(InferRequestTest, RefusesNumbersThatAreNoneOfTheType) {
               HasSubstr("hold -129"));
   EXPECT_THAT(Read(Numbers({1 << 30}).SerializeAsString()),
               HasSubstr("allowed for INT8: -128 to 127"));
+}
+
+TEST(InferRequestTest, OnlyWhatIsAddedMayBeInt32) {
+  Request request = Bytes("abcd");
+  auto& input = *request.mutable_inputs(0);
+  input.set_datatype("INT32");
+  input.set_shape(0, 1);
+  for (const char* name : {"A", "B"}) {
+    input.set_name(name);
+    EXPECT_THAT(Read(request.SerializeAsString()),
+                EndsWith("allowed: FP32, FP16, BF16, INT8, UINT8"));
+  }
+  input.set_name("C");
+  EXPECT_EQ(Read(request.SerializeAsString()), "abcd");
 }
 
 TEST(InferRequestTest, TakesNoMoreThanASmallHeader) {

@@ -140,6 +140,29 @@ TEST_F(DoorTest, TakesNothingInWhileTooMuchIsNotClosed) {
   EXPECT_EQ(outside.Receive().size(), 32u);
 }
 
+// Who is let in gets the number of a descriptor that is still open elsewhere.
+TEST_F(DoorTest, WhoComesIsNotTakenForOneWhoWaitsToBeClosed) {
+  Open();
+  const GivenMemory memory(4096);
+  Giver first = Connect();
+  ASSERT_EQ(Connect().Give(memory).size(), 32u);  // Came later.
+  testing::ClosingHeldUp held;
+  testing::LingeringSocket lingering;
+  { const GivenFd behind(lingering.Wrap()); }
+  Giver next = Connect();
+  first.Send("m", {memory.fd()});
+  EXPECT_TRUE(first.IsClosed());
+  ASSERT_TRUE(
+      Eventually([] { return WaitingToBeClosed() == kMostWaiting + 2; }));
+  held.GoOn();
+  ASSERT_TRUE(Eventually([] { return WaitingToBeClosed() == 1; })) << "his";
+  const std::string handle = next.Give(memory);
+  EXPECT_EQ(handle.size(), 32u);
+  EXPECT_TRUE(Create(handle));
+  EXPECT_EQ(Connect().Give(memory).size(), 32u);
+  EXPECT_EQ(store_.StateOf(handle), Store::State::kCreated);
+}
+
 TEST_F(DoorTest, IsNotThereWithoutAUnixSocket) {
   const auto door = Door::Open({"127.0.0.1:0"}, store_, {});
   ASSERT_TRUE(door.ok());
