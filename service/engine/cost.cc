@@ -24,7 +24,7 @@ constexpr double kHostMatrix = 30'000;
 constexpr double kHostElement = 150;
 constexpr double kHostFp8 = 100;  // That an element is rounded to.
 constexpr double kHostActivation = 50;
-constexpr double kHostPacked = 20;  // An element of A or B, for a block.
+constexpr double kHostPacked = 16;  // An element of A or B, for a block.
 constexpr double kHostScaled = 15;  // A sum that is scaled before it is added.
 
 double HostLines(int64_t lines) {
