@@ -153,21 +153,21 @@ class GemmctlLoadTest(GemmctlCase):
         self.assertLess(time.monotonic() - start, 60)
 
     def test_errors_are_counted_by_code(self):
-        text = self.run_gemmctl("load", "f32 NN 512 512 512", *_SHORT,
+        text = self.run_gemmctl("load", "f32 NN 4096 4096 64", *_SHORT,
                                 "--json", code=FAILED)
         self.assertEqual(
             1, text.count("\n"), "one line for each problem, whose errors are "
             f"counted on standard output: {text}")
-        self.assertIn("f32 NN 512 512 512 inline: RESOURCE_EXHAUSTED: ", text)
+        self.assertIn("f32 NN 4096 4096 64 inline: RESOURCE_EXHAUSTED: ", text)
         # Whatever else succeeds.
-        done = self.gemmctl("load", "f32 NN 512 512 512", "bf16 TN 8 8 8",
+        done = self.gemmctl("load", "f32 NN 4096 4096 64", "bf16 TN 8 8 8",
                             *_SHORT, "--json")
         self.assertEqual(FAILED, done.returncode)
         self.assertEqual(1, done.stderr.count(b"\n"), done.stderr)
         found = json.loads(done.stdout)
         error = found["errors"]["RESOURCE_EXHAUSTED"]
         self.assertEqual(error["count"], found["failed"])
-        self.assertIn("1048576", error["first"])
+        self.assertIn("50331648", error["first"])
         self.assertGreater(found["requests"], 0)
         self.assertEqual(found["works"][0]["latency"]["count"], 0)
 

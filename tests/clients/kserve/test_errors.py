@@ -233,7 +233,7 @@ class ErrorsTest(TritonCase):
                            contents("INT8", [2, 1], int_contents=[1] * count))
         # What is sent is small; what it says it is, is not.
         self.wrong_raw("more or fewer elements",
-                       contents("INT32", [2**19, 2**20], int_contents=[1]))
+                       contents("INT8", [2**19, 2**20], int_contents=[1]))
         both = contents("FP32", [1, 1], fp32_contents=[1])
         both.raw_input_contents.extend([b"1234", b"1234"])
         self.wrong_raw("contents field must not be specified", both)
