@@ -120,18 +120,18 @@ absl::Status Client::Upload(const std::string& handle, const v1::Layout& layout,
   }
   if (!stripes.empty()) {
     first.mutable_header()->mutable_part()->set_transfer(RandomName());
-    const absl::Status moved =
-        MoveStripes(stripes.size(), end,
-                    [&](size_t i, Client& client, Loan& loan,
-                        grpc::ClientContext& context) {
-                      const Stripe& stripe = stripes[i];
-                      v1::UploadTensorRequest part = first;
-                      *part.mutable_header()->mutable_part()->mutable_lines() =
-                          stripe.lines;
-                      return client.UploadLines(
-                          part, bytes.subspan(stripe.offset, stripe.bytes),
-                          room, loan, context);
-                    });
+    const absl::Status moved = MoveStripes(
+        stripes.size(), end,
+        [&](size_t i, Client& client, Loan& loan,
+            grpc::ClientContext& context) {
+          const Stripe& stripe = stripes[i];
+          v1::UploadTensorRequest part = first;
+          *part.mutable_header()->mutable_part()->mutable_lines() =
+              stripe.lines;
+          return client.UploadLines(part,
+                                    bytes.subspan(stripe.offset, stripe.bytes),
+                                    room, loan, context);
+        });
     // There may be room for one call where there is none for several.
     if (!absl::IsResourceExhausted(moved)) return moved;
     first.mutable_header()->clear_part();

@@ -2,6 +2,8 @@
 #ifndef GEMMD_CLIENTS_WARMUP_COMMAND_H_
 #define GEMMD_CLIENTS_WARMUP_COMMAND_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,11 @@ FlagSpec CacheDirFlag();
 FlagSpec NewCacheDirFlag();  // Of a command that makes it.
 FlagSpec NvrtcFlag();
 FlagSpec JobsFlag();
+// The limit of the directory that a command writes to. Where a directory is
+// filled ahead, its daemon, whose own limit it is, has yet to start.
+FlagSpec LimitFlag();
+// Nothing: not given, 0: no limit.
+absl::StatusOr<std::optional<int64_t>> LimitGiven(const Flags& flags);
 
 }  // namespace gemmd::warmup
 

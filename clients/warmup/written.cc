@@ -32,17 +32,6 @@ struct Count {
 
 }  // namespace
 
-FlagSpec LimitFlag() {
-  return {"limit_bytes", "BYTES",
-          "most that the cache may hold, which it keeps to from now on; 0: no "
-          "limit; default: the limit of the cache's daemon, or 4GiB"};
-}
-
-absl::StatusOr<std::optional<int64_t>> LimitGiven(const Flags& flags) {
-  if (!flags.Has("limit_bytes")) return std::nullopt;
-  return flags.GetBytes("limit_bytes", 0);
-}
-
 Written::Written(std::string directory) : directory_(std::move(directory)) {}
 
 // A bundle's member is called as its file is.

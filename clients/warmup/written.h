@@ -7,23 +7,14 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "clients/warmup/flags.h"
 #include "jit/compile/compiled_kernel.h"
 #include "jit/plan/tuning_record.h"
 
 namespace gemmd::warmup {
-
-// The limit of the directory that a command writes to. Where a directory is
-// filled ahead, its daemon, whose own limit it is, has yet to start.
-FlagSpec LimitFlag();
-// Nothing: not given, 0: no limit.
-absl::StatusOr<std::optional<int64_t>> LimitGiven(const Flags& flags);
 
 class Written {
  public:

@@ -146,11 +146,10 @@ std::vector<EntrySummary> LocalTiers::List(
       std::erase_if(missing, [&page](const std::string& key) {
         return page.contains(key);
       });
-      store->Summaries(missing,
-                       [&page](size_t, absl::StatusOr<EntrySummary> summary) {
-                         if (summary.ok())
-                           page[summary->key] = *std::move(summary);
-                       });
+      store->Summaries(
+          missing, [&page](size_t, absl::StatusOr<EntrySummary> summary) {
+            if (summary.ok()) page[summary->key] = *std::move(summary);
+          });
     }
     for (auto& [key, summary] : page) list.push_back(std::move(summary));
   }

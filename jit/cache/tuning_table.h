@@ -45,8 +45,9 @@ class TuningTable {
   bool Refresh(const Problem& problem, const std::string& device);
 
   // Replaces what was measured before, if it may (MayReplace) here and in the
-  // directory; its template digest is set. Returns what counts from now on. An error when it cannot be written, RESOURCE_EXHAUSTED when
-  // there are too many: then nothing has changed.
+  // directory; its template digest is set. Returns what counts from now on. An
+  // error when it cannot be written, RESOURCE_EXHAUSTED when there are too
+  // many: then nothing has changed.
   absl::StatusOr<TuningRecord> Put(TuningRecord record);
 
   const std::string& template_digest() const { return template_digest_; }

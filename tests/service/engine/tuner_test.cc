@@ -5,16 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "jit/plan/planner.h"
-#include "jit/plan/tuned_plan.h"
-#include "jit/problem/problem_line.h"
-#include "tests/jit/fake_compiler.h"
+#include "tests/service/engine/tuner_case.h"
 #include "tests/service/test_engine.h"
 
 namespace gemmd::engine {
@@ -23,74 +19,6 @@ namespace {
 using absl::StatusCode;
 using testing::Eventually;
 using testing::TestEngine;
-
-jit::Problem Parse(const std::string& line) {
-  return *jit::ParseProblemLine(line);
-}
-jit::Problem Square() { return Parse("bf16 TN 2048 2048 2048"); }
-// Its best plans sum in several different parts.
-jit::Problem LongSum() { return Parse("bf16 TN 256 256 8192"); }
-
-std::string NameOf(const jit::Plan& plan) {
-  return jit::KernelName(plan.family, plan.config);
-}
-
-class TunerTest : public ::testing::Test {
- protected:
-  void Start(Tuner::Options options = {.share_percent = 0}, int devices = 1) {
-    Engine::Options engine;
-    engine.tuner = options;
-    engine.tuning = tuning_;
-    hooks_->time = [this](const jit::Plan& plan) -> absl::StatusOr<double> {
-      ++samples_;
-      std::lock_guard lock(mutex_);
-      if (!time_error_.ok()) return time_error_;
-      timed_.insert(NameOf(plan));
-      timed_splits_.insert(plan.splits);
-      if (slow_sample_) absl::SleepFor(absl::Milliseconds(2));
-      const auto found = times_.find({NameOf(plan), plan.splits});
-      return found == times_.end() ? 100.0 : found->second;
-    };
-    engine_.emplace(
-        engine, std::vector<std::shared_ptr<testing::Hooks>>(devices, hooks_));
-  }
-  // What products with `plan` take from now on; others take 100 us.
-  void Takes(const jit::Plan& plan, double us) {
-    std::lock_guard lock(mutex_);
-    times_[{NameOf(plan), plan.splits}] = us;
-  }
-  absl::StatusOr<TuningOutcome> Tune(TuningOrder order) {
-    return engine_->Tune(std::move(order)).Wait();
-  }
-  // The kernel that a request for `problem` gets, and its parts of k.
-  Execution Serve(const jit::Problem& problem, int device = 0) {
-    testing::Answer<Execution> answer;
-    (*engine_)->Prepare(problem, device, {}, answer.done());
-    const auto execution = answer.Wait();
-    EXPECT_TRUE(execution.ok()) << execution.status();
-    return execution.value_or(Execution());
-  }
-  std::optional<jit::TuningRecord> Record(const jit::Problem& problem) {
-    return tuning_->Find(problem, (*engine_)->device(0).description().product);
-  }
-  std::set<std::string> timed() {
-    std::lock_guard lock(mutex_);
-    return timed_;
-  }
-
-  const std::shared_ptr<testing::Hooks> hooks_ =
-      std::make_shared<testing::Hooks>();
-  jit::TuningTable table_{{}, "digest"};
-  jit::TuningTable* tuning_ = &table_;
-  std::atomic<int> samples_ = 0;
-  std::mutex mutex_;
-  std::map<std::pair<std::string, int>, double> times_;
-  std::set<std::string> timed_;
-  std::set<int> timed_splits_;
-  absl::Status time_error_;
-  bool slow_sample_ = false;
-  std::optional<TestEngine> engine_;  // Last: it uses the rest.
-};
 
 TEST_F(TunerTest, TheFastestPlanServesFromTheNextRequestOn) {
   Start();
@@ -186,89 +114,6 @@ TEST_F(TunerTest, AllDevicesOfAProductChangeThePartsOfKTogether) {
     EXPECT_FALSE(choice->wanted) << "a request has to wait for the kernel";
     EXPECT_EQ(Serve(LongSum(), device).splits, other->splits) << device;
   }
-}
-
-// Two daemons with one cache directory, this one of two devices.
-class SharedDirectoryTest : public TunerTest {
- protected:
-  SharedDirectoryTest() { tuning_ = &own_; }
-  void SetUp() override {
-    Start({.share_percent = 0}, /*devices=*/2);
-    for (const int device : {0, 1}) {
-      EXPECT_EQ(Serve(LongSum(), device).splits,
-                jit::ChoosePlan(LongSum(), {}).splits);
-    }
-  }
-  void TearDown() override { engine_.reset(); }
-
-  // The other daemon changes the parts of k.
-  jit::TuningRecord ChangeElsewhere(const jit::Problem& problem) {
-    const auto plans = jit::RankPlans(problem, {}, 16);
-    const auto plan = std::ranges::find_if(plans, [&](const auto& plan) {
-      return plan.splits != plans[0].splits;
-    });
-    EXPECT_NE(plan, plans.end()) << "another problem is needed";
-    jit::TuningRecord record = jit::RecordOf(*plan, problem);
-    record.device = (*engine_)->device(0).description().product;
-    record.nanoseconds = 3000;
-    record.generation = 1;
-    const auto put = other_.Put(record);
-    EXPECT_TRUE(put.ok()) << put.status();
-    return put.value_or(record);
-  }
-  // The same once this daemon times kernels.
-  std::optional<jit::TuningRecord>& ChangeElsewhereMeanwhile() {
-    hooks_->time = [this, time = hooks_->time](const jit::Plan& plan) {
-      if (!changed_) changed_ = ChangeElsewhere(LongSum());
-      return time(plan);
-    };
-    return changed_;
-  }
-  void ExpectServed(int splits) {
-    for (const int device : {0, 1}) {
-      EXPECT_EQ(Serve(LongSum(), device).splits, splits) << device;
-    }
-  }
-
-  std::optional<jit::TuningRecord> changed_;
-  const jit::TemporaryDirectory directory_;
-  jit::TuningTable own_{{.directory = directory_.path()}, "digest"};
-  jit::TuningTable other_{{.directory = directory_.path()}, "digest"};
-};
-
-TEST_F(SharedDirectoryTest, TheNewPartsOfKAreTunedOn) {
-  const jit::TuningRecord changed = ChangeElsewhere(LongSum());
-  const auto outcome = Tune({.problem = LongSum()});
-  ASSERT_TRUE(outcome.ok()) << outcome.status();
-  EXPECT_EQ(timed_splits_, std::set<int>{changed.splits});
-  EXPECT_EQ(outcome->kernel_before, changed.kernel);
-  EXPECT_EQ(outcome->record.generation, 1);
-  ExpectServed(changed.splits);
-}
-
-TEST_F(SharedDirectoryTest, PartsOfKThatChangeMeanwhileStayChanged) {
-  const auto& changed = ChangeElsewhereMeanwhile();
-  const auto outcome = Tune({.problem = LongSum()});
-  ASSERT_TRUE(outcome.ok()) << outcome.status();
-  EXPECT_EQ(outcome->record, changed);
-  EXPECT_EQ(outcome->us, 3);
-  EXPECT_EQ(Record(LongSum()), changed);
-  ExpectServed(changed->splits);
-}
-
-// Both make generation 1 of it: others may have seen the first one's parts.
-TEST_F(SharedDirectoryTest, OfTwoNewGenerationsTheFirstOneCounts) {
-  const auto& changed = ChangeElsewhereMeanwhile();
-  std::set<int> kinds;
-  for (const jit::Plan& plan : jit::RankPlans(LongSum(), {}, 16)) {
-    if (kinds.insert(plan.splits).second && kinds.size() == 3) Takes(plan, 10);
-  }
-  ASSERT_GE(kinds.size(), 3) << "another problem is needed";
-  const auto outcome = Tune({.problem = LongSum(), .new_generation = true});
-  ASSERT_TRUE(outcome.ok()) << outcome.status();
-  EXPECT_EQ(outcome->record, changed);
-  EXPECT_EQ(Record(LongSum()), changed);
-  ExpectServed(changed->splits);
 }
 
 TEST_F(TunerTest, AWinnerWithOtherBitsIsNotUsed) {
