@@ -221,7 +221,8 @@ absl::Status Serve(daemon::Options& options) {
 
   std::optional<daemon::PresetCheck> preset_check;
   if (!options.presets.empty()) {
-    daemon::PresetCheck::Options check = {.presets = options.presets};
+    daemon::PresetCheck::Options check = {.presets = options.presets,
+                                          .tokens = options.preset_tokens};
     for (int i = 0; i < engine->device_count(); ++i) {
       check.devices.push_back(engine->device(i).description().properties);
     }

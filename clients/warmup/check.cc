@@ -53,7 +53,7 @@ Command CheckCommand() {
           "Compiles nothing and needs no compiler: for the start of a daemon "
           "that runs\nwith --require-complete. Exit code 1 when a kernel is "
           "missing.\n"),
-      .flags = {CacheDirFlag(), PresetFlag(), JsonFlag()},
+      .flags = {CacheDirFlag(), PresetFlag(), PresetTokensFlag(), JsonFlag()},
       .run = Run};
   for (const FlagSpec& flag : TargetFlags()) command.flags.push_back(flag);
   return command;

@@ -108,7 +108,7 @@ Command CompileCommand() {
       .details = absl::StrCat(
           kProblemFiles, "What is compiled already is not compiled again.\n"),
       .flags = {NewCacheDirFlag(), LimitFlag(), NvrtcFlag(), PresetFlag(),
-                JobsFlag()},
+                PresetTokensFlag(), JobsFlag()},
       .run = Run};
   for (const FlagSpec& flag : TargetFlags()) command.flags.push_back(flag);
   return command;

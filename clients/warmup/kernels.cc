@@ -20,23 +20,25 @@ jit::DiskStore OpenToRead(const std::string& directory) {
   return jit::DiskStore({.directory = directory, .read_only = true});
 }
 
-absl::Status CheckReadable(const std::string& directory) {
-  const absl::Status status = OpenToRead(directory).CheckReadable();
-  if (absl::IsNotFound(status)) {
+absl::StatusOr<std::vector<std::string>> ReadKeys(
+    const std::string& directory) {
+  absl::StatusOr<std::vector<std::string>> keys =
+      OpenToRead(directory).ReadKeys();
+  if (keys.ok()) return keys;
+  if (absl::IsNotFound(keys.status())) {
     return absl::NotFoundError(
         absl::StrCat(directory, " is not a cache directory"));
   }
-  return status.ok() ? status
-                     : absl::Status(status.code(),
-                                    absl::StrCat("cannot read ", directory,
-                                                 ": ", status.message()));
+  return absl::Status(
+      keys.status().code(),
+      absl::StrCat("cannot read ", directory, ": ", keys.status().message()));
 }
 
 absl::StatusOr<KernelList> ListKernels(const std::string& directory) {
-  RETURN_IF_ERROR(CheckReadable(directory));
+  ASSIGN_OR_RETURN(const std::vector<std::string> keys, ReadKeys(directory));
   const jit::DiskStore store = OpenToRead(directory);
   KernelList list;
-  for (const std::string& key : store.Keys()) {
+  for (const std::string& key : keys) {
     absl::StatusOr<jit::EntrySummary> kernel = store.Summary(key);
     if (kernel.ok()) {
       list.kernels.push_back(*std::move(kernel));

@@ -21,11 +21,11 @@ struct KernelList {
   int damaged = 0;  // Entries that cannot be read, named on stderr.
 };
 
-// NOT_FOUND when `directory` is no cache; an error when it cannot be read or
-// trusted.
-absl::Status CheckReadable(const std::string& directory);
+// Keys of the kernels of `directory`. NOT_FOUND when it is no cache; an error
+// when it cannot be read or trusted.
+absl::StatusOr<std::vector<std::string>> ReadKeys(const std::string& directory);
 
-// Errors as those of CheckReadable.
+// Errors as those of ReadKeys.
 absl::StatusOr<KernelList> ListKernels(const std::string& directory);
 
 // `directory`, to be read only.

@@ -28,8 +28,10 @@ class Tally {
  public:
   explicit Tally(int problems) : progress_(stdout, problems) {}
 
+  // `gone`: the daemon.
   void Add(const std::string& line,
-           const absl::StatusOr<std::vector<v1::Execution>>& executions) {
+           const absl::StatusOr<std::vector<v1::Execution>>& executions,
+           bool gone) {
     if (executions.ok()) {
       std::lock_guard lock(mutex_);
       for (const v1::Execution& execution : *executions) {
@@ -47,9 +49,7 @@ class Tally {
           absl::StrCat("failed: ", line, ": ", executions.status().message()));
       std::lock_guard lock(mutex_);
       ++failed_;
-      if (absl::IsUnavailable(executions.status())) {
-        gone_ = executions.status();
-      }
+      if (gone) gone_ = executions.status();
     }
     progress_.Step(line);
   }
@@ -106,6 +106,7 @@ std::vector<Request> Requests(const jit::ProblemList& list,
 absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const Connection to, ConnectionOf(flags));
   RETURN_IF_ERROR(CheckProblemsGiven(flags));
+  RETURN_IF_ERROR(CheckPresets(flags));
   ASSIGN_OR_RETURN(const int64_t jobs, flags.GetInt("jobs", 8, 1, 256));
   ASSIGN_OR_RETURN(const std::unique_ptr<client::Client> client,
                    client::Client::Connect(to.server, to.options));
@@ -116,7 +117,11 @@ absl::StatusOr<int> Run(const Flags& flags) {
   Tally tally(static_cast<int>(requests.size()));
   jit::ForEach(jobs, static_cast<int64_t>(requests.size()), [&](int64_t i) {
     if (!tally.gone().ok()) return;
-    tally.Add(requests[i].line, client->PrepareKernels(requests[i].wire));
+    const auto executions = client->PrepareKernels(requests[i].wire);
+    // One whose compiler crashed or hung says UNAVAILABLE, too.
+    const bool gone =
+        absl::IsUnavailable(executions.status()) && !client->CheckHealth().ok();
+    tally.Add(requests[i].line, executions, gone);
   });
   RETURN_IF_ERROR(tally.gone());
   return tally.Finish(CountText(list));
@@ -133,6 +138,7 @@ Command LoadCommand() {
           .flags = WithConnection(
               {{"device", "NAME", "such as cuda:0; default: all devices"},
                PresetFlag(),
+               PresetTokensFlag(),
                {"jobs", "N",
                 "Problems at a time, up to 256; the daemon has "
                 "--compile-threads of its own. Default: 8."}}),

@@ -20,14 +20,14 @@ absl::StatusOr<Missing> FindMissing(const Flags& flags,
   ASSIGN_OR_RETURN(
       const std::vector<jit::Instance> wanted,
       InstancesOf(jit::TemplateLibrary::Embedded(), problems, device));
-  RETURN_IF_ERROR(CheckReadable(directory));
+  ASSIGN_OR_RETURN(const std::vector<std::string> keys, ReadKeys(directory));
   const jit::DiskStore store = OpenToRead(directory);
   // By their sources: a kernel of the same name that other templates made does
   // not count.
   std::set<std::string> there;
   Missing missing = {.wanted = wanted.size(),
                      .multiprocessors = device.multiprocessors};
-  for (const std::string& key : store.Keys()) {
+  for (const std::string& key : keys) {
     const absl::StatusOr<jit::CompiledKernel> kernel = store.Peek(key);
     if (kernel.ok()) {
       there.insert(jit::Source(kernel->source).digest());

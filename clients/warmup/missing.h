@@ -18,7 +18,7 @@ struct Missing {
 };
 
 // Of the kernels of the problems and presets of `flags`, on their device.
-// Errors of the directory as those of CheckReadable (kernels.h).
+// Errors of the directory as those of ReadKeys (kernels.h).
 absl::StatusOr<Missing> FindMissing(const Flags& flags,
                                     const std::string& directory);
 

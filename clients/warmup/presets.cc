@@ -1,6 +1,7 @@
 #include "clients/warmup/presets.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <random>
@@ -70,32 +71,48 @@ int64_t NextTokens(int64_t tokens) {
   return tokens + std::max<int64_t>(1, tokens / 16);
 }
 
-// All that a model's requests are, one of which is a group of one.
-std::vector<jit::ProblemGroup> Requests(const Model& model) {
-  constexpr jit::Order kOrders[] = {jit::Order::kColumnMajor,
-                                    jit::Order::kRowMajor};
-  std::vector<jit::ProblemGroup> requests;
-  for (const Weight& weight : model.weights) {
-    for (const jit::Order b : kOrders) {
-      for (int64_t tokens = 1; tokens <= kMaxTokens; ++tokens) {
-        requests.push_back({Projection(weight, tokens, b)});
-      }
-    }
-  }
-  std::mt19937 random;  // The same problems every time.
-  for (int64_t tokens = 1; tokens <= kMaxTokens; tokens = NextTokens(tokens)) {
-    for (const Routing routing :
-         {Routing::kEven, Routing::kUniform, Routing::kSkewed}) {
-      const auto counts = Route(model.experts, tokens, routing, random);
-      for (const Weight& weight : model.experts.weights) {
-        for (const jit::Order b : kOrders) {
-          requests.push_back(ExpertProjections(weight, counts, b));
+constexpr jit::Order kOrders[] = {jit::Order::kColumnMajor,
+                                  jit::Order::kRowMajor};
+
+// All requests of a model, which are a million: those of one projection, groups
+// of one, are made when they are asked for.
+class Requests {
+ public:
+  Requests(const Model& model, int64_t most_tokens)
+      : weights_(model.weights), most_tokens_(most_tokens) {
+    std::mt19937 random;  // The same problems every time.
+    for (int64_t tokens = 1; tokens <= most_tokens;
+         tokens = NextTokens(tokens)) {
+      for (const Routing routing :
+           {Routing::kEven, Routing::kUniform, Routing::kSkewed}) {
+        const auto counts = Route(model.experts, tokens, routing, random);
+        for (const Weight& weight : model.experts.weights) {
+          for (const jit::Order b : kOrders) {
+            groups_.push_back(ExpertProjections(weight, counts, b));
+          }
         }
       }
     }
   }
-  return requests;
-}
+
+  int64_t size() const { return projections() + std::ssize(groups_); }
+
+  jit::ProblemGroup operator[](int64_t i) const {
+    if (i >= projections()) return groups_[i - projections()];
+    const int64_t layer = i / most_tokens_;
+    return {Projection(weights_[layer / 2], i % most_tokens_ + 1,
+                       kOrders[layer % 2])};
+  }
+
+ private:
+  int64_t projections() const {
+    return 2 * std::ssize(weights_) * most_tokens_;
+  }
+
+  const std::vector<Weight> weights_;
+  const int64_t most_tokens_;
+  std::vector<jit::ProblemGroup> groups_;
+};
 
 // With the multiprocessors of its device: one problem may run with different
 // kernels on different devices.
@@ -125,32 +142,33 @@ absl::StatusOr<Model> FindModel(absl::string_view name) {
       absl::StrCat("--preset is ", name, "; allowed: ", PresetNames()));
 }
 
-absl::StatusOr<jit::ProblemList> Preset(
-    absl::string_view name, const std::vector<jit::DeviceProperties>& devices,
-    int64_t threads, const std::atomic<bool>* stop) {
+absl::StatusOr<jit::ProblemList> Preset(absl::string_view name,
+                                        const PresetOptions& options) {
   ASSIGN_OR_RETURN(const Model model, FindModel(name));
-  const auto stopped = [stop] { return stop != nullptr && *stop; };
-  const std::vector<jit::ProblemGroup> requests = Requests(model);
+  const auto stopped = [&] { return options.stop != nullptr && *options.stop; };
+  const Requests requests(model, options.tokens);
   // Every one is planned, since the planner promises nothing between two sizes.
   std::mutex mutex;
   std::map<Kernel, int64_t> first;  // The first request with each kernel.
-  jit::ForEach(threads, static_cast<int64_t>(requests.size()), [&](int64_t i) {
+  const auto plan = [&](int64_t i) {
     if (stopped()) return;
-    for (const Kernel& kernel : KernelsOf(requests[i], devices)) {
+    for (const Kernel& kernel : KernelsOf(requests[i], options.devices)) {
       std::lock_guard lock(mutex);
       const auto [known, is_new] = first.emplace(kernel, i);
       if (!is_new) known->second = std::min(known->second, i);
     }
-  });
+  };
+  jit::ForEach(options.threads, requests.size(), plan);
   if (stopped()) return absl::CancelledError("stopped");
   std::set<int64_t> cover;
   for (const auto& [kernel, request] : first) cover.insert(request);
   jit::ProblemList list;
   for (const int64_t i : cover) {
-    if (requests[i].size() == 1) {
-      list.problems.push_back(requests[i][0]);
+    jit::ProblemGroup request = requests[i];
+    if (request.size() == 1) {
+      list.problems.push_back(request[0]);
     } else {
-      list.groups.push_back(requests[i]);
+      list.groups.push_back(std::move(request));
     }
   }
   return list;

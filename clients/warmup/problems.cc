@@ -96,6 +96,14 @@ absl::StatusOr<jit::ProblemList> ParseText(const std::string& text) {
   return list;
 }
 
+absl::StatusOr<int64_t> TokensOf(const Flags& flags) {
+  return flags.GetInt("preset_tokens", kPresetTokens, 1, kMaxPresetTokens);
+}
+
+std::vector<std::string> PresetsOf(const Flags& flags) {
+  return absl::StrSplit(flags.Get("preset", ""), ',', absl::SkipEmpty());
+}
+
 absl::Status NothingGiven() {
   return absl::InvalidArgumentError(
       "no problem was given; give a FILE or --preset");
@@ -134,20 +142,34 @@ absl::Status CheckProblemsGiven(const Flags& flags) {
   return given ? absl::OkStatus() : NothingGiven();
 }
 
+absl::Status CheckPresets(const Flags& flags) {
+  RETURN_IF_ERROR(TokensOf(flags).status());
+  for (const std::string& name : PresetsOf(flags)) {
+    RETURN_IF_ERROR(FindModel(name).status());
+  }
+  return absl::OkStatus();
+}
+
 FlagSpec PresetFlag() {
   return {
       "preset", "NAMES",
       absl::StrCat("problems of models, separated by commas: ", PresetNames())};
 }
 
+FlagSpec PresetTokensFlag() {
+  return {"preset_tokens", "N",
+          absl::StrCat("tokens that a request of a preset has at most, up to ",
+                       kMaxPresetTokens, ". Default: ", kPresetTokens)};
+}
+
 absl::StatusOr<jit::ProblemList> ReadProblems(
     const Flags& flags, const std::vector<jit::DeviceProperties>& devices) {
+  PresetOptions options = {.devices = devices,
+                           .threads = std::thread::hardware_concurrency()};
+  ASSIGN_OR_RETURN(options.tokens, TokensOf(flags));
   jit::ProblemList list;
-  for (absl::string_view name :
-       absl::StrSplit(flags.Get("preset", ""), ',', absl::SkipEmpty())) {
-    ASSIGN_OR_RETURN(
-        const jit::ProblemList more,
-        Preset(name, devices, std::thread::hardware_concurrency()));
+  for (const std::string& name : PresetsOf(flags)) {
+    ASSIGN_OR_RETURN(const jit::ProblemList more, Preset(name, options));
     list.Add(more);
   }
   for (const std::string& file : flags.positional()) {

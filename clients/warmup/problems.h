@@ -16,9 +16,13 @@ namespace gemmd::warmup {
 extern const char kProblemFiles[];
 
 FlagSpec PresetFlag();
+FlagSpec PresetTokensFlag();
 
 // INVALID_ARGUMENT when neither a file nor a preset was given.
 absl::Status CheckProblemsGiven(const Flags& flags);
+// INVALID_ARGUMENT when what is said of presets is wrong: known before anybody
+// is asked for a device.
+absl::Status CheckPresets(const Flags& flags);
 
 // The problems and groups of the operands and of --preset, which are planned
 // for `devices`. A last line without its end that cannot be read, as a daemon

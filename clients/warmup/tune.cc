@@ -140,6 +140,7 @@ absl::Status Tune(client::Client& client, const jit::Problem& problem,
 absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const Connection to, ConnectionOf(flags));
   RETURN_IF_ERROR(CheckProblemsGiven(flags));
+  RETURN_IF_ERROR(CheckPresets(flags));
   ASSIGN_OR_RETURN(const int64_t jobs, flags.GetInt("jobs", 4, 1, 64));
   ASSIGN_OR_RETURN(const int64_t candidates,
                    flags.GetInt("candidates", 16, 1, 64));
@@ -187,6 +188,7 @@ Command TuneCommand() {
       .flags = WithConnection(
           {{"device", "NAME", "such as cuda:0; default: all devices"},
            PresetFlag(),
+           PresetTokensFlag(),
            {"candidates", "N",
             "Kernels that are timed for each problem, 1 to 64. Default: 16."},
            {"new_generation", "",

@@ -45,6 +45,7 @@ absl::StatusOr<int> Run(const Flags& flags) {
       const int64_t jobs,
       flags.GetInt("jobs", std::thread::hardware_concurrency(), 1));
   ASSIGN_OR_RETURN(const int64_t sample, flags.GetInt("sample", 0, 1));
+  RETURN_IF_ERROR(CheckPresets(flags));
   ASSIGN_OR_RETURN(KernelList set, ListKernels(directory));
   Missing missing;
   const bool asked = CheckProblemsGiven(flags).ok();
@@ -125,6 +126,7 @@ Command VerifyCommand() {
                 NvrtcFlag(),
                 JobsFlag(),
                 PresetFlag(),
+                PresetTokensFlag(),
                 {"sample", "N",
                  "verify N kernels drawn at random; default: all"}},
       .run = Run};

@@ -83,20 +83,26 @@ absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& directory,
   return file;
 }
 
-std::vector<std::string> NamesIn(const UniqueFd& folder) {
+absl::StatusOr<std::vector<std::string>> ReadNames(const UniqueFd& folder) {
   // The stream owns the descriptor that it is given.
   const int copy =
       openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return {};
+  if (copy < 0) return ErrnoStatus(errno, "open a folder");
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(copy), closedir);
   std::vector<std::string> names;
   while (stream != nullptr) {
+    errno = 0;
     const dirent* const entry = readdir(stream.get());
     if (entry == nullptr) break;
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }
+  if (errno != 0) return ErrnoStatus(errno, "read a folder");
   return names;
+}
+
+std::vector<std::string> NamesIn(const UniqueFd& folder) {
+  return ReadNames(folder).value_or(std::vector<std::string>());
 }
 
 std::vector<FileUse> UsesIn(const UniqueFd& folder, absl::Time now) {

@@ -32,7 +32,10 @@ absl::StatusOr<UniqueFd> OpenFolder(const std::string& directory,
 absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& directory,
                                      const char* name);
 
-// Names in `folder` but "." and ".."; empty when it cannot be read.
+// Names in `folder` but "." and "..".
+absl::StatusOr<std::vector<std::string>> ReadNames(const UniqueFd& folder);
+
+// The same, empty when it cannot be read.
 std::vector<std::string> NamesIn(const UniqueFd& folder);
 
 struct FileUse {

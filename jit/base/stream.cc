@@ -35,6 +35,32 @@ class Plain final : public Stream {
 struct FreeContext {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 };
+using Context = std::unique_ptr<SSL_CTX, FreeContext>;
+
+// What a client trusts the authorities in `ca_file` by, empty for those of the
+// system; null when they cannot be read.
+Context Read(const std::string& ca_file) {
+  Context context(SSL_CTX_new(TLS_client_method()));
+  CHECK(context != nullptr);
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  const int trusted =
+      ca_file.empty()
+          ? SSL_CTX_set_default_verify_paths(context.get())
+          : SSL_CTX_load_verify_file(context.get(), ca_file.c_str());
+  ERR_clear_error();
+  return trusted == 1 ? std::move(context) : nullptr;
+}
+
+// The same. A file is read anew, since it may have been replaced; those of the
+// system are so many that a connection would not be there in time.
+Context Trusting(const std::string& ca_file) {
+  if (!ca_file.empty()) return Read(ca_file);
+  static SSL_CTX* const system = Read("").release();
+  if (system != nullptr) SSL_CTX_up_ref(system);
+  return Context(system);
+}
+
 struct FreeSsl {
   void operator()(SSL* ssl) const { SSL_free(ssl); }
 };
@@ -66,16 +92,8 @@ class Tls final : public Stream {
 
   absl::Status Connect(const std::string& host, const std::string& ca_file,
                        absl::Time deadline) {
-    context_.reset(SSL_CTX_new(TLS_client_method()));
-    CHECK(context_ != nullptr);
-    SSL_CTX_set_min_proto_version(context_.get(), TLS1_2_VERSION);
-    SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
-    const int trusted =
-        ca_file.empty()
-            ? SSL_CTX_set_default_verify_paths(context_.get())
-            : SSL_CTX_load_verify_file(context_.get(), ca_file.c_str());
-    if (trusted != 1) {
-      ERR_clear_error();
+    context_ = Trusting(ca_file);
+    if (context_ == nullptr) {
       return absl::UnauthenticatedError(
           "the file of trusted authorities cannot be read");
     }
@@ -153,7 +171,7 @@ class Tls final : public Stream {
   }
 
   const UniqueFd socket_;
-  std::unique_ptr<SSL_CTX, FreeContext> context_;
+  Context context_;
   std::unique_ptr<SSL, FreeSsl> ssl_;
 };
 
@@ -161,6 +179,12 @@ class Tls final : public Stream {
 
 std::unique_ptr<Stream> PlainStream(UniqueFd socket) {
   return std::make_unique<Plain>(std::move(socket));
+}
+
+absl::Status CheckAuthorities(const std::string& ca_file) {
+  if (Trusting(ca_file) != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "names a file without certificates, or one that is unreadable");
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> TlsStream(UniqueFd socket,

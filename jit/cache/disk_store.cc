@@ -92,7 +92,10 @@ void DiskStore::Summaries(
     absl::FunctionRef<void(size_t, absl::StatusOr<EntrySummary>)> take) const {
   for (const std::string& key : keys) CHECK(IsSha256Hex(key));
   const absl::StatusOr<UniqueFd> folder = OpenEntries();
-  if (!folder.ok()) return;
+  if (!folder.ok()) {
+    for (size_t i = 0; i < keys.size(); ++i) take(i, folder.status());
+    return;
+  }
   ReadStartsAt(folder->get(), keys, kSummaryBytes,
                [&](size_t i, const absl::StatusOr<std::string>& start) {
                  if (start.ok()) {
@@ -180,10 +183,9 @@ absl::Status DiskStore::CheckWritable() const {
   return absl::OkStatus();
 }
 
-std::vector<std::string> DiskStore::Keys() const {
-  const absl::StatusOr<UniqueFd> folder = OpenEntries();
-  if (!folder.ok()) return {};
-  std::vector<std::string> keys = NamesIn(*folder);
+absl::StatusOr<std::vector<std::string>> DiskStore::ReadKeys() const {
+  ASSIGN_OR_RETURN(const UniqueFd folder, OpenEntries());
+  ASSIGN_OR_RETURN(std::vector<std::string> keys, ReadNames(folder));
   std::erase_if(keys, [](const std::string& key) { return !IsSha256Hex(key); });
   return keys;
 }

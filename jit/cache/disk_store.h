@@ -57,8 +57,7 @@ class DiskStore final : public Tier {
   // Reads no more than the start of the entry, and changes nothing.
   absl::StatusOr<EntrySummary> Summary(const std::string& key) const;
 
-  // The same of each of many entries, in order, with its place in `keys`; of
-  // none when the directory cannot be read.
+  // The same of each of many entries, in order, with its place in `keys`.
   void Summaries(
       const std::vector<std::string>& keys,
       absl::FunctionRef<void(size_t, absl::StatusOr<EntrySummary>)> take) const;
@@ -92,8 +91,12 @@ class DiskStore final : public Tier {
   // Why none can be stored. Makes the directory where there is none.
   absl::Status CheckWritable() const;
 
-  // Keys of all entries, in no order; empty when the directory cannot be read.
-  std::vector<std::string> Keys() const;
+  // Keys of all entries, in no order.
+  absl::StatusOr<std::vector<std::string>> ReadKeys() const;
+  // The same, empty when the directory cannot be read.
+  std::vector<std::string> Keys() const {
+    return ReadKeys().value_or(std::vector<std::string>());
+  }
 
   // A time that changes when an entry comes or goes, but for changes of a
   // moment ago; InfiniteFuture, which is never equal to what it was, then.

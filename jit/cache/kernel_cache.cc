@@ -30,6 +30,7 @@ namespace gemmd::jit {
 namespace {
 
 constexpr size_t kMaxRejections = 1024;
+constexpr int kMaxWaitingStores = 1024;  // Of some 150 KB each.
 // Who evicts keeps a thread from others. Stores to a shared tier in trouble,
 // which the removal is behind, take as long each.
 constexpr absl::Duration kRemovalTimeout = absl::Seconds(2);
@@ -362,12 +363,25 @@ class KernelCacheImpl final : public KernelCache {
     auto kernel = std::make_shared<const CompiledKernel>(*std::move(built));
     memory_.Insert(kernel);
     local_.Store(kernel, std::move(lock));
-    if (shared_ != nullptr) {
-      back_fill_.Schedule([this, kernel] {
-        NoteTrouble("shared", kernel->key, shared_->Store(*kernel));
-      });
-    }
+    if (shared_ != nullptr) StoreShared(kernel);
     return CacheResult{std::move(kernel), CubinSource::kCompiled};
+  }
+
+  // Behind the caller. A server that is slow takes fewer than are compiled, and
+  // those that wait are in memory.
+  void StoreShared(const KernelPointer& kernel) {
+    if (waiting_stores_ >= kMaxWaitingStores) {
+      NoteTrouble(
+          "shared", kernel->key,
+          absl::ResourceExhaustedError(absl::StrCat(
+              "not stored there: ", kMaxWaitingStores, " others wait")));
+      return;
+    }
+    ++waiting_stores_;
+    back_fill_.Schedule([this, kernel] {
+      NoteTrouble("shared", kernel->key, shared_->Store(*kernel));
+      --waiting_stores_;
+    });
   }
 
   // Behind the stores that wait, of which one may be of this kernel.
@@ -432,6 +446,7 @@ class KernelCacheImpl final : public KernelCache {
   FlightTable flights_;
   Patience patience_;
   std::atomic<bool> giving_up_ = false;
+  std::atomic<int> waiting_stores_ = 0;  // Of the shared tier.
   // Last, so that their threads stop before what they use is destroyed;
   // misses schedule back-fills, so they stop first.
   TaskQueue back_fill_;

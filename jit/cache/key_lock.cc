@@ -27,6 +27,9 @@ constexpr uint32_t kRemote[] = {
     0x65735546,  // FUSE: sshfs, s3fs, GlusterFS and the like
     0x0bd00bd0,  // Lustre
     0x5346414f,  // AFS
+    0x6b414653,  // AFS of the kernel
+    0x19830326,  // BeeGFS, whose locks are each machine's own
+    0x20030528,  // OrangeFS
     0x47504653,  // GPFS
 };
 

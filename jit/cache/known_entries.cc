@@ -15,6 +15,12 @@ constexpr int kPauses = 10;
 // but where that would leave new entries unseen for longer.
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
 
+// Whether an entry is damaged or of another format. What else is wrong is the
+// system's, and may be gone next time.
+bool IsUnusable(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsUnimplemented(status);
+}
+
 }  // namespace
 
 EntryTexts::Entry EntryTexts::Intern(const EntrySummary& summary) {
@@ -40,9 +46,15 @@ bool KnownEntries::Refresh() {
 
 bool KnownEntries::List() {
   ++work_.listings;
+  absl::StatusOr<std::vector<std::string>> keys = store_->ReadKeys();
+  if (absl::IsNotFound(keys.status())) keys.emplace();  // No directory.
+  if (!keys.ok()) {
+    changed_at_ = absl::InfiniteFuture();
+    return false;
+  }
   std::map<std::string, EntryTexts::Entry> entries;
   std::vector<std::string> unknown;
-  for (std::string& key : store_->Keys()) {
+  for (std::string& key : *keys) {
     if (auto found = entries_.extract(key); !found.empty()) {
       entries.insert(std::move(found));
     } else {
@@ -72,8 +84,10 @@ bool KnownEntries::List() {
         if (summary.ok()) {
           entries_[summary->key] = texts_.Intern(*summary);
           changed = true;
-        } else if (absl::IsDataLoss(summary.status()) && stamps_of_unread[i]) {
-          unusable[unread[i]] = *stamps_of_unread[i];
+        } else if (IsUnusable(summary.status())) {
+          if (stamps_of_unread[i]) unusable[unread[i]] = *stamps_of_unread[i];
+        } else if (!absl::IsNotFound(summary.status())) {
+          changed_at_ = absl::InfiniteFuture();
         }
       });
   unusable_ = std::move(unusable);

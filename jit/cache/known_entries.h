@@ -65,7 +65,9 @@ class KnownEntries {
   bool List();
 
   const std::shared_ptr<DiskStore> store_;
-  absl::Time changed_at_;  // ChangedAt() when it was last listed.
+  // ChangedAt() when it was last listed; InfiniteFuture, which that never is,
+  // when not all of it could be read.
+  absl::Time changed_at_;
   absl::Time list_again_ = absl::InfinitePast();  // No sooner.
   std::map<std::string, EntryTexts::Entry> entries_;
   // Files that are damaged or of another format, by key: not read again until

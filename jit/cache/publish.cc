@@ -22,11 +22,21 @@ namespace {
 constexpr absl::Duration kLockTimeout = absl::Seconds(10);
 constexpr absl::Duration kLockPoll = absl::Milliseconds(2);
 
-// A name that no other thread or process writes to.
-std::string TemporaryName(const std::string& name) {
+// Opens a file that nobody else writes to, to become `target`; `name` is its
+// own. Processes of other machines and containers, which have the same number,
+// may be writing or may have left such a file.
+UniqueFd OpenTemporary(const UniqueFd& folder, const std::string& target,
+                       std::string& name) {
   static std::atomic<int64_t> next = 0;
-  return absl::StrCat(name.substr(0, 16), ".", getpid(), ".",
-                      next.fetch_add(1));
+  UniqueFd file;
+  do {
+    name = absl::StrCat(target.substr(0, 16), ".", getpid(), ".",
+                        next.fetch_add(1));
+    file = UniqueFd(openat(folder.get(), name.c_str(),
+                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                           0600));
+  } while (!file.ok() && errno == EEXIST);
+  return file;
 }
 
 }  // namespace
@@ -59,10 +69,8 @@ absl::Status PublishFile(const std::string& directory, const char* folder,
       const UniqueFd temporary,
       OpenFolder(directory, kTemporaryFolder, FolderAccess::kCreate));
   RETURN_IF_ERROR(reach(PublishStep::kBeforeWrite));
-  const std::string temporary_name = TemporaryName(name);
-  const UniqueFd file(
-      openat(temporary.get(), temporary_name.c_str(),
-             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  std::string temporary_name;
+  const UniqueFd file = OpenTemporary(temporary, name, temporary_name);
   if (!file.ok()) return ErrnoStatus(errno, "create a file of the cache");
   const auto publish = [&]() -> absl::Status {
     const size_t half = bytes.size() / 2;

@@ -19,6 +19,7 @@ namespace gemmd::jit {
 namespace {
 
 constexpr int64_t kMaxEntryBytes = int64_t{64} << 20;
+constexpr char kLeftAlone[] = "the server is left alone";
 
 // Opens after some failures in a row, closes again after a pause.
 class CircuitBreaker {
@@ -51,16 +52,27 @@ class CircuitBreaker {
 // One connection, used by one thread at a time.
 class Line {
  public:
-  explicit Line(RedisServer server) : connection_(std::move(server)) {}
+  // While `breaker` is open nobody is asked, and the answer is `left_alone`.
+  Line(RedisServer server, CircuitBreaker& breaker, absl::Status left_alone)
+      : breaker_(breaker),
+        left_alone_(std::move(left_alone)),
+        connection_(std::move(server)) {}
 
   absl::StatusOr<std::string> Command(const std::vector<std::string>& arguments,
                                       absl::Duration timeout) {
+    if (breaker_.open()) return left_alone_;
     std::lock_guard lock(mutex_);
-    return connection_.Command(arguments, kMaxEntryBytes,
-                               SteadyNow() + timeout);
+    // Those who had it before may have failed meanwhile.
+    if (breaker_.open()) return left_alone_;
+    absl::StatusOr<std::string> reply =
+        connection_.Command(arguments, kMaxEntryBytes, SteadyNow() + timeout);
+    breaker_.Note(reply.status());
+    return reply;
   }
 
  private:
+  CircuitBreaker& breaker_;
+  const absl::Status left_alone_;
   std::mutex mutex_;
   RedisConnection connection_ ABSL_GUARDED_BY(mutex_);
 };
@@ -70,8 +82,9 @@ class RedisTier final : public Tier {
   explicit RedisTier(RedisTierOptions options)
       : options_(std::move(options)),
         breaker_(options_.failures_until_pause, options_.pause),
-        loads_(options_.server),
-        stores_(options_.server) {}
+        loads_(options_.server, breaker_, absl::NotFoundError(kLeftAlone)),
+        stores_(options_.server, breaker_, absl::UnavailableError(kLeftAlone)) {
+  }
 
   absl::StatusOr<CompiledKernel> Load(const std::string& key) override {
     ASSIGN_OR_RETURN(const std::string bytes, Get(options_.prefix + key));
@@ -120,21 +133,11 @@ class RedisTier final : public Tier {
   }
 
   absl::StatusOr<std::string> Get(const std::string& name) {
-    if (breaker_.open()) return absl::NotFoundError("the server is left alone");
-    absl::StatusOr<std::string> bytes =
-        loads_.Command({"GET", name}, options_.load_timeout);
-    breaker_.Note(bytes.status());
-    return bytes;
+    return loads_.Command({"GET", name}, options_.load_timeout);
   }
 
   absl::Status Put(const std::vector<std::string>& command) {
-    if (breaker_.open()) {
-      return absl::UnavailableError("the server is left alone");
-    }
-    const absl::Status status =
-        stores_.Command(command, options_.store_timeout).status();
-    breaker_.Note(status);
-    return status;
+    return stores_.Command(command, options_.store_timeout).status();
   }
 
   const RedisTierOptions options_;

@@ -84,15 +84,15 @@ TuningRecords TuningStore::All() const {
   TuningRecords all;
   const absl::StatusOr<UniqueFd> folder =
       OpenFolder(directory_, kTuningFolder, access());
-  if (!folder.ok()) {
-    if (!absl::IsNotFound(folder.status())) {
-      all.faults.emplace_back(folder.status().message());
+  auto keys = folder.ok() ? ReadNames(*folder) : folder.status();
+  if (!keys.ok()) {
+    if (!absl::IsNotFound(keys.status())) {
+      all.faults.emplace_back(keys.status().message());
     }
     return all;
   }
-  std::vector<std::string> keys = NamesIn(*folder);
-  std::sort(keys.begin(), keys.end());
-  for (const std::string& key : keys) {
+  std::sort(keys->begin(), keys->end());
+  for (const std::string& key : *keys) {
     if (!IsSha256Hex(key)) continue;
     absl::StatusOr<TuningRecord> record = Load(key);
     if (record.ok()) {

@@ -69,9 +69,8 @@ constexpr int kAllowed[] = {
     SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(newfstatat), SCMP_SYS(statx),
     SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
     SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getcwd),
-    SCMP_SYS(getdents64), SCMP_SYS(fcntl), SCMP_SYS(poll), SCMP_SYS(ppoll),
-    SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(sendto), SCMP_SYS(sendmsg),
-    SCMP_SYS(shutdown),
+    SCMP_SYS(getdents64), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(recvfrom),
+    SCMP_SYS(recvmsg), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(shutdown),
     // Memory.
     SCMP_SYS(brk), SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap),
     SCMP_SYS(mprotect), SCMP_SYS(madvise), SCMP_SYS(membarrier),
@@ -89,6 +88,12 @@ constexpr int kAllowed[] = {
     SCMP_SYS(sysinfo), SCMP_SYS(uname), SCMP_SYS(getrandom), SCMP_SYS(getuid),
     SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
     SCMP_SYS(arch_prctl)};
+
+// What may be done to a descriptor. By F_SETOWN and F_SETSIG a socket would
+// send any process of this user any signal, and F_SETFL changes a file for
+// others who have it open.
+constexpr int kFileCommands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD,
+                                 F_GETFL};
 
 constexpr uint64_t kWriting = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND |
                               (O_TMPFILE & ~O_DIRECTORY);
@@ -108,6 +113,11 @@ absl::Status RestrictCalls() {
   scmp_filter_ctx to = filter.get();
   for (const int call : kAllowed) {
     add(seccomp_rule_add(to, SCMP_ACT_ALLOW, call, 0));
+  }
+  for (const int command : kFileCommands) {
+    add(seccomp_rule_add(
+        to, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+        SCMP_A1(SCMP_CMP_EQ, static_cast<scmp_datum_t>(command))));
   }
   // Files are opened to be read.
   add(seccomp_rule_add(to, SCMP_ACT_ALLOW, SCMP_SYS(open), 1,

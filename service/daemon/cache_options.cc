@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "jit/base/file.h"
 #include "jit/base/status.h"
+#include "jit/base/stream.h"
 #include "jit/cache/redis_tier.h"
 #include "service/log/log.h"
 
@@ -31,6 +32,21 @@ absl::StatusOr<std::string> ReadSecret(absl::string_view option,
   return secret;
 }
 
+// What is given of authorities is relied on: what they would not be asked for,
+// or could not vouch for, is an error.
+absl::Status CheckCaFile(const jit::RedisServer& server) {
+  constexpr char kOption[] = "--cache-redis-ca-file";
+  if (!server.tls) {
+    if (server.ca_file.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(kOption, " needs a --cache-redis of rediss://"));
+  }
+  const absl::Status status = jit::CheckAuthorities(server.ca_file);
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(kOption, " ", status.message()));
+}
+
 }  // namespace
 
 absl::StatusOr<jit::KernelCache::Options> CacheOptions(const Options& options) {
@@ -44,6 +60,7 @@ absl::StatusOr<jit::KernelCache::Options> CacheOptions(const Options& options) {
         ReadSecret("--cache-redis-password-file", options.redis_password_file));
     if (!password.empty()) shared.server.password = password;
     shared.server.ca_file = options.redis_ca_file;
+    RETURN_IF_ERROR(CheckCaFile(shared.server));
     ASSIGN_OR_RETURN(shared.signing_key, ReadSecret("--cache-signing-key-file",
                                                     options.signing_key_file));
     shared.allow_unsigned = options.redis_allow_unsigned;

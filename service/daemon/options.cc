@@ -11,7 +11,6 @@
 #include "absl/strings/string_view.h"
 #include "clients/cli/address.h"
 #include "clients/cli/quantity.h"
-#include "clients/warmup/presets.h"
 #include "jit/base/status.h"
 #include "service/host/model.h"
 #include "service/rpc/rota.h"
@@ -240,12 +239,14 @@ void DeclareKernels(cli::Command& c, Options& o) {
          "where the dynamic loader and the usual folders have it.");
   c.File("--record-problems FILE", o.record_problems,
          "File to which each new shape of a product is added, as gemm-warmup "
-         "reads it, until it has 65536 lines. One that holds something else "
-         "(bytes that are no text, or lines none of which is a problem), or "
-         "more than 64 MiB, is refused.");
+         "reads it, until it has 65536 lines or 64 MiB. One that holds "
+         "something else (bytes that are no text, or lines none of which is a "
+         "problem), or more than 64 MiB, is refused.");
   c.List("--preset NAMES", o.presets,
          "Models, separated by commas, that gemm-warmup knows: after the start "
          "the log says which of their kernels the cache lacks.");
+  c.Int("--preset-tokens N", o.preset_tokens, {1, warmup::kMaxPresetTokens},
+        "Most tokens that a request of these models has.");
   c.File("--template-dir DIR", o.template_dir,
          "Device templates in place of those built in; for kernel authors.");
 }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "clients/cli/command_line.h"
+#include "clients/warmup/presets.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/cache/quota.h"
 #include "service/engine/engine.h"
@@ -34,6 +35,7 @@ struct Options {
   std::string log_format = "text";
   std::string record_problems;
   std::vector<std::string> presets;
+  int64_t preset_tokens = warmup::kPresetTokens;
   std::string template_dir;
   std::string nvrtc;
   std::string redis;

@@ -55,7 +55,8 @@ void PresetCheck::Run() const {
 
 void PresetCheck::Check(const std::string& preset,
                         const jit::DeviceProperties& device) const {
-  const auto problems = warmup::Preset(preset, {device}, /*threads=*/1, &stop_);
+  const auto problems = warmup::Preset(
+      preset, {.devices = {device}, .tokens = options_.tokens, .stop = &stop_});
   if (!problems.ok()) return;  // At the end, and only then.
   const auto instances = warmup::InstancesOf(templates_, *problems, device);
   if (!instances.ok()) {

@@ -4,6 +4,7 @@
 #define GEMMD_SERVICE_DAEMON_PRESET_CHECK_H_
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@ class PresetCheck {
  public:
   struct Options {
     std::vector<std::string> presets;  // Names that clients/warmup knows.
+    int64_t tokens = 0;                // Most that a request of them has.
     std::vector<jit::DeviceProperties> devices;
     // Tells the compiler that makes what is missing. Null: nothing is made, and
     // a kernel of any compiler serves.

@@ -30,7 +30,8 @@ constexpr size_t kMaxLines = 65536;
 // Before the kernel that a group needed, by which lines of groups are known.
 constexpr char kKernelComment[] = "  # ";
 
-// Many times what so many lines take: a larger file holds something else.
+// More than all lines of single products take, and not more than lines of
+// groups can: a larger file holds something else.
 constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 // Longer than any line, be it of a group.
 constexpr size_t kMaxLineBytes = 65536;
@@ -148,8 +149,10 @@ absl::StatusOr<std::unique_ptr<ProblemLog>> ProblemLog::Open(
                    jit::ReadAll(file.get(), kMaxFileBytes));
   ASSIGN_OR_RETURN(const absl::string_view kept,
                    RepairEnd(path, text, file.get()));
+  // Its last line may have been ended.
+  const auto bytes = static_cast<int64_t>(kept.size()) + 1;
   return std::unique_ptr<ProblemLog>(
-      new ProblemLog(path, std::move(file), KeysOf(kept)));
+      new ProblemLog(path, std::move(file), KeysOf(kept), bytes));
 }
 
 void ProblemLog::Note(const jit::Problem& problem) {
@@ -165,23 +168,30 @@ void ProblemLog::Note(absl::Span<const jit::Problem> group,
 void ProblemLog::Write(const std::string& key, std::string line) {
   std::lock_guard lock(mutex_);
   if (known_.contains(key)) return;
-  if (known_.size() >= kMaxLines) {
+  line += "\n";
+  const int64_t bytes = bytes_ + static_cast<int64_t>(line.size());
+  if (known_.size() >= kMaxLines || bytes > kMaxFileBytes) {
     if (!std::exchange(full_, true)) {
       log::Write(log::Level::kWarning, "problem_log_full",
                  {{"message",
-                   "The list of problems has as many lines as it may have: no "
-                   "new one is added. A daemon that starts with another file "
-                   "goes on there."},
+                   "The list of problems has as many lines, or bytes, as it "
+                   "may have: what finds no room is not added. A daemon that "
+                   "starts with another file goes on there."},
                   {"path", path_},
-                  {"lines", known_.size()}});
+                  {"lines", known_.size()},
+                  {"bytes", bytes_}});
     }
     return;
   }
   known_.insert(key);
+  bytes_ = bytes;
   writer_.Schedule([this, line = std::move(line)] {
     struct stat before;
     if (fstat(file_.get(), &before) != 0) return;
-    if (jit::WriteAll(file_.get(), line + "\n").ok()) return;
+    // Another daemon may write to it, too.
+    const auto bytes = static_cast<int64_t>(line.size());
+    if (before.st_size > kMaxFileBytes - bytes) return;
+    if (jit::WriteAll(file_.get(), line).ok()) return;
     // A full disk loses lines, nothing else: not the next one to a part of
     // this one.
     [[maybe_unused]] const int cut = ftruncate(file_.get(), before.st_size);

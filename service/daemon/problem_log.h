@@ -1,10 +1,11 @@
 // A file of the problems that clients asked for, as gemm-warmup reads it: one
 // line for each shape, however often it came, and for each kernel of groups one
-// of those that needed it: up to 65,536 lines, of which the log tells when
-// there would be more. Written behind the requests. Thread-safe.
+// of those that needed it: up to 65,536 lines and 64 MiB, of which the log
+// tells when there would be more. Written behind the requests. Thread-safe.
 #ifndef GEMMD_SERVICE_DAEMON_PROBLEM_LOG_H_
 #define GEMMD_SERVICE_DAEMON_PROBLEM_LOG_H_
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -37,10 +38,12 @@ class ProblemLog {
   void Note(absl::Span<const jit::Problem> group, const std::string& kernel);
 
  private:
-  ProblemLog(std::string path, jit::UniqueFd file, std::set<std::string> known)
+  ProblemLog(std::string path, jit::UniqueFd file, std::set<std::string> known,
+             int64_t bytes)
       : path_(std::move(path)),
         file_(std::move(file)),
         known_(std::move(known)),
+        bytes_(bytes),
         writer_(1) {}
 
   // Unless there is one for `key` already.
@@ -51,6 +54,8 @@ class ProblemLog {
   std::mutex mutex_;
   // Lines of problems, kernels of groups.
   std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
+  // Of the file, or more: what could not be written counts.
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_);
   bool full_ ABSL_GUARDED_BY(mutex_) = false;  // Said so.
   jit::TaskQueue writer_;                      // Last: it uses the rest.
 };

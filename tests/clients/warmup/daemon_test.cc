@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -104,6 +105,23 @@ TEST_F(WarmupDaemonTest, LoadsSeveralProblemsAtATime) {
   EXPECT_EQ(outcome.code, 0) << outcome.output;
 }
 
+// UNAVAILABLE is what a daemon that has gone leaves, too.
+TEST_F(WarmupDaemonTest, ACompilerThatCrashesCostsItsKernelOnly) {
+  std::ofstream(Path("problems"), std::ios::trunc)
+      << "f16 TN 64 64 64 order=row\nbf16 TN 64 64 64 order=row\n";
+  setenv("GEMMD_FAKE_NVRTC", "crash:.f32.f16.f16", 1);
+  DaemonProcess daemon(
+      {"--device=host", "--nvrtc=" GEMMD_TEST_FAKE_NVRTC, CacheFlag("cache")});
+  unsetenv("GEMMD_FAKE_NVRTC");
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  const Outcome outcome = Warmup(absl::StrCat(
+      "load --jobs 1 --server ", daemon.address(), " ", Path("problems")));
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "1 kernels loaded"))
+      << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.output, "1 failed")) << outcome.output;
+}
+
 // A daemon that may not compile has just the kernels of these problems: an
 // option that is lost on the way to it asks for another.
 TEST_F(WarmupDaemonTest, AsksTheDaemonForAllThatAProblemSays) {
@@ -130,6 +148,19 @@ TEST_F(WarmupDaemonTest, SaysThatNoDaemonAnswers) {
       Warmup(absl::StrCat("load --wait 1s --server unix:", folder_.path(),
                           "/none ", Path("problems")));
   EXPECT_EQ(outcome.code, 1) << outcome.output;
+}
+
+// Whether or not a daemon answers.
+TEST_F(WarmupDaemonTest, AWrongPresetIsAWrongCommandLine) {
+  for (const char* command : {"load", "tune"}) {
+    for (const char* preset :
+         {"--preset nobody", "--preset llama-3-8b --preset-tokens 0"}) {
+      const Outcome outcome = Warmup(
+          absl::StrCat(command, " --wait 1s --server unix:", folder_.path(),
+                       "/none ", preset));
+      EXPECT_EQ(outcome.code, 2) << outcome.output;
+    }
+  }
 }
 
 // From the start of the process to the answer to its first request.

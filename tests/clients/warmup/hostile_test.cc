@@ -150,6 +150,25 @@ TEST_F(HostileTest, OddArgumentsAreRefusedAndNoMore) {
   }
 }
 
+// As where a file server does not answer: the folder opens, and has no names.
+TEST_F(HostileTest, ACacheThatCannotBeListedIsNotTakenForEmpty) {
+  ASSERT_TRUE(jit::DiskStore({.directory = Path("cache")})
+                  .Store(jit::FakeKernel("source"))
+                  .ok());
+  std::ofstream(Path("problems")) << "bf16 TN 64 64 64\n";
+  for (const std::string& command :
+       {std::string("list"), std::string("stats"),
+        absl::StrCat("check ", Path("problems"))}) {
+    const Outcome outcome = WarmupShell(absl::StrCat(
+        "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ", "ulimit -n 4; ",
+        GEMMD_TEST_WARMUP, " ", command, " --cache-dir ", Path("cache")));
+    EXPECT_EQ(outcome.code, 1) << outcome.output;
+    EXPECT_TRUE(absl::StrContains(outcome.output,
+                                  absl::StrCat("cannot read ", Path("cache"))))
+        << outcome.output;
+  }
+}
+
 TEST_F(HostileTest, FailedKernelsMakeAWarmUpIncomplete) {
   std::ofstream(Path("problems")) << "bf16 TN 64 64 64\nf16 TN 64 64 64\n";
   const std::string rest = absl::StrCat(kFakeNvrtc, " ", Path("problems"));

@@ -2,8 +2,10 @@
 #include "clients/warmup/presets.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -12,6 +14,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "clients/warmup/group_plans.h"
@@ -21,7 +24,12 @@
 namespace gemmd::warmup {
 namespace {
 
-constexpr int64_t kThreads = 2;
+// Fewer than by default, which is eight times as much to plan.
+constexpr int64_t kTokens = 1024;
+
+PresetOptions On(std::vector<jit::DeviceProperties> devices) {
+  return {.devices = std::move(devices), .tokens = kTokens, .threads = 2};
+}
 
 std::string KernelOf(const jit::Problem& problem,
                      const jit::DeviceProperties& device) {
@@ -39,7 +47,7 @@ constexpr int kRequests = 10000;
 TEST(PresetsTest, CoverEveryRequestOfTheirModelOnEachDevice) {
   const std::vector<jit::DeviceProperties> devices = {{.multiprocessors = 132},
                                                       {.multiprocessors = 78}};
-  const auto list = Preset("llama-3-8b", devices, kThreads);
+  const auto list = Preset("llama-3-8b", On(devices));
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_TRUE(list->groups.empty());
   const std::vector<Weight> weights = FindModel("llama-3-8b")->weights;
@@ -49,7 +57,7 @@ TEST(PresetsTest, CoverEveryRequestOfTheirModelOnEachDevice) {
       covered.insert(KernelOf(problem, device));
     }
     std::mt19937 random(1);
-    std::uniform_int_distribution<int64_t> tokens(1, kMaxTokens);
+    std::uniform_int_distribution<int64_t> tokens(1, kTokens);
     for (int i = 0; i < kRequests; ++i) {
       const jit::Problem request = Projection(
           weights[random() % weights.size()], tokens(random),
@@ -90,12 +98,12 @@ double Excess(const jit::ProblemGroup& group,
 
 TEST(PresetsTest, HaveAGoodKernelForEverySpreadOverExperts) {
   const jit::DeviceProperties device = {.multiprocessors = 132};
-  const auto list = Preset("qwen-3-30b-a3b", {device}, kThreads);
+  const auto list = Preset("qwen-3-30b-a3b", On({device}));
   ASSERT_TRUE(list.ok()) << list.status();
   const std::vector<jit::Plan> kernels = GroupKernels(*list, device);
   const Experts experts = FindModel("qwen-3-30b-a3b")->experts;
   std::mt19937 random(1);
-  std::uniform_real_distribution<double> log_tokens(0, std::log(kMaxTokens));
+  std::uniform_real_distribution<double> log_tokens(0, std::log(kTokens));
   int own = 0;
   constexpr int kRequests = 300;
   for (int i = 0; i < kRequests; ++i) {
@@ -134,8 +142,21 @@ TEST(PresetsTest, ExpertsHaveEveryTokenAsOftenAsItChooses) {
   EXPECT_GT(skewed.front(), 3 * skewed.back());
 }
 
+// A daemon has a limit of memory.
+TEST(PresetsTest, AMillionRequestsAreNotHeldAtATime) {
+  const std::atomic<bool> stop = true;
+  rusage before, after;
+  ASSERT_EQ(getrusage(RUSAGE_SELF, &before), 0);
+  const auto list =
+      Preset("deepseek-v3",
+             {.devices = {{}}, .tokens = kMaxPresetTokens, .stop = &stop});
+  ASSERT_EQ(getrusage(RUSAGE_SELF, &after), 0);
+  EXPECT_TRUE(absl::IsCancelled(list.status()));
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 80 << 10);  // In KiB.
+}
+
 TEST(PresetsTest, UnknownNamesListTheKnown) {
-  const auto none = Preset("gpt-0", {jit::DeviceProperties()}, kThreads);
+  const auto none = Preset("gpt-0", On({{}}));
   EXPECT_TRUE(absl::IsInvalidArgument(none.status()));
   EXPECT_NE(none.status().message().find(PresetNames()), std::string::npos);
 }

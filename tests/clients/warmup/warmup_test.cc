@@ -166,7 +166,8 @@ TEST_F(WarmupTest, ChecksWhatACacheLacks) {
   const Outcome complete = OnCache("check", Path("problems"));
   EXPECT_EQ(complete.code, 0) << complete.output;
   EXPECT_TRUE(absl::StrContains(complete.output, " 0 missing"));
-  const Outcome preset = OnCache("check", "--preset llama-3-8b --device h20");
+  const Outcome preset =
+      OnCache("check", "--preset llama-3-8b --preset-tokens 64 --device h20");
   EXPECT_EQ(preset.code, 1);
   EXPECT_TRUE(absl::StrContains(preset.output, "missing: gemm_bf16"))
       << preset.output;
@@ -207,7 +208,8 @@ TEST_F(WarmupTest, AVerificationSaysWhatIsMissing) {
   EXPECT_TRUE(absl::StrContains(complete.output, "3 identical, 0 not"));
   EXPECT_TRUE(absl::StrContains(complete.output, "3 kernels wanted, 0 missing"))
       << complete.output;
-  const Outcome preset = OnCache("verify", nvrtc + "--preset llama-3-8b");
+  const Outcome preset =
+      OnCache("verify", nvrtc + "--preset llama-3-8b --preset-tokens 64");
   EXPECT_EQ(preset.code, 1) << preset.output;
   EXPECT_TRUE(absl::StrContains(preset.output, "missing: gemm_bf16"))
       << preset.output;
@@ -216,6 +218,11 @@ TEST_F(WarmupTest, AVerificationSaysWhatIsMissing) {
 
 TEST_F(WarmupTest, ReadsPresetsAndProtobufText) {
   EXPECT_EQ(Warmup("compile --cache-dir x --preset nobody").code, 2);
+  const Outcome tokens =
+      Warmup("compile --cache-dir x --preset llama-3-8b --preset-tokens 65537");
+  EXPECT_EQ(tokens.code, 2);
+  EXPECT_TRUE(absl::StrContains(tokens.output, "allowed: 1 to 65536"))
+      << tokens.output;
   const std::string file = Path("spec.textproto");
   const auto compile = [&](const std::string& spec) {
     std::ofstream(file, std::ios::trunc) << spec;

@@ -101,6 +101,26 @@ TEST(PublishTest, TwoProcessesThatWriteOneNameDoNotMeet) {
   EXPECT_EQ(text, "of the child");
 }
 
+// In containers all daemons have the same number, and their first files, too.
+TEST(PublishTest, AFileOfAnotherProcessOfTheSameNumberIsNoTrouble) {
+  const TemporaryDirectory directory;
+  const auto publish = [&](const std::string& bytes) {
+    return PublishFile(directory.path(), "entries", "name", bytes, {});
+  };
+  ASSERT_TRUE(publish("first").ok());
+  const auto left = [&](int i) {
+    return absl::StrCat(directory.path(), "/temporary/name.", getpid(), ".", i);
+  };
+  for (int i = 0; i < 100; ++i) std::ofstream(left(i)) << "of another";
+  const absl::Status status = publish("second");
+  ASSERT_TRUE(status.ok()) << status;
+  std::string text;
+  std::ifstream file(directory.path() + "/entries/name");
+  std::getline(file, text);
+  EXPECT_EQ(text, "second");
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(fs::exists(left(i))) << i;
+}
+
 TEST(PublishTest, AStoreHoldsTheDirectorysLockWhileItWrites) {
   const TemporaryDirectory directory;
   bool looked = false, was_free = true;

@@ -14,16 +14,27 @@
 
 namespace gemmd::jit {
 
-RedisServerProcess::RedisServerProcess(const std::string& password) {
-  const std::string socket = directory_.path() + "/s";
+RedisServerProcess::RedisServerProcess(const std::string& password,
+                                       const std::vector<std::string>& more) {
+  // The package redis-tools has the server under another name; it is what its
+  // first argument calls it.
+  const std::string& directory = directory_.path();
+  std::vector<std::string> words = {"redis-server", "--port", "0"};
+  for (const auto& [name, value] : {std::pair{"--unixsocket", directory + "/s"},
+                                    {"--save", ""},
+                                    {"--appendonly", "no"},
+                                    {"--logfile", "/dev/null"},
+                                    {"--dir", directory},
+                                    {"--requirepass", password}}) {
+    words.insert(words.end(), {name, value});
+  }
+  words.insert(words.end(), more.begin(), more.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   pid_ = fork();
   if (pid_ == 0) {
-    // The package redis-tools has the server under another name; it is what
-    // its first argument calls it.
-    execl(GEMMD_TEST_REDIS, "redis-server", "--port", "0", "--unixsocket",
-          socket.c_str(), "--save", "", "--appendonly", "no", "--logfile",
-          "/dev/null", "--dir", directory_.path().c_str(), "--requirepass",
-          password.c_str(), nullptr);
+    execv(GEMMD_TEST_REDIS, arguments.data());
     _exit(127);
   }
   const absl::Time end = absl::Now() + absl::Seconds(30);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "jit/base/file.h"
 #include "tests/jit/fake_compiler.h"
@@ -16,7 +17,9 @@ namespace gemmd::jit {
 // A real server on a Unix socket of its own, that keeps nothing on disk.
 class RedisServerProcess {
  public:
-  explicit RedisServerProcess(const std::string& password = "");
+  // `more`: arguments besides.
+  explicit RedisServerProcess(const std::string& password = "",
+                              const std::vector<std::string>& more = {});
   ~RedisServerProcess();
 
   std::string address() const { return "unix:" + directory_.path() + "/s"; }

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -236,6 +238,27 @@ TEST(RedisTierTest, PausesAfterFailuresInARowOnly) {
   EXPECT_GT(server.turns(), before);
 }
 
+// Else the last of many compiles waits for as many failures.
+TEST(RedisTierTest, ThoseWhoWaitForTheConnectionDoNotFailOneAfterTheOther) {
+  std::atomic<int> connections = 0;
+  const FakeServer server([&](int socket) {
+    ++connections;
+    char bytes[4096];
+    while (recv(socket, bytes, sizeof(bytes), 0) > 0) {
+    }
+  });
+  const auto tier = Open({.server = {.address = server.address()},
+                          .load_timeout = absl::Milliseconds(200),
+                          .failures_until_pause = 3,
+                          .pause = absl::Hours(1)});
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 12; ++i) {
+    threads.emplace_back([&] { EXPECT_FALSE(tier->Load(kKernel.key).ok()); });
+  }
+  threads.clear();
+  EXPECT_LE(connections, 3);
+}
+
 // What is left of a bad reply must not be taken for the next one.
 TEST(RedisTierTest, AConnectionThatSpokeNonsenseIsGivenUp) {
   const std::string good = Sign("", EncodeEntry(kKernel));
@@ -397,6 +420,7 @@ class SlowTier final : public Tier {
   }
   absl::Status Store(const CompiledKernel&) override {
     store.WaitForNotification();
+    ++stores;
     return absl::OkStatus();
   }
   absl::Status Remove(const std::string&) override {
@@ -405,8 +429,41 @@ class SlowTier final : public Tier {
   }
 
   absl::Notification store;
+  std::atomic<int> stores = 0;
   std::atomic<int> removals = 0;
 };
+
+TEST(SharedTierTest, KernelsThatWaitForASlowServerAreBounded) {
+  const auto tier = std::make_shared<SlowTier>();
+  std::atomic<int> warnings = 0;
+  const auto cache = KernelCache::Create(
+      {.shared = tier,
+       .warn =
+           [&](const std::string& text) {
+             EXPECT_TRUE(absl::StrContains(text, "1024 others wait")) << text;
+             ++warnings;
+           }},
+      std::make_unique<FakeCompiler>(
+          std::make_shared<FakeCompiler::Control>()));
+  const auto make = [&](int i) {
+    const std::string source = absl::StrCat("source ", i);
+    EXPECT_TRUE(cache->Get({.name = "one", .source = source}, Soon()).ok());
+  };
+  const auto are_stored = [&](int count) {
+    const absl::Time end = Soon();
+    while (tier->stores < count && absl::Now() < end) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return tier->stores == count;
+  };
+  for (int i = 0; i < 1100; ++i) make(i);
+  EXPECT_EQ(warnings, 1100 - 1024);
+  tier->store.Notify();
+  EXPECT_TRUE(are_stored(1024));
+  // There is room again.
+  make(1100);
+  EXPECT_TRUE(are_stored(1025));
+}
 
 TEST(SharedTierTest, AnEvictionDoesNotWaitForAllThatIsStored) {
   const auto tier = std::make_shared<SlowTier>();

@@ -2,7 +2,10 @@
 #include "jit/cache/source_index.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -55,12 +58,16 @@ class SourceIndexTest : public testing::Test {
   }
 
   // Looks until it finds the key, or for long.
-  bool IsFound(const std::string& source, const std::string& key) {
+  static bool IsFound(const std::string& source, const std::string& key,
+                      SourceIndex& index) {
     for (const absl::Time end = SteadyNow() + absl::Seconds(20);
          SteadyNow() < end; absl::SleepFor(absl::Milliseconds(1))) {
-      if (index_.Find(InstanceOf(source)) == key) return true;
+      if (index.Find(InstanceOf(source)) == key) return true;
     }
     return false;
+  }
+  bool IsFound(const std::string& source, const std::string& key) {
+    return IsFound(source, key, index_);
   }
 
   // Has the directory listed once more, however recent its last listing is.
@@ -123,6 +130,29 @@ TEST_F(SourceIndexTest, WhatIsDamagedIsReadOnceUntilItChanges) {
   Write("one");
   EXPECT_TRUE(IsFound("one", key));
   EXPECT_EQ(index_.work().reads, before + 6);
+}
+
+// Too many files are open, or a file server does not answer, for a moment.
+TEST_F(SourceIndexTest, WhatCouldNotBeReadOnceIsReadLater) {
+  const std::string one = Write("one"), two = Write("two");
+  // Changes of a moment ago are looked for again in any case.
+  fs::last_write_time(Entries(),
+                      fs::file_time_type::clock::now() - std::chrono::hours(1));
+  rlimit usual;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const int next = dup(STDERR_FILENO);
+  close(next);
+  for (int left = 0; left < 5; ++left) {
+    SourceIndex index({std::make_shared<DiskStore>(
+        DiskStore::Options{.directory = directory_.path()})});
+    rlimit few = usual;
+    few.rlim_cur = static_cast<rlim_t>(next + left);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    index.Find(InstanceOf("one"));
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    EXPECT_TRUE(IsFound("one", one, index)) << left;
+    EXPECT_TRUE(IsFound("two", two, index)) << left;
+  }
 }
 
 }  // namespace

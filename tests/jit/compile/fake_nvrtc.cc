@@ -1,7 +1,7 @@
 // A shared library that passes for NVRTC 13.0: makes the cubins of
 // tests/jit/fake_cubin.h, and does what GEMMD_FAKE_NVRTC or a line
-// "// order: ..." of the source tells it to. "loop:TEXT" never ends where the
-// source has that text.
+// "// order: ..." of the source tells it to. "loop:TEXT" never ends and
+// "crash:TEXT" crashes where the source has that text.
 #include <fcntl.h>
 #include <nvrtc.h>
 #include <sys/socket.h>
@@ -36,10 +36,11 @@ std::string Order(const std::string& source) {
   return source.substr(start, source.find('\n', start) - start);
 }
 
-bool LoopsFor(const std::string& order, const std::string& source) {
-  constexpr char kLoop[] = "loop:";
-  return order.starts_with(kLoop) &&
-         source.find(order.substr(std::strlen(kLoop))) != source.npos;
+// Whether `order` is `what` with a text that `source` has.
+bool Means(const std::string& order, const std::string& what,
+           const std::string& source) {
+  return order.starts_with(what) &&
+         source.find(order.substr(what.size())) != source.npos;
 }
 
 // What the system says of it: "Success" or why not.
@@ -65,6 +66,9 @@ std::string Try(const std::string& what, const std::string& argument) {
     }
   } else if (what == "exec") {
     execl(argument.c_str(), argument.c_str(), nullptr);
+  } else if (what == "own") {  // A process that a socket is to signal.
+    const int socket = 3;      // The worker's.
+    if (fcntl(socket, F_SETOWN, std::atoi(argument.c_str())) == 0) errno = 0;
   } else if (what == "unlink") {
     if (unlink(argument.c_str()) == 0) errno = 0;
   }
@@ -101,8 +105,8 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
 nvrtcResult nvrtcCompileProgram(nvrtcProgram handle, int, const char* const*) {
   FakeProgram& program = *From(handle);
   const std::string order = Order(program.source);
-  if (order == "crash") abort();
-  if (LoopsFor(order, program.source)) {
+  if (order == "crash" || Means(order, "crash:", program.source)) abort();
+  if (Means(order, "loop:", program.source)) {
     for (volatile bool ends = false; !ends;) {
     }
   }

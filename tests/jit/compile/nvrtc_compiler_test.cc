@@ -5,12 +5,14 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <future>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/cache/cache_key.h"
 #include "jit/compile/compile_log.h"
@@ -360,8 +362,9 @@ TEST_F(FakeNvrtcTest, AWorkerReachesNothingOfTheHost) {
   ASSERT_EQ(listen(listener.get(), 1), 0);
   const auto compiler = Open("nvrtc");
   std::vector<std::string> orders = {
-      "write " + Path("new"), "write " + Path("file"), "unlink " + Path("file"),
-      "connect " + socket_path, "exec /bin/true"};
+      "write " + Path("new"),   "write " + Path("file"),
+      "unlink " + Path("file"), "connect " + socket_path,
+      "exec /bin/true",         absl::StrCat("own ", getpid())};
   if (MissingConfinement().empty()) orders.push_back("read " + Path("file"));
   for (const std::string& order : orders) {
     const auto output = compiler->Compile(

@@ -119,6 +119,31 @@ TEST_F(ProblemLogTest, SaysOnceThatItIsFull) {
   EXPECT_TRUE(absl::EndsWith(ReadOnceItEndsWith(kNoted), kNoted));
 }
 
+// Clients choose the lines, and those of groups are long: else the next start
+// would refuse what this daemon wrote.
+TEST_F(ProblemLogTest, ADaemonWritesNoMoreThanItReads) {
+  const std::string noted = "bf16 TN 1 2 3\n";
+  std::ofstream(path_) << noted << "#"
+                       << std::string((64 << 20) - noted.size() - 40, 'x')
+                       << "\n";
+  {
+    const auto log = ProblemLog::Open(path_);
+    ASSERT_TRUE(log.ok()) << log.status();
+    testing::internal::CaptureStdout();
+    (*log)->Note({.m = 7, .n = 7, .k = 7});
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+    testing::internal::CaptureStdout();
+    (*log)->Note({.m = 7, .n = 9, .k = 9});
+    EXPECT_TRUE(absl::StrContains(testing::internal::GetCapturedStdout(),
+                                  "event=problem_log_full"));
+    ReadOnceItEndsWith(kNoted);
+    absl::SleepFor(absl::Milliseconds(50));  // For more, were there any.
+  }
+  EXPECT_TRUE(absl::EndsWith(Read(), kNoted));
+  const auto again = ProblemLog::Open(path_);
+  EXPECT_TRUE(again.ok()) << again.status();
+}
+
 // A limit of files fills up as a disk does: in the middle of a line.
 TEST_F(ProblemLogTest, AFullDiskLosesLinesAndNothingElse) {
   signal(SIGXFSZ, SIG_IGN);
