@@ -43,6 +43,7 @@ class AsyncCaller:
 
     async def close(self) -> None:
         """Closes the connection; running calls are cancelled."""
+        self._check_loop()
         self._closed = True
         try:
             if self._tasks:

@@ -46,7 +46,8 @@ _MAX_PADDING = 0.25
 
 _CPU = 1  # kDLCPU
 # What libraries raise that export no such array.
-_NO_DLPACK = (TypeError, ValueError, RuntimeError, BufferError)
+_NO_DLPACK = (AttributeError, TypeError, ValueError, RuntimeError,
+              BufferError)
 
 
 def check_dtype(dtype: Any, name: str = "dtype") -> "np.dtype[Any]":
@@ -92,8 +93,10 @@ def check_number(value: Any, name: str) -> float:
     """`value` as a float, or an error."""
     try:
         # numpy's complex numbers become floats without their imaginary part.
-        if getattr(getattr(value, "dtype", None), "kind", "") == "c":
+        if getattr(getattr(value, "dtype", None), "kind", "f") in "cmM":
             raise TypeError
+        if isinstance(value, np.ndarray):
+            value = as_array(value, name).item()
         return float(value)
     except OverflowError:
         raise InvalidArgument(
@@ -169,7 +172,7 @@ def eight_bits(value: Any) -> Any:
 def _is_on_host(value: Any) -> bool:
     try:
         return int(value.__dlpack_device__()[0]) == _CPU
-    except (AttributeError, *_NO_DLPACK):
+    except _NO_DLPACK:
         return False
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, Optional, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import check_integer
 from .errors import InvalidArgument
 
 Self = TypeVar("Self", bound="Composite")
@@ -13,9 +14,10 @@ Self = TypeVar("Self", bound="Composite")
 
 def check_axis(axis: Any, ndim: int) -> Literal[-1, -2]:
     """The axis that k is: that of columns, -1, or of rows, -2."""
-    if axis in (-1, ndim - 1):
+    number = check_integer(axis, "axis")
+    if number in (-1, ndim - 1):
         return -1
-    if axis in (-2, ndim - 2):
+    if number in (-2, ndim - 2):
         return -2
     raise InvalidArgument(f"axis: {axis!r} is none of a matrix's; allowed: -1, "
                           "as of a, and -2, as of b")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import errors
+from .arguments import check_integer
 
 MOST_CONNECTIONS = 8
 # What has fewer bytes goes by one.
@@ -34,12 +35,14 @@ class Connections:
 
     def __init__(self, connect: Callable[[tuple[tuple[str, Any], ...]], Any],
                  stripes: Any) -> None:
-        if type(stripes) is not int or not 1 <= stripes <= MOST_CONNECTIONS:
+        count = (0 if isinstance(stripes, bool)
+                 else check_integer(stripes, "stripes"))
+        if not 1 <= count <= MOST_CONNECTIONS:
             raise errors.InvalidArgument(
                 f"stripes: {stripes!r} is no number of connections; allowed: "
                 f"1 to {MOST_CONNECTIONS}")
         self.least_bytes = LEAST_BYTES
-        self._count = stripes
+        self._count = count
         self._connect = connect
         self._is_closed = False
         self._channels: list[Any] = []

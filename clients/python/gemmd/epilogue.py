@@ -50,7 +50,7 @@ def _values(value: Any, name: str) -> Values:
         return Values(name, value)
     array = arrays.as_array(value, name)
     try:
-        if array.dtype.kind in "cmMOSU":
+        if not support.are_real(array.dtype):
             raise TypeError("no real numbers")
         return Values(name, arrays.singles(array, name))
     except (TypeError, ValueError) as error:

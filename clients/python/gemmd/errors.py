@@ -145,13 +145,20 @@ def _printable(text: str) -> str:
                   lambda found: repr(found[0])[1:-1], text)
 
 
+# What gRPC's server says of a call that comes as it ends and that nobody takes.
+# Who cancels says more.
+_ENDING = ("CANCELLED", "CANCELLED")
+
 _BY_CODE = {cls.code: cls for cls in Error.__subclasses__()}
 
 
 def from_rpc_error(error: Any) -> Error:
     """The gemmd exception for an error that gRPC raised."""
-    raised = _BY_CODE.get(error.code().name, Unknown)(
-        _printable(_in_words_of_numpy(error.details() or "")))
+    code, details = error.code().name, error.details() or ""
+    if (code, details) == _ENDING:
+        return Unavailable("the daemon is shutting down")
+    raised = _BY_CODE.get(code, Unknown)(
+        _printable(_in_words_of_numpy(details)))
     if isinstance(raised, ResourceExhausted):
         for key, value in error.trailing_metadata() or ():
             # https://github.com/grpc/proposal/blob/master/A6-client-retries.md

@@ -27,6 +27,7 @@ def matrices_of(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
     (1)."""
     if isinstance(value, Resident):
         value.check_operand(name, value.shape[:-2])
+        support.check_input(value.dtype, name)  # Others are results.
     if isinstance(value, (Resident, Bits, Composite)):
         return value, False
     array = array_of(value, name)

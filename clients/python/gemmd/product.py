@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Optional, TypedDict
+from typing import Any, NamedTuple, Optional, SupportsFloat, TypedDict
 
 import numpy as np
 
@@ -23,8 +23,8 @@ from .tensor import Resident, lie
 class Options(TypedDict, total=False):
     """The keyword arguments of matmul, which documents them."""
     c: Any
-    alpha: float
-    beta: float
+    alpha: SupportsFloat
+    beta: SupportsFloat
     out_dtype: Any
     out_order: Optional[arrays.Order]
     out: Any
@@ -92,8 +92,8 @@ class Product(NamedTuple):
 class Call:
     """One product, checked: `header` and the operand buffers to send."""
 
-    def __init__(self, a: Any, b: Any, *, c: Any = None, alpha: float = 1.0,
-                 out_dtype: Any = None,
+    def __init__(self, a: Any, b: Any, *, c: Any = None,
+                 alpha: SupportsFloat = 1.0, out_dtype: Any = None,
                  out_order: Optional[arrays.Order] = None, out: Any = None,
                  pre_activation_out: Any = None, device: str = "",
                  **epilogue: Any) -> None:

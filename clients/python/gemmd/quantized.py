@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import nibbles, support
+from .arguments import check_flag, check_integer
 from .composite import Composite, check_axis
 from .errors import InvalidArgument
 
@@ -71,11 +72,14 @@ def _check_type(dtype: Any) -> "np.dtype[Any]":
 
 
 def _check_group(group: Any) -> Optional[int]:
-    if group is not None and group not in _GROUPS:
+    if group is None:
+        return None
+    size = check_integer(group, "group")
+    if size not in _GROUPS:
         raise InvalidArgument(f"group: {group!r}; allowed: "
                               f"{', '.join(map(str, _GROUPS))}, None (all of "
                               "k)")
-    return None if group is None else int(group)
+    return size
 
 
 class QuantizedMatrix(Composite):
@@ -140,13 +144,16 @@ class QuantizedMatrix(Composite):
 
     def dequantize(self, dtype: Any = np.float32) -> Array:
         """What it stands for, rounded once to `dtype`."""
+        from . import arrays
+
+        dtype = arrays.check_dtype(dtype)
         elements, scales, zeros = self._of_lines()
         group = self.group or max(self._length, 1)
         result = elements.astype(np.float64)
         if zeros is not None:
             result -= np.repeat(zeros, group, -1)[..., :self._length]
         result *= np.repeat(scales, group, -1)[..., :self._length]
-        if np.dtype(dtype).isbuiltin == 2:  # ml_dtypes rounds float32 alone.
+        if dtype.isbuiltin == 2:  # ml_dtypes rounds float32 alone.
             result = _to_odd(result)
         return self._oriented(result.astype(dtype))
 
@@ -189,7 +196,7 @@ def _matrix(value: Any, name: str) -> Array:
     if array.ndim < 2:
         raise InvalidArgument(f"{name}: has {array.ndim} dimension(s), shape "
                               f"{array.shape}; a matrix has 2")
-    if array.dtype.kind in "cmMOSU":
+    if not support.are_real(array.dtype):
         raise InvalidArgument(f"{name}: {array.dtype} has no real numbers")
     return array
 
@@ -292,6 +299,7 @@ def quantize(array: Any, dtype: Any = "s4", *, group: Optional[int] = 128,
     given = _matrix(array, "array")
     kind, group = _check_type(dtype), _check_group(group)
     axis = check_axis(axis, given.ndim)
+    zero_points = check_flag(zero_points, "zero_points")
     if zero_points and not nibbles.are(kind):
         raise InvalidArgument(f"zero_points: do not go with {kind}; allowed: "
                               "False, and True with s4 and u4")

@@ -197,12 +197,16 @@ class Connection(NamedTuple):
 
 def connection(target: str, given_credentials: Any,
                **files: Optional[str]) -> Connection:
+    if not isinstance(given_credentials, (grpc.ChannelCredentials,
+                                          type(None))):
+        raise InvalidArgument(
+            f"credentials: {type(given_credentials).__name__}; allowed: "
+            "grpc.ChannelCredentials, None")
     security = resolve(**files)
     tls = given_credentials is not None or security.tls
     check(security, target, tls)
-    # What is meant for this machine passes by no proxy.
-    direct = security.token_file and not tls
     return Connection(
         given_credentials or credentials(security),
         Authorization(security.token_file),
-        (("grpc.enable_http_proxy", 0),) if direct else ())
+        # What is meant for this machine passes by no proxy.
+        (("grpc.enable_http_proxy", 0),) if _is_this_machine(target) else ())

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import nibbles, patterns, support
+from .arguments import check_flag
 from .composite import Composite, check_axis, place
 from .errors import InvalidArgument
 
@@ -203,6 +204,7 @@ def sparse24(array: Any, axis: int = -1, *,
         raise InvalidArgument(f"array: has {array.ndim} dimension(s), shape "
                               f"{array.shape}; a matrix has 2")
     axis = check_axis(axis, array.ndim)
+    prune = check_flag(prune, "prune")
     pattern = patterns.of(array.dtype)
     length = array.shape[axis]
     if length % pattern.chunk:

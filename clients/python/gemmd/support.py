@@ -74,6 +74,11 @@ def default_output(dtype: "np.dtype[Any]") -> "np.dtype[Any]":
     return np.dtype(np.int32) if _sums_are_integers(dtype) else dtype
 
 
+def are_real(dtype: "np.dtype[Any]") -> bool:
+    """Whether elements are real numbers, numpy's or those of ml_dtypes."""
+    return dtype.kind in "biuf" or dtype.isbuiltin == 2
+
+
 def check_byte_order(dtype: "np.dtype[Any]", side: str) -> None:
     """Names do not tell elements whose bytes are swapped."""
     if not dtype.isnative:
@@ -90,8 +95,9 @@ def check_input(dtype: Any, side: str) -> None:
     known = ", ".join(one for members in (*_FAMILIES, _WEIGHTS[:2])
                       for one in members)
     nearest = _NEAREST.get(_name(dtype))
-    advice = (f"; convert it, as in {side}.astype({nearest})" if nearest
-              else "")
+    advice = ("" if not nearest else f"; the nearest is {nearest}"
+              if side == "dtype" else
+              f"; convert it, as in {side}.astype({nearest})")
     raise InvalidArgument(
         f"{side}: matrices of dtype {_name(dtype)} are not multiplied{advice}."
         f" Served: {known}")

@@ -184,6 +184,13 @@ class AioPartsTest(StripesCase):
         self.assertTrue(await eventually(is_made))
         self.assertEqual(list(self.daemon.tensors), [self.tensor.handle])
 
+    async def test_another_loop_does_not_close_it(self):
+        client = gemmd.AsyncClient(self.daemon.target)
+        with self.assertRaisesRegex(gemmd.FailedPrecondition, "another event"):
+            await asyncio.to_thread(asyncio.run, client.close())
+        await client.info()
+        await client.close()
+
     async def test_who_is_cancelled_stays_so_while_the_client_closes(self):
         self.daemon.deletes.clear()
         for closes in False, True:

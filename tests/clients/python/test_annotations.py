@@ -21,7 +21,7 @@ _PROGRAM = """
                               idempotency_key="0123456789abcdef")
             d, amax = client.matmul(a.T, tensor, bias=[1.0, 2.0],
                                     activation="relu", a_scale=0.5,
-                                    return_amax=True)
+                                    alpha=np.float32(2), return_amax=True)
             print(d, tensor.T @ a, tensor.shape[0] + tensor.nbytes)
         weights = gemmd.quantize(np.ones((3, 4)), "u4", axis=0, group=None,
                                  zero_points=True)

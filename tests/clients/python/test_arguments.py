@@ -3,7 +3,9 @@ argument, whichever client and method it goes to."""
 
 import math
 import unittest
+import warnings
 
+import grpc
 import numpy as np
 
 import gemmd
@@ -29,7 +31,9 @@ class ArgumentsTest(ArgumentsCase):
                     ("alpha", np.complex64(1 + 2j)), ("alpha", 1 + 2j),
                     ("alpha", np.array(1 + 2j)), ("beta", np.complex128(1)),
                     ("alpha", 10**400), ("beta", -10**400),
-                    ("alpha", 1e39), ("beta", -1e39)):
+                    ("alpha", 1e39), ("beta", -1e39), ("alpha", np.ones(2)),
+                    ("beta", np.zeros(1, "m8[s]")),
+                    ("alpha", np.ma.masked)):
                 with self.subTest(f"{name}={value!r:.20}", client=client):
                     option = {name: value}
                     self.refused(name, client.matmul, A, B, **option)
@@ -81,8 +85,17 @@ class ArgumentsTest(ArgumentsCase):
                 d = client.matmul(A[:, :1], B[:1], alpha=alpha)
                 self.assertEqual(d[0, 0], np.float32(alpha))
 
+    def test_arrays_of_one_number_are_that(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for client in self.both():
+                d = client.matmul(A, B, alpha=np.array([[2]]), out_scale=[2],
+                                  timeout=np.array([60.0]))
+                self.assertEqual(d[0, 0], 16)
+
     def test_what_is_no_sequence_of_groups(self):
         for client in self.both():
+            self.refused("a: type is no array", client.matmul, np.ndarray, B)
             self.refused("a: is no sequence", client.matmul_grouped, None, [B])
             self.refused("b: is no sequence", client.matmul_grouped, [A], None)
             for name in "device", "idempotency_key":
@@ -106,6 +119,8 @@ class ArgumentsTest(ArgumentsCase):
             for shape in (2.9, 3), (3.0, 3), "34", (2**70, 2), (2, -2**70), (
                     1, 2, 3), None, 5:
                 self.refused("shape", client.zeros, shape, F32)
+            self.refused("dtype: .*; the nearest is np.float32", client.zeros,
+                         (2, 2), np.float64)
             for handle in HALF, 5, b"0" * 32:
                 self.refused("handle", client.attach, handle)
 
@@ -156,6 +171,9 @@ class ArgumentsTest(ArgumentsCase):
                      ca_file=5)
         self.refused("ca_file is 'a", gemmd.Client, "localhost:1",
                      ca_file="a\0b")
+        for wrong in 5, grpc.access_token_call_credentials("token"):
+            self.refused("credentials: .*; allowed: grpc.ChannelCredentials",
+                         gemmd.Client, "localhost:1", credentials=wrong)
         self.refused("token_file is ''; allowed: a path, None", gemmd.Client,
                      "localhost:1", token_file="")
 

@@ -154,6 +154,15 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(gemmd.NotFound):
             ta.numpy()
 
+    def test_tensors_of_sums_are_no_operands(self):
+        sums = self.client.zeros((4, 4), np.int32)
+        ones = np.ones((4, 4), np.float32)
+        for name, pair in (("a", (sums, ones)), ("b", (ones, sums))):
+            with self.assertRaisesRegex(
+                    gemmd.InvalidArgument, f"{name}: matrices of dtype int32 "
+                    "are not multiplied"):
+                self.client.matmul(*pair)
+
     def test_a_tensor_that_none_can_be_is_not_worked_with(self):
         for rows, columns in (-1, 4), (4, 0), (2 ** 62, 2 ** 62):
             self.daemon.tensors["odd"] = (api.TensorInfo(
@@ -237,6 +246,13 @@ class ClientTest(unittest.TestCase):
                             details=lambda: "no \x1b[2J\x9b1m\0\r\n\u00e4")
         self.assertEqual(str(errors.from_rpc_error(refused)),
                          "NOT_FOUND: no \\x1b[2J\\x9b1m\\x00\\r\n\u00e4")
+
+    def test_a_daemon_that_ends_has_cancelled_nobody(self):
+        for text, kind in (("CANCELLED", gemmd.Unavailable),
+                           ("the client has gone", gemmd.Cancelled)):
+            ended = mock.Mock(code=lambda: grpc.StatusCode.CANCELLED,
+                              details=lambda: text)
+            self.assertIs(type(errors.from_rpc_error(ended)), kind)
 
     def test_unreachable_and_late_daemons(self):
         with gemmd.Client("127.0.0.1:1") as client:

@@ -158,7 +158,17 @@ class QuantizeTest(unittest.TestCase):
                 (lambda: quantize(array * np.nan), "array: has infinities"),
                 (lambda: quantize(array * 1e300), "array: has infinities"),
                 (lambda: quantize(array[0]), "a matrix has 2"),
+                (lambda: quantize(np.zeros((4, 64), "V4")), "array: .V4 has no "
+                 "real numbers"),
+                (lambda: quantize(np.zeros((4, 64), "f4,i4")), "array: .* has "
+                 "no real numbers"),
                 (lambda: quantize(array, axis=3), "axis: 3 is none"),
+                (lambda: quantize(array, axis=[1]), "axis: .* no integer"),
+                (lambda: quantize(array, group=array[0, :2]),
+                 "group: .* no integer"),
+                (lambda: quantize(array, zero_points=array[:, :1]),
+                 "(?s)zero_points: .*; allowed: False, True"),
+                (lambda: gemmd.quantize(array).dequantize("s4"), "dtype: "),
                 (lambda: gemmd.quantized(array * 8, [[1]] * 4, dtype="s4"),
                  r"elements: 8 at \(0, 0\); allowed: integers from -8 to 7"),
                 (lambda: gemmd.quantized(array / 2, [[1]] * 4, dtype="s4"),

@@ -125,6 +125,10 @@ class Sparse24Test(unittest.TestCase):
                 (np.zeros((2, 4, 8), BF16), 0, "axis: 0 is none")):
             with self.assertRaisesRegex(gemmd.InvalidArgument, text):
                 sparse24(array, axis)
+        for wrong in "no", None, np.ones(4):
+            with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                        "prune: .*; allowed: False, True"):
+                sparse24(np.zeros((4, 8), BF16), prune=wrong)
 
     def test_a_large_matrix_takes_about_a_second(self):
         dense = np.ones((2048, 4096), BF16)
@@ -263,6 +267,18 @@ class ProductsTest(HostCase):
                 client.matmul(bad, b)
             np.testing.assert_array_equal(
                 client.matmul(left, b, out_dtype=np.float32), due)
+
+    def test_illegal_metadata_are_refused_in_one_message_too(self):
+        a, b = self._integers(5, 16), self._integers(16, 3)
+        lines = sparse24(a, prune=True).lines.copy()
+        lines[3, 17] = 0x45
+        bad = SparseMatrix(lines, BF16, 16)
+        for ask in (lambda: self.client.matmul(bad, b),
+                    lambda: self.client.matmul_grouped([bad], [b])):
+            with self.assertRaisesRegex(
+                    gemmd.InvalidArgument, ": a has metadata 0x5 for k 8 to 11 "
+                    "of row 3; allowed"):
+                ask()
 
     def test_long_lines_travel_in_parts(self):
         k = 1_600_004  # A message ends within a line, and within metadata.

@@ -145,6 +145,7 @@ class StripesTest(HostCase):
         for wrong in 0, 9, True, 1.5, "2":
             with self.assertRaisesRegex(gemmd.InvalidArgument, "stripes: "):
                 gemmd.Client(self.target, stripes=wrong)
+        gemmd.Client(self.target, stripes=np.int64(8)).close()
 
     def test_a_closed_client_makes_no_connections(self):
         with gemmd.Client(self.target, stripes=2) as client:

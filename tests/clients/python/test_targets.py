@@ -6,6 +6,8 @@ from unittest import mock
 
 import gemmd
 from arguments_case import ArgumentsCase
+from both_clients import both_clients
+from fake_daemon import FakeDaemon
 from gemmd import address
 
 
@@ -47,6 +49,15 @@ class TargetTest(ArgumentsCase):
     def test_of_the_environment(self):
         with mock.patch.dict("os.environ", GEMMD_SERVER="localhost"):
             self.refused("target: 'localhost' has no port", gemmd.Client)
+
+    def test_no_proxy_is_asked_for_this_machine(self):
+        with FakeDaemon() as daemon, mock.patch.dict(
+                "os.environ", http_proxy="http://127.0.0.1:1", no_proxy="",
+                no_grpc_proxy=""):
+            port = daemon.target.rpartition(":")[2]
+            for host in "127.0.0.1", "localhost", "dns:///localhost":
+                for client in both_clients(f"{host}:{port}", timeout=60):
+                    self.assertEqual(client.info().version, "fake")
 
 
 if __name__ == "__main__":

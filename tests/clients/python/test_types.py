@@ -280,6 +280,7 @@ class EpilogueTest(unittest.TestCase):
 
     def test_values_are_real_numbers(self):
         for name, value in (("bias", "five"), ("bias", np.ones(5, complex)),
+                            ("bias", np.ones(5, [("x", "f4")])),
                             ("a_scale", [[1], [1, 2]]),
                             ("out_scale", np.ones(2))):
             with self.assertRaisesRegex(gemmd.InvalidArgument, f"{name}: "):
