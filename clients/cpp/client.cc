@@ -73,7 +73,6 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
   static const bool kept = (grpc_init(), true);
   (void)kept;
   const Options given = options;  // For Another.
-  const bool tls = options.credentials != nullptr || options.security.tls();
   if (options.credentials == nullptr) {
     RETURN_IF_ERROR(CheckSecurity(options.security, target));
     ASSIGN_OR_RETURN(options.credentials, CredentialsOf(options.security));
@@ -81,11 +80,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
   ASSIGN_OR_RETURN(auto authorization,
                    Authorization::Open(options.security.token_file));
   grpc::ChannelArguments arguments;
-  if (!tls) {
-    // What is meant for this machine passes by no proxy.
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY,
-                     options.security.token_file.empty() ? 1 : 0);
-  }
+  // What is meant for this machine passes by no proxy.
+  if (IsThisMachine(target)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // The daemon's own limit decides, not gRPC's default of 4 MiB.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);

@@ -206,7 +206,8 @@ class Client {
                              grpc::ClientContext& context);
   // Moves stripe i by `move`, all at the same time, each on a connection of its
   // own as far as the daemon takes so many. The first failure takes back the
-  // others, and is returned.
+  // others, and is returned; RESOURCE_EXHAUSTED where the system has too few
+  // threads.
   using Move = absl::FunctionRef<absl::Status(
       size_t i, Client& client, Loan& loan, grpc::ClientContext& context)>;
   absl::Status MoveStripes(size_t stripes, absl::Time end, Move move);

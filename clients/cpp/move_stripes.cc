@@ -1,6 +1,7 @@
 // What a client moves by several connections at a time.
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -49,15 +50,21 @@ absl::Status Client::MoveStripes(size_t stripes, absl::Time end, Move move) {
   std::deque<Attempt> attempts(stripes);
   for (Attempt& attempt : attempts) Prepare(attempt.context, end);
   Outcome outcome;
-  const auto run = [&](size_t i) {
-    const absl::Status moved = move(i, *clients[i % clients.size()],
-                                    attempts[i].loan, attempts[i].context);
-    if (!outcome.Note(moved)) return;
+  const auto note = [&](const absl::Status& status) {
+    if (!outcome.Note(status)) return;
     for (Attempt& attempt : attempts) attempt.context.TryCancel();
   };
+  const auto run = [&](size_t i) {
+    note(move(i, *clients[i % clients.size()], attempts[i].loan,
+              attempts[i].context));
+  };
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < stripes; ++i) threads.emplace_back(run, i);
-  run(0);
+  try {
+    for (size_t i = 1; i < stripes; ++i) threads.emplace_back(run, i);
+    run(0);
+  } catch (const std::system_error& error) {  // Of std::thread.
+    note(absl::ResourceExhaustedError(error.what()));
+  }
   for (std::thread& thread : threads) thread.join();
   return outcome.status();
 }

@@ -93,21 +93,6 @@ absl::string_view HostOf(absl::string_view target) {
   return target.substr(0, target.find(':'));
 }
 
-bool IsThisMachine(absl::string_view target) {
-  if (absl::StartsWith(target, "unix:") ||
-      absl::StartsWith(target, "unix-abstract:")) {
-    return true;
-  }
-  const std::string host(HostOf(target));
-  in_addr v4;
-  in6_addr v6;
-  return host == "localhost" ||
-         (inet_pton(AF_INET, host.c_str(), &v4) == 1 &&
-          ntohl(v4.s_addr) >> 24 == 127) ||
-         (inet_pton(AF_INET6, host.c_str(), &v6) == 1 &&
-          IN6_IS_ADDR_LOOPBACK(&v6));
-}
-
 absl::Status ReadConfig(const std::string& path, Security& security) {
   ASSIGN_OR_RETURN(const std::string text, Read("GEMMD_CONFIG", path));
   int number = 0;
@@ -139,6 +124,21 @@ absl::Status ReadConfig(const std::string& path, Security& security) {
 }
 
 }  // namespace
+
+bool IsThisMachine(absl::string_view target) {
+  if (absl::StartsWith(target, "unix:") ||
+      absl::StartsWith(target, "unix-abstract:")) {
+    return true;
+  }
+  const std::string host(HostOf(target));
+  in_addr v4;
+  in6_addr v6;
+  return host == "localhost" ||
+         (inet_pton(AF_INET, host.c_str(), &v4) == 1 &&
+          ntohl(v4.s_addr) >> 24 == 127) ||
+         (inet_pton(AF_INET6, host.c_str(), &v6) == 1 &&
+          IN6_IS_ADDR_LOOPBACK(&v6));
+}
 
 absl::Span<const SecurityOption> SecurityOptions() { return kOptions; }
 

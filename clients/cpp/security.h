@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
@@ -42,8 +43,11 @@ struct SecurityOption {
 };
 absl::Span<const SecurityOption> SecurityOptions();
 
+// Whether `target`, as gRPC takes it, can be reached without a network.
+bool IsThisMachine(absl::string_view target);
+
 // INVALID_ARGUMENT for a certificate without a key, and for a token that would
-// go over a network in plaintext. `target` is as gRPC takes it.
+// go over a network in plaintext to `target`.
 absl::Status CheckSecurity(const Security& security, const std::string& target);
 // INVALID_ARGUMENT names the file that cannot be read, is not what it should
 // be, or does not go with the other.

@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "jit/base/status.h"
+#include "jit/base/steady_time.h"
 
 namespace gemmd::client {
 namespace {
@@ -91,15 +93,19 @@ absl::Status SharedMemory::Give(const std::string& path, int memfd) {
              sizeof kPatience);
   setsockopt(connection_, SOL_SOCKET, SO_RCVTIMEO, &kPatience,
              sizeof kPatience);
-  if (connect(connection_, reinterpret_cast<sockaddr*>(&name), sizeof name) !=
-          0 ||
+  const auto* const address = reinterpret_cast<const sockaddr*>(&name);
+  if (TEMP_FAILURE_RETRY(connect(connection_, address, sizeof name)) != 0 ||
       !Send(connection_, memfd)) {
     return CannotShare(path, errno);
   }
+  const absl::Time end =
+      jit::SteadyNow() + absl::DurationFromTimeval(kPatience);
   while (handle_.size() < kHandleBytes) {
     char part[kHandleBytes];
     const ssize_t count =
         recv(connection_, part, kHandleBytes - handle_.size(), 0);
+    // Where there is a time-out no signal, such as a profiler's, restarts it.
+    if (count < 0 && errno == EINTR && jit::SteadyNow() < end) continue;
     if (count <= 0) {
       return absl::UnavailableError(
           "the daemon does not take the memory: it has too many regions, or "

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cli/address.h"
 #include "clients/gemmctl/convert.h"
+#include "clients/gemmctl/operand.h"
 
 namespace gemmd::gemmctl {
 namespace {
@@ -120,8 +121,8 @@ void FileOption(cli::Command& command, const std::string& name, std::string& to,
       name, "",
       [&to](const std::string& text) {
         to = text;
-        return text.empty() ? absl::InvalidArgumentError("a name")
-                            : absl::OkStatus();
+        const bool none = text.empty() || TensorHandle(text) == "";
+        return none ? absl::InvalidArgumentError("a name") : absl::OkStatus();
       },
       help);
 }

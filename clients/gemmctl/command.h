@@ -64,7 +64,8 @@ void OrderOption(cli::Command& command, const std::string& name, v1::Order& to,
 void SideOption(cli::Command& command, const std::string& name, v1::Order& to,
                 const std::string& help);
 // The name of a file, such as that of a result, or of a tensor: an empty one,
-// which an unset variable makes, is an error and does not stand for none.
+// which an unset variable makes, is an error and does not stand for none. So is
+// "tensor:" alone.
 void FileOption(cli::Command& command, const std::string& name, std::string& to,
                 const std::string& help);
 

@@ -196,6 +196,7 @@ std::string Pack(Matrix matrix) {
   if (bits >= 8 || matrix.quantization) return std::move(matrix.bytes);
   const auto [lines, width] = LinesOf(matrix);
   std::string packed(PackedBytes(matrix), '\0');
+  if (packed.empty()) return packed;
   for (int64_t line = 0; line < lines; ++line) {
     for (int64_t at = 0; at < width; ++at) {
       const char element = matrix.bytes[line * width + at];

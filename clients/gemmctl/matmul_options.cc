@@ -48,17 +48,18 @@ void DeclareProduct(cli::Command& command, MatmulOptions& o) {
   OrderOption(command, "--order ORDER", o.order, "Of D: row or column.");
   command.Number("--alpha X", o.alpha, "The factor of A B.");
   command.Number("--beta X", o.beta, "The factor of C.");
-  command.Text("--c C", o.c, "Required when beta is not 0. Needs --beta.");
+  FileOption(command, "--c C", o.c,
+             "Required when beta is not 0. Needs --beta.");
   command.Require("--c", "--beta");
   o.problem.Declare(command);
-  command.Text("--bias FILE", o.values.bias,
-               "Added to columns, (n,), or rows, (m, 1).");
-  command.Text("--a-scale X", o.values.a_scale,
-               "Factors of A: a number, or a FILE of (m,), or of blocks.");
-  command.Text("--b-scale X", o.values.b_scale,
-               "Of B: a number, or a FILE of (n,), or of blocks.");
-  command.Text("--d-scale,--out-scale X", o.values.d_scale,
-               "Factor of D before it is rounded.");
+  FileOption(command, "--bias FILE", o.values.bias,
+             "Added to columns, (n,), or rows, (m, 1).");
+  FileOption(command, "--a-scale X", o.values.a_scale,
+             "Factors of A: a number, or a FILE of (m,), or of blocks.");
+  FileOption(command, "--b-scale X", o.values.b_scale,
+             "Of B: a number, or a FILE of (n,), or of blocks.");
+  FileOption(command, "--d-scale,--out-scale X", o.values.d_scale,
+             "Factor of D before it is rounded.");
   FileOption(command, "--aux,--pre-activation D", o.auxiliary,
              "Where what the activation is applied to goes, as D.");
   FileOption(command, "--amax FILE", o.amax,

@@ -98,14 +98,14 @@ int Delete(client::Client& client, const ModelOptions& options) {
 
 void DeclareCreate(cli::Command& command, ModelOptions& options) {
   command.Text("NAME", options.name, "");
-  command.Text("--b HANDLE", options.b,
-               "The tensor that is B; the model has a copy of it.");
+  FileOption(command, "--b HANDLE", options.b,
+             "The tensor that is B; the model has a copy of it.");
   command.Require("--b");
   command.Switch("--transposed", options.transposed,
                  "B is the tensor's transpose: it is n x k.");
-  command.Text("--bias HANDLE", options.bias,
-               "Tensor of f32, 1 x n, that is added. Without it requests may "
-               "bring one.");
+  FileOption(command, "--bias HANDLE", options.bias,
+             "Tensor of f32, 1 x n, that is added. Without it requests may "
+             "bring one.");
   TypeOption(command, "--a-type TYPE", options.types.a,
              "Of A. Default: that of B; bf16 where B is quantized.");
   TypeOption(command, "--d-type TYPE", options.types.d,

@@ -18,6 +18,7 @@
 #include "clients/gemmctl/npy_header.h"
 #include "jit/base/status.h"
 #include "jit/problem/data_type.h"
+#include "jit/problem/problem.h"
 #include "proto/convert/problem.h"
 
 namespace gemmd::gemmctl {
@@ -157,17 +158,26 @@ absl::StatusOr<size_t> FindData(absl::string_view file,
 }
 
 // Elements that a shape has, or -1 when there is no memory that holds them.
-int64_t Elements(const Matrix& matrix) {
+absl::StatusOr<int64_t> Elements(const Matrix& matrix) {
   std::vector<int64_t> sides = matrix.batch;
   sides.insert(sides.end(), {matrix.rows, matrix.columns});
-  if (absl::c_linear_search(sides, 0)) return 0;
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 8;
+  const bool empty = absl::c_linear_search(sides, 0);
+  // Lines without elements take no bytes of a file, but time each.
+  const int64_t most =
+      empty ? jit::kMaxDimension : std::numeric_limits<int64_t>::max() / 8;
   int64_t elements = 1;
   for (const int64_t side : sides) {
-    if (elements > kMost / side) return -1;
+    if (side == 0) continue;
+    if (elements > most / side) {
+      if (!empty) return -1;
+      return absl::InvalidArgumentError(
+          absl::StrCat("it is ", matrix.shape(),
+                       " and has no elements; allowed then: up to ", most,
+                       " by its other dimensions"));
+    }
     elements *= side;
   }
-  return elements;
+  return empty ? 0 : elements;
 }
 
 absl::StatusOr<Matrix> Parse(Input input, v1::DataType named,
@@ -186,7 +196,8 @@ absl::StatusOr<Matrix> Parse(Input input, v1::DataType named,
         "it is a batch in Fortran order; save np.ascontiguousarray of it");
   }
   const int64_t item = ElementBytes(matrix.type);
-  const int64_t due = Elements(matrix) * item;
+  ASSIGN_OR_RETURN(const int64_t elements, Elements(matrix));
+  const int64_t due = elements * item;
   matrix.bytes = start.substr(data);
   // One byte more tells what is too long: a pipe may have no end.
   RETURN_IF_ERROR(input.Fill(due + 1, matrix.bytes));

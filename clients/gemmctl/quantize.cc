@@ -92,6 +92,7 @@ absl::StatusOr<Parts> Quantize(Matrix matrix, v1::DataType type, int32_t group,
   if (zero_points) {
     parts.zeros = WithLength(matrix, order, groups, v1::DATA_TYPE_S8);
   }
+  if (matrix.bytes.empty()) return parts;
   std::vector<float> values;
   for (int64_t line = 0; line < LinesOf(matrix, order); ++line) {
     for (int64_t at = 0; at < length; at += step) {

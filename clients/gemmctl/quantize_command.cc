@@ -149,8 +149,8 @@ void AddQuantize(cli::Command& program) {
         command.Switch("--v2", options.zeros_are_stored,
                        "Zero points are stored themselves (gptq_v2), not less "
                        "one.");
-        command.Text("--g-idx FILE.npy", options.g_idx,
-                     "The group of each k, i4; refused unless ascending.");
+        FileOption(command, "--g-idx FILE.npy", options.g_idx,
+                   "The group of each k, i4; refused unless ascending.");
         command.Details(kNext);
       });
   Add(program, "from-awq", "weights of an AWQ checkpoint", FromAwqFiles,

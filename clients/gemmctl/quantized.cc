@@ -31,8 +31,8 @@ absl::StatusOr<Matrix> Join(Parts parts, v1::Order order) {
   const Matrix scales = Reorder(std::move(parts.scales), order);
   const Matrix zeros =
       parts.zeros ? Reorder(*std::move(parts.zeros), order) : Matrix();
-  const int64_t lines = LinesOf(joined, order);
   const std::string packed = Pack(joined);
+  const int64_t lines = packed.empty() ? 0 : LinesOf(joined, order);
   const int64_t width = lines == 0 ? 0 : std::ssize(packed) / lines;
   joined.bytes.clear();
   for (int64_t line = 0; line < lines; ++line) {

@@ -98,6 +98,7 @@ absl::StatusOr<Matrix> Compress(Matrix dense, v1::Order order, Excess excess) {
         ": multiples of ", width));
   }
   sparse.bytes.assign(SparseBytes(sparse), '\0');
+  if (sparse.bytes.empty()) return sparse;
   for (int64_t line = 0; line < layout.lines(); ++line) {
     const char* const from = dense.bytes.data() + line * layout.width() * item;
     char* const to = sparse.bytes.data() + line * layout.width_bytes();
@@ -134,6 +135,7 @@ absl::StatusOr<Matrix> Decompress(const Matrix& sparse) {
   Matrix dense = sparse;
   dense.sparse = false;
   dense.bytes.assign(layout.lines() * layout.width() * item, '\0');
+  if (dense.bytes.empty()) return dense;
   for (int64_t line = 0; line < layout.lines(); ++line) {
     const char* const from = sparse.bytes.data() + line * layout.width_bytes();
     char* const to = dense.bytes.data() + line * layout.width() * item;

@@ -30,10 +30,12 @@ const Named* Find(jit::DataType type) {
   return nullptr;
 }
 
-bool IsMultiplied(jit::DataType type) {
-  return absl::c_any_of(jit::Arithmetics(), [type](const auto& served) {
-    return served.a == type || served.b == type;
-  });
+bool IsOf(Use use, jit::DataType type) {
+  return use == Use::kAny ||
+         absl::c_any_of(jit::Arithmetics(), [type, use](const auto& served) {
+           return use == Use::kSummed ? served.accumulator == type
+                                      : served.a == type || served.b == type;
+         });
 }
 
 }  // namespace
@@ -42,7 +44,7 @@ absl::StatusOr<jit::DataType> ToDataType(absl::string_view name,
                                          absl::string_view what, Use use) {
   std::string allowed;
   for (const Named& named : kTypes) {
-    if (use == Use::kMultiplied && !IsMultiplied(named.type)) continue;
+    if (!IsOf(use, named.type)) continue;
     if (named.name == name) return named.type;
     absl::StrAppend(&allowed, allowed.empty() ? "" : ", ", named.name);
   }

@@ -13,9 +13,9 @@
 
 namespace gemmd::rpc::kserve {
 
-// Of an input that is multiplied, or of C and D: integers add up to INT32,
-// which nothing multiplies.
-enum class Use { kMultiplied, kAny };
+// Of an input that is multiplied, of sums, or of C and D: integers add up to
+// INT32, which nothing multiplies.
+enum class Use { kMultiplied, kSummed, kAny };
 
 // INVALID_ARGUMENT: `what` is that, and which there are for this use.
 absl::StatusOr<jit::DataType> ToDataType(absl::string_view name,

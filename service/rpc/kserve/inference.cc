@@ -9,6 +9,7 @@
 #include "jit/base/status.h"
 #include "proto/convert/problem.h"
 #include "service/rpc/kserve/datatype.h"
+#include "service/rpc/kserve/model_view.h"
 #include "service/rpc/kserve/parameters.h"
 #include "service/rpc/kserve/repeat.h"
 #include "service/rpc/kserve/text.h"
@@ -205,8 +206,8 @@ class Builder {
   absl::Status SetModel() {
     const models::Weights& weights = model_.weights();
     problem_ = model_.spec().problem;
-    RETURN_IF_ERROR(weights.bias == nullptr ? inputs_.CheckNames({kA, kBias})
-                                            : inputs_.CheckNames({kA}));
+    RETURN_IF_ERROR(TakesBias(model_) ? inputs_.CheckNames({kA, kBias})
+                                      : inputs_.CheckNames({kA}));
     RETURN_IF_ERROR(CheckNone(request_.header.parameters(),
                               absl::StrCat("model '", model_.spec().name,
                                            "', whose product is fixed")));

@@ -20,6 +20,11 @@ ModelView ViewOfMatmul() {
 
 }  // namespace
 
+bool TakesBias(const models::Model& model) {
+  return model.weights().bias == nullptr &&
+         model.spec().problem.d_type != jit::DataType::kS32;
+}
+
 ModelView ViewOf(const models::Model& model) {
   if (model.weights().b == nullptr) return ViewOfMatmul();
   const jit::Problem& problem = model.spec().problem;
@@ -29,7 +34,7 @@ ModelView ViewOf(const models::Model& model) {
   };
   ModelView view = {.inputs = {{kA, problem.a_type, matrices(problem.k)}},
                     .output = {kD, problem.d_type, matrices(problem.n)}};
-  if (model.weights().bias == nullptr) {
+  if (TakesBias(model)) {
     view.inputs.push_back({kBias, kF32, {problem.n}, /*optional=*/true});
   }
   return view;

@@ -23,6 +23,10 @@ struct ModelView {
   TensorView output;
 };
 
+// Whether requests for a model with weights may bring a bias: it has none, and
+// D is of a type that one is added to.
+bool TakesBias(const models::Model& model);
+
 // Of "matmul" the types and shapes are those of one product of many.
 ModelView ViewOf(const models::Model& model);
 

@@ -77,11 +77,10 @@ absl::Status ReadBool(absl::string_view name, const InferParameter& value,
 }
 
 absl::Status ReadType(absl::string_view name, const InferParameter& value,
-                      jit::DataType& to) {
+                      Use use, jit::DataType& to) {
   if (!value.has_string_param()) return Wrong(name, value, "a text");
-  ASSIGN_OR_RETURN(
-      to, ToDataType(value.string_param(),
-                     absl::StrCat("parameter '", name, "'"), Use::kAny));
+  ASSIGN_OR_RETURN(to, ToDataType(value.string_param(),
+                                  absl::StrCat("parameter '", name, "'"), use));
   return absl::OkStatus();
 }
 
@@ -113,7 +112,7 @@ constexpr Parameter kParameters[] = {
     {"out_dtype",
      [](absl::string_view name, const InferParameter& value,
         jit::Problem& problem) {
-       return ReadType(name, value, problem.d_type);
+       return ReadType(name, value, Use::kAny, problem.d_type);
      }},
     {"activation",
      [](absl::string_view name, const InferParameter& value,
@@ -128,7 +127,7 @@ constexpr Parameter kParameters[] = {
     {"accumulate",
      [](absl::string_view name, const InferParameter& value,
         jit::Problem& problem) {
-       return ReadType(name, value, problem.accumulator);
+       return ReadType(name, value, Use::kSummed, problem.accumulator);
      }},
     {"saturate",
      [](absl::string_view name, const InferParameter& value,

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,13 @@ TEST_F(ClientTest, KeysThatNoMetadataHasAreRefused) {
     EXPECT_TRUE(absl::IsInvalidArgument(client_->Run(sequence).status()));
   }
   EXPECT_EQ(matmul_.calls(), 0);
+}
+
+TEST_F(ClientTest, WhatIsMeantForThisMachinePassesByNoProxy) {
+  setenv("http_proxy", "http://127.0.0.1:9", 1);  // Nobody listens there.
+  const auto client = client_->Another();
+  unsetenv("http_proxy");
+  EXPECT_TRUE(client.ok()) << client.status();
 }
 
 TEST_F(ClientTest, WhatTheDaemonHadNoRoomForIsTriedAgainWhenItSaysSo) {

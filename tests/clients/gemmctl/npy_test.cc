@@ -140,6 +140,23 @@ TEST_F(NpyTest, RefusesWhatIsNoMatrix) {
               HasSubstr("structured"));
 }
 
+// Of nothing a file may promise any number of lines, which take time each.
+TEST_F(NpyTest, RefusesMoreLinesWithoutElementsThanAProductHas) {
+  const auto file = [this](const std::string& shape) {
+    return File(
+        "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }\n",
+        0);
+  };
+  EXPECT_TRUE(ReadNpy(file("(2147483392, 0)")).ok());
+  EXPECT_TRUE(ReadNpy(file("(2, 0, 1073741696)")).ok());
+  for (const char* const shape :
+       {"(2147483393, 0)", "(0, 9223372036854775807)", "(2, 1073741697, 0)",
+        "(4611686018427387904, 4, 0, 4)", "(0, 4611686018427387904, 4, 4)"}) {
+    EXPECT_THAT(Error(file(shape)), HasSubstr("has no elements; allowed"))
+        << shape;
+  }
+}
+
 TEST_F(NpyTest, RefusesDamagedFiles) {
   const std::string good =
       "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";

@@ -121,6 +121,27 @@ class GemmctlOutputsTest(GemmctlCase):
             input=f"{x} {x} -o d.npy\n{x} {x} -o ''".encode())
         self.assertIn("standard input: line 2: --output is ''", said)
 
+    def test_tensors_without_a_handle_are_no_place_for_a_result(self):
+        x = self.save("x.npy", integers(8, 8))
+        for words in (("-o", "tensor:"),
+                      ("-o", "d.npy", "--act", "relu", "--aux", "tensor:")):
+            before = self.names()
+            said = self.run_words("matmul", x, x, *words, "--server",
+                                  self.address, code=USAGE)
+            self.assertIn(" is tensor:; allowed: a name", said)
+            self.assertEqual(self.names(), before)
+
+    def test_inputs_without_a_name_are_not_left_out(self):
+        x = self.save("x.npy", integers(8, 8))
+        for option in ("--bias", "--a-scale", "--b-scale", "--d-scale"):
+            said = self.run_words("matmul", x, x, "-o", "d.npy", option, "",
+                                  "--server", self.address, code=USAGE)
+            self.assertIn("scale is ''; allowed: a name" if "scale" in option
+                          else "--bias is ''; allowed: a name", said)
+        said = self.run_words("model", "create", "m", "--b", "b", "--bias", "",
+                              code=USAGE)
+        self.assertIn("--bias is ''; allowed: a name", said)
+
     def test_a_file_is_as_it_was_when_its_new_content_is_not_written(self):
         big = self.save("big.npy", integers(256, 256))
         x = self.save("x.npy", integers(2, 256))

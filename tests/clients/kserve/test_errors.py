@@ -178,6 +178,9 @@ class ErrorsTest(TritonCase):
                 ({"activation": "relu d=f16"}, "allowed: none, relu, gelu"),
                 ({"precision": "low"}, "allowed: default, tf32, fast"),
                 ({"accumulate": "FP64"}, "parameter 'accumulate' is 'FP64'"),
+                ({"accumulate": "BF16"}, "parameter 'accumulate' is 'BF16'; "
+                 "allowed: FP32, FP16, INT32"),
+                ({"accumulate": "UINT8"}, "'UINT8'; allowed: FP32, FP16"),
                 ({"saturate": 1}, "is 1; allowed: true or false"),
                 ({"invariant": "yes"}, "allowed: true or false"),
                 ({"x" * 5000: "y"}, "is unknown")):

@@ -79,6 +79,16 @@ class ModelsTest(TritonCase):
         shape = self.client.get_model_metadata("experts").inputs[0].shape
         self.assertEqual(list(shape), [3, -1, 30])
 
+    def test_nothing_is_added_to_integers(self):
+        self.make("whole", np.ones((30, 20), np.int8))
+        inputs = self.client.get_model_metadata("whole").inputs
+        self.assertEqual([i.name for i in inputs], ["A"])
+        config = self.client.get_model_config("whole").config
+        self.assertEqual([i.name for i in config.input], ["A"])
+        self.refuse("INVALID_ARGUMENT", "'BIAS' for model 'whole'; allowed: A",
+                    self.product, {"A": np.ones((2, 30), np.int8),
+                                   "BIAS": values(20)}, "whole")
+
     def test_what_is_said_of_it(self):
         self.make("linear", values(30, 20, dtype=np.float16), "--d-type", "f32")
         self.assertTrue(self.client.is_model_ready("linear"))
