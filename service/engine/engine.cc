@@ -253,13 +253,14 @@ void Engine::CreateTensor(TensorSpec spec, RequestContext context,
 
 absl::StatusOr<std::vector<std::shared_ptr<Tensor>>> Engine::MakeTemporaries(
     absl::Span<const jit::MatrixLayout> layouts, int device,
-    const std::string& identity) {
+    const std::string& identity, bool again) {
   RETURN_IF_ERROR(device_state(device));
   int64_t bytes = 0;
   for (const jit::MatrixLayout& layout : layouts) {
     bytes += layout.device_bytes();
   }
-  ASSIGN_OR_RETURN(QuotaHold room, tensors_->Reserve(device, bytes, identity));
+  ASSIGN_OR_RETURN(QuotaHold room,
+                   tensors_->Reserve(device, bytes, identity, again));
   std::vector<std::shared_ptr<Tensor>> temporaries;
   for (const jit::MatrixLayout& layout : layouts) {
     temporaries.push_back(std::make_shared<Tensor>(

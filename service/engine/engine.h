@@ -145,10 +145,11 @@ class Engine {
                     Done<std::shared_ptr<Tensor>> done);
   // Tensors of one request, which nobody else can name, without elements until
   // an upload or a product brings them. All or none; they count for `identity`.
-  // RESOURCE_EXHAUSTED when the quota has no room for them.
+  // RESOURCE_EXHAUSTED when the quota has no room for them; `again` as in
+  // TensorStore::Reserve.
   absl::StatusOr<std::vector<std::shared_ptr<Tensor>>> MakeTemporaries(
       absl::Span<const jit::MatrixLayout> layouts, int device,
-      const std::string& identity);
+      const std::string& identity, bool again = false);
   // New elements for `tensor`, all of which are to be sent in Uploads before
   // FinishUpload; at the same time only different lines. They count for
   // `identity`.

@@ -109,6 +109,7 @@ void MarkChanges(Sequence& sequence) {
 
 NamedTensors::NamedTensors(const Sequence& sequence) {
   absl::flat_hash_set<const Tensor*> seen;
+  seen.reserve(2 * sequence.steps.size());
   const auto add = [&](const std::shared_ptr<Tensor>& tensor,
                        std::vector<std::shared_ptr<Tensor>>& to) {
     if (tensor == nullptr || IsRoom(*tensor)) return;
@@ -140,6 +141,7 @@ std::vector<Paths> PathsOf(const Sequence& sequence) {
     brought[operand.room.get()] = &operand.bytes;
   }
   const auto source_of = [&](const Input& input) -> const Input& {
+    if (brought.empty()) return input;
     const auto found = brought.find(input.tensor.get());
     return found == brought.end() ? input : *found->second;
   };

@@ -10,15 +10,16 @@ StepKernels::StepKernels(absl::Span<const Product> steps) {
   of_step_.reserve(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     const jit::Problem& problem = steps[i].problem;
-    if (!problem.writes()) {
-      of_step_.push_back(kNone);
-      continue;
+    size_t kernel = kNone;
+    if (i > 0 && problem == steps[i - 1].problem) {
+      kernel = of_step_.back();
+    } else if (problem.writes()) {
+      const auto [at, is_new] = known.try_emplace(Shape(problem), all_.size());
+      if (is_new) all_.push_back({.first = i});
+      kernel = at->second;
     }
-    const auto [kernel, is_new] =
-        known.try_emplace(Shape(problem), all_.size());
-    if (is_new) all_.push_back({.first = i});
-    ++all_[kernel->second].steps;
-    of_step_.push_back(kernel->second);
+    if (kernel != kNone) ++all_[kernel].steps;
+    of_step_.push_back(kernel);
   }
 }
 

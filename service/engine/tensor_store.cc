@@ -59,7 +59,8 @@ TensorStore::TensorStore(Options options,
 }
 
 absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes,
-                                               const std::string& identity) {
+                                               const std::string& identity,
+                                               bool again) {
   const Share share = ShareOf(device, identity);
   auto hold = Take(device, bytes, share);
   // Who has enough himself presses nobody, nor who would gain nothing by it.
@@ -74,7 +75,7 @@ absl::StatusOr<QuotaHold> TensorStore::Reserve(int device, int64_t bytes,
     DropForms(device);
     hold = Take(device, bytes, share);
   }
-  if (!hold.ok()) ++refusals_;
+  if (!hold.ok() && !again) ++refusals_;
   if (!hold.ok() && modest) refused_ = Clock::now();
   return hold;
 }

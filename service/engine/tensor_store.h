@@ -50,8 +50,10 @@ class TensorStore {
   // RESOURCE_EXHAUSTED with the limit. Makes room by dropping the forms of all
   // tensors of the device, unless it is the identity that has too much, or that
   // would not be enough.
+  // Who asks `again` was counted among those that were refused before.
   absl::StatusOr<QuotaHold> Reserve(int device, int64_t bytes,
-                                    const std::string& identity = "");
+                                    const std::string& identity = "",
+                                    bool again = false);
   // For what can be done without: makes no room.
   absl::StatusOr<QuotaHold> ReserveSpare(int device, int64_t bytes);
   // A name that cannot be guessed: 128 random bits, 32 hexadecimal digits.

@@ -1,6 +1,7 @@
 #include "service/engine/tensor_tasks.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "jit/base/status.h"
@@ -148,6 +149,9 @@ absl::StatusOr<device::Matrix*> UploadTask::Allocated(device::Lane& lane) {
 bool UploadTask::Run(device::Lane& lane) {
   const absl::Status sent = served_.Note(Send(lane));
   tensor_->Touch();
+  // Who has the answer may count on all being given back.
+  tensor_.reset();
+  upload_.reset();
   if (sent.ok()) {
     done_.Answer(std::monostate());
   } else {
@@ -187,7 +191,7 @@ bool FinishUploadTask::Run(device::Lane&) {
 void FinishUploadTask::Swap() {
   Tensor& tensor = *tensor_;
   absl::Status status;
-  Tensor::Contents old;  // Freed after the lock.
+  std::optional<Tensor::Contents> old;
   if (tensor.uploads() != upload_->uploads) {
     status = Overtaken();
   } else {
@@ -195,6 +199,10 @@ void FinishUploadTask::Swap() {
     old = TensorLocks::Replace(tensor, std::move(*upload_->contents.lock()));
   }
   locks_.Release();
+  // After the lock, and before the answer.
+  old.reset();
+  tensor_.reset();
+  upload_.reset();
   if (status.ok()) {
     done_.Answer(std::monostate());
   } else {

@@ -93,8 +93,8 @@ class UploadTask final : public LaneTask {
   absl::StatusOr<device::Matrix*> Allocated(device::Lane& lane);
 
   ServedDevice& served_;
-  const std::shared_ptr<TensorUpload> upload_;
-  const std::shared_ptr<Tensor> tensor_;  // Null: it is gone.
+  std::shared_ptr<TensorUpload> upload_;
+  std::shared_ptr<Tensor> tensor_;  // Null: it is gone.
   const device::HostMatrix from_;
   const device::LineRange lines_;
   Once<std::monostate> done_;
@@ -116,8 +116,8 @@ class FinishUploadTask final : public LaneTask {
   void Refuse(const absl::Status& why) override;
 
   ServedDevice& served_;
-  const std::shared_ptr<TensorUpload> upload_;
-  const std::shared_ptr<Tensor> tensor_;  // Null: it is gone.
+  std::shared_ptr<TensorUpload> upload_;
+  std::shared_ptr<Tensor> tensor_;  // Null: it is gone.
   Once<std::monostate> done_;
   TensorLocks locks_;
 };

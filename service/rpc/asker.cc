@@ -17,7 +17,7 @@ absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(
   }
   auto tensor = asker.runtime.engine.tensors().Find(handle, asker.identity);
   if (tensor.ok() && asker.found != nullptr) {
-    asker.found->emplace(handle, *tensor);
+    asker.found->emplace((*tensor)->identity().handle, *tensor);
   }
   return tensor;
 }

@@ -18,6 +18,9 @@ namespace gemmd::rpc {
 // them.
 using BoundTensors =
     absl::flat_hash_map<std::string, std::shared_ptr<engine::Tensor>>;
+// Those of the store, by their own handles.
+using FoundTensors =
+    absl::flat_hash_map<absl::string_view, std::shared_ptr<engine::Tensor>>;
 
 // Whose request it is: he uses what is his.
 struct Asker {
@@ -26,7 +29,7 @@ struct Asker {
   const BoundTensors* bound = nullptr;  // Null: there are none.
   // Of a request that names them again and again: those that were found for it,
   // which are not looked up anew. Null: all are.
-  BoundTensors* found = nullptr;
+  FoundTensors* found = nullptr;
 };
 
 absl::StatusOr<std::shared_ptr<engine::Tensor>> FindTensor(

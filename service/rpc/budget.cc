@@ -19,7 +19,14 @@ bool Budget::ShareAllows(const Account& account, int64_t bytes) const {
 }
 
 bool Budget::Fits(const Account& account, int64_t bytes) const {
-  return bytes <= total_bytes_ - held_bytes_ && ShareAllows(account, bytes);
+  return bytes <= total_bytes_ - (held_bytes_ - borrowed_bytes_) &&
+         ShareAllows(account, bytes);
+}
+
+bool Budget::MayBorrow(const Wait& wait) const {
+  if (!wait.has_room_ || lent_bytes_ == 0) return false;
+  const int64_t most = borrowed_bytes_ == 0 ? kMostBorrowedBytes : lent_bytes_;
+  return wait.bytes_ <= std::min(most, kMostBorrowedBytes) - borrowed_bytes_;
 }
 
 bool Budget::TryTake(Account& account, int64_t bytes) {
@@ -44,6 +51,16 @@ void Budget::Return(Account& account, int64_t bytes) {
   std::lock_guard lock(mutex_);
   account.held -= bytes;
   held_bytes_ -= bytes;
+  // Whichever of its calls gives them back.
+  const int64_t repaid = std::min(account.borrowed, bytes);
+  account.borrowed -= repaid;
+  borrowed_bytes_ -= repaid;
+  if (!waits_.empty()) Admit();
+}
+
+void Budget::Lend(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  lent_bytes_ += bytes;
   if (!waits_.empty()) Admit();
 }
 
@@ -52,7 +69,8 @@ bool Budget::WaitedFor(const Account& account) const {
   std::lock_guard lock(mutex_);
   for (const Wait* wait : waits_) {
     if (&wait->account_ == &account ||
-        ShareAllows(wait->account_, wait->bytes_)) {
+        ShareAllows(wait->account_, wait->bytes_) ||
+        (wait->has_room_ && account.borrowed > 0)) {
       return true;
     }
   }
@@ -76,7 +94,8 @@ int64_t Budget::held_bytes() const {
 }
 
 // Whoever holds least comes first, then whoever waits longest. The first one
-// is waited for: large messages are not overtaken until they starve.
+// is waited for: large messages are not overtaken until they starve. Who
+// borrows takes nothing of what they wait for.
 void Budget::Admit() {
   while (true) {
     auto first = waits_.end();
@@ -88,17 +107,26 @@ void Budget::Admit() {
         first = it;
       }
     }
-    if (first == waits_.end()) return;
-    Wait& wait = **first;
-    if (!Fits(wait.account_, wait.bytes_)) return;
-    wait.account_.held += wait.bytes_;
-    held_bytes_ += wait.bytes_;
-    wait.granted_ = true;
-    waits_.erase(first);
-    --waiting_;
-    // Under the lock, which Complete takes before the wait may be destroyed.
-    wait.alarm_.Cancel();
+    if (first == waits_.end() || !Fits((*first)->account_, (*first)->bytes_)) {
+      first = std::ranges::find_if(
+          waits_, [this](const Wait* wait) { return MayBorrow(*wait); });
+      if (first == waits_.end()) return;
+      (*first)->account_.borrowed += (*first)->bytes_;
+      borrowed_bytes_ += (*first)->bytes_;
+    }
+    Grant(first);
   }
+}
+
+void Budget::Grant(std::list<Wait*>::iterator at) {
+  Wait& wait = **at;
+  wait.account_.held += wait.bytes_;
+  held_bytes_ += wait.bytes_;
+  wait.granted_ = true;
+  waits_.erase(at);
+  --waiting_;
+  // Under the lock, which Complete takes before the wait may be destroyed.
+  wait.alarm_.Cancel();
 }
 
 bool Budget::Wait::await_ready() {

@@ -28,7 +28,8 @@ class Budget {
   // What one client holds; guarded by the budget.
   struct Account {
     int64_t held = 0;
-    int64_t quota = 0;  // Of it, at most; 0: a share.
+    int64_t quota = 0;     // Of it, at most; 0: a share.
+    int64_t borrowed = 0;  // Of what it holds.
   };
   class Wait;
 
@@ -50,6 +51,13 @@ class Budget {
   void Take(Account& account, int64_t bytes);
   void Return(Account& account, int64_t bytes);
 
+  // A call that holds `bytes` waits, from now on or (negative) no longer, for
+  // room on a device. Who has such room would wait for these bytes, and the
+  // call for his room: he borrows as much, or one message, beside the total and
+  // whatever his share is.
+  void Lend(int64_t bytes);
+  static constexpr int64_t kMostBorrowedBytes = 64 << 20;
+
   // Calls that wait.
   int64_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
   bool contended() const { return waiting() > 0; }
@@ -66,6 +74,9 @@ class Budget {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ShareAllows(const Account& account, int64_t bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayBorrow(const Wait& wait) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Grant(std::list<Wait*>::iterator at)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets in those whose turn it is.
   void Admit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -75,21 +86,25 @@ class Budget {
 
   mutable std::mutex mutex_;
   int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t borrowed_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Of these.
+  int64_t lent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Wait*> waits_ ABSL_GUARDED_BY(mutex_);  // Oldest first.
   std::atomic<int64_t> waiting_ = 0;
 };
 
 // co_await: OK once the bytes are held; they must be returned then.
 // RESOURCE_EXHAUSTED when they can never fit or did not until `until`.
+// `has_room`: on a device, see Lend.
 class [[nodiscard]] Budget::Wait final : public Event {
  public:
   Wait(Budget& budget, Account& account, int64_t bytes, EventLoop& loop,
-       absl::Time until)
+       absl::Time until, bool has_room = false)
       : budget_(budget),
         account_(account),
         bytes_(bytes),
         loop_(loop),
-        until_(until) {}
+        until_(until),
+        has_room_(has_room) {}
   Wait(const Wait&) = delete;
 
   bool await_ready();
@@ -109,6 +124,7 @@ class [[nodiscard]] Budget::Wait final : public Event {
   const int64_t bytes_;
   EventLoop& loop_;
   const absl::Time until_;
+  const bool has_room_;
   // Fires at `until_`, or at once when it is cancelled: in both cases one
   // event on the loop, which looks at what has happened.
   grpc::Alarm alarm_;

@@ -18,6 +18,10 @@ namespace {
 // https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
 constexpr char kPushback[] = "grpc-retry-pushback-ms";
 
+// Of a principal's calls at a time, so many times as many may be answered and
+// not over.
+constexpr int64_t kAnswered = 8;
+
 }  // namespace
 
 Call::Call(EventLoop& loop, std::string id, Runtime& runtime)
@@ -37,7 +41,7 @@ Call::~Call() {
   if (connection_ == nullptr) return;
   ReturnRequest(request_bytes_);
   ReturnResponse(response_bytes_);
-  if (tenant_ != nullptr) --tenant_->calls;
+  if (tenant_ != nullptr) tenant_->calls.End();
   connection_->CloseCall();
   loop_.Remove(place_);
 }
@@ -80,7 +84,10 @@ absl::Status Call::Admit(identity::Access access) {
   counters_ = &tenant_->counters;
   connection_->CountFor({tenant_, &tenant_->requests});
   const int64_t most = principal_->max_calls;
-  if (++tenant_->calls > most && most > 0) {
+  const OwnCalls::Number calls = tenant_->calls.Begin();
+  // Who takes no answers has a limit, too.
+  const int64_t counted = std::max(calls.unanswered, calls.all / kAnswered);
+  if (counted > most && most > 0) {
     metrics().Rejected(Rejection::kCallsOfPrincipal);
     return engine::TryAgainError(absl::StrCat("the principal has ", most,
                                               " calls, its limit (max_calls)"),
@@ -114,7 +121,7 @@ Async<absl::Status> Call::Take(Budget& budget, Budget::Account& account,
   CO_RETURN_IF_ERROR(context.Check("there was room for it"));
   const absl::Time until =
       std::min(context.deadline, jit::SteadyNow() + runtime_.limits.max_wait);
-  Budget::Wait wait(budget, account, bytes, loop_, until);
+  Budget::Wait wait(budget, account, bytes, loop_, until, has_tensor_room_);
   WhenGivenUp([&wait] { wait.GiveUp(); });
   absl::Status taken = co_await wait;
   WhenGivenUp(nullptr);
@@ -240,6 +247,8 @@ Async<absl::Status> Call::Conclude(absl::Status status) {
   if (status.ok() || has_written_ || is_carried_out_) {
     const bool is_one_message = status.ok() && !has_written_ && response_;
     keyed_.Keep(is_one_message ? &*response_ : nullptr);
+  } else {  // Before its client has the answer, and asks again.
+    keyed_.Forget();
   }
   if (status.ok() && checksums_ && response_) {
     response_ = co_await AddChecksum(loop_, *response_);
@@ -299,6 +308,9 @@ void Call::WhenGivenUp(std::function<void()> wake) {
 void Call::StartFinish(const absl::Status& status) {
   if (finishing_) return;
   finishing_ = true;
+  // Before its client has the answer.
+  if (connection_ != nullptr) connection_->AnswerCall();
+  if (tenant_ != nullptr) tenant_->calls.Answer();
   context_.AddTrailingMetadata("gemmd-request-id", id_);
   if (const auto found = metadata().trace()) {
     context_.AddTrailingMetadata(kTraceparent, found->Header());

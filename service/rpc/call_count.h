@@ -28,6 +28,33 @@ class Tally {
   std::atomic<int64_t> value_ = 0;
 };
 
+// The calls of one client. It may have an answer, and begin the next call,
+// before the daemon knows that the first one is over: so those that have none
+// are counted apart.
+class OwnCalls {
+ public:
+  struct Number {
+    int64_t all = 0;
+    int64_t unanswered = 0;
+  };
+
+  // One more; with it.
+  Number Begin() {
+    const int64_t all = ++all_;
+    return {all, ++unanswered_};
+  }
+  // One is answered; and over: how many are left?
+  void Answer() { --unanswered_; }
+  int64_t End() { return --all_; }
+
+  int64_t all() const { return all_; }
+  int64_t unanswered() const { return unanswered_; }
+
+ private:
+  std::atomic<int64_t> all_ = 0;
+  std::atomic<int64_t> unanswered_ = 0;
+};
+
 class CallCount {
  public:
   struct Limits {

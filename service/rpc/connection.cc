@@ -80,16 +80,16 @@ void Connection::CountFor(std::shared_ptr<Budget::Account> account) {
 int64_t Connection::OpenCall() {
   used_ = true;
   last_change_ns_ = NowNs();
-  const int64_t calls = ++calls_;
-  if (calls == 1) all_calls_.BecomesBusy();
+  const OwnCalls::Number calls = calls_.Begin();
+  if (calls.all == 1) all_calls_.BecomesBusy();
   waiting_calls_.Take(1);
   all_calls_.Open();
-  return calls;
+  return held_to_limits_ ? calls.unanswered : calls.all;
 }
 
 void Connection::CloseCall() {
   last_change_ns_ = NowNs();
-  if (--calls_ == 0) all_calls_.BecomesIdle();
+  if (calls_.End() == 0) all_calls_.BecomesIdle();
   all_calls_.Close();
 }
 
@@ -111,11 +111,11 @@ void Connection::EndRead(int64_t limit, int64_t announced) {
 }
 
 int64_t Connection::FreeBytes() const {
-  return kSlackBytes + (calls_ + 1) * kCallAllowanceBytes;
+  return kSlackBytes + (calls() + 1) * kCallAllowanceBytes;
 }
 
 int64_t Connection::Missing() const {
-  return half_.bytes() - announced_bytes_ - FreeBytes() - grown_bytes_;
+  return half_.counted_bytes() - announced_bytes_ - FreeBytes() - grown_bytes_;
 }
 
 void Connection::Shrink(int64_t bytes) {
@@ -155,13 +155,15 @@ bool Connection::Admit(int64_t begun) {
   if (std::exchange(emptied_, all_calls_.emptied()) != emptied_) {
     waiting_calls_.Clear();
   }
-  const int64_t own = calls_ + waiting_calls_.Add(begun);
+  const int64_t counted = held_to_limits_ ? calls_.unanswered() : calls();
+  const int64_t own = counted + waiting_calls_.Add(begun);
   return all_calls_.Begin(begun, own);
 }
 
 void Connection::LookAtReceived(absl::Span<const char> bytes) {
   {
     std::lock_guard lock(mutex_);
+    half_.Arrive(bytes);
     received_frames_.Read(
         bytes,
         [this](const Frame& frame) {
@@ -173,6 +175,7 @@ void Connection::LookAtReceived(absl::Span<const char> bytes) {
         });
     Cover();
   }
+  held_to_limits_ = counter_.acknowledged();
   const FrameCounter::Frames frames = counter_.Take();
   if (counter_.endless_headers() || !Afford(frames) || !Admit(frames.calls)) {
     MakeDeaf();
@@ -183,11 +186,16 @@ void Connection::LookAtSent(absl::Span<const char> bytes) {
   sent_frames_.Read(
       bytes,
       [this](const Frame& frame) {
-        if (!frame.ends_stream()) return;
+        const bool goes_away = frame.type == Frame::kGoAway;
+        if (!frame.ends_stream() && !goes_away) return;
         std::lock_guard lock(mutex_);
-        half_.End(frame.stream);
+        goes_away ? half_.BeginGoAway() : half_.End(frame.stream);
       },
-      [](const Frame&, absl::Span<const char>) {});
+      [this](const Frame& frame, absl::Span<const char> part) {
+        if (frame.type != Frame::kGoAway) return;
+        std::lock_guard lock(mutex_);
+        half_.GoAway(part);
+      });
 }
 
 uint32_t Connection::last_stream() {

@@ -70,10 +70,13 @@ class Connection final : public Traffic {
   // holds what arrives unannounced.
   void CountFor(std::shared_ptr<Budget::Account> account);
 
-  // Calls that run. Opening one returns how many there are with it.
+  // Calls that run. Opening one returns how many count, with it: those without
+  // an answer. Of answers that are not taken gRPC keeps a client from having
+  // more, once it holds him to its limits; until then all count.
   int64_t OpenCall();
+  void AnswerCall() { calls_.Answer(); }
   void CloseCall();
-  int64_t calls() const { return calls_; }
+  int64_t calls() const { return calls_.all(); }
   bool used() const { return used_; }
   // Steady nanoseconds of the last change of calls.
   int64_t last_change_ns() const { return last_change_ns_; }
@@ -136,7 +139,8 @@ class Connection final : public Traffic {
   Budget::Account request_account_;
   Budget::Account response_account_;
 
-  std::atomic<int64_t> calls_ = 0;
+  OwnCalls calls_;
+  std::atomic<bool> held_to_limits_ = false;
   Tally waiting_calls_;  // Begun, and not handed out by gRPC.
   std::atomic<bool> used_ = false;
   std::atomic<int64_t> last_change_ns_;

@@ -19,7 +19,9 @@ class EarlyPreparation {
   // nothing: the product will meet them.
   EarlyPreparation(engine::Engine& engine, const Call& call,
                    const jit::Problem& problem, int device) {
-    if (!problem.writes() || engine.kernels(device).Find(problem) != nullptr) {
+    // The product will find it, too, and count as its use.
+    if (!problem.writes() ||
+        engine.kernels(device).Find(problem, /*uses=*/0) != nullptr) {
       return;
     }
     engine.Prepare(problem, device, call.request_context(),

@@ -32,7 +32,7 @@ void FrameCounter::Count(const Frame& frame, bool open) {
   acknowledged_ |=
       frame.type == Frame::kSettings && (frame.flags & Frame::kAck) != 0;
   if (!continues) {
-    of_call_ = frame.type == Frame::kHeaders && frame.stream > last_stream_;
+    of_call_ = frame.may_begin_stream() && frame.stream > last_stream_;
     if (of_call_) {
       last_stream_ = frame.stream;
       ++frames_.calls;

@@ -15,9 +15,9 @@ class FrameCounter {
   struct Frames {
     int64_t calls = 0;  // That begin.
     // That bring neither a call nor bytes: settings, pings, windows,
-    // priorities, resets, trailers, data of hardly any bytes or for calls that
-    // have ended, and whatever is unknown. Long ones count for as many as they
-    // are work.
+    // priorities, resets, trailers, headers of what is no stream, data of
+    // hardly any bytes or for calls that have ended, and whatever is unknown.
+    // Long ones count for as many as they are work.
     int64_t idle = 0;
     int64_t pings = 0;   // Of these, pings that want an answer.
     int64_t resets = 0;  // Of these, ends of calls that nobody waits for.
@@ -34,6 +34,8 @@ class FrameCounter {
   // has not yet acknowledged the settings: it is then that gRPC begins to hold
   // him to its limit, and a byte may stand for a header of hundreds.
   bool endless_headers() const { return endless_headers_; }
+  // Whether gRPC holds him to the number of streams, too, that it keeps open.
+  bool acknowledged() const { return acknowledged_; }
 
   // So many bytes of data may bring an idle frame with them.
   static constexpr int64_t kBytesPerIdleFrame = 1024;

@@ -23,6 +23,7 @@ struct Frame {
     kReset = 3,
     kSettings = 4,
     kPing = 6,
+    kGoAway = 7,
     kContinuation = 9
   };
   static constexpr uint8_t kAck = 1;        // Of pings and settings.
@@ -33,6 +34,10 @@ struct Frame {
   uint8_t flags = 0;
   uint32_t stream = 0;
 
+  // Where its number is higher than all before. gRPC passes over what a client
+  // begins with an even one, which is a server's to give, and goes on counting
+  // from the odd ones.
+  bool may_begin_stream() const { return type == kHeaders && stream % 2 == 1; }
   bool ends_stream() const {
     return type == kReset ||
            ((type == kData || type == kHeaders) && (flags & kEndStream) != 0);

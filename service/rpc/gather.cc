@@ -28,8 +28,7 @@ class Gather : public std::enable_shared_from_this<Gather> {
     std::unique_lock lock(mutex_);
     if (begins_) return;
     begins_ = true;
-    while (status_.ok() && next_ < requests_.size() &&
-           running_ < kGroupsAtOnce) {
+    while (status_.ok() && next_ < requests_.size() && running_ < AtOnce()) {
       const size_t i = next_++;
       ++running_;
       const bool first = !some_done_;
@@ -51,6 +50,12 @@ class Gather : public std::enable_shared_from_this<Gather> {
   }
 
  private:
+  // Where what has begun is completed, whoever has gone, nothing waits beside
+  // the first product: it would be given up though that one has run.
+  int AtOnce() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return context_.is_repeatable && !some_done_ ? 1 : kGroupsAtOnce;
+  }
+
   void Land(size_t i, absl::StatusOr<engine::ProductResult> result) {
     {
       std::lock_guard lock(mutex_);

@@ -13,7 +13,8 @@ namespace gemmd::rpc {
 using ProductResults = std::vector<engine::ProductResult>;
 
 // Products of one call that are with the engine at a time: enough to keep a
-// device busy, few enough for the others in its queue.
+// device busy, few enough for the others in its queue. Of a repeatable call the
+// first one runs alone.
 inline constexpr int kGroupsAtOnce = 8;
 
 // Results in the order of `requests`, or the first error, prefixed with

@@ -13,8 +13,41 @@ int64_t HalfMessages::BytesUntil(uint32_t last) const {
   return bytes;
 }
 
+void HalfMessages::Arrive(absl::Span<const char> bytes) {
+  if (bytes.data() != filled_) {
+    ++filling_;
+    filled_bytes_ = 0;
+  }
+  filled_ = bytes.data() + bytes.size();
+  const auto size = static_cast<int64_t>(bytes.size());
+  filled_bytes_ += size;
+  const auto kept = buffers_.find(filling_);
+  if (kept == buffers_.end()) return;
+  kept->second.bytes += size;
+  buffers_bytes_ += size;
+}
+
+void HalfMessages::Keep(Half& half) {
+  if (!half.buffers.empty() && half.buffers.back() == filling_) return;
+  half.buffers.push_back(filling_);
+  Buffer& buffer = buffers_[filling_];
+  if (++buffer.users > 1) return;
+  buffer.bytes = filled_bytes_;
+  buffers_bytes_ += filled_bytes_;
+}
+
+void HalfMessages::Release(const Half& half) {
+  for (const int64_t number : half.buffers) {
+    const auto kept = buffers_.find(number);
+    if (--kept->second.users > 0) continue;
+    buffers_bytes_ -= kept->second.bytes;
+    buffers_.erase(kept);
+  }
+}
+
 void HalfMessages::Begin(const Frame& frame) {
-  if (frame.type == Frame::kHeaders && frame.stream > last_stream_) {
+  if (frame.may_begin_stream() && frame.stream > last_stream_ &&
+      frame.stream <= most_stream_) {
     last_stream_ = frame.stream;
     streams_.try_emplace(frame.stream);
   }
@@ -42,16 +75,34 @@ void HalfMessages::Data(uint32_t stream, absl::Span<const char> bytes) {
     }
     if (half.bytes == half.all_bytes) {
       bytes_ -= half.bytes;
+      Release(half);
       half = Half();
     }
   }
+  if (half.bytes > 0) Keep(half);
 }
 
 void HalfMessages::End(uint32_t stream) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return;
   bytes_ -= found->second.bytes;
+  Release(found->second);
   streams_.erase(found);
+}
+
+void HalfMessages::GoAway(absl::Span<const char> bytes) {
+  if (go_away_ >= kNoEnd) return;  // The rest says why.
+  for (size_t i = 0; i < bytes.size() && go_away_ < kNoEnd; ++i) {
+    go_away_ = go_away_ << 8 | static_cast<uint8_t>(bytes[i]);
+  }
+  if (go_away_ < kNoEnd) return;
+  most_stream_ = go_away_ - kNoEnd;
+  absl::erase_if(streams_, [this](const auto& stream) {
+    if (stream.first <= most_stream_) return false;
+    bytes_ -= stream.second.bytes;
+    Release(stream.second);
+    return true;
+  });
 }
 
 }  // namespace gemmd::rpc

@@ -8,7 +8,9 @@
 #ifndef GEMMD_SERVICE_RPC_HALF_MESSAGES_H_
 #define GEMMD_SERVICE_RPC_HALF_MESSAGES_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
@@ -20,6 +22,13 @@ class HalfMessages {
  public:
   // Of all streams, with the 5 bytes.
   int64_t bytes() const { return bytes_; }
+  // What they count for: gRPC keeps each part of a message by the buffer in
+  // which it came, with all that came there, though that was long used. Buffers
+  // are shared by those who send at a time; more than four times the bytes is
+  // the work of somebody who sends little parts among much else.
+  int64_t counted_bytes() const {
+    return std::max(bytes_, buffers_bytes_ / kMostShared);
+  }
   // Of those that began no later than `last`.
   int64_t BytesUntil(uint32_t last) const;
   // The one that began last.
@@ -27,24 +36,52 @@ class HalfMessages {
 
   bool IsOpen(uint32_t stream) const { return streams_.contains(stream); }
 
-  // A frame of the client begins; more of the data of its `stream` is there.
+  // More is there, in a buffer of gRPC: `bytes` go on where the last ones
+  // ended, or are in another one.
+  void Arrive(absl::Span<const char> bytes);
+  // Of these: a frame of the client begins; more of the data of its `stream` is
+  // there.
   void Begin(const Frame& frame);
   void Data(uint32_t stream, absl::Span<const char> bytes);
   // The daemon has ended the stream.
   void End(uint32_t stream);
+  // It begins to say, and says, which stream is the last that it takes: the
+  // first four bytes. The last time that it does counts.
+  void BeginGoAway() { go_away_ = 1; }
+  void GoAway(absl::Span<const char> bytes);
 
  private:
   static constexpr int64_t kPrefixBytes = 5;
+  static constexpr uint64_t kNoEnd = uint64_t{1} << 32;
 
+  static constexpr int64_t kMostShared = 4;
+
+  struct Buffer {
+    int64_t bytes = 0;
+    int64_t users = 0;  // Messages.
+  };
   struct Half {
     uint8_t prefix[kPrefixBytes] = {};
     int64_t bytes = 0;                 // That are there,
     int64_t all_bytes = kPrefixBytes;  // of so many, as far as is known.
+    std::vector<int64_t> buffers;      // In which they came.
   };
+
+  // `half` is in the buffer that fills; in none any more.
+  void Keep(Half& half);
+  void Release(const Half& half);
 
   absl::flat_hash_map<uint32_t, Half> streams_;  // That are open.
   uint32_t last_stream_ = 0;
+  uint64_t most_stream_ = kNoEnd;  // gRPC passes over those that begin later.
+  uint64_t go_away_ = 1;           // A 1, and what has left of the number.
   int64_t bytes_ = 0;
+
+  absl::flat_hash_map<int64_t, Buffer> buffers_;  // That are kept, by number.
+  int64_t buffers_bytes_ = 0;
+  int64_t filling_ = 0;  // The one that fills,
+  int64_t filled_bytes_ = 0;
+  const char* filled_ = nullptr;  // up to here.
 };
 
 }  // namespace gemmd::rpc

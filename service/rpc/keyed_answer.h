@@ -35,6 +35,8 @@ class KeyedAnswer {
   // The request was carried out. `answer` is all that was answered; null where
   // that is not one message.
   void Keep(const grpc::ByteBuffer* answer);
+  // It was not: whoever asks again is the first.
+  void Forget() { claim_.reset(); }
   // As KeptAnswers::Claim's.
   bool MayUndo() { return claim_ == nullptr || claim_->MayUndo(); }
 

@@ -255,8 +255,9 @@ absl::StatusOr<int> BoundTo(const Runtime& runtime,
 absl::StatusOr<int> BoundTo(const Runtime& runtime,
                             const engine::Product& product, int device) {
   for (const auto input : engine::kInputs) {
-    ASSIGN_OR_RETURN(device,
-                     BoundTo(runtime, (product.*input).region.get(), device));
+    const device::Region* const region = (product.*input).region.get();
+    if (region == nullptr) continue;
+    ASSIGN_OR_RETURN(device, BoundTo(runtime, region, device));
   }
   for (const auto result : engine::kResults) {
     const engine::Destination& to = product.*result;
@@ -293,8 +294,9 @@ absl::StatusOr<std::string> OperandName(uint64_t operand) {
 
 namespace {
 
-// All but the device, of a product whose problem is the header's.
-absl::Status SetProduct(const v1::MatmulHeader& header, MatmulFields& fields,
+// All but the device, of a product whose problem is the header's. `fields` is
+// null where nothing comes beside that.
+absl::Status SetProduct(const v1::MatmulHeader& header, MatmulFields* fields,
                         const Asker& asker, Transport transport,
                         SequenceNames* names, engine::Product& product,
                         MatmulBytes& bytes) {
@@ -302,7 +304,8 @@ absl::Status SetProduct(const v1::MatmulHeader& header, MatmulFields& fields,
   problem.a_broadcast = IsBroadcast(asker, header.a(), problem.batch, names);
   problem.b_broadcast = IsBroadcast(asker, header.b(), problem.batch, names);
   for (const OperandKind& kind : kOperands) {
-    Pieces& pieces = fields.*kind.pieces;
+    Pieces pieces;
+    if (fields != nullptr) pieces = std::move(fields->*kind.pieces);
     bytes.operand_bytes += SizeOf(pieces);
     if (!kind.is_read(problem)) {
       if (transport == Transport::kStream) {
@@ -330,7 +333,7 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
   MatmulRequest request;
   const v1::MatmulHeader& header = fields.header;
   ASSIGN_OR_RETURN(request.product.problem, ReadProblem(header));
-  RETURN_IF_ERROR(SetProduct(header, fields, asker, transport, nullptr,
+  RETURN_IF_ERROR(SetProduct(header, &fields, asker, transport, nullptr,
                              request.product, request));
   ASSIGN_OR_RETURN(request.device,
                    DeviceOf(asker.runtime, header.device(), request.product));
@@ -340,9 +343,9 @@ absl::StatusOr<MatmulRequest> ToMatmulRequest(MatmulFields fields,
 absl::StatusOr<int64_t> SetStep(const v1::MatmulHeader& header,
                                 const Asker& asker, SequenceNames& names,
                                 engine::Product& step) {
-  MatmulFields none;  // What is inline comes beside the steps.
   MatmulBytes bytes;
-  RETURN_IF_ERROR(SetProduct(header, none, asker, Transport::kOneMessage,
+  // What is inline comes beside the steps.
+  RETURN_IF_ERROR(SetProduct(header, nullptr, asker, Transport::kOneMessage,
                              &names, step, bytes));
   if (header.device().empty()) return bytes.result_bytes;
   return absl::InvalidArgumentError(

@@ -1,11 +1,35 @@
 #include "service/rpc/message.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "jit/base/status.h"
 
 namespace gemmd::rpc {
+namespace {
+
+constexpr uintptr_t kFrameHeaderBytes = 9;
+// Clients send frames of 16 KiB, several calls in turn; proxies less at a time.
+constexpr int64_t kLeastRunBytes = 4 << 10;
+
+// Whether `pieces` keep much that is none of theirs. gRPC keeps a piece by the
+// buffer in which it came, of up to 64 KiB, with whatever else came there: 64
+// bytes of a message here and there were a gigabyte of what had long been used.
+// Those that came on end share a buffer; the smallest are copies.
+bool AreScattered(absl::Span<const Piece> pieces, int64_t size) {
+  int64_t runs = 0;
+  uintptr_t end = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.size() <= GRPC_SLICE_INLINED_SIZE) continue;
+    const auto begin = reinterpret_cast<uintptr_t>(piece.data());
+    if (begin - end > kFrameHeaderBytes) ++runs;  // Or before it: wraps.
+    end = begin + piece.size();
+  }
+  return runs > 1 && size < runs * kLeastRunBytes;
+}
+
+}  // namespace
 
 int64_t SizeOf(absl::Span<const Piece> pieces) {
   int64_t sum = 0;
@@ -29,6 +53,18 @@ std::string Join(const grpc::ByteBuffer& message) {
 Message::Message(grpc::ByteBuffer& buffer)
     : buffer_(std::make_unique<grpc::ByteBuffer>()) {
   buffer_->Swap(&buffer);
+  Look();
+  if (!AreScattered(pieces_, size_)) return;
+  grpc::Slice whole;
+  CHECK(buffer_->DumpToSingleSlice(&whole).ok());
+  grpc::ByteBuffer copy(&whole, 1);
+  buffer_->Swap(&copy);
+  Look();
+}
+
+void Message::Look() {
+  pieces_.clear();
+  size_ = 0;
   CHECK(buffer_->Dump(&slices_).ok());  // Takes references, copies nothing.
   pieces_.reserve(slices_.size());
   for (const grpc::Slice& slice : slices_) {

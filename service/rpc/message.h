@@ -27,7 +27,7 @@ std::string Join(const grpc::ByteBuffer& message);
 class Message {
  public:
   Message() = default;
-  // Takes what `buffer` has.
+  // Takes what `buffer` has, or copies it where that would keep much else.
   explicit Message(grpc::ByteBuffer& buffer);
   Message(Message&&) = default;
   Message& operator=(Message&&) = delete;  // See buffer_.
@@ -38,6 +38,9 @@ class Message {
   std::string TakeLast(int64_t count);
 
  private:
+  // Finds the pieces of what `buffer_` has.
+  void Look();
+
   // First, and so destroyed last: it lets the slices go in a context of gRPC,
   // in which gRPC 1.51 may do what comes of it. A slice alone has none.
   std::unique_ptr<grpc::ByteBuffer> buffer_;

@@ -81,7 +81,7 @@ struct Tenant {
 
   Budget::Account requests;
   Budget::Account responses;
-  std::atomic<int64_t> calls = 0;
+  OwnCalls calls;
   Counters counters;
 };
 

@@ -53,8 +53,12 @@ Async<absl::Status> Sequence(Runtime& runtime, Call& call) {
                                         call.request_context().identity));
   call.counters().received_bytes += request.operand_bytes;
   {
+    Budget& requests = call.connection().requests();
+    const int64_t held_bytes = HeldBytes((*message)->size());
+    requests.Lend(held_bytes);
     absl::StatusOr<Temporaries> rooms = co_await TakeTemporaries(
         runtime, call, std::move(request.rooms), request.device);
+    requests.Lend(-held_bytes);
     if (!rooms.ok()) co_return rooms.status();
     request.names.Bind(*rooms, request.sequence);
   }

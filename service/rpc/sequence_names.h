@@ -39,6 +39,11 @@ class SequenceNames {
   absl::Status AddOperand(const std::string& name, SequenceOperand operand);
   // Of the steps, in their order.
   void BeginStep() { ++step_; }
+  // Whether the present one has read or written any so far, or returns a
+  // result.
+  bool StepUsesAny() const {
+    return !uses_.empty() && uses_.back().step == static_cast<size_t>(step_);
+  }
 
   // Whether `name` stands for one matrix, whatever the batch.
   bool IsSingle(const std::string& name) const;

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
@@ -63,23 +64,24 @@ absl::StatusOr<Fields> ReadFields(absl::Span<const Piece> pieces) {
 // Joins them one after the other, and counts their bytes.
 class Headers {
  public:
-  // Valid until the next one.
-  absl::StatusOr<const std::string*> Join(absl::Span<const Piece> pieces) {
+  // Valid until the next one; where they lie in one piece, as long as that is.
+  absl::StatusOr<absl::string_view> Join(absl::Span<const Piece> pieces) {
     bytes_ += SizeOf(pieces);
     if (bytes_ > kMaxSequenceHeaderBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat("steps and operands until here have more than ",
                        kMaxSequenceHeaderBytes, " bytes in all without data"));
     }
-    joined_.clear();
-    for (const Piece& piece : pieces)
-      joined_.append(piece.data(), piece.size());
-    return &joined_;
+    if (pieces.size() == 1) {
+      return absl::string_view(pieces[0].data(), pieces[0].size());
+    }
+    joined_ = rpc::Join(pieces);
+    return joined_;
   }
   absl::Status Parse(absl::Span<const Piece> pieces, absl::string_view what,
                      google::protobuf::Message& message) {
-    ASSIGN_OR_RETURN(const std::string* const bytes, Join(pieces));
-    return rpc::Parse(*bytes, what, message);
+    ASSIGN_OR_RETURN(const absl::string_view bytes, Join(pieces));
+    return rpc::Parse(std::string(bytes), what, message);
   }
 
  private:
@@ -163,27 +165,68 @@ class WrittenRegions {
   int steps_ = 0;
 };
 
-absl::Status ReadStep(absl::Span<const Piece> pieces, const Asker& asker,
-                      Headers& headers, StepHeaders& steps,
-                      WrittenRegions& written, SequenceRequest& request) {
-  ASSIGN_OR_RETURN(const std::string* const bytes, headers.Join(pieces));
-  RETURN_IF_ERROR(steps.Read(*bytes));
-  request.names.BeginStep();
-  engine::Product& step = request.sequence.steps.emplace_back();
-  step.problem = steps.problem();
-  ASSIGN_OR_RETURN(const int64_t returned,
-                   SetStep(steps.header(), asker, request.names, step));
-  ASSIGN_OR_RETURN(request.device,
-                   BoundTo(asker.runtime, step, request.device));
-  RETURN_IF_ERROR(written.Add(step));
-  request.result_bytes += returned + kMoreOfAStep;
-  const int64_t limit = asker.runtime.limits.max_message_bytes;
-  if (request.result_bytes <= limit) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("results until here have ", request.result_bytes,
-                   " bytes; a response is limited to ", limit,
-                   ". Let d be a tensor, or go to a region."));
-}
+// Reads the steps one after the other.
+class StepReader {
+ public:
+  // Of so many steps. All three outlive it.
+  StepReader(size_t count, const Asker& asker, Headers& headers,
+             SequenceRequest& request)
+      : asker_(asker), headers_(headers), request_(request) {
+    known_.reserve(count);
+    request.sequence.steps.reserve(count);
+  }
+
+  absl::Status Read(absl::Span<const Piece> pieces) {
+    ASSIGN_OR_RETURN(const absl::string_view bytes, headers_.Join(pieces));
+    request_.names.BeginStep();
+    std::vector<engine::Product>& steps = request_.sequence.steps;
+    size_t unknown = kUnknown;
+    size_t& known = pieces.size() == 1
+                        ? known_.try_emplace(bytes, kUnknown).first->second
+                        : unknown;
+    int64_t returned = 0;
+    if (known != kUnknown) {
+      steps.push_back(steps[known]);
+    } else {
+      ASSIGN_OR_RETURN(returned, Set(bytes, steps.emplace_back()));
+      if (!request_.names.StepUsesAny()) known = steps.size() - 1;
+    }
+    RETURN_IF_ERROR(written_.Add(steps.back()));
+    return AddReturned(returned);
+  }
+
+ private:
+  static constexpr size_t kUnknown = -1;
+
+  // Gives the bytes that it returns.
+  absl::StatusOr<int64_t> Set(absl::string_view bytes, engine::Product& step) {
+    RETURN_IF_ERROR(read_.Read(bytes));
+    step.problem = read_.problem();
+    ASSIGN_OR_RETURN(const int64_t returned,
+                     SetStep(read_.header(), asker_, request_.names, step));
+    ASSIGN_OR_RETURN(request_.device,
+                     BoundTo(asker_.runtime, step, request_.device));
+    return returned;
+  }
+
+  absl::Status AddReturned(int64_t bytes) {
+    request_.result_bytes += bytes + kMoreOfAStep;
+    const int64_t limit = asker_.runtime.limits.max_message_bytes;
+    if (request_.result_bytes <= limit) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("results until here have ", request_.result_bytes,
+                     " bytes; a response is limited to ", limit,
+                     ". Let d be a tensor, or go to a region."));
+  }
+
+  const Asker& asker_;
+  Headers& headers_;
+  SequenceRequest& request_;
+  StepHeaders read_;
+  WrittenRegions written_;
+  // Steps of tensors alone, by their bytes: who says the same means the same.
+  absl::flat_hash_map<absl::string_view, size_t> known_;
+};
 
 absl::Status CheckRooms(Runtime& runtime,
                         const std::vector<jit::MatrixLayout>& rooms) {
@@ -200,7 +243,7 @@ absl::StatusOr<SequenceRequest> ToSequenceRequest(
     absl::Span<const Piece> pieces, Runtime& runtime,
     const std::string& identity) {
   ASSIGN_OR_RETURN(const Fields fields, ReadFields(pieces));
-  BoundTensors found;
+  FoundTensors found;
   found.reserve(fields.steps.size());
   const Asker asker = {
       .runtime = runtime, .identity = identity, .found = &found};
@@ -218,12 +261,9 @@ absl::StatusOr<SequenceRequest> ToSequenceRequest(
     return absl::Status(read.code(),
                         absl::StrCat("operands[", i, "]: ", read.message()));
   }
-  WrittenRegions written;
-  StepHeaders steps(fields.steps.size());
-  request.sequence.steps.reserve(fields.steps.size());
+  StepReader steps(fields.steps.size(), asker, headers, request);
   for (size_t i = 0; i < fields.steps.size(); ++i) {
-    const absl::Status read =
-        ReadStep(fields.steps[i], asker, headers, steps, written, request);
+    const absl::Status read = steps.Read(fields.steps[i]);
     if (!read.ok()) return engine::OfStep(i, read);
   }
   ASSIGN_OR_RETURN(request.device,

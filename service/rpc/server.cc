@@ -110,9 +110,9 @@ class Server::Impl {
   Task Serve(Door& door);
   void AskBy(const Rota::Loops& loops);
   Async<absl::Status> Answer(Call& call);
-  // Takes a place for a call whose connection has `calls` with it.
-  // RESOURCE_EXHAUSTED when those are more than its share.
-  absl::Status TakePlace(int64_t calls);
+  // Takes a place for a call whose connection has `calls` with it, of which
+  // `counted` count. RESOURCE_EXHAUSTED when those are more than its share.
+  absl::Status TakePlace(int64_t counted, int64_t calls);
 
   const Options options_;
   Runtime runtime_;
@@ -315,7 +315,8 @@ Task Server::Impl::Serve(Door& door) {
     bool has_place = false;
     const absl::Time start = jit::SteadyNow();
     if (connection != nullptr) {
-      status = TakePlace(call.Open(std::move(connection)));
+      const int64_t counted = call.Open(std::move(connection));
+      status = TakePlace(counted, call.connection().calls());
       has_place = status.ok();
       if (has_place) status = co_await Answer(call);
       call.HoldRequests(0);
@@ -365,7 +366,7 @@ Async<absl::Status> Server::Impl::Answer(Call& call) {
   co_return concluded;
 }
 
-absl::Status Server::Impl::TakePlace(int64_t calls) {
+absl::Status Server::Impl::TakePlace(int64_t counted, int64_t calls) {
   const Limits& limits = options_.limits;
   // Connections share the places, so that a few cannot take all of them, and
   // whatever others hold, each has some.
@@ -373,7 +374,7 @@ absl::Status Server::Impl::TakePlace(int64_t calls) {
       kLeastCallsPerConnection,
       limits.max_calls / std::max<int64_t>(1, listener_->connection_count()));
   const int64_t most = std::min(limits.max_calls_per_connection, fair);
-  if (calls > most) {
+  if (counted > most) {
     runtime_.metrics.Rejected(Rejection::kCallsOfConnection);
     return engine::TryAgainError(
         absl::StrCat("the connection has ", most, " calls, its share"),

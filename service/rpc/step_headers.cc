@@ -34,49 +34,29 @@ bool Parse(absl::string_view bytes, google::protobuf::Message& message) {
 
 }  // namespace
 
-absl::string_view StepHeaders::Keep(absl::string_view bytes) {
-  char* const kept =
-      google::protobuf::Arena::CreateArray<char>(&arena_, bytes.size());
-  bytes.copy(kept, bytes.size());
-  return {kept, bytes.size()};
-}
-
-bool StepHeaders::ReadRest(absl::string_view rest) {
-  auto known = headers_.find(rest);
-  if (known == headers_.end()) {
-    auto* const header = NewHeader();
-    // One that comes in several parts is merged, and nobody's but its own.
-    if (!Parse(rest, *header) || header->has_problem()) return false;
-    known = headers_.emplace(Keep(rest), header).first;
-  }
-  header_ = known->second;
-  return true;
-}
-
 absl::StatusOr<bool> StepHeaders::ReadInParts(absl::string_view bytes) {
   const absl::string_view problem = LeadingProblem(bytes);
   if (problem.empty()) return false;
-  if (!ReadRest(bytes.substr(problem.data() + problem.size() - bytes.data()))) {
-    return false;
-  }
+  // One that comes in several parts is merged, and nobody's but its own.
+  const size_t end = problem.data() + problem.size() - bytes.data();
+  if (!Parse(bytes.substr(end), header_) || header_.has_problem()) return false;
   auto known = problems_.find(problem);
   if (known == problems_.end()) {
     v1::Problem wire;
     if (!Parse(problem, wire)) return false;
     ASSIGN_OR_RETURN(const jit::Problem read, ToProblem(wire));
-    known = problems_.emplace(Keep(problem), read).first;
+    known = problems_.emplace(problem, read).first;
   }
   problem_ = known->second;
   return true;
 }
 
-absl::Status StepHeaders::Read(const std::string& bytes) {
+absl::Status StepHeaders::Read(absl::string_view bytes) {
   ASSIGN_OR_RETURN(const bool read, ReadInParts(bytes));
   if (read) return absl::OkStatus();
-  auto* const header = NewHeader();
-  RETURN_IF_ERROR(rpc::Parse(bytes, "it", *header));
-  ASSIGN_OR_RETURN(problem_, ReadProblem(*header));
-  header_ = header;
+  header_.Clear();
+  RETURN_IF_ERROR(rpc::Parse(std::string(bytes), "it", header_));
+  ASSIGN_OR_RETURN(problem_, ReadProblem(header_));
   return absl::OkStatus();
 }
 

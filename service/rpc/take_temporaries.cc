@@ -1,6 +1,7 @@
 #include "service/rpc/take_temporaries.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,17 +64,17 @@ Async<absl::StatusOr<Temporaries>> TakeTemporaries(
   const absl::Time start = jit::SteadyNow();
   const absl::Time until =
       std::min(context.deadline, start + runtime.limits.max_wait);
-  absl::Time asked;
+  std::optional<absl::Time> asked;
   RoomLine::Place place(runtime.rooms[device], steps_back);
   while (true) {
     if (!call.ended().ok()) co_return call.ended();
     CO_RETURN_IF_ERROR(context.Check("there was room on the device"));
     const absl::Time now = jit::SteadyNow();
     if (place.is_first()) {
-      if (fits() || now - asked > kPress) {
+      if (fits() || !asked || now - *asked > kPress) {
+        absl::StatusOr<Temporaries> taken = runtime.engine.MakeTemporaries(
+            layouts, device, context.identity, /*again=*/asked.has_value());
         asked = now;
-        absl::StatusOr<Temporaries> taken =
-            runtime.engine.MakeTemporaries(layouts, device, context.identity);
         if (taken.ok() || !absl::IsResourceExhausted(taken.status())) {
           co_return taken;
         }

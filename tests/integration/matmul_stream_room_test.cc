@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -265,6 +267,71 @@ TEST_F(SmallMessages, WhoHoldsTooMuchIsPassedWhereTheDeviceIsFullToo) {
           .status;
   EXPECT_TRUE(other.ok()) << other.error_message();
   EXPECT_EQ(more.get().error_code(), grpc::DEADLINE_EXCEEDED);
+  EXPECT_EQ(server_.engine().tensors().refused(), 1) << "of one request";
+}
+
+// A request of nearly 1 MiB, of 2 that there are, and a result of 36 MiB.
+v1::SequenceRequest LargeSequence() {
+  const v1::MatmulRequest product = RandomProduct(8192, 1152, 54);
+  v1::SequenceRequest request;
+  for (const auto& [name, data] :
+       {std::pair("a", product.a()), std::pair("b", product.b())}) {
+    v1::SequenceOperand& operand = *request.add_operands();
+    operand.set_name(name);
+    operand.set_data(data);
+  }
+  v1::MatmulHeader& step = *request.add_steps();
+  *step.mutable_problem() = product.header().problem();
+  step.mutable_a()->set_name("a");
+  step.mutable_b()->set_name("b");
+  step.mutable_d()->set_name("d");
+  return request;
+}
+
+// Sequences hold their requests while they wait for what a stream has, which
+// waits for what they hold.
+TEST_F(SmallMessages, SequencesWithoutRoomDoNotHoldUpAStreamThatHasSome) {
+  const auto announce = [](grpc::ClientContext& context, size_t bytes) {
+    context.AddMetadata("gemmd-message-bytes", std::to_string(bytes));
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::seconds(30));
+  };
+  const std::vector<Stream> messages =
+      ToStream(RandomProduct(7680, 1024, 54), 200'000);  // D of 30 MiB.
+  grpc::ClientContext context;
+  announce(context, 200'100);
+  const auto stub = v1::MatmulService::NewStub(server_.channel());
+  const auto stream = stub->MatmulStream(&context);
+  ASSERT_TRUE(stream->Write(messages[0]));
+  ASSERT_TRUE(
+      Eventually([&] { return server_.engine().tensors().bytes() > 0; }));
+
+  const v1::SequenceRequest request = LargeSequence();
+  std::vector<std::future<grpc::Status>> sequences;
+  for (int i = 0; i < 2; ++i) {
+    sequences.push_back(std::async(std::launch::async, [&] {
+      grpc::ClientContext context;
+      announce(context, request.ByteSizeLong());
+      v1::SequenceResponse response;
+      return v1::MatmulService::NewStub(testing::Connect(server_.address()))
+          ->Sequence(&context, request, &response);
+    }));
+  }
+  absl::SleepFor(absl::Milliseconds(500));  // One has room for its request.
+  for (size_t i = 1; i < messages.size(); ++i) {
+    ASSERT_TRUE(stream->Write(messages[i]));
+  }
+  stream->WritesDone();
+  v1::MatmulStreamResponse response;
+  while (stream->Read(&response)) {
+  }
+  const grpc::Status streamed = stream->Finish();
+  EXPECT_TRUE(streamed.ok()) << streamed.error_message();
+  for (auto& sequence : sequences) {
+    const grpc::Status status = sequence.get();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+  ExpectNothingHeld();
 }
 
 }  // namespace

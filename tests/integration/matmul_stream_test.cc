@@ -236,6 +236,14 @@ TEST_F(MatmulStreamTest, ChunksHaveALimitOfTheirOwn) {
       CallStream(server_.channel(), ToStream(request, 4 * kMiB)).status.ok());
 }
 
+TEST_F(MatmulStreamTest, IsOneUseOfItsKernel) {
+  const std::vector<Stream> messages = ToStream(OnesTimesTwos(2, 3, 4), 1000);
+  ASSERT_TRUE(CallStream(server_.channel(), messages).status.ok());
+  const int64_t hits = server_.engine().kernels(0).hits();
+  ASSERT_TRUE(CallStream(server_.channel(), messages).status.ok());
+  EXPECT_EQ(server_.engine().kernels(0).hits(), hits + 1);
+}
+
 class Hasty : public MatmulStreamTest {
  protected:
   static TestServer::Options Impatient() {

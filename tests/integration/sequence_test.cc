@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "gemmd/v1/matmul.pb.h"
+#include "tests/integration/create_tensor.h"
 #include "tests/integration/sequence_chain.h"
 #include "tests/integration/test_server.h"
 #include "tests/service/gate.h"
@@ -175,6 +176,35 @@ TEST_F(SequenceTest, TheAuxiliaryResultIsOneToo) {
                 "steps[0]: auxiliary.name is given and so is auxiliary.tensor"),
             std::string::npos)
       << both.error_message();
+}
+
+// However alike they are, each is a product of its own, and each is answered.
+TEST_F(SequenceTest, StepsMaySayTheSame) {
+  const std::string tensor =
+      testing::CreateTensor(server_.channel(), v1::DATA_TYPE_BF16, 4, 4)
+          .handle();
+  v1::SequenceRequest request = Chain();
+  request.mutable_steps()->RemoveLast();
+  v1::MatmulHeader& first = Step(request, 0);  // 8.
+  first.mutable_d()->set_tensor(tensor);
+  first.mutable_d()->clear_name();
+  v1::MatmulHeader scaled;
+  *scaled.mutable_problem() = first.problem();
+  scaled.mutable_problem()->set_alpha(0);
+  scaled.mutable_c()->set_tensor(tensor);
+  v1::MatmulHeader twice = scaled;
+  twice.mutable_problem()->set_beta(2);
+  twice.mutable_d()->set_tensor(tensor);
+  v1::MatmulHeader returned = scaled;
+  returned.mutable_problem()->set_beta(1);
+  for (const v1::MatmulHeader& step :
+       {twice, twice, twice, returned, returned}) {
+    *request.add_steps() = step;
+  }
+  const grpc::Status status = Send(request);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(response_.steps_size(), 6);
+  for (const int i : {4, 5}) EXPECT_EQ(Bf16(response_.steps(i).d()), 64);
 }
 
 TEST_F(SequenceTest, NothingIsAnAnswer) {

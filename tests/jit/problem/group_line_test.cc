@@ -34,7 +34,7 @@ TEST(GroupLineTest, WritesWhatItReads) {
        {"bf16 TN 13 64 32 order=row ; 13+0*2+7", "s8 NT 3 4 64 ; 3",
         "f16 NN 1 2 3 bias=row ; 1*256",
         "u4-bf16 TN 5 7 96 group=32 zero_points ; 5+6",
-        "e4m3 TN 8 8 8 ; 8x8x8+8x9x8*2"}) {
+        "e4m3 TN 8 8 8 ; 8x8x8+8x9x8*2", "e4m3 TN 8 8 8 ; 8x8x8+8x8x9"}) {
     const auto group = ParseGroupLine(line);
     ASSERT_TRUE(group.ok()) << group.status();
     EXPECT_EQ(GroupLine(*group), line);

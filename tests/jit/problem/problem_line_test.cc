@@ -63,6 +63,7 @@ TEST(ProblemLineTest, EveryArithmeticIsAWord) {
 TEST(ProblemLineTest, OptionsAreWrittenAsTheyAreRead) {
   for (const char* text :
        {" d=f32", " c=f32 beta=1", " batch=4 broadcast=b",
+        " batch=4 broadcast=ab",
         " bias=row a_scale=row b_scale=column act=gelu_tanh d_scale aux amax",
         " a_scale=block b_scale=block invariant", " order=row bias=column"}) {
     Problem problem = {.m = 1, .n = 2, .k = 3};

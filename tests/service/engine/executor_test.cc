@@ -22,13 +22,17 @@ using testing::Gate;
 class FakeTask final : public LaneTask {
  public:
   FakeTask(RequestContext context, const DeviceHealth& health, Gate* gate,
-           bool alone = false)
-      : LaneTask(std::move(context), health), gate_(gate), alone_(alone) {}
+           bool alone = false, int turns = 1)
+      : LaneTask(std::move(context), health),
+        gate_(gate),
+        alone_(alone),
+        turns_(turns) {}
 
   bool alone() const override { return alone_; }
   bool Run(device::Lane&) override {
     began_ = true;
     if (gate_ != nullptr) gate_->Pass();
+    if (--turns_ > 0) return true;
     End(absl::OkStatus());
     return false;
   }
@@ -51,6 +55,7 @@ class FakeTask final : public LaneTask {
 
   Gate* const gate_;
   const bool alone_;
+  int turns_;
   std::atomic<bool> began_ = false;
   std::atomic<bool> ended_ = false;
   std::promise<absl::Status> end_;
@@ -131,6 +136,19 @@ TEST_F(ExecutorTest, AFloodMakesRoomForAModestClient) {
   for (int i = 0; i < 19; ++i) EXPECT_TRUE(flood[i]->Wait().ok());
 }
 
+TEST_F(ExecutorTest, WhatHasBegunGoesOnHoweverManyWait) {
+  Start({.lanes = 1, .max_queue = 1});
+  gate_.Close();
+  const auto begun = std::make_shared<FakeTask>(RequestContext(), health_,
+                                                &gate_, /*alone=*/false, 2);
+  executor_->Submit(begun);
+  ASSERT_TRUE(gate_.WaitForArrivals(1));
+  const auto waits = Submit();
+  gate_.Open();
+  EXPECT_TRUE(begun->Wait().ok());
+  EXPECT_TRUE(waits->Wait().ok());
+}
+
 TEST_F(ExecutorTest, APlaceIsFreeOnceItsTaskIsGivenUp) {
   Start({.lanes = 1, .max_queue = 1});
   auto task = Make();
@@ -170,6 +188,24 @@ TEST_F(ExecutorTest, NothingBeginsBesideATaskThatIsAlone) {
   EXPECT_TRUE(other->Wait().ok());
   EXPECT_TRUE(second->Wait().ok());
   EXPECT_TRUE(alone->Wait().ok());
+}
+
+// Lanes looked for work in vain meanwhile.
+TEST_F(ExecutorTest, AfterATaskThatIsAloneAllLanesGoOn) {
+  Start({.lanes = 3, .max_queue = 10});
+  gate_.Close();
+  const auto alone =
+      std::make_shared<FakeTask>(RequestContext(), health_, &gate_, true);
+  executor_->Submit(alone);
+  ASSERT_TRUE(gate_.WaitForArrivals(1));
+  Gate together;
+  together.Close();
+  for (int i = 0; i < 3; ++i) Submit({}, &together);
+  absl::SleepFor(absl::Milliseconds(50));
+  gate_.Open();
+  EXPECT_TRUE(together.WaitForArrivals(3));
+  together.Open();
+  executor_.reset();
 }
 
 TEST_F(ExecutorTest, ATaskThatIsAloneWaitsForThoseThatRun) {
@@ -311,6 +347,11 @@ TEST_F(ShortTasksTest, LongOnesOfTheSameIdentityStayBefore) {
   EXPECT_FALSE(first->ended());
   second.Open();
   EXPECT_TRUE(first->Wait().ok());
+}
+
+TEST_F(ShortTasksTest, ALongOneWakesALaneThatTakesIt) {
+  absl::SleepFor(absl::Milliseconds(50));  // All of them wait.
+  EXPECT_TRUE(Submit("long", kShort + 1)->Wait().ok());
 }
 
 TEST_F(ShortTasksTest, TheyTakeAnyLaneThatIsFree) {

@@ -92,6 +92,17 @@ TEST_F(PlacesTest, WhoHoardsMakesRoomForWhoHasNone) {
   EXPECT_EQ(places_.taken(), 4);
 }
 
+// Else the two would displace each other in turn.
+TEST_F(PlacesTest, NobodyIsDisplacedByWhoWouldHaveAsMany) {
+  std::vector<std::shared_ptr<FakeWaiter>> more, fewer;
+  for (int i = 0; i < 2; ++i) more.push_back(Enter("more"));
+  for (int i = 0; i < 2; ++i) fewer.push_back(Enter("fewer"));
+  more.push_back(Make("more"));
+  ASSERT_TRUE(more[2]->WaitIn(places_, Places::Entry::kAlways).ok());
+  EXPECT_EQ(Enter("fewer")->end.code(), StatusCode::kResourceExhausted);
+  for (const auto& waiter : more) EXPECT_TRUE(waiter->end.ok());
+}
+
 TEST_F(PlacesTest, WhoWasAdmittedElsewhereEntersAlways) {
   std::vector<std::shared_ptr<FakeWaiter>> waiters;
   for (int i = 0; i < 4; ++i) waiters.push_back(Enter("a"));

@@ -49,6 +49,49 @@ TEST_F(SharingTest, WhoWaitsForATensorHoldsNoLane) {
   for (auto& answer : waiting) EXPECT_TRUE(answer.Wait().ok());
 }
 
+TEST_F(SharingTest, NobodyWritesWhatAProductUsesForWhateverItIs) {
+  Start();
+  Product product = {.problem = TestEngine::Problem()};
+  jit::Problem& problem = product.problem;
+  problem.beta = 1;
+  problem.epilogue = {.bias = jit::Extent::kRow,
+                      .a_scale = jit::Extent::kTensor,
+                      .b_scale = jit::Extent::kTensor,
+                      .d_scale = true,
+                      .writes_auxiliary = true};
+  std::vector<std::shared_ptr<Tensor>> used;
+  const auto tensor = [&](const jit::MatrixLayout& layout) {
+    return used.emplace_back(
+        engine().Create({.layout = layout}).Wait().value());
+  };
+  product.a.tensor = tensor(problem.a());
+  product.b.tensor = tensor(problem.b());
+  product.c.tensor = tensor(problem.c());
+  product.bias.tensor = tensor(problem.bias());
+  product.a_scale.tensor = tensor(problem.a_scale());
+  product.b_scale.tensor = tensor(problem.b_scale());
+  product.d_scale.tensor = tensor(problem.d_scale());
+  product.d.tensor = tensor(problem.d());
+  product.auxiliary.tensor = tensor(problem.d());
+  HoldProducts();
+  const int before = gate_.arrived();
+  auto answer = engine().Multiply(product);
+  ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
+  std::vector<testing::Answer<std::monostate>> written;
+  for (const auto& one : used) {
+    const auto upload = engine()->BeginUpload(one).value();
+    ASSERT_TRUE(engine().Send(upload, 1).Wait().ok());
+    written.push_back(engine().Finish(upload));
+  }
+  absl::SleepFor(absl::Milliseconds(20));
+  for (size_t i = 0; i < written.size(); ++i) {
+    EXPECT_FALSE(written[i].there()) << i;
+  }
+  gate_.Open();
+  EXPECT_TRUE(answer.Wait().ok());
+  for (auto& one : written) EXPECT_TRUE(one.Wait().ok());
+}
+
 TEST_F(SharingTest, WhoGivesUpWaitingForATensorLeavesAtOnce) {
   Start({.executor = {.lanes = 1, .max_queue = 2}});
   const auto contested = engine().Tensor();

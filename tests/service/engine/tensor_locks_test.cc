@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "service/host/host_device.h"
 #include "tests/service/gate.h"
 
@@ -140,6 +142,17 @@ TEST_F(TensorLocksTest, OneTensorMayBeNamedSeveralTimes) {
   const auto locks = Use({tensor, tensor, nullptr}, {tensor});
   EXPECT_TRUE(Has(locks));
   EXPECT_FALSE(Has(Read(tensor)));
+}
+
+// What a long product has used does not expire when it ends.
+TEST_F(TensorLocksTest, AUseLastsUntilItIsReleased) {
+  const auto read = Make(), written = Make();
+  const auto locks = Use({read}, {written});
+  absl::SleepFor(absl::Milliseconds(20));
+  const absl::Time released = absl::Now();
+  locks->Release();
+  const absl::Duration idle = std::max(read->idle(), written->idle());
+  EXPECT_LT(idle, absl::Now() - released + absl::Milliseconds(10));
 }
 
 TEST_F(TensorLocksTest, WritesCountAndReadsDoNot) {

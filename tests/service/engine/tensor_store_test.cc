@@ -218,6 +218,18 @@ TEST_F(TensorStoreTest, ManyIdentitiesLeaveNothingBehind) {
   EXPECT_EQ(store_.bytes(), 0);
 }
 
+// However many others come and go.
+TEST_F(TensorStoreTest, WhoHasSomethingIsNotForgotten) {
+  const auto mine = store_.Reserve(0, 100, "bytes");
+  ASSERT_TRUE(store_.Insert(Make({.owner = "tensors"})).ok());
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(store_.Reserve(1, 1, std::to_string(i)).ok()) << i;
+  }
+  EXPECT_EQ(store_.UseOf("bytes").bytes, 100);
+  EXPECT_EQ(store_.own_free_bytes(0, "bytes"), 50);
+  EXPECT_EQ(store_.UseOf("tensors").tensors, 1);
+}
+
 TEST_F(TensorStoreTest, WhatIsExclusiveIsUnknownToOthers) {
   const auto mine = Make({.owner = "me", .exclusive = true});
   ASSERT_TRUE(store_.Insert(mine).ok());
@@ -255,6 +267,9 @@ TEST_F(TensorStoreTest, OneIdentityIsGrantedMoreOrLess) {
   EXPECT_EQ(store_.Insert(Make({.owner = "me"})).message(),
             "this client has created 1 tensors; the limit of one is 1");
   EXPECT_EQ(store_.UseOf("me").tensors, 1);
+  EXPECT_EQ(store_.max_bytes_of_one(0, "me"), 20);
+  store_.SetGrants({{"me", {.max_bytes = 500}}});
+  EXPECT_EQ(store_.max_bytes_of_one(0, "me"), 200) << "there are no more";
   store_.SetGrants({});
   EXPECT_EQ(store_.own_free_bytes(0, "me"), 130);
 }
@@ -385,6 +400,11 @@ TEST_F(TensorStoreTest, FormsAreDroppedOnlyForWhatFitsThen) {
   // Of 200 bytes, those of the tensor itself stay.
   EXPECT_FALSE(store_.Reserve(0, 137, "you").ok());
   EXPECT_TRUE(forms.MayHave(jit::Form::kStored, 0));
+  {
+    const auto passing = store_.Reserve(0, 40);
+    EXPECT_FALSE(store_.Reserve(0, 97, "you").ok());
+    EXPECT_TRUE(forms.MayHave(jit::Form::kStored, 0));
+  }
   EXPECT_TRUE(store_.Reserve(0, 136, "you").ok());
   EXPECT_FALSE(forms.MayHave(jit::Form::kStored, 0));
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -135,6 +136,41 @@ TEST_F(UploadsTest, CountTwiceWhileOldAndNewElementsExist) {
   EXPECT_EQ(engine_->tensors().bytes(), 32);
 }
 
+// Who then begins the next upload finds it.
+TEST_F(UploadsTest, WhoIsToldThatOneIsFinishedHasTheRoomOfTheOldElements) {
+  const auto tensor = engine_.Tensor();
+  const auto upload = engine_->BeginUpload(tensor).value();
+  ASSERT_TRUE(engine_.Send(upload, 1).Wait().ok());
+  int64_t bytes = 0;
+  engine_->FinishUpload(upload, {}, [&](const absl::StatusOr<std::monostate>&) {
+    bytes = engine_->tensors().bytes();
+  });
+  EXPECT_EQ(bytes, 32);
+}
+
+TEST_F(UploadsTest, WhoIsToldThatAPartIsThereAloneHasWhatWasDeleted) {
+  auto tensor = engine_.Tensor();
+  const std::weak_ptr<Tensor> deleted = tensor;
+  const auto upload = engine_->BeginUpload(tensor).value();
+  hooks_->upload = [this] {
+    gate_.Pass();
+    return absl::OkStatus();
+  };
+  gate_.Close();
+  const std::string zeros(24, '\0');
+  const absl::Span<const char> piece = zeros;
+  std::promise<bool> gone;
+  engine_->Upload(upload, {{&piece, 1}, 12}, {0, 2}, {},
+                  [&](const absl::StatusOr<std::monostate>&) {
+                    gone.set_value(deleted.expired());
+                  });
+  ASSERT_TRUE(gate_.WaitForArrivals(1));
+  ASSERT_TRUE(engine_->tensors().Delete(tensor->identity().handle).ok());
+  tensor.reset();
+  gate_.Open();
+  EXPECT_TRUE(gone.get_future().get());
+}
+
 // As several streams of one transfer bring them.
 TEST_F(UploadsTest, LinesThatComeAtTheSameTimeShareOneMatrix) {
   std::atomic<int> allocated = 0;
@@ -169,6 +205,38 @@ TEST_F(UploadsTest, LinesThatComeAtTheSameTimeShareOneMatrix) {
   EXPECT_EQ(synchronized_before_use, 2) << "other lanes may use it then";
   ASSERT_TRUE(engine_.Finish(upload).Wait().ok());
   EXPECT_EQ(engine_.Elements(tensor), All(4));
+}
+
+// A client may use its memory again then, for something else.
+TEST_F(UploadsTest, WhoIsToldThatAPartIsThereHasItsBytesBack) {
+  const auto tensor = engine_.Tensor();
+  const auto upload = engine_->BeginUpload(tensor).value();
+  std::atomic<bool> in_flight = false;
+  hooks_->upload = [&] {
+    in_flight = true;
+    return absl::OkStatus();
+  };
+  hooks_->synchronize = [&] {
+    in_flight = false;
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(engine_.Send(upload, 1).Wait().ok());
+  EXPECT_FALSE(in_flight);
+}
+
+// In several turns, else it would have what others left.
+TEST(CreationTest, ALargeTensorIsClearedToItsEnd) {
+  std::atomic<int64_t> cleared = 0;
+  const auto hooks = std::make_shared<testing::Hooks>();
+  hooks->clear = [&](int64_t bytes) {
+    cleared += bytes;
+    return absl::OkStatus();
+  };
+  TestEngine engine({}, {hooks}, int64_t{1} << 28);
+  const jit::MatrixLayout layout = {jit::DataType::kF32, jit::Order::kRowMajor,
+                                    3, 10 << 20};
+  ASSERT_TRUE(engine.Create({.layout = layout}).Wait().ok());
+  EXPECT_EQ(cleared, layout.device_bytes());
 }
 
 class SparseUploadsTest : public UploadsTest {

@@ -119,6 +119,17 @@ TEST_F(GateTest, MalformedTokensAreNotRepeated) {
   }
 }
 
+TEST_F(GateTest, TokensHave16To1024Characters) {
+  for (const size_t size : {15, 16, 1024, 1025}) {
+    const std::string token(size, 'a');
+    Write(files_.token_digests, Line("alice", token));
+    EXPECT_TRUE(*gate_->Reload());
+    EXPECT_EQ(Identify({absl::StrCat("Bearer ", token)}).ok(),
+              size == 16 || size == 1024)
+        << size;
+  }
+}
+
 TEST_F(GateTest, TakesNewTokensAndForgetsOldOnes) {
   EXPECT_FALSE(*gate_->Reload());
   const std::string next = "fedcba9876543210fedcba9876543210";

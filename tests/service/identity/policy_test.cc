@@ -164,6 +164,26 @@ TEST(PolicyTest, ValuesAreOfTheirTypes) {
   EXPECT_NE(error("\"\""), "");
 }
 
+TEST(PolicyTest, TakesWhatIsAtItsLimit) {
+  const auto named = [](size_t size) {
+    return Of(absl::StrCat(R"({"name": ")", std::string(size, 'a'), R"("})"))
+        .ok();
+  };
+  EXPECT_TRUE(named(64));
+  EXPECT_FALSE(named(65));
+  EXPECT_TRUE(Of(R"({"name": "a", "weight": 1000})").ok());
+  EXPECT_FALSE(Of(R"({"name": "a", "weight": 1001})").ok());
+  EXPECT_TRUE(Of(R"({"name": "a", "certificates": ["DNS:x"]})").ok());
+  EXPECT_FALSE(Of(R"({"name": "a", "certificates": ["DNS:"]})").ok());
+  std::string principals = R"({"name": "p0"})";
+  for (int i = 1; i < 10'000; ++i) {
+    absl::StrAppend(&principals, R"(, {"name": "p)", i, R"("})");
+  }
+  EXPECT_TRUE(Of(principals).ok());
+  EXPECT_EQ(Of(principals + R"(, {"name": "last"})").status().message(),
+            "it has 10001 principals; allowed: 0 to 10000");
+}
+
 TEST(PolicyTest, NumbersOfUsersAreDigits) {
   for (const char* user : {" 0", "0 ", "+0", "-0", "0x0", "", "4294967296"}) {
     const auto policy =

@@ -68,6 +68,20 @@ TEST(TokenTableTest, ATokenEndsWhenItsLineSays) {
             absl::UnauthenticatedError("the token has expired"));
 }
 
+// As while it is given a later end: in whichever order its lines are.
+TEST(TokenTableTest, OfATokenThatIsThereTwiceTheLineThatEndsLastCounts) {
+  const std::string early =
+      absl::StrCat("alice ", DigestOf(kToken), " 2027-01-31T00:00:00Z\n");
+  const std::string late = absl::StrCat("bob ", DigestOf(kToken), "\n");
+  for (const std::string& text : {early + late, late + early}) {
+    const auto table = TokenTable::Parse(text);
+    ASSERT_TRUE(table.ok()) << table.status();
+    for (const char* time : {"2027-01-01T00:00:00Z", "2028-01-01T00:00:00Z"}) {
+      EXPECT_EQ(table->Check(kToken, At(time)).value_or("nobody"), "bob");
+    }
+  }
+}
+
 TEST(TokenTableTest, ErrorsNameTheLineAndNothingInIt) {
   const auto error = [](const std::string& text) {
     const auto table = TokenTable::Parse(text);

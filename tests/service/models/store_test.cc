@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "service/models/copy.h"
 #include "service/models/model_file.h"
 #include "tests/integration/eventually.h"
 #include "tests/service/gate.h"
@@ -165,6 +166,94 @@ TEST_F(StoreTest, AModelReplacesTheDamagedFileOfItsName) {
   EXPECT_TRUE(absl::IsResourceExhausted(second.Make("third").Wait().status()));
 }
 
+// Which is known only when all of it has been read.
+TEST_F(StoreTest, AModelReplacesTheFileWhoseWeightsAreDamaged) {
+  {
+    Life first(folder_);
+    ASSERT_TRUE(first.Make("linear").Wait().ok());
+  }
+  const std::string file = folder_ + "/models/" + FileNameOf("", "linear");
+  {
+    std::fstream weights(file, std::ios::in | std::ios::out);
+    weights.seekp(kFileHeaderBytes).put('\1');
+  }
+  Life second(folder_);
+  ASSERT_TRUE(second.store.Restore(Everybody).ok());
+  ASSERT_EQ(second.store.Find("linear", ""), nullptr);
+  EXPECT_TRUE(second.Make("linear").Wait().ok());
+}
+
+TEST_F(StoreTest, AModelThatCannotBeMadeLeavesNothing) {
+  const auto hooks = std::make_shared<Hooks>();
+  TestEngine engine({}, {hooks});
+  Store store(*engine, {.directory = folder_});
+  const jit::Problem problem = TestEngine::Problem(1);
+  const auto b = engine.Create({.layout = problem.b()}).Wait().value();
+  const auto create = [&] {
+    Answer<ModelPointer> made;
+    store.Create({.name = "linear", .problem = problem}, {.b = b}, {},
+                 made.done());
+    return made.Wait().status();
+  };
+  hooks->upload = [] { return absl::InternalError("broken"); };
+  EXPECT_EQ(create().message(), "broken");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/models"));
+  hooks->upload = nullptr;
+  EXPECT_TRUE(create().ok());
+}
+
+// Half of one and half of another are nobody's weights.
+TEST_F(StoreTest, AWriteMeanwhileEndsACopy) {
+  TestEngine engine({}, {std::make_shared<Hooks>()}, int64_t{1} << 26);
+  // A line has more than half a part.
+  const jit::MatrixLayout layout = {jit::DataType::kF32, jit::Order::kRowMajor,
+                                    2, kPartBytes / 8 + 64};
+  const auto tensor = engine.Create({.layout = layout}).Wait().value();
+  int parts = 0;
+  const auto take = [&](absl::Span<const char>) {
+    ++parts;
+    auto upload = engine->BeginUpload(tensor).value();
+    EXPECT_TRUE(engine.Send(upload, 7).Wait().ok());
+    return engine.Finish(std::move(upload)).Wait().status();
+  };
+  EXPECT_TRUE(absl::IsAborted(Fetch(*engine, tensor, {}, take)));
+  EXPECT_EQ(parts, 1);
+}
+
+TEST_F(StoreTest, ARestartPutsModelsWhereThereIsMostRoom) {
+  {
+    Life first(folder_);
+    ASSERT_TRUE(first.Make("linear").Wait().ok());
+  }
+  TestEngine engine({}, {std::make_shared<Hooks>(), std::make_shared<Hooks>()});
+  const auto tensor = engine.Create({.device = 0}).Wait().value();
+  Store store(*engine, {.directory = folder_});
+  ASSERT_TRUE(store.Restore(Everybody).ok());
+  ASSERT_NE(store.Find("linear", ""), nullptr);
+  EXPECT_EQ(store.Find("linear", "")->weights().b->identity().device, 1);
+}
+
+TEST_F(StoreTest, OneClientCreatesItsPartOfTheNumber) {
+  TestEngine engine({}, {std::make_shared<Hooks>()});
+  Store store(*engine, {.max_models = 4});
+  const jit::Problem problem = TestEngine::Problem(1);
+  const auto b = engine.Create({.layout = problem.b()}).Wait().value();
+  const auto create = [&](const std::string& name, const std::string& owner) {
+    Answer<ModelPointer> made;
+    store.Create({.name = name, .owner = owner, .problem = problem}, {.b = b},
+                 {}, made.done());
+    return made.Wait().status();
+  };
+  for (const char* name : {"a", "b", "c"}) {
+    ASSERT_TRUE(create(name, "alice").ok());
+  }
+  EXPECT_EQ(create("d", "alice").message(),
+            "there are as many models as may be: 3 of one client");
+  EXPECT_TRUE(create("d", "bob").ok());
+  EXPECT_EQ(create("e", "bob").message(),
+            "there are as many models as may be: 4 of all clients");
+}
+
 TEST_F(StoreTest, WhatWasNotLoadedCanBeDeleted) {
   {
     Life first(folder_);
@@ -222,6 +311,13 @@ TEST_F(StoreTest, ASharedNameIsTakenAlsoWhileItsModelIsNotLoaded) {
   ASSERT_TRUE(third.store.Restore(Everybody).ok());
   ASSERT_NE(third.store.Find("x", "alice"), nullptr);
   EXPECT_EQ(third.store.Find("x", "alice")->spec().owner, "ops");
+}
+
+TEST_F(StoreTest, OneModelOfANameIsShared) {
+  Life life("");
+  ASSERT_TRUE(life.Share("x", "alice").ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(life.Share("x", "bob")));
+  EXPECT_TRUE(life.Make("x", "bob").Wait().ok()) << "a name of his own";
 }
 
 TEST_F(StoreTest, WhoAdministersDeletesWhatIsSharedAndHisOwnFirst) {

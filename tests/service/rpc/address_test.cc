@@ -1,6 +1,11 @@
 #include "service/rpc/address.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
 
 namespace gemmd::rpc {
 namespace {
@@ -16,6 +21,20 @@ TEST(AddressTest, OnlyThisMachineIsLocal) {
         "127.0.0.1.example.com:1", "[::ffff:127.0.0.1]:1"}) {
     EXPECT_FALSE(IsLocal(reachable)) << reachable;
   }
+}
+
+TEST(AddressTest, AFolderIsOpenWhereThoseAroundItAreToo) {
+  char path[] = "/tmp/gemmd_test_XXXXXX";
+  const std::string folder = mkdtemp(path);
+  const std::string inner = folder + "/inner";
+  ASSERT_EQ(mkdir(inner.c_str(), 0755), 0);
+  EXPECT_FALSE(IsInOpenFolder(folder + "/socket"));
+  EXPECT_FALSE(IsInOpenFolder(inner + "/socket"));
+  ASSERT_EQ(chmod(folder.c_str(), 0711), 0);
+  EXPECT_TRUE(IsInOpenFolder(folder + "/socket"));
+  EXPECT_TRUE(IsInOpenFolder(inner + "/socket"));
+  EXPECT_FALSE(IsInOpenFolder(folder + "/none/socket"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(AddressTest, WithPortReplacesThePortAlone) {

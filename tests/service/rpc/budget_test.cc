@@ -21,10 +21,11 @@ class BudgetTest : public ::testing::Test {
  protected:
   // Waits on the loop; the answer comes when the wait ends.
   std::future<absl::Status> Wait(Budget::Account& account, int64_t bytes,
-                                 absl::Duration patience = kLong) {
+                                 absl::Duration patience = kLong,
+                                 bool has_room = false) {
     auto promise = std::make_shared<std::promise<absl::Status>>();
-    loop_.Post([this, &account, bytes, until = absl::Now() + patience,
-                promise] { Run(account, bytes, until, promise); });
+    loop_.Post([this, &account, bytes, until = absl::Now() + patience, has_room,
+                promise] { Run(account, bytes, until, has_room, promise); });
     return promise->get_future();
   }
   static bool IsOver(const std::future<absl::Status>& wait) {
@@ -43,8 +44,8 @@ class BudgetTest : public ::testing::Test {
 
  private:
   Task Run(Budget::Account& account, int64_t bytes, absl::Time until,
-           std::shared_ptr<std::promise<absl::Status>> promise) {
-    Budget::Wait wait(budget_, account, bytes, loop_.loop(), until);
+           bool has_room, std::shared_ptr<std::promise<absl::Status>> promise) {
+    Budget::Wait wait(budget_, account, bytes, loop_.loop(), until, has_room);
     const absl::Status status = co_await wait;
     promise->set_value(status);
   }
@@ -96,6 +97,15 @@ TEST_F(BudgetTest, ALargeOneIsNotOvertakenUntilItStarves) {
   EXPECT_FALSE(IsOver(small));
   budget_.Return(a_, 50);
   EXPECT_TRUE(Get(large).ok());
+  EXPECT_TRUE(Get(small).ok());
+}
+
+TEST_F(BudgetTest, WhoGivesUpNoLongerStandsInTheWay) {
+  ASSERT_TRUE(budget_.TryTake(a_, 50));
+  auto large = Wait(b_, 80, absl::Milliseconds(500));
+  EXPECT_FALSE(IsOver(large));
+  auto small = Wait(c_, 10);
+  EXPECT_FALSE(Get(large).ok());
   EXPECT_TRUE(Get(small).ok());
 }
 
@@ -185,6 +195,63 @@ TEST_F(BudgetTest, WhatIsBeyondTheQuotaIsRefusedAtOnceAndToldSo) {
             absl::ResourceExhaustedError(
                 "31 bytes of requests can never be held: the principal's limit "
                 "is 30 (max_in_flight_bytes)"));
+}
+
+// A sequence holds its request and waits for the room that a stream has, which
+// waits for bytes of the budget: each would wait for the other.
+TEST_F(BudgetTest, WhoHasRoomOnADeviceBorrowsWhatThoseHoldWhoWaitForIt) {
+  ASSERT_TRUE(budget_.TryTake(a_, 90));
+  auto stream = Wait(b_, 20, kLong, /*has_room=*/true);
+  auto other = Wait(c_, 20);
+  EXPECT_FALSE(IsOver(stream));
+  budget_.Lend(90);
+  EXPECT_TRUE(Get(stream).ok());
+  EXPECT_FALSE(IsOver(other)) << "it has no room on a device";
+  EXPECT_EQ(budget_.held_bytes(), 110);
+
+  budget_.Lend(-90);
+  auto next = Wait(b_, 20, kLong, /*has_room=*/true);
+  EXPECT_FALSE(IsOver(next)) << "nobody lends";
+  budget_.Return(b_, 20);
+  EXPECT_FALSE(IsOver(other)) << "what was borrowed beside the total";
+  EXPECT_FALSE(IsOver(next));
+  budget_.Return(a_, 90);
+  EXPECT_TRUE(Get(other).ok());
+  EXPECT_TRUE(Get(next).ok());
+}
+
+TEST_F(BudgetTest, WhoBorrowsTakesNothingOfWhatOthersWaitFor) {
+  ASSERT_TRUE(budget_.TryTake(a_, 40));
+  ASSERT_TRUE(budget_.TryTake(b_, 30));
+  budget_.Lend(40);
+  auto large = Wait(c_, 60);
+  EXPECT_FALSE(IsOver(large));
+  Budget::Account d, e;
+  auto stream = Wait(d, 20, kLong, /*has_room=*/true);
+  EXPECT_TRUE(Get(stream).ok());
+  auto more = Wait(e, 30, kLong, /*has_room=*/true);
+  EXPECT_FALSE(IsOver(more)) << "no more than is lent";
+  EXPECT_TRUE(budget_.WaitedFor(d));
+  budget_.Return(b_, 30);
+  EXPECT_TRUE(Get(large).ok());
+  EXPECT_FALSE(IsOver(more));
+  budget_.Return(d, 20);
+  EXPECT_TRUE(Get(more).ok());
+}
+
+// As long as it is one message: other ones wait for its return.
+TEST_F(BudgetTest, WhatIsBorrowedMayBeMoreThanIsLent) {
+  ASSERT_TRUE(budget_.TryTake(a_, 10));
+  ASSERT_TRUE(budget_.TryTake(b_, 90));
+  budget_.Lend(10);
+  auto stream = Wait(c_, 40, kLong, /*has_room=*/true);
+  EXPECT_TRUE(Get(stream).ok());
+  auto own = Wait(c_, 40, kLong, /*has_room=*/true);
+  EXPECT_FALSE(IsOver(own));
+  budget_.Return(c_, 40);
+  EXPECT_TRUE(Get(own).ok());
+  budget_.Return(c_, 40);
+  EXPECT_EQ(budget_.held_bytes(), 100);
 }
 
 }  // namespace

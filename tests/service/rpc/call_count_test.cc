@@ -5,6 +5,20 @@
 namespace gemmd::rpc {
 namespace {
 
+TEST(OwnCallsTest, CallsThatAreAnsweredAreNotOver) {
+  OwnCalls calls;
+  calls.Begin();
+  calls.Begin();
+  calls.Answer();
+  OwnCalls::Number with = calls.Begin();
+  EXPECT_EQ(with.all, 3);
+  EXPECT_EQ(with.unanswered, 2);
+  EXPECT_EQ(calls.End(), 2);
+  with = calls.Begin();
+  EXPECT_EQ(with.all, 3);
+  EXPECT_EQ(with.unanswered, 3);
+}
+
 class CallCountTest : public ::testing::Test {
  protected:
   CallCountTest() {

@@ -31,6 +31,10 @@ class ConnectionTest : public ::testing::Test {
   void Acknowledge() {
     Arrive(http2::Frame(Frame::kSettings, 0, "", Frame::kAck));
   }
+  void EndCall() {
+    connection_->AnswerCall();
+    connection_->CloseCall();
+  }
   // A message of 4 MiB on stream 1.
   void ArriveHalf(int64_t bytes) { Arrive(http2::Message(1, bytes, 4 * kMiB)); }
 
@@ -183,7 +187,7 @@ TEST_F(ConnectionTest, OneThatBeginsTooManyCallsIsNotListenedTo) {
   EXPECT_FALSE(connection_->deaf());
   // Those that were handed out, and are over, do not count;
   connection_->OpenCall();
-  connection_->CloseCall();
+  EndCall();
   begin(1);
   EXPECT_FALSE(connection_->deaf());
   // neither do those that cannot be waiting.
@@ -192,6 +196,22 @@ TEST_F(ConnectionTest, OneThatBeginsTooManyCallsIsNotListenedTo) {
   EXPECT_FALSE(connection_->deaf());
   begin(1);
   EXPECT_TRUE(connection_->deaf());
+}
+
+// A client knows of answers before their calls are over.
+TEST_F(ConnectionTest, AnsweredCallsCountUntilItIsHeldToItsLimits) {
+  EXPECT_EQ(connection_->OpenCall(), 1);
+  connection_->AnswerCall();
+  EXPECT_EQ(connection_->OpenCall(), 2);
+  Acknowledge();
+  EXPECT_EQ(connection_->OpenCall(), 2);
+  connection_->AnswerCall();
+  for (uint32_t stream = 5; stream < 5 + 2 * 100; stream += 2) {
+    Arrive(http2::Headers(stream));
+    EXPECT_EQ(connection_->OpenCall(), 2);
+    connection_->AnswerCall();
+  }
+  EXPECT_FALSE(connection_->deaf());
 }
 
 // Work that flow control does not slow down.
@@ -232,7 +252,7 @@ TEST_F(ConnectionTest, CallsThatAreEndedBringWhatTheirWindowsAllowed) {
     Arrive(http2::Headers(stream));
     connection_->Sent(http2::Reset(stream));
     Arrive(http2::More(stream, kCallAllowanceBytes));
-    connection_->CloseCall();
+    EndCall();
   }
   EXPECT_FALSE(connection_->deaf());
 }
@@ -262,7 +282,7 @@ TEST_F(ConnectionTest, OneThatTakesCallsBackAndBackIsNotListenedTo) {
     connection_->OpenCall();
     Arrive(http2::Headers(stream) +
            http2::Frame(Frame::kReset, stream, http2::Number(8, 4)));
-    connection_->CloseCall();
+    EndCall();
     stream += 2;
   };
   for (int i = 0; i < Connection::kMostResets; ++i) reset();
@@ -291,7 +311,7 @@ TEST_F(ConnectionTest, CallsAndBytesBringFramesWithThem) {
   for (uint32_t i = 0; i < 20'000; ++i) {
     Arrive(http2::Headers(2 * i + 5));
     connection_->OpenCall();
-    connection_->CloseCall();
+    EndCall();
     for (int j = 0; j < 16; ++j) Arrive(window);
   }
   EXPECT_FALSE(connection_->deaf());
@@ -310,9 +330,9 @@ TEST_F(ConnectionTest, IsBusyFromItsFirstCallToItsLast) {
   for (int i = 0; i < 2; ++i) {
     connection_->OpenCall();
     connection_->OpenCall();
-    connection_->CloseCall();
+    EndCall();
     EXPECT_EQ(calls_.busy_connections(), 1);
-    connection_->CloseCall();
+    EndCall();
     EXPECT_EQ(calls_.busy_connections(), 0);
   }
 }

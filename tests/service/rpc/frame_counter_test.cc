@@ -43,6 +43,14 @@ TEST_F(FrameCounterTest, CountsStreamsAndNotTheirTrailers) {
   EXPECT_EQ(Count(Frame(kHeaders, 5, "")).calls, 1);
 }
 
+// gRPC passes over it, and takes lower numbers after it.
+TEST_F(FrameCounterTest, WhatBeginsWithAnEvenNumberIsNoCall) {
+  const auto even = Count(Frame(kHeaders, 0x7ffffffe, "name"));
+  EXPECT_EQ(even.calls, 0);
+  EXPECT_EQ(even.idle, 1);
+  EXPECT_EQ(Count(Frame(kHeaders, 1, "name")).calls, 1);
+}
+
 TEST_F(FrameCounterTest, WhatBringsNeitherCallNorBytesIsIdle) {
   const std::string call = Frame(kHeaders, 1, "name");
   EXPECT_EQ(Count(call + Frame(kData, 1, std::string(64, 'b'))).idle, 0);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -114,6 +116,28 @@ TEST_F(GatherTest, WhatOneReadsAndAnotherWritesIsNotMixedUp) {
   };
   both(y, x);
   both(y, y);
+}
+
+// So that who asks again, as he may, does not have the first product twice.
+TEST_F(GatherTest, OfARepeatableCallAllRunOnceOneHas) {
+  const auto x = engine_.Tensor(), y = engine_.Tensor();
+  std::vector<MatmulRequest> groups(2);
+  groups[0].product = TestEngine::Copy(x, y);
+  groups[1].product = TestEngine::Copy(y, x);
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  const int before = gate_.arrived();
+  gate_.Close();
+  Answer<ProductResults> answer;
+  MultiplyAll(*engine_, std::move(groups),
+              {.cancelled = cancelled, .is_repeatable = true}, answer.done());
+  ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
+  *cancelled = true;
+  // What waits beside it would be given up now.
+  EXPECT_TRUE(testing::Eventually([&] { return engine_->waiting() == 0; }));
+  gate_.Open();
+  const absl::Status status = answer.Wait().status();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(gate_.arrived(), before + 2);
 }
 
 TEST_F(GatherTest, ProductsThatEndWhileTheyBeginTakeNoStack) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 
@@ -133,6 +134,26 @@ TEST_F(HealthMonitorTest, OneLostDeviceOfTwoIsNoReasonToEnd) {
   EXPECT_TRUE(WaitUntil([this] { return lost_ == 1; }));
   EXPECT_TRUE(monitor->Stop());
   EXPECT_EQ(lost_, 1);
+}
+
+TEST_F(HealthMonitorTest, DevicesThatFailNowAndThenAreNoReasonToEnd) {
+  std::atomic<int> probes[2] = {0, 0};
+  std::atomic<bool> lost = false;
+  const HealthMonitor monitor(
+      {.interval = absl::Milliseconds(1),
+       .timeout = absl::Seconds(30),
+       .probe = [&probes](int device) -> absl::Status {
+         if (++probes[device] % HealthMonitor::kMaxFailures == 0) {
+           return absl::OkStatus();
+         }
+         return absl::InternalError("now and then");
+       },
+       .on_all_lost = [&lost] { lost = true; }},
+      {&first_, &second_});
+  while (probes[0] < 50 || probes[1] < 50) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_FALSE(lost);
 }
 
 TEST_F(HealthMonitorTest, AHungProbeFailsItsDeviceAndNoOther) {

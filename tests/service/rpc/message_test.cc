@@ -27,6 +27,47 @@ TEST(MessageTest, PiecesSurviveAMove) {
   EXPECT_EQ(Join(moved.pieces()), "small");
 }
 
+// A checksum may come in two parts.
+TEST(MessageTest, TheLastBytesAreTakenFromAsManyPiecesAsHaveThem) {
+  const std::string first(1 << 20, 'x');
+  Message message = MakeMessage({first + "ab", "cd"});
+  ASSERT_EQ(message.pieces().size(), 2);
+  EXPECT_EQ(message.TakeLast(4), "abcd");
+  EXPECT_EQ(message.size(), 1 << 20);
+  EXPECT_EQ(Join(message.pieces()), first);
+}
+
+// `count` pieces of `size` bytes of one buffer, `gap` bytes apart.
+Message MakeParts(const std::string& bytes, size_t count, size_t size,
+                  size_t gap) {
+  const grpc::Slice all(bytes.data(), bytes.size());
+  std::vector<grpc::Slice> slices;
+  for (size_t i = 0; i < count; ++i) {
+    slices.push_back(all.sub(i * (size + gap), i * (size + gap) + size));
+  }
+  grpc::ByteBuffer buffer(slices.data(), slices.size());
+  return Message(buffer);
+}
+
+TEST(MessageTest, PartsThatKeepMuchElseAreCopied) {
+  std::string bytes(1 << 20, 'x');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i % 7);
+  std::string parts;
+  for (int i = 0; i < 100; ++i) parts += bytes.substr(i * 10064, 64);
+  const Message message = MakeParts(bytes, 100, 64, 10000);
+  EXPECT_EQ(message.pieces().size(), 1);
+  EXPECT_EQ(message.size(), 6400);
+  EXPECT_EQ(Join(message.pieces()), parts);
+}
+
+TEST(MessageTest, PartsThatKeepLittleElseStayWhereTheyAre) {
+  const std::string bytes(1 << 20, 'x');
+  // On end, but for headers of frames; of calls that take turns; a single one.
+  EXPECT_EQ(MakeParts(bytes, 100, 64, 9).pieces().size(), 100);
+  EXPECT_EQ(MakeParts(bytes, 16, 16 << 10, 48 << 10).pieces().size(), 16);
+  EXPECT_EQ(MakeParts(bytes, 1, 64, 0).pieces().size(), 1);
+}
+
 TEST(PieceQueueTest, GivesAndDropsAnyAmount) {
   const std::string all = "abcdefghijklmnopqrstuvwxyz";
   for (size_t step = 1; step <= all.size(); ++step) {

@@ -35,7 +35,7 @@ class StepHeadersTest : public ::testing::Test {
     return steps_.Read(header.SerializeAsString());
   }
 
-  StepHeaders steps_{2};
+  StepHeaders steps_;
 };
 
 TEST_F(StepHeadersTest, EachHasItsOwnProblemAndOperands) {
@@ -49,15 +49,6 @@ TEST_F(StepHeadersTest, EachHasItsOwnProblemAndOperands) {
   EXPECT_EQ(steps_.header().b().name(), "b");
   ExpectReads(Header(3, "x").SerializeAsString(), 3, "x");
   EXPECT_FALSE(steps_.header().has_b()) << "that was another step's";
-}
-
-TEST_F(StepHeadersTest, WhatIsSaidAgainIsReadOnce) {
-  ASSERT_TRUE(Read(Header(3, "x")).ok());
-  const v1::MatmulHeader* const first = &steps_.header();
-  ASSERT_TRUE(Read(Header(4, "y")).ok());
-  EXPECT_NE(&steps_.header(), first);
-  ExpectReads(Header(4, "x").SerializeAsString(), 4, "x");
-  EXPECT_EQ(&steps_.header(), first) << "of the same operands";
 }
 
 TEST_F(StepHeadersTest, FieldsComeInAnyOrderAndParts) {
