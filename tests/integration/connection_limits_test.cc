@@ -1,6 +1,7 @@
 // What one connection may have: calls, and time in which it says nothing.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,14 +70,21 @@ int64_t Ended(RawHttp2& client, int calls, int64_t expected) {
   return client.ended();
 }
 
-// Opens calls that stay, `count` on each of `clients`.
-std::vector<std::unique_ptr<RawHttp2>> HoldPlaces(const std::string& address,
+// Opens calls that stay, `count` on each of `clients`, and waits until each has
+// a place or has none.
+std::vector<std::unique_ptr<RawHttp2>> HoldPlaces(TestServer& server,
                                                   int clients, int count) {
   std::vector<std::unique_ptr<RawHttp2>> all;
+  const std::atomic<int64_t>& places = server.server().runtime().places;
   for (int i = 0; i < clients; ++i) {
-    all.push_back(std::make_unique<RawHttp2>(address));
-    for (int j = 0; j < count; ++j) all.back()->Open(kMatmul);
-    all.back()->Read(absl::Milliseconds(50));
+    const int64_t before = places;
+    all.push_back(std::make_unique<RawHttp2>(server.address()));
+    RawHttp2& client = *all.back();
+    for (int j = 0; j < count; ++j) client.Open(kMatmul);
+    EXPECT_TRUE(testing::Eventually([&] {
+      client.Read(absl::Milliseconds(5));
+      return !client.alive() || places - before + client.ended() >= count;
+    }));
   }
   return all;
 }
@@ -85,7 +93,7 @@ TEST(ConnectionLimits, EveryConnectionHasPlacesWhateverOthersHold) {
   TestServer::Options options = Patient();
   options.limits.max_calls = 20;
   TestServer server(options);
-  const auto others = HoldPlaces(server.address(), 8, 16);
+  const auto others = HoldPlaces(server, 8, 16);
   const grpc::Status status = Multiply(Connect(server.address()));
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
@@ -94,7 +102,7 @@ TEST(ConnectionLimits, BeyondThoseItSharesThePlacesThatAreLeft) {
   TestServer::Options options = Patient();
   options.limits.max_calls = 60;
   TestServer server(options);
-  const auto others = HoldPlaces(server.address(), 4, 16);
+  const auto others = HoldPlaces(server, 4, 16);
   // All are taken: no more than the least for this one.
   RawHttp2 client(server.address());
   EXPECT_EQ(Ended(client, 30, 14), 14);
@@ -104,7 +112,7 @@ TEST(ConnectionLimits, ItsShareIsAPartOfAllPlacesThoughOthersAreFree) {
   TestServer::Options options = Patient();
   options.limits.max_calls = 80;
   TestServer server(options);
-  const auto other = HoldPlaces(server.address(), 1, 4);
+  const auto other = HoldPlaces(server, 1, 4);
   RawHttp2 client(server.address());
   EXPECT_EQ(Ended(client, 70, 30), 30);  // Half of 80 for each of two.
 }
@@ -113,7 +121,7 @@ TEST(ConnectionLimits, PlacesThatOthersHoldAreNotGivenTwice) {
   TestServer::Options options = Patient();
   options.limits.max_calls = 80;
   TestServer server(options);
-  const auto other = HoldPlaces(server.address(), 1, 60);  // While it is alone.
+  const auto other = HoldPlaces(server, 1, 60);  // While it is alone.
   RawHttp2 client(server.address());
   EXPECT_EQ(Ended(client, 30, 10), 10);  // 20 are left of all, not its 40.
 }
@@ -152,7 +160,7 @@ TEST(ConnectionLimits, ConnectionsThatAllHaveSilentCallsMakeRoomSoon) {
   options.limits.stall_timeout = kPatience * 2;
   options.limits.pressed_stall_timeout = absl::Milliseconds(200);
   TestServer server(options);
-  const auto silent = HoldPlaces(server.address(), 8, 1);
+  const auto silent = HoldPlaces(server, 8, 1);
   EXPECT_TRUE(testing::Eventually(
       [&] { return Multiply(Connect(server.address())).ok(); }));
 }
