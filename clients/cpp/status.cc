@@ -32,6 +32,12 @@ static_assert(Same(grpc::UNAUTHENTICATED, absl::StatusCode::kUnauthenticated));
 }  // namespace
 
 absl::Status ToStatus(const grpc::Status& status) {
+  // What gRPC's server says of a call that comes as it ends and that nobody
+  // takes. What this client cancels had an error of its own before.
+  if (status.error_code() == grpc::CANCELLED &&
+      status.error_message() == "CANCELLED") {
+    return absl::UnavailableError("the daemon is shutting down");
+  }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                       status.error_message());
 }

@@ -1,4 +1,5 @@
-// gRPC status -> absl::Status. The codes have the same numbers.
+// gRPC status -> absl::Status. The codes have the same numbers; what comes as
+// the daemon ends is UNAVAILABLE.
 #ifndef GEMMD_CLIENTS_CPP_STATUS_H_
 #define GEMMD_CLIENTS_CPP_STATUS_H_
 

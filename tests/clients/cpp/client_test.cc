@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "clients/cpp/status.h"
 #include "tests/clients/cpp/client_fixture.h"
 
 namespace gemmd::client {
@@ -58,6 +59,13 @@ TEST_F(ClientTest, WhatIsMeantForThisMachinePassesByNoProxy) {
   const auto client = client_->Another();
   unsetenv("http_proxy");
   EXPECT_TRUE(client.ok()) << client.status();
+}
+
+TEST(StatusTest, ADaemonThatEndsCancelsNobody) {
+  EXPECT_EQ(ToStatus({grpc::CANCELLED, "CANCELLED"}),
+            absl::UnavailableError("the daemon is shutting down"));
+  EXPECT_EQ(ToStatus({grpc::CANCELLED, "the client has gone"}),
+            absl::CancelledError("the client has gone"));
 }
 
 TEST_F(ClientTest, WhatTheDaemonHadNoRoomForIsTriedAgainWhenItSaysSo) {
