@@ -44,12 +44,17 @@ class GatherTest : public ::testing::Test {
 
   Gate gate_;
   int64_t bad_rows_ = -1;  // A product of so many fails.
+  std::atomic<int> launched_together_ = 0;
   std::shared_ptr<testing::Hooks> hooks_ = [this] {
     auto hooks = std::make_shared<testing::Hooks>();
     hooks->multiply = [this](const jit::Problem& problem, const auto&) {
       gate_.Pass();
       return problem.m == bad_rows_ ? absl::DataLossError("bad rows")
                                     : absl::OkStatus();
+    };
+    hooks->multiply_group = [this](size_t) {
+      ++launched_together_;
+      return absl::OkStatus();
     };
     return hooks;
   }();
@@ -116,6 +121,29 @@ TEST_F(GatherTest, WhatOneReadsAndAnotherWritesIsNotMixedUp) {
   };
   both(y, x);
   both(y, y);
+}
+
+TEST_F(GatherTest, OnlyWhatIsIndependentIsLaunchedTogether) {
+  const jit::Problem problem = TestEngine::Problem();
+  const auto a = engine_.Create({.layout = problem.a()}).Wait().value();
+  const auto b = engine_.Create({.layout = problem.b()}).Wait().value();
+  const auto launches = [&](bool to_one) {
+    const auto d = engine_.Tensor();
+    std::vector<MatmulRequest> groups(12);
+    for (MatmulRequest& group : groups) {
+      group.product.problem = problem;
+      group.product.a.tensor = a;
+      group.product.b.tensor = b;
+      group.product.d.tensor = to_one ? d : engine_.Tensor();
+    }
+    launched_together_ = 0;
+    Answer<ProductResults> answer;
+    MultiplyAll(*engine_, std::move(groups), {}, answer.done());
+    EXPECT_TRUE(answer.Wait().ok());
+    return launched_together_.load();
+  };
+  EXPECT_EQ(launches(false), 1);
+  EXPECT_EQ(launches(true), 0);
 }
 
 // So that who asks again, as he may, does not have the first product twice.
