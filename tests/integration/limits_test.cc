@@ -78,6 +78,8 @@ class LimitsOfADaemon : public ::testing::Test {
  protected:
   void Start(std::vector<std::string> flags) {
     flags.push_back("--device=host");
+    // The default; in a sanitizer all take their turns more slowly.
+    flags.push_back("--max-wait=" + absl::FormatDuration(kPatience));
     daemon_ = std::make_unique<DaemonProcess>(flags);
     ASSERT_NE(daemon_->Connect(), nullptr) << daemon_->Log();
     const grpc::Status first = Multiply(Connect(daemon_->address()), 2, 2);
