@@ -49,7 +49,8 @@ class GemmctlLoadTest(GemmctlCase):
         self.assertEqual(int(self.statistics()["tensors"]), 0)
 
     def test_times_and_rates_fit_together(self):
-        found = self.load("f32 NN 32 32 32", "--concurrency", "2")
+        found = self.load("f32 NN 32 32 32", "--concurrency", "2",
+                          duration=_LONG)
         latency = found["latency"]
         self.assertGreater(latency["mean_us"], 0)
         for less, more in (("p50", "p90"), ("p90", "p99"), ("p99", "p99.9")):
