@@ -109,7 +109,9 @@ absl::StatusOr<NewFile> NewFile::Create(const std::string& path) {
   const bool exists = stat(path.c_str(), &old) == 0;
   if (!exists && (errno != ENOENT || path.empty())) return CannotWrite(path);
   // A folder lets files be replaced that do not let themselves be written.
-  if (exists && access(path.c_str(), W_OK) != 0) return CannotWrite(path);
+  if (exists && faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) {
+    return CannotWrite(path);
+  }
   const std::string target = FollowLinks(path);
   if (!exists || IsReplaceable(target, old)) {
     std::string temporary;

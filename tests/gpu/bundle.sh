@@ -54,7 +54,7 @@ find "$output" -name __pycache__ -prune -exec rm -rf {} +
 cp "$root"/tests/bench/shapes/{core,grouped,types}.txt "$root/deploy/product.py" \
   "$output/shapes/"
 mv "$output/shapes/product.py" "$output/"
-cp "$root"/tests/gpu/{run.sh,summarize.py,tune.sh,summarize_tuning.py,ask_for.py,device_memory.py,two_devices.py} \
+cp "$root"/tests/gpu/{run.sh,summarize.py,tune.sh,summarize_tuning.py,ask_for.py,device_memory.py,own_memory.py,two_devices.py} \
   "$output/"
 "$root/tests/gpu/digest.sh" > "$output/digest.txt"
 git -C "$root" rev-parse HEAD > "$output/commit.txt" 2> /dev/null || true

@@ -77,6 +77,13 @@ class ExecutorTest : public ::testing::Test {
     executor_->Submit(task);
     return task;
   }
+  // One beside which no other runs.
+  std::shared_ptr<FakeTask> SubmitAlone(Gate* gate = nullptr) {
+    auto task =
+        std::make_shared<FakeTask>(RequestContext(), health_, gate, true);
+    executor_->Submit(task);
+    return task;
+  }
   // A task that keeps a lane until the gate opens.
   std::shared_ptr<FakeTask> Occupy() {
     gate_.Close();
@@ -172,14 +179,10 @@ TEST_F(ExecutorTest, LanesWorkAtTheSameTime) {
 TEST_F(ExecutorTest, NothingBeginsBesideATaskThatIsAlone) {
   Start({.lanes = 3, .max_queue = 10});
   gate_.Close();
-  const auto alone =
-      std::make_shared<FakeTask>(RequestContext(), health_, &gate_, true);
-  executor_->Submit(alone);
+  const auto alone = SubmitAlone(&gate_);
   ASSERT_TRUE(gate_.WaitForArrivals(1));
   const auto other = Submit();
-  const auto second =
-      std::make_shared<FakeTask>(RequestContext(), health_, nullptr, true);
-  executor_->Submit(second);
+  const auto second = SubmitAlone();
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_FALSE(other->began());
   EXPECT_FALSE(second->began());
@@ -194,9 +197,7 @@ TEST_F(ExecutorTest, NothingBeginsBesideATaskThatIsAlone) {
 TEST_F(ExecutorTest, AfterATaskThatIsAloneAllLanesGoOn) {
   Start({.lanes = 3, .max_queue = 10});
   gate_.Close();
-  const auto alone =
-      std::make_shared<FakeTask>(RequestContext(), health_, &gate_, true);
-  executor_->Submit(alone);
+  const auto alone = SubmitAlone(&gate_);
   ASSERT_TRUE(gate_.WaitForArrivals(1));
   Gate together;
   together.Close();
@@ -211,9 +212,7 @@ TEST_F(ExecutorTest, AfterATaskThatIsAloneAllLanesGoOn) {
 TEST_F(ExecutorTest, ATaskThatIsAloneWaitsForThoseThatRun) {
   Start({.lanes = 2, .max_queue = 10});
   const auto running = Occupy();
-  const auto alone =
-      std::make_shared<FakeTask>(RequestContext(), health_, nullptr, true);
-  executor_->Submit(alone);
+  const auto alone = SubmitAlone();
   gate_.Open();
   EXPECT_TRUE(alone->Wait().ok());
   EXPECT_TRUE(running->ended());
@@ -225,9 +224,7 @@ TEST_F(ExecutorTest, WhatATaskThatIsAloneCostsIsCounted) {
   EXPECT_EQ(executor_->reserved(), absl::ZeroDuration());
   const auto running = Occupy();
   EXPECT_EQ(executor_->reserved(), absl::ZeroDuration());
-  const auto alone =
-      std::make_shared<FakeTask>(RequestContext(), health_, nullptr, true);
-  executor_->Submit(alone);
+  const auto alone = SubmitAlone();
   ASSERT_TRUE(
       Eventually([&] { return executor_->reserved() > absl::ZeroDuration(); }));
   absl::SleepFor(absl::Milliseconds(3));
@@ -248,9 +245,7 @@ TEST_F(ExecutorTest, WhoIsNotAloneEndsNobodysSolitude) {
   testing::Gate first_gate, second_gate;
   first_gate.Close();
   second_gate.Close();
-  const auto first =
-      std::make_shared<FakeTask>(RequestContext(), health_, &first_gate, true);
-  executor_->Submit(first);
+  const auto first = SubmitAlone(&first_gate);
   ASSERT_TRUE(first_gate.WaitForArrivals(1));
   const auto second =
       std::make_shared<FakeTask>(RequestContext(), health_, &second_gate, true);
@@ -273,9 +268,7 @@ TEST_F(ExecutorTest, WhoIsNotAloneEndsNobodysSolitude) {
 TEST_F(ExecutorTest, WhatTakesLongIsNotWaitedFor) {
   Start({.lanes = 2, .max_queue = 10});
   const auto running = Occupy();
-  const auto alone =
-      std::make_shared<FakeTask>(RequestContext(), health_, nullptr, true);
-  executor_->Submit(alone);
+  const auto alone = SubmitAlone();
   const auto other = Submit();
   EXPECT_TRUE(alone->Wait().ok());
   EXPECT_TRUE(other->Wait().ok());
