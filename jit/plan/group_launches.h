@@ -25,6 +25,18 @@ std::optional<GroupPlan> ChooseGroupPlan(
     absl::Span<const Problem> problems, const DeviceProperties& device,
     absl::FunctionRef<bool(const GroupPlan&)> may_run);
 
+// What of that takes long, for who remembers it.
+struct GroupSources {
+  // UnsplitPlans of any product that goes together with `problems`.
+  absl::Span<const Plan> unsplit;
+  // Predicted cycles of the plan that the planner chooses for one of them.
+  absl::FunctionRef<double(const Problem&)> alone;
+};
+std::optional<GroupPlan> ChooseGroupPlan(
+    absl::Span<const Problem> problems, const DeviceProperties& device,
+    absl::FunctionRef<bool(const GroupPlan&)> may_run,
+    const GroupSources& sources);
+
 }  // namespace gemmd::jit
 
 #endif  // GEMMD_JIT_PLAN_GROUP_LAUNCHES_H_

@@ -1,7 +1,6 @@
 // Part of KernelTable: one kernel for products that are to run together.
 #include <utility>
 
-#include "jit/plan/group_launches.h"
 #include "service/engine/kernel_table.h"
 
 namespace gemmd::engine {
@@ -21,7 +20,7 @@ jit::Plan FirstPlan(absl::Span<const jit::Problem> problems,
 KernelTable::Choice KernelTable::ChooseGroup(
     absl::Span<const jit::Problem> problems) {
   const jit::DeviceProperties& device = device_.description().properties;
-  const std::optional<jit::GroupPlan> best = jit::ChooseGroupPlan(
+  const std::optional<jit::GroupPlan> best = groups_.Choose(
       problems, device, [this](const jit::GroupPlan& group) {
         return refusals_.Of(group.family, group.config).ok();
       });

@@ -40,6 +40,7 @@
 #include "service/device/device.h"
 #include "service/engine/device_health.h"
 #include "service/engine/forms.h"
+#include "service/engine/group_planner.h"
 #include "service/engine/refusals.h"
 #include "service/engine/shape.h"
 
@@ -160,9 +161,8 @@ class KernelTable {
   absl::StatusOr<Choice> Choose(const jit::Problem& problem);
 
   // The same for many that are to run together (jit/plan/group_plan.h), with a
-  // plan of the first but the predicted time of all. Nothing is remembered.
-  // Neither a kernel nor one that is wanted: they are predicted to be faster
-  // apart.
+  // plan of the first but the predicted time of all. Neither a kernel nor one
+  // that is wanted: they are predicted to be faster apart.
   Choice ChooseGroup(absl::Span<const jit::Problem> problems);
 
   // Loads the kernel of `plan`, and those of its forms. Errors are those of
@@ -300,6 +300,7 @@ class KernelTable {
   const Options options_;
   Forms forms_;
   Refusals refusals_;
+  GroupPlanner groups_;
 
   mutable std::mutex mutex_;
   absl::flat_hash_map<Shape, Known> plans_ ABSL_GUARDED_BY(mutex_);

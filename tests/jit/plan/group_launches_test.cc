@@ -77,5 +77,25 @@ TEST(GroupLaunchesTest, TheBestPlanThatMayRunIsChosen) {
   EXPECT_FALSE(ChooseGroupPlan(two, {}, all).has_value());
 }
 
+// What group_plan.cc says, which plans all of it anew.
+TEST(GroupLaunchesTest, ThePlanIsTheBestOneAndPays) {
+  const auto all = [](const GroupPlan&) { return true; };
+  for (const char* line :
+       {"bf16 TN 9 512 512", "bf16 TN 700 900 64", "bf16 NT 8 8 100000",
+        "s8 TN 64 256 9000", "f32 TN 33 65 129", "bf16-s4 TN 4 512 4096"}) {
+    for (const size_t count : {2, 8, 9, 40}) {
+      std::vector<Problem> problems(count, *ParseProblemLine(line));
+      for (size_t i = 0; i < count; ++i) problems[i].m += 3 * (i % 5);
+      const GroupPlan best = RankGroupPlans(problems, {}, 12)[0];
+      const auto chosen = ChooseGroupPlan(problems, {}, all);
+      ASSERT_EQ(chosen.has_value(), PaysTogether(problems, {}, best))
+          << line << " x " << count;
+      if (!chosen) continue;
+      EXPECT_EQ(chosen->config, best.config) << line << " x " << count;
+      EXPECT_EQ(chosen->predicted_cycles, best.predicted_cycles);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gemmd::jit
