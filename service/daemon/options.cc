@@ -284,9 +284,12 @@ absl::Status CheckRedis(const Options& options) {
 
 }  // namespace
 
+// As long as short sequences take, and clients until they ask again: a hundred
+// products of 1024^3, which keep an H100 for 0.65 ms, took a client 1.06 ms
+// with 200 us, and 0.93 ms with this.
 absl::Duration DefaultSpin() {
   return std::thread::hardware_concurrency() < 8 ? absl::ZeroDuration()
-                                                 : absl::Microseconds(200);
+                                                 : absl::Milliseconds(1);
 }
 
 Options::Options() {

@@ -36,12 +36,14 @@ void EventLoop::Start(std::function<void()> start,
 }
 
 // Who sleeps in the queue has to be woken, which takes longer than a small
-// product does; who polls it without end has not.
+// product does; who polls it without end has not. The more answers are
+// expected, the sooner one of them should come.
 bool EventLoop::Next(void** tag, bool* ok) {
   using Clock = std::chrono::steady_clock;
   if (parked_) return WaitParked(tag, ok);
   if (expected_ > 0 && spin_ > absl::ZeroDuration()) {
-    const auto end = Clock::now() + absl::ToChronoNanoseconds(spin_);
+    const auto end =
+        Clock::now() + absl::ToChronoNanoseconds(spin_ / expected_);
     do {
       const auto status =
           queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_REALTIME));
