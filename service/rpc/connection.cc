@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +18,8 @@ namespace {
 constexpr int64_t kSlackBytes = 256 << 10;
 // The budget is asked for more in steps, not for every packet.
 constexpr int64_t kStepBytes = 1 << 20;
-// What may still arrive before the calls that read have been ended.
+// What may still arrive before the calls that read have been ended, and what
+// those that do not read may keep beside what is theirs.
 constexpr int64_t kGraceBytes = 8 << 20;
 
 // Frames that bring nothing are work that flow control does not slow down.
@@ -40,6 +42,12 @@ constexpr Allowance::Earnings kResets = {.most = Connection::kMostResets,
                                          .per_call = 0,
                                          .bytes = 64,
                                          .ns = 1'000'000};
+
+// Whether what is in a frame of the daemon is looked at.
+bool Tells(const Frame& frame) {
+  return frame.type == Frame::kGoAway ||
+         (frame.type == Frame::kWindow && frame.stream != 0);
+}
 
 int64_t NowNs() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
@@ -126,6 +134,7 @@ void Connection::Shrink(int64_t bytes) {
 
 void Connection::Cover() {
   if (HasLeft()) leaving_bytes_ = 0;
+  if (unread_.counted_bytes() > FreeBytes() + kGraceBytes) MakeDeaf();
   const int64_t missing = Missing();
   if (missing <= 0) return;
   const int64_t step = (missing + kStepBytes - 1) / kStepBytes * kStepBytes;
@@ -164,14 +173,19 @@ void Connection::LookAtReceived(absl::Span<const char> bytes) {
   {
     std::lock_guard lock(mutex_);
     half_.Arrive(bytes);
+    unread_.Arrive(bytes);
     received_frames_.Read(
         bytes,
         [this](const Frame& frame) {
-          counter_.Count(frame, half_.IsOpen(frame.stream));
+          const bool open = half_.IsOpen(frame.stream);
+          counter_.Count(frame, open);
           half_.Begin(frame);
+          unread_.Begin(frame, open);
         },
         [this](const Frame& frame, absl::Span<const char> part) {
-          if (frame.type == Frame::kData) half_.Data(frame.stream, part);
+          if (frame.type != Frame::kData) return;
+          half_.Data(frame.stream, part);
+          unread_.Data(frame.stream, std::ssize(part));
         });
     Cover();
   }
@@ -186,15 +200,20 @@ void Connection::LookAtSent(absl::Span<const char> bytes) {
   sent_frames_.Read(
       bytes,
       [this](const Frame& frame) {
-        const bool goes_away = frame.type == Frame::kGoAway;
-        if (!frame.ends_stream() && !goes_away) return;
+        if (!frame.ends_stream() && !Tells(frame)) return;
         std::lock_guard lock(mutex_);
-        goes_away ? half_.BeginGoAway() : half_.End(frame.stream);
+        if (frame.ends_stream()) {
+          half_.End(frame.stream);
+          unread_.End(frame.stream);
+        }
+        if (frame.type == Frame::kGoAway) half_.BeginGoAway();
+        if (frame.type == Frame::kWindow) unread_.BeginWindow();
       },
       [this](const Frame& frame, absl::Span<const char> part) {
-        if (frame.type != Frame::kGoAway) return;
+        if (!Tells(frame)) return;
         std::lock_guard lock(mutex_);
-        half_.GoAway(part);
+        if (frame.type == Frame::kGoAway) half_.GoAway(part);
+        if (frame.type == Frame::kWindow) unread_.Window(frame.stream, part);
       });
 }
 

@@ -5,7 +5,8 @@
 // else can see them. They are covered by what its reading calls have announced,
 // then by the budget of requests, a step at a time, and never exceed what its
 // calls may read. A complete message is its call's; how much gRPC takes before
-// the call asks for it, flow control bounds (kCallAllowanceBytes).
+// the call asks for it, flow control bounds (kCallAllowanceBytes), and what
+// that keeps is counted.
 #ifndef GEMMD_SERVICE_RPC_CONNECTION_H_
 #define GEMMD_SERVICE_RPC_CONNECTION_H_
 
@@ -28,6 +29,7 @@
 #include "service/rpc/frame_reader.h"
 #include "service/rpc/half_messages.h"
 #include "service/rpc/traffic.h"
+#include "service/rpc/unread_bytes.h"
 #include "service/tls/peer_certificate.h"
 
 namespace gemmd::rpc {
@@ -121,7 +123,8 @@ class Connection final : public Traffic {
   }
   // What is half there and neither announced, free nor held.
   int64_t Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // After more has come: holds what is missing, or ends the calls that read.
+  // After more has come: holds what is missing, or ends the calls that read;
+  // the connection, where calls leave unread what keeps too much.
   void Cover() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Budget::Account& grown_account() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return counted_for_ == nullptr ? request_account_ : *counted_for_;
@@ -160,6 +163,7 @@ class Connection final : public Traffic {
 
   std::mutex mutex_;
   HalfMessages half_ ABSL_GUARDED_BY(mutex_);
+  UnreadBytes unread_ ABSL_GUARDED_BY(mutex_);
   int64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t readable_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Limits of reads.
   // Limits of reads that ended before their messages were there: until gRPC has

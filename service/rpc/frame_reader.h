@@ -24,6 +24,7 @@ struct Frame {
     kSettings = 4,
     kPing = 6,
     kGoAway = 7,
+    kWindow = 8,
     kContinuation = 9
   };
   static constexpr uint8_t kAck = 1;        // Of pings and settings.

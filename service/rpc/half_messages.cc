@@ -13,36 +13,16 @@ int64_t HalfMessages::BytesUntil(uint32_t last) const {
   return bytes;
 }
 
-void HalfMessages::Arrive(absl::Span<const char> bytes) {
-  if (bytes.data() != filled_) {
-    ++filling_;
-    filled_bytes_ = 0;
-  }
-  filled_ = bytes.data() + bytes.size();
-  const auto size = static_cast<int64_t>(bytes.size());
-  filled_bytes_ += size;
-  const auto kept = buffers_.find(filling_);
-  if (kept == buffers_.end()) return;
-  kept->second.bytes += size;
-  buffers_bytes_ += size;
-}
-
 void HalfMessages::Keep(Half& half) {
-  if (!half.buffers.empty() && half.buffers.back() == filling_) return;
-  half.buffers.push_back(filling_);
-  Buffer& buffer = buffers_[filling_];
-  if (++buffer.users > 1) return;
-  buffer.bytes = filled_bytes_;
-  buffers_bytes_ += filled_bytes_;
+  if (!half.buffers.empty() && half.buffers.back() == buffers_.filling()) {
+    return;
+  }
+  half.buffers.push_back(buffers_.filling());
+  buffers_.Keep();
 }
 
 void HalfMessages::Release(const Half& half) {
-  for (const int64_t number : half.buffers) {
-    const auto kept = buffers_.find(number);
-    if (--kept->second.users > 0) continue;
-    buffers_bytes_ -= kept->second.bytes;
-    buffers_.erase(kept);
-  }
+  for (const int64_t number : half.buffers) buffers_.Release(number);
 }
 
 void HalfMessages::Begin(const Frame& frame) {

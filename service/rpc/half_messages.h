@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "service/rpc/frame_reader.h"
+#include "service/rpc/kept_buffers.h"
 
 namespace gemmd::rpc {
 
@@ -22,12 +23,9 @@ class HalfMessages {
  public:
   // Of all streams, with the 5 bytes.
   int64_t bytes() const { return bytes_; }
-  // What they count for: gRPC keeps each part of a message by the buffer in
-  // which it came, with all that came there, though that was long used. Buffers
-  // are shared by those who send at a time; more than four times the bytes is
-  // the work of somebody who sends little parts among much else.
+  // What they count for, with the buffers that they keep.
   int64_t counted_bytes() const {
-    return std::max(bytes_, buffers_bytes_ / kMostShared);
+    return std::max(bytes_, buffers_.counted_bytes());
   }
   // Of those that began no later than `last`.
   int64_t BytesUntil(uint32_t last) const;
@@ -36,9 +34,8 @@ class HalfMessages {
 
   bool IsOpen(uint32_t stream) const { return streams_.contains(stream); }
 
-  // More is there, in a buffer of gRPC: `bytes` go on where the last ones
-  // ended, or are in another one.
-  void Arrive(absl::Span<const char> bytes);
+  // More is there, in a buffer of gRPC.
+  void Arrive(absl::Span<const char> bytes) { buffers_.Arrive(bytes); }
   // Of these: a frame of the client begins; more of the data of its `stream` is
   // there.
   void Begin(const Frame& frame);
@@ -54,12 +51,6 @@ class HalfMessages {
   static constexpr int64_t kPrefixBytes = 5;
   static constexpr uint64_t kNoEnd = uint64_t{1} << 32;
 
-  static constexpr int64_t kMostShared = 4;
-
-  struct Buffer {
-    int64_t bytes = 0;
-    int64_t users = 0;  // Messages.
-  };
   struct Half {
     uint8_t prefix[kPrefixBytes] = {};
     int64_t bytes = 0;                 // That are there,
@@ -76,12 +67,7 @@ class HalfMessages {
   uint64_t most_stream_ = kNoEnd;  // gRPC passes over those that begin later.
   uint64_t go_away_ = 1;           // A 1, and what has left of the number.
   int64_t bytes_ = 0;
-
-  absl::flat_hash_map<int64_t, Buffer> buffers_;  // That are kept, by number.
-  int64_t buffers_bytes_ = 0;
-  int64_t filling_ = 0;  // The one that fills,
-  int64_t filled_bytes_ = 0;
-  const char* filled_ = nullptr;  // up to here.
+  KeptBuffers buffers_;
 };
 
 }  // namespace gemmd::rpc

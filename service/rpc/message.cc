@@ -12,6 +12,9 @@ namespace {
 constexpr uintptr_t kFrameHeaderBytes = 9;
 // Clients send frames of 16 KiB, several calls in turn; proxies less at a time.
 constexpr int64_t kLeastRunBytes = 4 << 10;
+// Of a message that waits for others behind it. What takes no more costs more
+// to receive than to copy.
+constexpr int64_t kLeastKeptBytes = 16 << 10;
 
 // Whether `pieces` keep much that is none of theirs. gRPC keeps a piece by the
 // buffer in which it came, of up to 64 KiB, with whatever else came there: 64
@@ -91,9 +94,23 @@ std::string Message::TakeLast(int64_t count) {
 void PieceQueue::Append(Message message, Pieces pieces) {
   std::erase_if(pieces, [](const Piece& piece) { return piece.empty(); });
   if (pieces.empty()) return;
+  // Of many that are so small, each may keep a buffer of its own.
+  if (message.size() < kLeastKeptBytes) return AppendCopy(Join(pieces));
+  Keep(std::move(message), std::move(pieces));
+}
+
+void PieceQueue::Keep(Message message, Pieces pieces) {
   size_ += SizeOf(pieces);
   held_bytes_ += message.size();
   parts_.push_back({std::move(message), std::move(pieces)});
+}
+
+void PieceQueue::AppendCopy(const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  grpc::ByteBuffer buffer(&slice, 1);
+  Message copy(buffer);
+  Pieces pieces = copy.pieces();
+  Keep(std::move(copy), std::move(pieces));
 }
 
 Pieces PieceQueue::Front(int64_t count) const {
@@ -132,12 +149,9 @@ void PieceQueue::Drop(int64_t count) {
 
 void PieceQueue::Detach() {
   if (size_ == held_bytes_) return;
-  const grpc::Slice slice(Join(Front(size_)));
+  const std::string left = Join(Front(size_));
   Drop(size_);
-  grpc::ByteBuffer buffer(&slice, 1);
-  Message copy(buffer);
-  Pieces pieces = copy.pieces();
-  Append(std::move(copy), std::move(pieces));
+  if (!left.empty()) AppendCopy(left);
 }
 
 }  // namespace gemmd::rpc

@@ -53,7 +53,7 @@ class Message {
 // Bytes of consecutive messages, taken from the front in any sizes.
 class PieceQueue {
  public:
-  // Appends `pieces`, which lie in `message`.
+  // Appends `pieces`, which lie in `message`; copies what is small.
   void Append(Message message, Pieces pieces);
 
   int64_t size() const { return size_; }
@@ -70,6 +70,9 @@ class PieceQueue {
     Message owner;
     Pieces pieces;  // What is left of them; not empty.
   };
+
+  void Keep(Message message, Pieces pieces);
+  void AppendCopy(const std::string& bytes);
 
   std::deque<Part> parts_;
   int64_t size_ = 0;
