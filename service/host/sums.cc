@@ -7,6 +7,7 @@
 #include "jit/base/for_each.h"
 #include "service/host/non_finite.h"
 #include "service/host/numbers.h"
+#include "service/host/ordered.h"
 #include "service/host/parallel.h"
 
 namespace gemmd::host {
@@ -114,7 +115,7 @@ void Sums::Pack(const MatrixLayout& layout, const char* matrix,
   packed.elements.resize(lines.count * along.count);
   packed.leading_dimension = along.count;
   packed.k_stride = k_is_line ? along.count : 1;
-  packed.row_stride = k_is_line ? 1 : along.count;
+  packed.line_stride = k_is_line ? 1 : along.count;
   packed.transpose =
       layout.order == Order::kRowMajor ? CblasNoTrans : CblasTrans;
   const bool takes_ones = TakesOnes(problem_, layout);
@@ -132,12 +133,21 @@ void Sums::Pack(const MatrixLayout& layout, const char* matrix,
 void Sums::Multiply(const Block& block, Range depth, double keep,
                     std::vector<double>& to) const {
   const int64_t columns = block.columns.count;
+  // Sums of integers are exact in any order.
+  if (problem_.invariant && problem_.accumulator != DataType::kS32) {
+    const auto lines = [&](const Packed& packed, int64_t count) {
+      return Lines{packed.elements.data() + depth.first * packed.k_stride,
+                   packed.line_stride, packed.k_stride, count};
+    };
+    return MultiplyOrdered(lines(a_, block.rows.count), lines(b_, columns),
+                           depth.count, keep, to.data());
+  }
   const int threads = ThreadsFor(block.rows.count * columns * depth.count);
   ForEachSlice(threads, block.rows.count, [&](Range rows) {
     cblas_dgemm(
         CblasRowMajor, a_.transpose, b_.transpose, rows.count, columns,
         depth.count, 1.0,
-        a_.elements.data() + rows.first * a_.row_stride +
+        a_.elements.data() + rows.first * a_.line_stride +
             depth.first * a_.k_stride,
         a_.leading_dimension, b_.elements.data() + depth.first * b_.k_stride,
         b_.leading_dimension, keep, to.data() + rows.first * columns, columns);

@@ -31,8 +31,8 @@ class Sums {
   struct Packed {
     std::vector<double> elements;
     int64_t leading_dimension = 0;
-    int64_t k_stride = 0;    // Elements from one step of k to the next.
-    int64_t row_stride = 0;  // And from one row of A to the next.
+    int64_t k_stride = 0;     // Elements from one step of k to the next.
+    int64_t line_stride = 0;  // From one row of A, or column of B, to the next.
     CBLAS_TRANSPOSE transpose = CblasNoTrans;  // As BLAS sees it, row-major.
   };
 

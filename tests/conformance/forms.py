@@ -296,17 +296,31 @@ def sums(form, a, b):
     return product.astype(np.int64).astype(np.int32).astype(np.float64)
 
 
+def _magnitudes(form, side, values):
+    """Of what is read; subnormal numbers count as the least normal one."""
+    read = np.abs(form.read(side, values))
+    if side == form.weights:
+        return read  # Which is widened to normal numbers.
+    least = float(ml_dtypes.finfo(TYPES[getattr(form, side)]).smallest_normal)
+    return np.where(read > 0, np.maximum(read, least), 0)
+
+
 def sum_bound(form, a, b):
     """How far a sum may be from `sums`: 0 for integers."""
     if form.sums == "s32":
         return 0.0
     k = a.shape[-1]
-    magnitude = np.abs(form.read("a", a)) @ np.abs(form.read("b", b))
+    of_a, of_b = _magnitudes(form, "a", a), _magnitudes(form, "b", b)
+    magnitude = of_a @ of_b
     if form.sums == "f16":
-        return 2 * k * 2.0 ** -11 * magnitude + k * 2.0 ** -26
+        return 2 * k * 2.0 ** -11 * magnitude + k * 2.0 ** -25
     if form.multiplied not in FP8:
-        # Low parts of float32's smallest numbers are lost.
-        lost = k * 2.0 ** -133 if form.name == "f32" else 0.0
+        lost = k * 2.0 ** -146
+        if form.name == "f32":
+            # What elements have below 2^-133.
+            lost = lost + 2.0 ** -134 * (of_a.sum(-1, keepdims=True)
+                                         + of_b.sum(-2, keepdims=True))
+            k = max(k, 2)
         return 2 * k * 2.0 ** -24 * magnitude + lost
     within = min(k, 128) if form.promotes else k
     return (2 * within * 2.0 ** -14 + 2 * k * 2.0 ** -24) * magnitude + (

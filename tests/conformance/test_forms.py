@@ -4,6 +4,7 @@ with one mistake: each mistake must be found by the checks made for it."""
 import unittest
 from unittest import mock
 
+import ml_dtypes
 import numpy as np
 from conformance import (form_fills, form_grid, form_probes, forms, groups,
                          requests, results, tensor_core)
@@ -185,16 +186,41 @@ class FormsTest(unittest.TestCase):
             self.assertEqual(tensor_core.sums(form, a, ones)[0, 0],
                              448 + kept)
 
+    def _check_contract(self, form, a, b):
+        error = np.abs(tensor_core.sums(form, a, b) - forms.sums(form, a, b))
+        self.assertTrue((error <= forms.sum_bound(form, a, b)).all(),
+                        form.name)
+
     def test_the_tensor_core_is_within_the_contract(self):
         for name in filter(lambda n: tensor_core.knows(forms.FORMS[n]),
                            forms.CI):
             form = forms.FORMS[name]
             for kind in form_fills.RANDOM:
-                a, b = form_fills.random(form, Shape(9, 11, 300), kind)
-                error = np.abs(tensor_core.sums(form, a, b)
-                               - forms.sums(form, a, b))
-                self.assertTrue((error <= forms.sum_bound(form, a, b)).all(),
-                                f"{name} {kind}")
+                for k in (form.depth(1), 300):
+                    self._check_contract(form, *form_fills.random(
+                        form, Shape(9, 11, k), kind))
+
+    def test_the_contract_counts_subnormal_elements_as_normal_ones(self):
+        # Of b the first element is `most`, which the others are aligned to.
+        for name, most, others in (
+                ("f16", 1.0, 2.0 ** -16), ("e4m3", 448, 0.25),
+                ("bf16", 2.0 ** 100, 2.0 ** 82)):
+            form = forms.FORMS[name]
+            info = ml_dtypes.finfo(forms.TYPES[name])
+            a = np.full((1, 16), info.smallest_subnormal, forms.TYPES[name])
+            b = np.full((16, 1), others * (1 - info.eps), forms.TYPES[name])
+            b[0] = most
+            due = forms.sums(form, a, b)
+            unit = 2.0 ** (-14 if name == "e4m3" else -24)
+            self.assertGreater(abs(tensor_core.sums(form, a, b) - due),
+                               2 * 16 * unit * due, name)
+            self._check_contract(form, a, b)
+
+    def test_the_contract_rounds_f32_to_multiples_of_its_least_part(self):
+        form = forms.FORMS["f32"]
+        b = np.full((1, 1), 2.0 ** 100, np.float32)
+        for value in (2.0 ** -149, 3 * 2.0 ** -134, 2.0 ** -118 + 2.0 ** -141):
+            self._check_contract(form, np.full((1, 1), value, np.float32), b)
 
     def test_a_refused_form_neither_passes_nor_fails(self):
         result = results.unserved("form x", "UNIMPLEMENTED: no")
