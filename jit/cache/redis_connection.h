@@ -25,9 +25,9 @@ class RedisConnection {
   // integer. NOT_FOUND for a nil; UNAVAILABLE or DEADLINE_EXCEEDED when the
   // server is in trouble; PERMISSION_DENIED when it wants another user or
   // password; UNAUTHENTICATED when it is not the one that was meant; DATA_LOSS
-  // when it does not speak RESP, sends more than `limit_bytes` or reports
-  // another error. Names of hosts are resolved
-  // without regard to the deadline.
+  // when it does not speak RESP or sends more than `limit_bytes`;
+  // FAILED_PRECONDITION when it reports another error. Names of hosts are
+  // resolved without regard to the deadline.
   absl::StatusOr<std::string> Command(const std::vector<std::string>& arguments,
                                       int64_t limit_bytes, absl::Time deadline);
 

@@ -21,8 +21,8 @@ extern char** environ;
 namespace gemmd::jit {
 namespace {
 
-// Compiles yield to the threads that serve requests.
-constexpr int kNiceness = 5;
+// Compiles yield to the threads that serve requests, however nice those are.
+constexpr int kNicer = 5;
 
 // The environment of this process, with one thread for numerical libraries
 // that the program is linked with: a worker has no use for more.
@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(
         ErrnoStatus(error, "start a compile worker").message());
   }
   // From its first instruction, before it has loaded its libraries.
-  setpriority(PRIO_PROCESS, pid, kNiceness);
+  setpriority(PRIO_PROCESS, pid, getpriority(PRIO_PROCESS, 0) + kNicer);
   return std::unique_ptr<WorkerProcess>(
       new WorkerProcess(pid, std::move(ours)));
 }

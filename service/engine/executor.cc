@@ -82,9 +82,10 @@ void Executor::Stop() {
   }
 }
 
-absl::Status Executor::Check(const Work& work) const {
+absl::Status Executor::Check(const Work& work) {
   const absl::Duration time = work.On(device_);
   if (time <= most_work_) return absl::OkStatus();
+  ++refused_work_;
   return absl::ResourceExhaustedError(absl::StrCat(
       "device ", device_.name, " is predicted to work ",
       absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1))),

@@ -9,6 +9,7 @@
 #ifndef GEMMD_SERVICE_ENGINE_EXECUTOR_H_
 #define GEMMD_SERVICE_ENGINE_EXECUTOR_H_
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -61,7 +62,9 @@ class Executor {
   void Stop();
 
   // RESOURCE_EXHAUSTED for what would keep the device too long from others.
-  absl::Status Check(const Work& work) const;
+  absl::Status Check(const Work& work);
+  // How often that was said.
+  int64_t refused_work() const { return refused_work_; }
 
   // Gives `task` a place in the queue. RESOURCE_EXHAUSTED when it is full.
   absl::Status Admit(Waiter& task,
@@ -124,6 +127,7 @@ class Executor {
   const int lane_count_;  // But for that of short tasks, which comes last.
   const int64_t short_cycles_;
   Places places_;
+  std::atomic<int64_t> refused_work_ = 0;
 
   // std::mutex, not absl::Mutex: the thread sanitizer understands it also in
   // a build against an uninstrumented abseil.

@@ -72,8 +72,13 @@ absl::StatusOr<device::Description> Describe(const Context& context,
 
 absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
     const Options& options) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const DriverTable> driver,
+  ASSIGN_OR_RETURN(std::shared_ptr<const DriverTable> driver,
                    LoadDriver(options.driver_library));
+  return OpenCudaDevices(std::move(driver), options);
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
+    std::shared_ptr<const DriverTable> driver, const Options& options) {
   int count = 0;
   RETURN_IF_CUDA_ERROR(*driver, cuDeviceGetCount(&count));
   std::vector<std::unique_ptr<CudaDevice>> devices;

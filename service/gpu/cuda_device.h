@@ -31,6 +31,8 @@ struct Options {
 // FAILED_PRECONDITION when there are GPUs, but none of 9.0.
 absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
     const Options& options);
+absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
+    std::shared_ptr<const DriverTable> driver, const Options& options);
 
 class CudaDevice final : public device::Device {
  public:
