@@ -117,7 +117,8 @@ void Program::Alias(const std::string& old_name, const std::string& name) {
 void Program::ConfigFile() {
   app_->set_config("--config", "",
                    Wrap("A file of \"name = value\" lines; names are those of "
-                        "options without dashes. The command line counts "
+                        "options without the dashes in front, as in listen = "
+                        "\"127.0.0.1:50051\". The command line counts "
                         "more."))
       ->type_name("FILE")
       ->check(WrongFile);

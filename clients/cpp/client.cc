@@ -101,9 +101,13 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
       grpc::CreateCustomChannel(target, options.credentials, arguments);
   const absl::Time deadline = jit::SteadyNow() + options.connect_timeout;
   if (!channel->WaitForConnected(At(deadline))) {
+    // One that speaks TLS ends such a connection, and says nothing.
+    const bool is_plaintext =
+        given.credentials == nullptr && !given.security.tls();
     return absl::UnavailableError(absl::StrCat(
-        "no daemon answers at ", target, " within ",
-        absl::FormatDuration(options.connect_timeout), WhyNot(channel)));
+        "no daemon answers ", is_plaintext ? "in plaintext " : "", "at ",
+        target, " within ", absl::FormatDuration(options.connect_timeout),
+        WhyNot(channel)));
   }
   return std::unique_ptr<Client>(
       new Client(target, std::move(channel), given, std::move(authorization)));

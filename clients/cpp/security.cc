@@ -81,9 +81,9 @@ absl::StatusOr<std::string> ReadPem(absl::string_view what,
 }
 
 // The host of what gRPC dials; empty when there are several, or one that
-// another name server looks up.
+// another name server looks up. To gRPC %2C is a comma.
 absl::string_view HostOf(absl::string_view target) {
-  if (absl::StrContains(target, ',')) return "";
+  if (target.find_first_of(",%") != target.npos) return "";
   for (const char* const scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {
     if (absl::ConsumePrefix(&target, scheme)) break;
   }

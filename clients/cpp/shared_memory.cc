@@ -42,6 +42,11 @@ absl::Status CheckRoom(int64_t bytes, int64_t bytes_of_all) {
                    " bytes does not fit: the limit of one is ", most));
 }
 
+absl::Status TurnedAway() {
+  return absl::UnavailableError(
+      "the daemon does not take the memory: it has too many regions, or ends");
+}
+
 // One byte, and with it the descriptor.
 bool Send(int socket, int memfd) {
   char byte = 'm';
@@ -94,9 +99,11 @@ absl::Status SharedMemory::Give(const std::string& path, int memfd) {
   setsockopt(connection_, SOL_SOCKET, SO_RCVTIMEO, &kPatience,
              sizeof kPatience);
   const auto* const address = reinterpret_cast<const sockaddr*>(&name);
-  if (TEMP_FAILURE_RETRY(connect(connection_, address, sizeof name)) != 0 ||
-      !Send(connection_, memfd)) {
+  if (TEMP_FAILURE_RETRY(connect(connection_, address, sizeof name)) != 0) {
     return CannotShare(path, errno);
+  }
+  if (!Send(connection_, memfd)) {
+    return errno == EPIPE ? TurnedAway() : CannotShare(path, errno);
   }
   const absl::Time end =
       jit::SteadyNow() + absl::DurationFromTimeval(kPatience);
@@ -106,11 +113,7 @@ absl::Status SharedMemory::Give(const std::string& path, int memfd) {
         recv(connection_, part, kHandleBytes - handle_.size(), 0);
     // Where there is a time-out no signal, such as a profiler's, restarts it.
     if (count < 0 && errno == EINTR && jit::SteadyNow() < end) continue;
-    if (count <= 0) {
-      return absl::UnavailableError(
-          "the daemon does not take the memory: it has too many regions, or "
-          "ends");
-    }
+    if (count <= 0) return TurnedAway();
     handle_.append(part, static_cast<size_t>(count));
   }
   return absl::OkStatus();

@@ -248,8 +248,9 @@ void AddTensor(cli::Command& program) {
                 DeclareDownload);
   AddWithClient(
       group, "list",
-      "tensors of the caller's principal; with --admin-calls of the daemon, or "
-      "the role admin, all of them",
+      "tensors of the caller's principal or, where no policy says who calls, "
+      "of this connection, and so none; with --admin-calls of the daemon, or "
+      "with the role admin too, all of them",
       List, DeclareJson);
   AddWithClient(group, "describe", "one tensor", Describe,
                 [](cli::Command& command, TensorOptions& options) {
@@ -257,8 +258,8 @@ void AddTensor(cli::Command& program) {
                   DeclareJson(command, options);
                 });
   AddWithClient(group, "delete",
-                "free tensors; with the role admin, of any principal", Delete,
-                [](cli::Command& command, TensorOptions& options) {
+                "free tensors; with the role admin too, of any principal",
+                Delete, [](cli::Command& command, TensorOptions& options) {
                   command.Operands("HANDLE", options.handles, 1, "");
                 });
 }

@@ -76,23 +76,18 @@ class Tally {
       absl::PrintF("%s\n", Json(line, tuned));
       std::fflush(stdout);
     }
-    last_ = Describe(tuned);
   }
-  void End(const std::string& line, const absl::Status& status) {
-    std::string text = line;
+  // `how` the problem runs now.
+  void End(const std::string& line, const absl::StatusOr<std::string>& how) {
+    if (how.ok()) return progress_.Step(absl::StrCat(line, ": ", *how));
+    const absl::Status& status = how.status();
     {
       std::lock_guard lock(mutex_);
-      if (status.ok()) {
-        absl::StrAppend(&text, ": ", last_);
-      } else {
-        ++failed_;
-        if (Ends(status)) ended_ = status;
-      }
+      ++failed_;
+      if (Ends(status)) ended_ = status;
     }
-    if (!status.ok()) {
-      progress_.Fault(absl::StrCat("failed: ", line, ": ", status.message()));
-    }
-    progress_.Step(text);
+    progress_.Fault(absl::StrCat("failed: ", line, ": ", status.message()));
+    progress_.Step(line);
   }
 
   // Not OK once there is no use in asking on.
@@ -120,7 +115,6 @@ class Tally {
   const bool json_;
   Progress progress_;
   std::mutex mutex_;
-  std::string last_ ABSL_GUARDED_BY(mutex_);
   int tuned_ ABSL_GUARDED_BY(mutex_) = 0;
   int changed_ ABSL_GUARDED_BY(mutex_) = 0;
   int failed_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -128,13 +122,19 @@ class Tally {
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);
 };
 
-// One call per problem, so that one failure does not hide the others.
-absl::Status Tune(client::Client& client, const jit::Problem& problem,
-                  v1::TuneKernelsRequest request, Tally& tally) {
+// One call per problem, so that one failure does not hide the others. How it
+// runs on the device that was the last.
+absl::StatusOr<std::string> Tune(client::Client& client,
+                                 const jit::Problem& problem,
+                                 v1::TuneKernelsRequest request, Tally& tally) {
   *request.add_problems() = convert::ToWire(problem);
-  return client.TuneKernels(request, [&](const v1::TuneKernelsResponse& tuned) {
-    tally.Add(jit::ProblemLine(problem), tuned);
-  });
+  std::string how;
+  RETURN_IF_ERROR(
+      client.TuneKernels(request, [&](const v1::TuneKernelsResponse& tuned) {
+        tally.Add(jit::ProblemLine(problem), tuned);
+        how = Describe(tuned);
+      }));
+  return how;
 }
 
 absl::StatusOr<int> Run(const Flags& flags) {

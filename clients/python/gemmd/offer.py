@@ -12,6 +12,8 @@ from .errors import (DeadlineExceeded, Error, FailedPrecondition,
                      Unavailable)
 
 _HANDLE_BYTES = 32
+_TURNED_AWAY = ("the daemon does not take the memory: it has too many regions, "
+                "or ends")
 # A daemon that is well answers at once.
 ANSWER_S = 10.0
 
@@ -62,14 +64,15 @@ def offer(path: str, descriptor: Optional[int]) -> tuple[socket.socket, str]:
         while len(handle) < _HANDLE_BYTES:
             part = connection.recv(_HANDLE_BYTES - len(handle))
             if not part:
-                raise Unavailable(
-                    "the daemon does not take the memory: it has too many "
-                    "regions, or ends")
+                raise Unavailable(_TURNED_AWAY)
             handle += part
         connection.setblocking(False)
     except (TimeoutError, socket.timeout, BlockingIOError):
         connection.close()
         raise silence(seconds) from None
+    except (BrokenPipeError, ConnectionResetError):
+        connection.close()
+        raise Unavailable(_TURNED_AWAY) from None
     except OSError as error:
         connection.close()
         raise FailedPrecondition(

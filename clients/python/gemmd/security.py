@@ -88,7 +88,7 @@ def resolve(**given: Any) -> Security:
 def _is_this_machine(target: str) -> bool:
     if target.startswith(("unix:", "unix-abstract:")):
         return True
-    if "," in target:
+    if re.search("[,%]", target):  # To gRPC %2C is a comma, too.
         return False
     host = re.sub(r"^(dns:///|dns:|ipv4:|ipv6:)", "", target)
     match = re.match(r"\[([^\]]*)\]|([^:]*)", host)
