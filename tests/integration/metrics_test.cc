@@ -252,15 +252,30 @@ TEST_F(MetricsTest, CountsRejectionsByReason) {
   EXPECT_EQ(Value(Rejections("shutdown")), 0);
 }
 
+TEST_F(MetricsTest, CountsWorkThatWouldTakeTooLong) {
+  Start({.executor = {.max_work = absl::Nanoseconds(1)}});
+  EXPECT_EQ(Multiply(OnesTimesTwos(2, 3, 4), server_->channel()).error_code(),
+            grpc::RESOURCE_EXHAUSTED);
+  Becomes(Rejections("work"), 1);
+}
+
 TEST_F(MetricsTest, LimitsAreThere) {
   Start({.limits = {.max_calls = 77}, .executor = {.max_queue = 5}});
   EXPECT_EQ(Value("gemmd_requests_limit"), 77);
   EXPECT_EQ(Value("gemmd_queue_limit{device=\"host\",queue=\"products\"}"), 5);
+  EXPECT_EQ(Value("gemmd_queue_waiting{device=\"host\",queue=\"products\"}"),
+            0);
+  EXPECT_GT(Value("gemmd_compile_limit"), 0);
+  EXPECT_EQ(Value("gemmd_budget_held_bytes{budget=\"requests\"}"), 0);
   EXPECT_EQ(Value("gemmd_device_up{device=\"host\"}"), 1);
   EXPECT_EQ(Value("gemmd_serving"), 1);
   EXPECT_GT(Value("process_resident_memory_bytes"), 1 << 20);
   EXPECT_GT(Value("process_open_fds"), 3);
-  EXPECT_GT(Value("process_start_time_seconds"), 1.7e9);
+  EXPECT_NEAR(Value("process_start_time_seconds"),
+              static_cast<double>(absl::ToUnixSeconds(absl::Now())), 3600);
+  EXPECT_EQ(Value("gemmd_connections"), 0);
+  ASSERT_TRUE(Multiply(OnesTimesTwos(1, 1, 1), server_->channel()).ok());
+  Becomes("gemmd_connections", 1);
 }
 
 TEST_F(MetricsTest, ALostDeviceIsDown) {
@@ -268,6 +283,7 @@ TEST_F(MetricsTest, ALostDeviceIsDown) {
   server_->engine().MarkFailed(1, "it was dropped");
   EXPECT_EQ(Value("gemmd_device_up{device=\"host\"}"), 1);
   EXPECT_EQ(Value("gemmd_device_up{device=\"host:1\"}"), 0);
+  EXPECT_EQ(Value("gemmd_device_memory_free_bytes{device=\"host:1\"}"), 0);
 }
 
 // Nothing that clients choose becomes a series.

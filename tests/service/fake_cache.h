@@ -112,7 +112,9 @@ class FakeCache : public jit::KernelCache {
     std::lock_guard lock(mutex_);
     ++notes_[key];
   }
-  jit::CacheStatistics statistics() const override { return {}; }
+  jit::CacheStatistics statistics() const override { return told_; }
+  // What statistics() are from now on.
+  void Tell(jit::CacheStatistics statistics) { told_ = std::move(statistics); }
 
   // While held, Get does not return.
   void Hold(bool held) {
@@ -188,6 +190,7 @@ class FakeCache : public jit::KernelCache {
   std::set<std::string> rejected_;
   std::set<std::string> elsewhere_;
   absl::Status error_;
+  jit::CacheStatistics told_;
   int gets_ = 0;
   int lookups_ = 0;
   int quarantined_ = 0;

@@ -31,6 +31,8 @@ struct Hooks {
   PlanPair same_bits;  // Null: all plans.
   device::TimingMemory timing_memory;
   bool derives_forms = false;  // Reads forms; whatever it makes is zeros.
+  std::string bus_id;          // Of a GPU.
+  device::PinnedMemory pinned_memory;
   // When the device ends: bytes of matrices that did not.
   std::function<void(int64_t bytes)> ended;
 };
@@ -48,6 +50,7 @@ class FakeDevice final : public device::Device {
     description_.multiplications_per_s = 0;
     description_.times_kernels = hooks_->time != nullptr;
     description_.derives_forms = hooks_->derives_forms;
+    description_.bus_id = hooks_->bus_id;
   }
 
   ~FakeDevice() override {
@@ -60,6 +63,9 @@ class FakeDevice final : public device::Device {
     return description_;
   }
   int64_t FreeBytes() const override { return host_->FreeBytes(); }
+  device::PinnedMemory pinned_memory() const override {
+    return hooks_->pinned_memory;
+  }
   absl::StatusOr<std::unique_ptr<device::Lane>> CreateLane() override {
     return std::make_unique<FakeLane>(host_->CreateLane().value(), hooks_);
   }

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string>
+
 namespace gemmd::cli {
 namespace {
 
@@ -37,10 +40,19 @@ TEST(AddressTest, WhatIsMissingIsNamed) {
     EXPECT_THAT(status.message(), HasSubstr(says)) << wrong;
     EXPECT_THAT(status.message(), HasSubstr("allowed: HOST:PORT")) << wrong;
   }
-  EXPECT_THAT(CheckListenAddress("unix:/" + std::string(200, 'x')).message(),
-              HasSubstr("at most 107"));
+  EXPECT_TRUE(CheckListenAddress("unix:/" + std::string(106, 'x')).ok());
+  EXPECT_THAT(CheckListenAddress("unix:/" + std::string(107, 'x')).message(),
+              HasSubstr("has 108 bytes, and a Unix socket's at most 107"));
   EXPECT_THAT(CheckServer("").message(),
               HasSubstr("--server is '': it is empty"));
+}
+
+TEST(AddressTest, TheEnvironmentNamesAnotherDaemon) {
+  setenv("GEMMD_SERVER", "", 1);  // As if it were not there.
+  EXPECT_EQ(DefaultServer(), "localhost:50051");
+  setenv("GEMMD_SERVER", "gemmd:1", 1);
+  EXPECT_EQ(DefaultServer(), "gemmd:1");
+  unsetenv("GEMMD_SERVER");
 }
 
 TEST(AddressTest, ClientsDialPortsAndSchemes) {

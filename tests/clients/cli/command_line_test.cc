@@ -323,6 +323,10 @@ TEST_F(ConfigTest, MistakesAreErrors) {
   const Outcome endless = sample_({"--config=/dev/zero"});
   EXPECT_EQ(endless.code, kExitUsage);
   EXPECT_THAT(endless.err, HasSubstr("/dev/zero: it is a device; allowed"));
+  // It has nothing where a file begins.
+  const Outcome unreadable = sample_({"--config=/proc/self/mem"});
+  EXPECT_EQ(unreadable.code, kExitUsage);
+  EXPECT_THAT(unreadable.err, HasSubstr("/proc/self/mem: it cannot be read"));
   // As from an unset variable of a script.
   const Outcome nameless = sample_({"--config="});
   EXPECT_EQ(nameless.code, kExitUsage);
@@ -428,6 +432,8 @@ TEST(SubcommandTest, MissingAndUnknownWordsAreUsageErrors) {
               HasSubstr("HANDLE is required"));
   EXPECT_THAT(tree({"tensor", "show", "--", "a", "b"}).err,
               HasSubstr("b is more than was asked for"));
+  EXPECT_EQ(tree({"tensor", "show", "--", "--a_name"}).code, kExitOk);
+  EXPECT_EQ(tree.handle, "--a_name");
   EXPECT_THAT(tree({"--", "drop", "a"}).err,
               HasSubstr("-- stands before the command; allowed: behind it"));
   EXPECT_THAT(tree({"tensor", "--", "show", "h"}).err,
@@ -436,6 +442,15 @@ TEST(SubcommandTest, MissingAndUnknownWordsAreUsageErrors) {
   EXPECT_EQ(tree({"drop"}).code, kExitUsage);
   EXPECT_THAT(tree({"tensor", "show", "--help"}).out,
               AllOf(HasSubstr("HANDLE"), HasSubstr("GEMMD_SERVER")));
+}
+
+TEST(CommandLineTest, AnOptionMayNeedAnother) {
+  Sample sample;
+  sample.program.Require("--policy-file", "--cache-dir");
+  const Outcome alone = sample({"--policy-file=p"});
+  EXPECT_EQ(alone.code, kExitUsage);
+  EXPECT_THAT(alone.err, HasSubstr("--policy-file requires --cache-dir"));
+  EXPECT_EQ(sample({"--policy-file=p", "--cache-dir=d"}).code, kExitOk);
 }
 
 TEST(CommandLineTest, DetailsAreParagraphsAndExamplesStay) {

@@ -115,6 +115,7 @@ TEST_F(NewFileTest, ALinkToNothingLeadsToTheNewFile) {
   ASSERT_TRUE(file->Write("new").ok());
   EXPECT_TRUE(file->Keep().ok());
   EXPECT_TRUE(fs::is_symlink(path()));
+  EXPECT_TRUE(fs::is_symlink(folder_ + "/other"));
   EXPECT_FALSE(fs::is_symlink(folder_ + "/target"));
   EXPECT_EQ(Content(), "new");
 }

@@ -36,6 +36,7 @@ TEST(QuantityTest, SizesAreShownAsTheyAreRead) {
     EXPECT_EQ(*ParseBytes(FormatBytes(bytes)), bytes);
   }
   EXPECT_EQ(FormatBytes(int64_t{1} << 30), "1GiB");
+  EXPECT_EQ(FormatBytes(0), "0");
 }
 
 TEST(QuantityTest, BareTimesCountTheUnitOfTheirOption) {

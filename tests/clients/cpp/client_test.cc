@@ -122,6 +122,21 @@ TEST_F(ClientTest, LargeMessagesAreAnnounced) {
   ASSERT_TRUE(client_->Matmul(product).ok());
   EXPECT_EQ(matmul_.announced(),
             static_cast<int64_t>(matmul_.last().ByteSizeLong()));
+  ASSERT_TRUE(client_->MatmulGrouped({product, product}).ok());
+  EXPECT_EQ(matmul_.announced(),
+            static_cast<int64_t>(matmul_.last_groups().ByteSizeLong()));
+}
+
+// Made again, it has to be the same.
+TEST_F(ClientTest, WhatHasAKeyGoesByOneConnection) {
+  Product product = SmallProduct();
+  const std::string large(2 << 20, 'x');
+  product.a.bytes = large;
+  product.striping = Striping{.connections = 2, .least_bytes = 0};
+  product.idempotency_key = "0123456789abcdef";
+  const absl::Status status = client_->Matmul(product).status();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(matmul_.last().a() == large);
 }
 
 TEST_F(ClientTest, AnOperandSaysHowABatchLies) {
@@ -294,6 +309,10 @@ TEST_F(ClientTest, DeadlineEndsACall) {
   product.timeout = absl::Milliseconds(50);
   EXPECT_EQ(client_->Matmul(product).status().code(),
             absl::StatusCode::kDeadlineExceeded);
+  product.timeout = absl::ZeroDuration();
+  EXPECT_EQ(
+      client_->MatmulGrouped({product}, absl::Milliseconds(50)).status().code(),
+      absl::StatusCode::kDeadlineExceeded);
 }
 
 TEST_F(ClientTest, Health) {

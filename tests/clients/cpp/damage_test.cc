@@ -131,6 +131,19 @@ TEST_F(DamageTest, OfATensorIsDataLossAndChangesNothing) {
   EXPECT_EQ(fetched, a_);
 }
 
+TEST_F(DamageTest, OfAGroupIsDataLoss) {
+  const auto client = Connect(true, kMessage);
+  for (const auto direction : {DamagingProxy::kThere, DamagingProxy::kBack}) {
+    proxy_.Damage(direction, '\x3f');
+    const auto damaged = client->MatmulGrouped({Copy()});
+    EXPECT_TRUE(absl::IsDataLoss(damaged.status())) << damaged.status();
+    EXPECT_TRUE(proxy_.damaged(direction));
+    const auto whole = client->MatmulGrouped({Copy()});
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_EQ((*whole)[0].d, a_);
+  }
+}
+
 TEST_F(DamageTest, OfASequenceIsDataLoss) {
   const auto client = Connect(true, kMessage);
   const Sequence sequence = {.steps = {Copy()}};

@@ -114,13 +114,17 @@ class FakeMatmul final : public v1::MatmulService::Service {
   }
 
   // Each D is made of its place.
-  grpc::Status MatmulGrouped(grpc::ServerContext*,
+  grpc::Status MatmulGrouped(grpc::ServerContext* context,
                              const v1::MatmulGroupedRequest* request,
                              v1::MatmulGroupedResponse* response) override {
     std::lock_guard lock(mutex_);
+    announced_ = Announced(*context);
     last_groups_ = *request;
     for (int i = 0; i < request->groups_size() - missing_; ++i) {
       const v1::MatmulRequest& group = request->groups(i);
+      if (group.header().device() == "slow") {
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      }
       v1::MatmulResponse& one = *response->add_groups();
       one.mutable_execution()->set_device("fake");
       one.set_d(Tight(group.header().problem(), static_cast<char>('0' + i)));

@@ -378,6 +378,22 @@ TEST_F(SharedMemoryTest, TensorsComeFromItAndGoToIt) {
   ASSERT_TRUE(client->DownloadTensor(tensor->handle(), {}, **memory, to).ok());
   EXPECT_EQ(std::string((*memory)->bytes().data() + to, elements.size()),
             elements);
+  // Lines that are apart there.
+  v1::Layout apart;
+  apart.set_leading_dimension(kN + 2);
+  const int64_t lines = layouter.Leave(kM * (kN + 2) * 4);
+  ASSERT_TRUE(
+      client->DownloadTensor(tensor->handle(), apart, **memory, lines).ok());
+  for (int64_t i = 0; i < kM; ++i) {
+    EXPECT_EQ(std::string((*memory)->bytes().data() + lines + i * (kN + 2) * 4,
+                          kN * 4),
+              elements.substr(i * kN * 4, kN * 4));
+  }
+  ASSERT_TRUE(
+      client->UploadTensor(tensor->handle(), apart, **memory, lines).ok());
+  ASSERT_TRUE(
+      client->DownloadTensor(tensor->handle(), {}, absl::MakeSpan(sent)).ok());
+  EXPECT_EQ(sent, elements);
   const absl::Status beyond =
       client->UploadTensor(tensor->handle(), {}, **memory, kBytes - 4);
   EXPECT_EQ(beyond.code(), absl::StatusCode::kInvalidArgument);

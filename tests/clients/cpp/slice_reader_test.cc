@@ -47,11 +47,12 @@ TEST(SliceReaderTest, SkipsOtherWireTypes) {
       "8 bytes!"
       "\x2d"
       "4444"
+      "\x30\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
       "\x12\x01x",
-      19);
+      30);
   auto reader = SliceReader::Create(Cut(bytes, 3));
   ASSERT_TRUE(reader.ok());
-  for (int number : {3, 4, 5}) {
+  for (int number : {3, 4, 5, 6}) {
     const auto field = reader->ReadField();
     ASSERT_TRUE(field.ok());
     EXPECT_EQ(field->number, number);
@@ -85,6 +86,8 @@ TEST(SliceReaderTest, RefusesMalformedMessages) {
         std::string("\x80"), std::string("\x12"), std::string("\x0b"),
         std::string("\x21"
                     "1234"),
+        std::string("\x25"
+                    "12"),
         std::string(12, '\xff')}) {
     auto reader = SliceReader::Create(Cut(bytes, 2));
     ASSERT_TRUE(reader.ok());

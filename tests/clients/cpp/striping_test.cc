@@ -68,7 +68,10 @@ TEST(StripingTest, LinesOfBitsBeginAtBytes) {
 TEST(StripingTest, OfCompositeLinesBytesAreCounted) {
   v1::TensorInfo info = Matrix(v1::DATA_TYPE_BF16, 2, 8);
   info.set_sparsity(v1::SPARSITY_2_4);
-  EXPECT_EQ(Text(SplitLines(info, Pitch(9), 18, 2)), "0-1@0+9,0 1-2@9+9,0 ");
+  for (const v1::Layout& layout : {Pitch(9), v1::Layout()}) {
+    EXPECT_EQ(Text(SplitLines(info, layout, 18, 2)), "0-1@0+9,0 1-2@9+9,0 ");
+  }
+  EXPECT_TRUE(SplitLines(info, Pitch(20), 18, 2).empty());
 }
 
 TEST(StripingTest, WhatIsNotSharedOutGoesByOne) {
@@ -82,6 +85,10 @@ TEST(StripingTest, WhatIsNotSharedOutGoesByOne) {
   EXPECT_TRUE(SplitLines(info, Pitch(5), 60, 4).empty());
   EXPECT_TRUE(SplitLines(info, Pitch(5), 81, 4).empty());
   EXPECT_TRUE(SplitLines(info, {}, 0, 4).empty());
+  // Matrices apart are not parts of one run of lines.
+  v1::Layout apart;
+  apart.set_batch_stride(12);
+  EXPECT_TRUE(SplitLines(info, apart, 48, 4).empty());
   // A daemon that takes no parts says no version.
   v1::TensorInfo old = info;
   old.clear_version();

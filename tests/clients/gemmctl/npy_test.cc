@@ -84,6 +84,14 @@ TEST_F(NpyTest, HasAsManyDimensionsAsNumpyKnows) {
   const auto most = ReadNpy(file(62));
   ASSERT_TRUE(most.ok()) << most.status();
   EXPECT_EQ(most->batch.size(), 62);
+  // A header whose length takes two bytes is written, too.
+  Matrix more = *most;
+  more.rows = 20;
+  more.bytes.resize(60);
+  ASSERT_TRUE(WriteNpy(path_, more).ok());
+  const auto again = ReadNpy(path_);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->shape(), more.shape());
   EXPECT_THAT(Error(file(63)), HasSubstr("it has 65 dimensions; allowed: up "
                                          "to 64"));
 }
@@ -163,6 +171,11 @@ TEST_F(NpyTest, RefusesDamagedFiles) {
   EXPECT_TRUE(ReadNpy(File(good, 24)).ok());
   EXPECT_THAT(Error(File(good, 23)), HasSubstr("no 2 x 3 elements"));
   EXPECT_THAT(Error(File(good, 25)), HasSubstr("no 2 x 3 elements"));
+  // Beyond what is read at once.
+  const std::string large =
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (200, 300), }";
+  EXPECT_TRUE(ReadNpy(File(large, 240'000)).ok());
+  EXPECT_THAT(Error(File(large, 240'001)), HasSubstr("more than 240000 bytes"));
   EXPECT_THAT(Error(Write("")), HasSubstr("not a .npy file"));
   EXPECT_THAT(Error(Write("PK\x03\x04 a zip archive")),
               HasSubstr("not a .npy file"));

@@ -50,6 +50,8 @@ def products():
     yield (a, quantized), {}, "a b d"
     sparse = gemmd.sparse24(g.matrix(BF16, 4, 1100, 1024), axis=1, prune=True)
     yield (sparse, g.matrix(BF16, 4, 1024, 700)), {}, "a b d"
+    sparse = gemmd.sparse24(g.matrix(BF16, 4, 1024, 1100), axis=0, prune=True)
+    yield (g.matrix(BF16, 4, 700, 1024), sparse), {}, "a b d"
     yield (a > 0, b > 0), {}, "d"
 
 

@@ -3,6 +3,7 @@ such as parts of larger arrays, on a daemon's host device."""
 
 import unittest
 
+import gemmd
 import numpy as np
 
 from both_clients import both_clients
@@ -45,6 +46,13 @@ class OutTest(HostCase):
                 out, whole = part()
                 self.assertIs(client.matmul(self.a, self.b, out=out), out)
                 self.check(out, whole, self.d)
+
+    def test_of_another_order_than_is_asked_for(self):
+        for client in self.both():
+            with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                        "out_order: 'F' is not out's order"):
+                client.matmul(self.a[0, 0], self.b, out_order="F",
+                              out=np.zeros((4, 6), F32))
 
     def test_beside_c_and_in_another_order(self):
         for client in self.both():

@@ -92,10 +92,16 @@ class RetryTest(unittest.TestCase):
         asyncio.run(run())
 
     def test_a_stream_is_gone(self):
-        with self.client.zeros((2, 3), np.float16) as tensor, \
-                mock.patch.object(self.client, "_start", side_effect=full):
-            with self.assertRaises(gemmd.ResourceExhausted):
-                tensor.upload(A)
+        client = gemmd.Client(self.daemon.target, timeout=30, stream_bytes=0)
+        self.addCleanup(client.close)
+        with client.zeros((2, 3), np.float16) as tensor:
+            for call in (lambda: tensor.upload(A),
+                         lambda: client.matmul(A, A.T)):
+                with mock.patch.object(client, "_start",
+                                       side_effect=full) as start, \
+                        self.assertRaises(gemmd.ResourceExhausted):
+                    call()
+                start.assert_called_once()
 
 
 def full(*_, **__):

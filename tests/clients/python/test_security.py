@@ -108,6 +108,7 @@ token-file = {DAEMON.path('token')}
     def test_no_token_goes_over_a_network_in_plaintext(self):
         for target in ("example.com:50051", "10.0.0.1:50051",
                        "dns:///gemmd:50051", "ipv4:127.0.0.1:1,10.0.0.1:1",
+                       "ipv4:127.0.0.1:1%2C10.0.0.1:1",
                        "dns://8.8.8.8/localhost:1", "localhost.example.com:1",
                        "[2001:db8::1]:1", "ipv6:[2001:db8::1]:1"):
             with self.assertRaisesRegex(gemmd.InvalidArgument, "plaintext"):
@@ -159,6 +160,11 @@ class ProgramsTest(unittest.TestCase):
         self.assertEqual(1, done.returncode)
         self.assertRegex(done.stderr, "no daemon answers at .* within 2s: .*"
                          "(?i:certificate.verify.failed)")
+        # What speaks TLS alone ends a connection without it, without a word.
+        done = run("gemmctl", "info", "--wait=2s", f"--server={DAEMON.target}")
+        self.assertEqual(1, done.returncode)
+        self.assertIn(f"no daemon answers in plaintext at {DAEMON.target} "
+                      "within 2s: ", done.stderr)
         nobody = f"unix:{DAEMON.path('nobody')}"
         done = run("gemmctl", "info", "--wait=1s", f"--server={nobody}")
         self.assertRegex(done.stderr, "within 1s: .*No such file")

@@ -3,6 +3,9 @@
 import gc
 import os
 import signal
+import socket
+import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -143,6 +146,25 @@ class LittleMemoryTest(unittest.TestCase):
                                             "the limit of one is 50331648"):
                     client.empty(100 << 18)
         self.assertEqual(allocated, [])
+
+
+class TurnedAwayTest(unittest.TestCase):
+
+    def test_who_is_not_heard_is_told_so(self):
+        def turn_away():
+            with door.accept()[0]:
+                time.sleep(0.05)  # What has come by then is not read.
+
+        with tempfile.TemporaryDirectory() as folder, \
+                socket.socket(socket.AF_UNIX) as door:
+            path = f"{folder}/door"
+            door.bind(path)
+            door.listen()
+            thread = threading.Thread(target=turn_away)
+            thread.start()
+            with self.assertRaisesRegex(gemmd.Unavailable, "too many regions"):
+                gemmd.offer.offer(path, None)
+            thread.join()
 
 
 class StandsStillTest(unittest.TestCase):

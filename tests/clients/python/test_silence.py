@@ -20,7 +20,11 @@ _SETTINGS = b"\0\0\0\4\0\0\0\0\0" b"\0\0\0\4\1\0\0\0\0"
 
 
 class SilentServer:
-    """Greets clients over HTTP/2, reads what they send, and says no more."""
+    """Greets clients over HTTP/2, reads what they send, answers so many pings
+    of each, and says no more."""
+
+    def __init__(self, pings):
+        self._pings = pings
 
     def __enter__(self):
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -41,11 +45,15 @@ class SilentServer:
             threading.Thread(target=self._read, args=(client,),
                              daemon=True).start()
 
-    @staticmethod
-    def _read(client):
-        with client:
-            while client.recv(65536):
-                pass
+    def _read(self, client):
+        left = self._pings
+        with client, client.makefile("rb") as sent:
+            sent.read(24)  # The preface.
+            while frame := sent.read(9):
+                payload = sent.read(int.from_bytes(frame[:3], "big"))
+                if left and frame[3:5] == b"\6\0":
+                    client.sendall(frame[:4] + b"\1" + frame[5:] + payload)
+                    left -= 1
 
 
 class StallingDaemon(FakeDaemon):
@@ -74,7 +82,7 @@ class SilenceTest(unittest.TestCase):
         short = tuple((name, 300 if value == gemmd.connections.SILENCE_MS
                        else value)
                       for name, value in gemmd.connections.CHANNEL_OPTIONS)
-        with SilentServer() as server, \
+        with SilentServer(pings=3) as server, \
                 mock.patch("gemmd.blocking_caller.CHANNEL_OPTIONS", short), \
                 mock.patch("gemmd.aio_caller.CHANNEL_OPTIONS", short):
             for client in both_clients(server.target):

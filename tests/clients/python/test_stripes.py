@@ -4,13 +4,14 @@ import threading
 import time
 import unittest
 from concurrent import futures
+from unittest import mock
 
 import gemmd
 import numpy as np
 
 import striped_cases
 from eventually import eventually
-from gemmd import api, errors, stripes
+from gemmd import api, errors, rpcs, stripes
 from host_daemon import HostCase, HostDaemon
 from striped_cases import (ABORTED, BF16, BROKEN, F32, REFUSED, PartsDaemon,
                            check_product)
@@ -37,12 +38,18 @@ class SplitTest(unittest.TestCase):
         self.check([(0, 2, 0, 32), (2, 4, 40, 72)],
                    _info(rows=4, columns=3), 72, 2, leading_dimension=5)
 
+    def test_lines_are_those_of_all_matrices(self):
+        info = _info(rows=2, columns=3)
+        info.count = 3
+        self.check([(0, 3, 0, 36), (3, 6, 36, 72)], info, 72, 2)
+
     def test_what_is_not_shared_out(self):
         info = _info(rows=4, columns=3)
         self.check([], _info(rows=1, columns=12), 48, 4)
         self.check([], info, 3, 4)
         self.check([], info, 47, 4)
         self.check([], info, 81, 4, leading_dimension=5)
+        self.check([], info, 48, 4, batch_stride=12)
         info.ClearField("version")  # An old daemon's.
         self.check([], info, 48, 4)
 
@@ -73,6 +80,26 @@ class StripesTest(HostCase):
         out = np.zeros((1100, 700), F32)
         self.assertIs(self.striped.matmul(a, b, out=out), out)
         self.assertTrue((out == 900).all())
+
+    def test_a_product_whose_time_is_over_leaves_no_tensor(self):
+        async def upload(caller, handle, layout, data, timeout):
+            made.append(handle)
+            time.sleep(timeout + 0.1)
+            raise gemmd.DeadlineExceeded("it took too long")
+
+        made = []
+        a, b = np.ones((1100, 900), F32), np.ones((900, 700), F32)
+        with mock.patch("gemmd.striped_product.upload", upload), \
+                mock.patch.object(rpcs, "create", wraps=rpcs.create) as create:
+            with self.assertRaises(gemmd.DeadlineExceeded):
+                self.striped.matmul(a, b, timeout=2)
+        self.assertEqual(len(made), 1)
+        with self.assertRaises(gemmd.NotFound):
+            self.client.attach(made[0])
+        # Nor does a client that is gone by then.
+        lifetimes = api.enum("CreateTensorRequest.Lifetime")
+        self.assertEqual(create.call_args.args[0].lifetime,
+                         lifetimes["LIFETIME_CONNECTION"])
         with self.client.tensor(b) as weights:
             self.assertTrue((self.striped.matmul(a, weights) == 900).all())
         self.assertEqual(self.client.statistics().tensors, 0)
@@ -212,6 +239,10 @@ class PartsTest(unittest.TestCase):
         self.daemon.too_many = -4
         with self.assertRaisesRegex(gemmd.Internal,
                                     "sent 3596 bytes of a tensor of 3600"):
+            tensor.numpy()
+        self.client._stripes.least_bytes = 1 << 20  # By one.
+        with self.assertRaisesRegex(gemmd.Internal,
+                                    "sent 10796 bytes of a tensor of 10800"):
             tensor.numpy()
 
     def none_hangs(self):

@@ -24,7 +24,8 @@ class TargetTest(ArgumentsCase):
                 ("http://localhost:1", "has a scheme"),
                 ("grpc://[::1]:1", "has a scheme"),
                 ("unix:", "has no path"), ("unix://run/socket", "two slashes"),
-                ("unix:/" + "\u00e4" * 54, "109 bytes, .* at most 107")):
+                ("unix:/" + "\u00e4" * 54, "109 bytes, .* at most 107"),
+                ("unix:/" + "x" * 107, "108 bytes")):
             for make in gemmd.Client, address.check_target:
                 self.refused(f"target: .*{says}.*; allowed: HOST:PORT", make,
                              target)

@@ -35,7 +35,7 @@ class WireTest(unittest.TestCase):
 
     def test_fields_in_any_order_and_unknown_ones(self):
         data = (b"\x18\x05" + b"\x21" + b"8bytes.." + b"\x12\x01x"
-                + b"\x2d4444" + b"\x0a\x00")
+                + b"\x2d4444" + b"\x22\x01y" + b"\x0a\x00")
         execution, d, *_ = wire.parse_matmul_response(data)
         self.assertEqual(bytes(d), b"x")
         self.assertEqual(execution, api.Execution())

@@ -9,7 +9,10 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "jit/cache/entry.h"
 #include "tests/jit/cache/bundle_in_memory.h"
@@ -85,6 +88,33 @@ TEST_F(BundleFileTest, AnEmptyBundleThatGrowsIsGivenToNobody) {
   Write(Bundle({"c"}));
   EXPECT_FALSE(file->Read("key", Into(sources)).ok());
   EXPECT_TRUE(sources.empty());
+}
+
+TEST_F(BundleFileTest, WhatIsNotWhatItSaysIsGivenToNobody) {
+  const jit::CompiledKernel kernel = jit::FakeKernel("a");
+  jit::CompiledKernel other = kernel;
+  ++other.registers;  // Its cubin tells.
+  const jit::TuningRecord record = {.problem_class = "bf16 TN 64 64 64",
+                                    .device = "H100",
+                                    .template_digest = "digest"};
+  jit::TuningRecord elsewhere = record;
+  elsewhere.device = "H200";
+  for (const auto& [name, bytes] :
+       {std::pair{MemberName(jit::FakeKernel("b")), jit::EncodeEntry(kernel)},
+        {MemberName(other), jit::EncodeEntry(other)},
+        {MemberName(elsewhere), jit::EncodeTuningRecord(record)}}) {
+    Write(jit::EncodeBundle({{name, bytes}}, ""));
+    absl::StatusOr<BundleFile> file = Open();
+    ASSERT_TRUE(file.ok()) << file.status();
+    std::vector<std::string> taken;
+    MemberTakers take = Into(taken);
+    take.record = [&taken](const jit::TuningRecord& one) {
+      taken.push_back(one.device);
+      return absl::OkStatus();
+    };
+    EXPECT_FALSE(file->Read("", take).ok()) << name;
+    EXPECT_TRUE(taken.empty()) << name;
+  }
 }
 
 TEST_F(BundleFileTest, APipeIsReadTwiceAsAnyFile) {

@@ -1,13 +1,20 @@
 // gemm-warmup tune and a server whose devices take the time that the test says.
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gemmd/v1/kernels.grpc.pb.h"
+#include "gemmd/v1/server.grpc.pb.h"
 #include "tests/clients/warmup/run_warmup.h"
+#include "tests/integration/eventually.h"
 #include "tests/integration/test_server.h"
 
 namespace gemmd::warmup {
@@ -52,6 +59,55 @@ TEST_F(TuneTest, SaysWhatItBrought) {
       << second.output;
   EXPECT_TRUE(absl::StrContains(second.output, "0 of them faster; 1.000 times"))
       << second.output;
+}
+
+// Two problems are told of before either call ends.
+class TwoAtATime final : public v1::KernelService::Service {
+ public:
+  grpc::Status TuneKernels(
+      grpc::ServerContext*, const v1::TuneKernelsRequest* request,
+      grpc::ServerWriter<v1::TuneKernelsResponse>* writer) override {
+    const double us = static_cast<double>(request->problems(0).m());
+    v1::TuneKernelsResponse tuned;
+    tuned.set_us(us);
+    tuned.set_us_before(us);
+    writer->Write(tuned);
+    ++told_;
+    EXPECT_TRUE(testing::Eventually([this] { return told_ == 2; }));
+    // For the client to take both.
+    absl::SleepFor(absl::Milliseconds(100));
+    return grpc::Status::OK;
+  }
+
+ private:
+  std::atomic<int> told_ = 0;
+};
+class OneDevice final : public v1::ServerService::Service {
+  grpc::Status GetServerInfo(grpc::ServerContext*,
+                             const v1::GetServerInfoRequest*,
+                             v1::ServerInfo* info) override {
+    info->add_devices()->set_multiprocessors(132);
+    return grpc::Status::OK;
+  }
+};
+
+TEST_F(TuneTest, SaysOfEachProblemWhatBecameOfThatOne) {
+  TwoAtATime kernels;
+  OneDevice info;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                           &port);
+  builder.RegisterService(&kernels);
+  builder.RegisterService(&info);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const Outcome outcome =
+      Warmup(absl::StrCat("tune --server 127.0.0.1:", port, " ", file_));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  for (const char* line : {"bf16 TN 256 1024 512: 256.00 us stay",
+                           "bf16 TN 512 1024 512 d=f32: 512.00 us stay"}) {
+    EXPECT_TRUE(absl::StrContains(outcome.output, line)) << outcome.output;
+  }
 }
 
 TEST_F(TuneTest, LeavesGroupsOutAndSaysSo) {

@@ -93,5 +93,15 @@ TEST_F(WrittenTest, WhatOthersRemoveIsNotTheLimits) {
             absl::StrCat("1 of 1 kernels are not in ", path(), " any more"));
 }
 
+TEST_F(WrittenTest, RecordsAloneAreMissedToo) {
+  Written written(path());
+  written.Add(jit::TuningRecord{.problem_class = "bf16 TN 64 64 64",
+                                .device = "H100",
+                                .template_digest = "digest"});
+  EXPECT_EQ(
+      written.CheckKept().message(),
+      absl::StrCat("1 of 1 tuning records are not in ", path(), " any more"));
+}
+
 }  // namespace
 }  // namespace gemmd::warmup

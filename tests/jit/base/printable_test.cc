@@ -37,6 +37,8 @@ TEST(PrintableTest, ShowsBytesThatAreNotUtf8) {
   EXPECT_EQ(Printable("\xc0\x9b"), "\\xc0\\x9b");           // Too long.
   EXPECT_EQ(Printable("\xe0\x82\x9b"), "\\xe0\\x82\\x9b");  // Too long.
   EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // Half a pair.
+  EXPECT_EQ(Printable("\xed\xb0\x80"), "\\xed\\xb0\\x80");  // The other.
+  EXPECT_EQ(Printable("\xe2\x80("), "\\xe2\\x80(");  // Goes on as another.
   EXPECT_EQ(Printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
 }
 

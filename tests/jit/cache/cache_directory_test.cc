@@ -128,7 +128,12 @@ TEST_F(KernelCacheTest, ReadsLayersAndNeverWritesThem) {
   auto cache = open();
   EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kDisk);
   EXPECT_EQ(control_->compiles, 1);
-  EXPECT_EQ(cache->statistics().tiers[1].hits, 1);
+  const std::vector<TierStatistics> tiers = cache->statistics().tiers;
+  ASSERT_EQ(tiers.size(), 3u);
+  EXPECT_EQ(tiers[0].name, "layer 0");
+  EXPECT_EQ(tiers[1].name, "layer 1");
+  EXPECT_EQ(tiers[2].name, "disk");
+  EXPECT_EQ(tiers[1].hits, 1);
   EXPECT_TRUE(absl::IsFailedPrecondition(cache->Evict(key)));
   // Damage in a layer is passed over; the layer stays as it is.
   std::ofstream(EntryFile(key), std::ios::trunc) << "garbage";

@@ -55,6 +55,17 @@ TEST(EntryTest, RefusesAnEntryUnderAKeyThatIsNotItsOwn) {
   EXPECT_TRUE(absl::IsDataLoss(DecodeEntry(EncodeEntry(kernel)).status()));
 }
 
+TEST(EntryTest, RefusesCountsThatAreNegative) {
+  for (int i = 0; i < 4; ++i) {
+    CompiledKernel kernel = FakeKernel("source");
+    (i == 0   ? kernel.registers
+     : i == 1 ? kernel.spill_bytes
+              : kernel.static_shared_memory_bytes) = i == 3 ? 0 : -1;
+    EXPECT_EQ(DecodeEntry(EncodeEntry(kernel)).status().code(),
+              i == 3 ? absl::StatusCode::kOk : absl::StatusCode::kDataLoss);
+  }
+}
+
 // Terminals obey control characters, of ASCII and of Unicode.
 TEST(EntryTest, RefusesTextsThatAreNotFitToBePrinted) {
   const auto refused = [](CompiledKernel kernel) {
@@ -100,6 +111,15 @@ TEST(EntryTest, IgnoresFieldsThatItDoesNotKnow) {
   const std::string body = bytes.substr(24, bytes.size() - 24 - 32);
   EXPECT_TRUE(DecodeEntry(Framed(body)).ok());
   EXPECT_TRUE(DecodeEntry(Framed(body + std::move(future).Release())).ok());
+}
+
+// A summary alone is shown, and its source would not be what was compiled.
+TEST(EntryTest, RefusesAnotherSourceUnderTheSameSummary) {
+  const std::string bytes = EncodeEntry(FakeKernel("the source"));
+  std::string body = bytes.substr(24, bytes.size() - 24 - 32);
+  ASSERT_TRUE(DecodeEntry(Framed(body)).ok());
+  body.replace(body.find("the source"), 3, "any");
+  EXPECT_TRUE(absl::IsDataLoss(DecodeEntry(Framed(body)).status()));
 }
 
 TEST(EntryTest, SurvivesGarbageBehindAValidChecksum) {

@@ -2,11 +2,13 @@
 // tried again.
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "jit/base/steady_time.h"
+#include "jit/compile/compiler.h"
 #include "tests/jit/cache/kernel_cache_fixture.h"
 
 namespace gemmd::jit {
@@ -17,7 +19,7 @@ TEST_F(KernelCacheTest, ReportsWhatTheCompilerSaid) {
   auto cache = Open();
   const absl::Status status = cache->Get(instance_, Soon()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_TRUE(absl::StrContains(status.message(), "line 7: nonsense"));
+  EXPECT_EQ(status.message(), "kernel one: line 7: nonsense");
   EXPECT_EQ(cache->statistics().compile_errors, 1);
   EXPECT_TRUE(cache->List("", 10).empty());
 }
@@ -72,6 +74,41 @@ TEST_F(KernelCacheTest, TriesAgainWhenTheCompilerWasInTrouble) {
     EXPECT_EQ(cache->Get(instance_, Soon()).status().code(), trouble.code());
     EXPECT_EQ(control_->compiles, before + 2);
   }
+}
+
+// Compiles until it is told to give up.
+class EndlessCompiler final : public Compiler {
+ public:
+  explicit EndlessCompiler(absl::Notification& began) : began_(began) {}
+
+  absl::StatusOr<CompileOutput> Compile(const Instance&, absl::Time) override {
+    began_.Notify();
+    given_up_.WaitForNotificationWithTimeout(absl::Seconds(20));
+    return absl::UnavailableError(given_up_.HasBeenNotified() ? "given up"
+                                                              : "not given up");
+  }
+  void GiveUp() override { given_up_.Notify(); }
+  const std::string& identity() const override { return identity_; }
+
+ private:
+  absl::Notification& began_;
+  absl::Notification given_up_;
+  const std::string identity_ = "endless 1.0";
+};
+
+TEST_F(KernelCacheTest, TheEndDoesNotWaitForCompiles) {
+  absl::Notification began;
+  auto cache =
+      KernelCache::Create({}, std::make_unique<EndlessCompiler>(began));
+  auto result = std::async(std::launch::async,
+                           [&] { return cache->Get(instance_, Soon()); });
+  began.WaitForNotification();
+  cache->GiveUp();
+  const absl::Status status = result.get().status();
+  EXPECT_EQ(status.message(), "kernel one: given up");
+  // What comes later begins no compile.
+  EXPECT_TRUE(absl::IsUnavailable(
+      cache->Get({.name = "two", .source = "two"}, Soon()).status()));
 }
 
 // As deploy/README.md says.

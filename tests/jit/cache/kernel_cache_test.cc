@@ -72,6 +72,16 @@ TEST_F(KernelCacheTest, HoldsACallersDeadlineAndGoesOnCompiling) {
   EXPECT_EQ(control_->compiles, 1);
 }
 
+TEST_F(KernelCacheTest, ACallerMayWaitForAsLongAsItTakes) {
+  control_->behave = [](const Instance&, absl::Time) {
+    absl::SleepFor(absl::Milliseconds(50));
+    return CompileOutput{.cubin = FakeCubin(), .log = FakeLog()};
+  };
+  const absl::Status status =
+      Open()->Get(instance_, absl::InfiniteFuture()).status();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 // Whoever asks for what the cache has does not queue behind compiles.
 TEST_F(KernelCacheTest, CompilesHoldUpNoHit) {
   const Instance gotten = {.name = "two", .source = "two"};
@@ -131,6 +141,21 @@ TEST_F(KernelCacheTest, WithoutACompilerMemoryServesWithoutTheDisk) {
       absl::IsFailedPrecondition(cache->Get(instance_, Soon()).status()));
 }
 
+// Else its entry would be damage to whoever reads it next.
+TEST_F(KernelCacheTest, ControlCharactersInALogDoNotReachAnEntry) {
+  control_->behave = [](const Instance&, absl::Time) {
+    return CompileOutput{.cubin = FakeCubin(), .log = FakeLog() + "\033[2J\n"};
+  };
+  const absl::StatusOr<CacheResult> first = Open()->Get(instance_, Soon());
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(absl::EndsWith(first->kernel->log, "?[2J\n"));
+  EXPECT_EQ(first->kernel->static_shared_memory_bytes, 1024);
+  const absl::StatusOr<CacheResult> again = Open()->Get(instance_, Soon());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->source, CubinSource::kDisk);
+  EXPECT_EQ(again->kernel->log, first->kernel->log);
+}
+
 TEST_F(KernelCacheTest, MeasuresTheUseOfATier) {
   const auto cubin_bytes = static_cast<int64_t>(FakeCubin().size());
   auto cache = Open();
@@ -186,6 +211,7 @@ TEST_F(KernelCacheTest, PutsAsideWhatADeviceRefused) {
   };
   cache->Quarantine(key);
   EXPECT_TRUE(fs::exists(In("quarantine") / key));
+  EXPECT_EQ(cache->statistics().quarantined, 1);
   EXPECT_EQ(cache->Get(instance_, Soon())->source, CubinSource::kCompiled);
 }
 
@@ -201,6 +227,18 @@ TEST_F(KernelCacheTest, ListsFindsAndEvicts) {
   EXPECT_TRUE(absl::IsNotFound(cache->Find(key).status()));
   EXPECT_TRUE(absl::IsNotFound(cache->Find("../../etc/passwd").status()));
   EXPECT_TRUE(cache->List("", 10).empty());
+}
+
+// Else it would come back.
+TEST_F(KernelCacheTest, WhatCannotBeRemovedIsNotSaidToBeEvicted) {
+  auto cache = Open();
+  const std::string key = cache->Get(instance_, Soon())->kernel->key;
+  cache->Flush();
+  fs::permissions(In("entries"), fs::perms::all);
+  const absl::Status status = cache->Evict(key);
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  fs::permissions(In("entries"), fs::perms::owner_all);
+  EXPECT_TRUE(cache->Evict(key).ok());
 }
 
 // Of entries on disk it reads the start alone: a cache may be large.
@@ -233,6 +271,26 @@ TEST_F(KernelCacheTest, ListsAPageAtATime) {
     }
     EXPECT_EQ(listed, std::vector<std::string>(keys.begin(), keys.end()));
   }
+}
+
+// Else a list would end where a whole page of it is.
+TEST_F(KernelCacheTest, WhatIsDamagedIsPassedOverByAList) {
+  auto cache = Open();
+  std::set<std::string> keys;
+  for (int i = 0; i < 5; ++i) {
+    keys.insert(cache->Get({.name = "k", .source = std::to_string(i)}, Soon())
+                    ->kernel->key);
+  }
+  cache = Open();
+  for (int i = 0; i < 3; ++i) {
+    std::ofstream(EntryFile(*keys.begin()), std::ios::trunc) << "garbage";
+    keys.erase(keys.begin());
+  }
+  std::set<std::string> listed;
+  for (const EntrySummary& kernel : cache->List("", 2)) {
+    listed.insert(kernel.key);
+  }
+  EXPECT_EQ(listed, keys);
 }
 
 }  // namespace

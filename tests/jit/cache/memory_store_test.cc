@@ -44,6 +44,12 @@ TEST(MemoryStoreTest, HoldsItsLimit) {
   EXPECT_NE(store.Find(Kernel("z")->key), nullptr);
 }
 
+TEST(MemoryStoreTest, OneMayTakeAllOfTheLimit) {
+  MemoryStore store(BytesOf(1));
+  store.Insert(Kernel("a"));
+  EXPECT_EQ(store.List().size(), 1u);
+}
+
 TEST(MemoryStoreTest, WhatIsRemovedMakesRoom) {
   MemoryStore store(BytesOf(2));
   const KernelPointer a = Kernel("a"), b = Kernel("b"), c = Kernel("c");

@@ -96,6 +96,25 @@ TEST_F(KernelCacheTest, KernelsThatAnotherProcessMakesHoldUpNoOthers) {
   EXPECT_EQ(control_->compiles, 4);
 }
 
+// One that ended without it.
+TEST_F(KernelCacheTest, AKernelThatIsMadeHereAfterAllIsElsewhereNoMore) {
+  absl::Notification go;
+  CompileAfter(go);
+  auto cache = Create({.directory = directory_.path(),
+                       .lock_timeout = absl::InfiniteDuration()});
+  auto lock = std::make_unique<KeyLock>(directory_.path(), Key(instance_));
+  Answer result = GetAside(*cache, instance_);
+  EXPECT_TRUE(
+      absl::IsAborted(cache->GetUnlessElsewhere(instance_, Soon()).status()));
+  lock.reset();
+  while (control_->running == 0) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      cache->GetUnlessElsewhere(instance_, absl::Now() + absl::Milliseconds(20))
+          .status()));
+  go.Notify();
+  EXPECT_TRUE(result.get().ok());
+}
+
 TEST_F(KernelCacheTest, TheEndDoesNotWaitForAnotherProcess) {
   auto cache = Create({.directory = directory_.path(),
                        .lock_timeout = absl::InfiniteDuration()});

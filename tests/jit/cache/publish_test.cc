@@ -15,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "jit/base/steady_time.h"
 #include "jit/cache/disk_store.h"
 #include "tests/jit/fake_compiler.h"
 
@@ -118,6 +119,9 @@ TEST(PublishTest, AFileOfAnotherProcessOfTheSameNumberIsNoTrouble) {
   std::ifstream file(directory.path() + "/entries/name");
   std::getline(file, text);
   EXPECT_EQ(text, "second");
+  // Nobody else's to read, whatever the folder is.
+  EXPECT_EQ(fs::status(directory.path() + "/entries/name").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(fs::exists(left(i))) << i;
 }
 
@@ -134,6 +138,17 @@ TEST(PublishTest, AStoreHoldsTheDirectorysLockWhileItWrites) {
   ASSERT_TRUE(store.Store(FakeKernel("source")).ok());
   EXPECT_TRUE(looked);
   EXPECT_FALSE(was_free);
+}
+
+// It may have been stopped while it wrote.
+TEST(PublishTest, AnotherProcessThatHoldsTheLockIsNotWaitedForForEver) {
+  const TemporaryDirectory directory;
+  const absl::StatusOr<UniqueFd> held = LockDirectory(directory.path());
+  ASSERT_TRUE(held.ok()) << held.status();
+  const absl::Time start = SteadyNow();
+  const absl::Status status = LockDirectory(directory.path()).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_GE(SteadyNow() - start, absl::Seconds(10));
 }
 
 }  // namespace

@@ -25,7 +25,9 @@ TEST(RedisServerUrlTest, ReadsEveryForm) {
            Case{"redis://[::1]", "[::1]:6379"},
            Case{"redis://user@host", "host:6379", "user"},
            Case{"redis://:secret@host", "host:6379", "", "secret"},
+           Case{"redis://:a:b@c@host", "host:6379", "", "a:b@c"},
            Case{"rediss://user:p%40ss@host:7", "host:7", "user", "p@ss", true},
+           Case{"rediss://user:p%40@host:7", "host:7", "user", "p@", true},
            Case{"rediss://host", "host:6379", "", "", true},
        }) {
     const absl::StatusOr<RedisServer> server = ParseRedisUrl(c.url);

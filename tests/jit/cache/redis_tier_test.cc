@@ -83,6 +83,17 @@ TEST(RedisTierTest, UsesAPasswordAndAUser) {
                                .password = "its own"}})
                   ->Load(kKernel.key)
                   .ok());
+  // One that may not write is told so, as one with a wrong password is.
+  ASSERT_TRUE(admin
+                  .Command({"ACL", "SETUSER", "reader", "on", ">secret",
+                            "~gemmd:*", "+get"},
+                           100, Soon())
+                  .ok());
+  const absl::Status refused = Open({.server = {.address = server.address(),
+                                                .user = "reader",
+                                                .password = "secret"}})
+                                   ->Store(kKernel);
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
 }
 
 void SendText(int socket, absl::string_view text) {
@@ -172,6 +183,10 @@ TEST(RedisTierTest, IgnoresAnEntryThatIsDamagedOrAnothers) {
                   Sign("", EncodeEntry(FakeKernel("other"))))
                   .ok());
   EXPECT_TRUE(absl::IsDataLoss(tier->Load(kKernel.key).status()));
+  CompiledKernel contradicting = kKernel;
+  contradicting.cubin = FakeCubin(kKernel.registers + 1);
+  ASSERT_TRUE(tier->Store(contradicting).ok());
+  EXPECT_TRUE(absl::IsDataLoss(tier->Load(kKernel.key).status()));
 }
 
 TEST(RedisTierTest, ComesBackAfterTheServerDid) {
@@ -186,6 +201,54 @@ TEST(RedisTierTest, ComesBackAfterTheServerDid) {
   EXPECT_TRUE(absl::IsNotFound(tier->Load(kKernel.key).status()));
   absl::SleepFor(absl::Milliseconds(60));
   EXPECT_TRUE(absl::IsUnavailable(tier->Load(kKernel.key).status()));
+}
+
+// A request waits for a load, and nobody for a store.
+TEST(RedisTierTest, NoLoadWaitsBehindAStore) {
+  const RedisServerProcess server;
+  constexpr absl::Duration kLong = absl::Seconds(30);
+  const auto tier = Open({.server = {.address = server.address()},
+                          .load_timeout = kLong,
+                          .store_timeout = kLong});
+  RedisConnection admin({.address = server.address()});
+  ASSERT_TRUE(
+      admin.Command({"CLIENT", "PAUSE", "20000", "WRITE"}, 100, Soon()).ok());
+  std::jthread store([&] { EXPECT_TRUE(tier->Store(kKernel).ok()); });
+  absl::SleepFor(absl::Milliseconds(100));
+  const absl::Time start = absl::Now();
+  EXPECT_TRUE(absl::IsNotFound(tier->Load(kKernel.key).status()));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_TRUE(admin.Command({"CLIENT", "UNPAUSE"}, 100, Soon()).ok());
+}
+
+TEST(RedisTierTest, ALoadAndAStoreHaveTimesOfTheirOwn) {
+  const FakeServer server([](int socket) {
+    char bytes[4096];
+    while (recv(socket, bytes, sizeof(bytes), 0) > 0) {
+    }
+  });
+  constexpr absl::Duration kShort = absl::Milliseconds(100);
+  constexpr absl::Duration kLong = absl::Seconds(20);
+  const RedisServer address = {.address = server.address()};
+  const absl::Time start = absl::Now();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      Open({.server = address, .load_timeout = kShort, .store_timeout = kLong})
+          ->Load(kKernel.key)
+          .status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      Open({.server = address, .load_timeout = kLong, .store_timeout = kShort})
+          ->Store(kKernel)));
+  EXPECT_LT(absl::Now() - start, kLong / 2);
+}
+
+// As servers do with those that are idle for long.
+TEST(RedisTierTest, AConnectionThatTheServerClosedIsMadeAnew) {
+  const FakeServer server([](int socket) { SendText(socket, "$-1\r\n"); });
+  const auto tier = Open(server.address());
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = tier->Load(kKernel.key).status();
+    EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  }
 }
 
 TEST(RedisTierTest, ErrorsNameNoAddress) {
@@ -233,6 +296,20 @@ TEST(RedisTierTest, PausesAfterFailuresInARowOnly) {
   const size_t before = server.turns();
   EXPECT_TRUE(absl::IsNotFound(tier->Load(kKernel.key).status()));
   EXPECT_GT(server.turns(), before);
+}
+
+// Nobody changes a password within seconds, or a certificate.
+TEST(RedisTierTest, PausesAfterRefusals) {
+  const std::string refusal = "-NOAUTH Authentication required.\r\n";
+  const ScriptedServer server({refusal, refusal, refusal});
+  const auto tier = Open({.server = {.address = server.address()},
+                          .failures_until_pause = 3,
+                          .pause = absl::Hours(1)});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(absl::IsPermissionDenied(tier->Load(kKernel.key).status()));
+  }
+  EXPECT_TRUE(absl::IsNotFound(tier->Load(kKernel.key).status()));
+  EXPECT_EQ(server.turns(), 3u);
 }
 
 // Else the last of many compiles waits for as many failures.
@@ -326,6 +403,9 @@ INSTANTIATE_TEST_SUITE_P(
             "PromisesTooMuch",
             [](int socket) { SendText(socket, "$99999999999999\r\n"); },
             absl::StatusCode::kDataLoss},
+        Misbehaviour{"PromisesLessThanNothing",
+                     [](int socket) { SendText(socket, "$-2\r\n"); },
+                     absl::StatusCode::kDataLoss},
         Misbehaviour{"ReportsAnError",
                      [](int socket) { SendText(socket, "-ERR no\r\n"); },
                      absl::StatusCode::kFailedPrecondition},

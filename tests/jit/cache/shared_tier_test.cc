@@ -102,22 +102,23 @@ TEST(SharedTierTest, WhatIsEvictedIsCompiledAgain) {
   EXPECT_TRUE(cache->Find(key).ok());
 }
 
-// Stores when it is told to, and counts what it is to forget.
+// Stores when it is told to, and counts what it is to forget. Has nothing.
 class SlowTier final : public Tier {
  public:
   absl::StatusOr<CompiledKernel> Load(const std::string& key) override {
-    return absl::NotFoundError(key);
+    return trouble.ok() ? absl::NotFoundError(key) : trouble;
   }
   absl::Status Store(const CompiledKernel&) override {
     store.WaitForNotification();
     ++stores;
-    return absl::OkStatus();
+    return trouble;
   }
   absl::Status Remove(const std::string&) override {
     ++removals;
     return absl::OkStatus();
   }
 
+  absl::Status trouble;  // Of loads and stores; may be OK.
   absl::Notification store;
   std::atomic<int> stores = 0;
   std::atomic<int> removals = 0;
@@ -169,6 +170,40 @@ TEST(SharedTierTest, AnEvictionDoesNotWaitForAllThatIsStored) {
   EXPECT_TRUE(cache->Evict(key).ok());
   // That of the first came late.
   EXPECT_EQ(tier->removals, 2);
+}
+
+// Where a machine without a compiler would find it.
+TEST(SharedTierTest, WhatADeviceRefusedIsSharedNoLonger) {
+  const auto tier = std::make_shared<SlowTier>();
+  tier->store.Notify();
+  auto cache = KernelCache::Create(
+      {.shared = tier}, std::make_unique<FakeCompiler>(
+                            std::make_shared<FakeCompiler::Control>()));
+  cache->Quarantine(
+      cache->Get({.name = "one", .source = "one"}, Soon())->kernel->key);
+  for (const absl::Time end = Soon(); tier->removals == 0 && absl::Now() < end;
+       absl::SleepFor(absl::Milliseconds(1))) {
+  }
+  EXPECT_EQ(tier->removals, 1);
+}
+
+TEST(SharedTierTest, TroubleOfALoadAndOfAStoreAreTold) {
+  const auto tier = std::make_shared<SlowTier>();
+  tier->trouble = absl::UnavailableError("nobody there");
+  std::string warnings;
+  auto cache = KernelCache::Create(
+      {.shared = tier,
+       .warn = [&](const std::string& text) { warnings += text; }},
+      std::make_unique<FakeCompiler>(
+          std::make_shared<FakeCompiler::Control>()));
+  const auto result = cache->Get({.name = "one", .source = "one"}, Soon());
+  ASSERT_TRUE(result.ok()) << result.status();
+  const std::string told = absl::StrCat("cache tier shared, entry ",
+                                        result->kernel->key, ": nobody there");
+  EXPECT_EQ(warnings, told);
+  tier->store.Notify();
+  cache->Evict(result->kernel->key).IgnoreError();  // Comes behind the store.
+  EXPECT_EQ(warnings, told + told);
 }
 
 TEST(SharedTierTest, WhatLiesInALayerStaysShared) {

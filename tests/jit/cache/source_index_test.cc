@@ -11,11 +11,13 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/file.h"
 #include "jit/base/steady_time.h"
+#include "jit/cache/cache_key.h"
 #include "tests/jit/fake_compiler.h"
 #include "tests/settable_clock.h"
 
@@ -89,6 +91,43 @@ TEST_F(SourceIndexTest, FindsWhatOthersWriteAndForgetsWhatTheyRemove) {
   EXPECT_EQ(index_.FindKnown(InstanceOf("one")), key);
   fs::remove(Entries() / key);
   EXPECT_TRUE(IsFound("one", ""));
+}
+
+// One source makes other kernels with other options.
+TEST_F(SourceIndexTest, OptionsAreThoseOfTheInstance) {
+  const std::string key = Write("one");
+  Instance instance = InstanceOf("one");
+  instance.options = {FakeKernel("one").options[0]};
+  EXPECT_EQ(index_.Find(instance), key);
+  instance.options = {"--fmad=false"};
+  EXPECT_EQ(index_.Find(instance), "");
+}
+
+TEST_F(SourceIndexTest, OfTwoCompilersItPrefersTheNewer) {
+  std::string newest;
+  for (const char* compiler : {"fake 1.1", "fake 1.3", "fake 1.2"}) {
+    CompiledKernel kernel = FakeKernel("one");
+    kernel.compiler = compiler;
+    kernel.key = CacheKey(kernel.source, kernel.options, kernel.compiler);
+    std::ofstream(Entries() / kernel.key) << EncodeEntry(kernel);
+    if (kernel.compiler == "fake 1.3") newest = kernel.key;
+  }
+  EXPECT_EQ(index_.Find(InstanceOf("one")), newest);
+}
+
+// From a layer, or from the directory behind it.
+TEST_F(SourceIndexTest, LooksIntoEachDirectory) {
+  const TemporaryDirectory empty;
+  const std::string key = Write("one");
+  for (const bool first : {true, false}) {
+    std::vector<std::shared_ptr<DiskStore>> stores = {
+        std::make_shared<DiskStore>(
+            DiskStore::Options{.directory = directory_.path()})};
+    stores.insert(first ? stores.end() : stores.begin(),
+                  std::make_shared<DiskStore>(DiskStore::Options{
+                      .directory = empty.path(), .read_only = true}));
+    EXPECT_EQ(SourceIndex(stores).Find(InstanceOf("one")), key) << first;
+  }
 }
 
 // A request asks for hundreds of kernels that are not there, while another

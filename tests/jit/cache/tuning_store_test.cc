@@ -170,6 +170,29 @@ TEST(TuningStoreTest, SaysWhatItCannotRead) {
   EXPECT_EQ(TuningStore(directory.path()).All().faults.size(), 1u);
 }
 
+TEST(TuningStoreTest, ARecordUnderAnotherKeyIsDamaged) {
+  const TemporaryDirectory directory;
+  const TuningStore store(directory.path());
+  const TuningRecord record = RecordOf("bf16 TN 1 2 3");
+  ASSERT_TRUE(store.Put(record).ok());
+  fs::rename(fs::directory_iterator(directory.path() + "/tuning")->path(),
+             directory.path() + "/tuning/" +
+                 TuningKey(record.problem_class, "H200", "digest"));
+  EXPECT_TRUE(absl::IsDataLoss(
+      store.Find(Parse("bf16 TN 1 2 3"), "H200", "digest").status()));
+}
+
+TEST(TuningStoreTest, ALayerIsOnlyRead) {
+  const TemporaryDirectory directory;
+  const TuningRecord record = RecordOf("bf16 TN 1 2 3");
+  ASSERT_TRUE(TuningStore(directory.path()).Put(record).ok());
+  TuningRecord next = record;
+  ++next.generation;
+  const TuningStore layer(directory.path(), /*read_only=*/true);
+  EXPECT_TRUE(absl::IsPermissionDenied(layer.Put(next).status()));
+  EXPECT_EQ(layer.All().readable, std::vector<TuningRecord>{record});
+}
+
 TEST(TuningStoreTest, RemovesWhatIsDamagedOrOfOtherTemplates) {
   const TemporaryDirectory directory;
   const TuningStore store(directory.path());
@@ -204,6 +227,9 @@ TEST(TuningStoreTest, LeavesRecordsOfAnotherFormatAlone) {
       store.Find(Parse("bf16 TN 1 2 3"), "H100", "digest").status();
   EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
   EXPECT_EQ(ReadFile(file, 1024).value_or("gone"), other);
+  // Whoever tunes here has another record: this version has none.
+  const TuningRecord record = RecordOf("bf16 TN 1 2 3");
+  EXPECT_EQ(store.Put(record).value_or(TuningRecord()), record);
 }
 
 // One limit for all: records make room like anything else, and leave room.

@@ -49,6 +49,8 @@ TEST(CompileInputTest, RefusesSourcesThatOpenFiles) {
            "#include </etc/passwd>",
            "int a;\n  #  include \"/etc/passwd\"",
            "#/* */ /* */include </etc/passwd>",
+           "#/*/ */include </etc/passwd>",
+           "#define X\n#include </etc/passwd>",
            "#\\\ninclude </etc/passwd>",
            "#in\\\nclude </etc/passwd>",
            "#in\\ \t\r\nclude </etc/passwd>",

@@ -40,7 +40,9 @@ TEST(CompileLogTest, SpillsOfAnyFunctionAreErrors) {
   const absl::Status status = StatusOf(absl::StrCat(
       FakeLog(),
       "ptxas         .     8368 bytes stack frame, 18044 bytes spill stores, "
-      "22920 bytes spill loads\n"));
+      "22920 bytes spill loads\n"
+      "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes "
+      "spill loads\n"));
   EXPECT_TRUE(absl::IsInternal(status));
   EXPECT_TRUE(absl::StrContains(status.message(), "40964 bytes")) << status;
 }

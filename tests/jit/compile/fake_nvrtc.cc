@@ -3,8 +3,12 @@
 // "// order: ..." of the source tells it to. "loop:TEXT" never ends and
 // "crash:TEXT" crashes where the source has that text.
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <nvrtc.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -71,6 +75,19 @@ std::string Try(const std::string& what, const std::string& argument) {
     if (fcntl(socket, F_SETOWN, std::atoi(argument.c_str())) == 0) errno = 0;
   } else if (what == "unlink") {
     if (unlink(argument.c_str()) == 0) errno = 0;
+  } else if (what == "signal") {  // A process, with a signal that is none.
+    const int process = std::atoi(argument.c_str());
+    syscall(SYS_tgkill, process, process, 0);
+  } else if (what == "limit") {  // A process that is to dump no core.
+    const rlimit none = {0, 0};
+    syscall(SYS_prlimit64, std::atoi(argument.c_str()), RLIMIT_CORE, &none,
+            nullptr);
+  } else if (what == "start") {  // A process, by either call that does it.
+    clone_args flags = {.exit_signal = SIGCHLD};
+    const long process = argument == "clone3"
+                             ? syscall(SYS_clone3, &flags, sizeof(flags))
+                             : fork();
+    if (process == 0) _exit(0);
   }
   return std::strerror(errno);
 }

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "absl/time/clock.h"
 #include "jit/base/file.h"
 #include "jit/base/sha256.h"
+#include "jit/compile/file_notes.h"
 #include "tests/jit/fake_compiler.h"
 
 namespace gemmd::jit {
@@ -70,6 +73,32 @@ TEST_F(FileDigestTest, ANoteThatIsDamagedIsPassedOver) {
   }
   std::ofstream(Remembered(), std::ios::trunc) << std::string(64, 'x');
   EXPECT_EQ(DigestOf("file"), Sha256Of("content"));
+}
+
+TEST_F(FileDigestTest, IsOfTheWholeFile) {
+  std::string content(3 << 20, 'x');
+  std::ofstream(Path("file")) << content;
+  EXPECT_EQ(DigestOf("file"), Sha256Of(content));
+  content.back() = 'y';
+  std::ofstream(Path("file")) << content;
+  EXPECT_EQ(DigestOf("file"), Sha256Of(content));
+}
+
+TEST_F(FileDigestTest, ANoteOfSomethingElseIsNoDigest) {
+  std::ofstream(Path("file")) << "content";
+  LetATickPass();
+  const FileStamp stamp = *StampOf(Open("file").get());
+  FileNotes(Path("cache")).Note(NameOf("file", stamp), stamp, "short");
+  EXPECT_EQ(DigestOf("file"), Sha256Of("content"));
+}
+
+TEST_F(FileDigestTest, NotesAreBounded) {
+  const FileNotes notes(Path("cache"));
+  for (int i = 0; i < 80; ++i) {
+    notes.Note(NameOf("file", {.inode = static_cast<uint64_t>(i)}), {}, "text");
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(Path("cache/identity")), {}),
+            64);
 }
 
 TEST_F(FileDigestTest, AFileThatHasJustChangedIsNotRemembered) {

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -320,6 +321,35 @@ TEST_F(FakeNvrtcTest, ACompileThatNeverEndsIsKilledAndHoldsUpNoOther) {
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a worker is left";
 }
 
+TEST_F(FakeNvrtcTest, TheEndDoesNotWaitForACompile) {
+  Install("nvrtc");
+  const auto compiler = Open("nvrtc");
+  auto endless = std::async(std::launch::async, [&] {
+    return compiler->Compile(
+        {.name = "test", .source = "// order: loop:order\n"},
+        absl::Now() + absl::Seconds(30));
+  });
+  compiler->GiveUp();
+  EXPECT_EQ(endless.wait_for(std::chrono::seconds(20)),
+            std::future_status::ready);
+  EXPECT_TRUE(absl::IsUnavailable(endless.get().status()));
+}
+
+TEST_F(FakeNvrtcTest, WhatIsTooLateOrOpensFilesIsNotCompiled) {
+  Install("nvrtc");
+  const auto compiler = Open("nvrtc");
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      compiler->Compile({.name = "test", .source = ""}, absl::InfinitePast())
+          .status()));
+  const absl::Status status =
+      compiler
+          ->Compile({.name = "test", .source = "#include </etc/passwd>\n"},
+                    Soon())
+          .status();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "refused")) << status;
+}
+
 // As a package manager does it: the new file takes the name of the old one.
 TEST_F(FakeNvrtcTest, ACompilerThatIsReplacedGoesOnAsItWas) {
   Install("nvrtc");
@@ -338,12 +368,26 @@ TEST_F(FakeNvrtcTest, ACompilerThatIsReplacedGoesOnAsItWas) {
 }
 
 TEST_F(FakeNvrtcTest, ACompilerThatIsOverwrittenCompilesNoMore) {
-  Install("nvrtc");
-  const auto compiler = Open("nvrtc");
-  ASSERT_TRUE(compiler->Compile({.name = "test", .source = ""}, Soon()).ok());
-  std::ofstream(Path("nvrtc/libnvrtc.so.13"), std::ios::app) << "x";
-  EXPECT_TRUE(absl::IsUnavailable(
-      compiler->Compile({.name = "test", .source = ""}, Soon()).status()));
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc-builtins.so.13.0"}) {
+    for (const bool longer : {true, false}) {
+      const std::string folder = absl::StrCat(name, longer);
+      Install(folder);
+      const auto compiler = Open(folder);
+      ASSERT_TRUE(
+          compiler->Compile({.name = "test", .source = ""}, Soon()).ok());
+      const std::string file = Path(folder + "/" + name);
+      const auto modified = fs::last_write_time(file);
+      std::ofstream(file, std::ios::in | std::ios::out | std::ios::ate)
+          .seekp(longer ? 0 : -1, std::ios::end)
+          .put('x');
+      // Its size or its time alone tells.
+      fs::last_write_time(
+          file, longer ? modified : modified + std::chrono::seconds(1));
+      EXPECT_TRUE(absl::IsUnavailable(
+          compiler->Compile({.name = "test", .source = ""}, Soon()).status()))
+          << folder;
+    }
+  }
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -361,10 +405,16 @@ TEST_F(FakeNvrtcTest, AWorkerReachesNothingOfTheHost) {
             0);
   ASSERT_EQ(listen(listener.get(), 1), 0);
   const auto compiler = Open("nvrtc");
-  std::vector<std::string> orders = {
-      "write " + Path("new"),   "write " + Path("file"),
-      "unlink " + Path("file"), "connect " + socket_path,
-      "exec /bin/true",         absl::StrCat("own ", getpid())};
+  std::vector<std::string> orders = {"write " + Path("new"),
+                                     "write " + Path("file"),
+                                     "unlink " + Path("file"),
+                                     "connect " + socket_path,
+                                     "exec /bin/true",
+                                     absl::StrCat("own ", getpid()),
+                                     "start fork",
+                                     "start clone3",
+                                     absl::StrCat("signal ", getpid()),
+                                     absl::StrCat("limit ", getpid())};
   if (MissingConfinement().empty()) orders.push_back("read " + Path("file"));
   for (const std::string& order : orders) {
     const auto output = compiler->Compile(
@@ -372,7 +422,8 @@ TEST_F(FakeNvrtcTest, AWorkerReachesNothingOfTheHost) {
     ASSERT_TRUE(output.ok()) << order << ": " << output.status();
     EXPECT_TRUE(
         absl::StrContains(output->log, "order: Operation not permitted") ||
-        absl::StrContains(output->log, "order: Permission denied"))
+        absl::StrContains(output->log, "order: Permission denied") ||
+        absl::StrContains(output->log, "order: Function not implemented"))
         << order << ": " << output->log;
   }
   EXPECT_FALSE(fs::exists(Path("new")));

@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -49,6 +52,11 @@ class WorkerPoolTest : public testing::Test {
 
   WorkerPool pool_{{.program = GEMMD_TEST_FAKE_WORKER}};
 };
+
+int OpenFiles() {
+  return static_cast<int>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
 
 // Processes that this one has started and that live.
 int Children() {
@@ -104,6 +112,13 @@ TEST(FirstWorkerTest, IsNotWaitedForByTheEnd) {
 
 TEST_F(WorkerPoolTest, KeepsItsWorker) { EXPECT_EQ(WorkerPid(), WorkerPid()); }
 
+TEST_F(WorkerPoolTest, ACompileLeavesNoFileOpen) {
+  WorkerPid();
+  const int before = OpenFiles();
+  for (int i = 0; i < 5; ++i) WorkerPid();
+  EXPECT_EQ(OpenFiles(), before);
+}
+
 TEST_F(WorkerPoolTest, PassesOnWhatTheCompilerSaid) {
   const pid_t pid = WorkerPid();
   EXPECT_EQ(Order("reject").status(), absl::InternalError("nonsense"));
@@ -153,8 +168,11 @@ TEST_F(WorkerPoolTest, GivingUpEndsCompilesAndRefusesMore) {
 }
 
 TEST_F(WorkerPoolTest, GarbageIsAnError) {
+  const pid_t pid = WorkerPid();
   EXPECT_TRUE(absl::IsUnavailable(Order("garbage").status()));
-  EXPECT_TRUE(Order("pid").ok());
+  // What else that worker sends must not be taken for the next answer.
+  EXPECT_NE(WorkerPid(), pid);
+  EXPECT_FALSE(Lives(pid));
 }
 
 TEST_F(WorkerPoolTest, ReplacesAWorkerThatWasKilledWhenIdle) {
@@ -202,6 +220,30 @@ TEST_F(WorkerPoolTest, GivesAWorkerNothingButItsSocket) {
                 ->log,
             "5");
   close(file);
+}
+
+// It yields to who serves requests, and a Ctrl-C is for its parent alone, whose
+// signals are not its own.
+TEST(WorkerProcessTest, DiffersFromItsParent) {
+  constexpr int kIgnored = SIGUSR1, kBlocked = SIGUSR2;
+  const auto before = signal(kIgnored, SIG_IGN);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, kBlocked);
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+  for (const int ends : {kIgnored, kBlocked}) {
+    WorkerPool pool({.program = GEMMD_TEST_FAKE_WORKER});
+    int pid = 0;
+    EXPECT_TRUE(
+        absl::SimpleAtoi(pool.Compile({.source = "pid"}, Soon())->cubin, &pid));
+    EXPECT_EQ(getpgid(pid), pid);
+    EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(pid)),
+              std::min(getpriority(PRIO_PROCESS, 0) + 5, 19));
+    kill(pid, ends);
+    EXPECT_TRUE(EndsSoon(pid)) << ends;
+  }
+  pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
+  signal(kIgnored, before);
 }
 
 TEST(WorkerPoolLifeTest, EndsItsWorkersWithItself) {

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "tests/service/tls/certificates.h"
@@ -24,6 +25,51 @@ absl::Status StatusOf(const std::string& redis, const std::string& ca_file) {
   options.redis_ca_file = ca_file;
   options.redis_allow_unsigned = true;
   return CacheOptions(options).status();
+}
+
+TEST(CacheOptionsTest, WhatIsNotSignedHasToBeAllowed) {
+  Options options;
+  options.redis = "redis://host";
+  absl::Status status = CacheOptions(options).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "--cache-signing-key-file"))
+      << status;
+  options.signing_key_file = Write("signs", "0123456789abcdef0123456789abcdef");
+  EXPECT_TRUE(CacheOptions(options).ok());
+}
+
+// A key, or a password, that somebody relies on.
+TEST(CacheOptionsTest, AFileOfASecretHoldsOne) {
+  Options options;
+  options.redis = "redis://host";
+  options.redis_allow_unsigned = true;
+  const std::pair<const char*, std::string Options::*> files[] = {
+      {"--cache-signing-key-file", &Options::signing_key_file},
+      {"--cache-redis-password-file", &Options::redis_password_file}};
+  for (const auto& [name, file] : files) {
+    for (const std::string& path : {Write("none", ""), Write("line", "\n"),
+                                    std::string("/nonexistent")}) {
+      Options one = options;
+      one.*file = path;
+      const absl::Status status = CacheOptions(one).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << path;
+      EXPECT_TRUE(absl::StrContains(status.message(), name)) << status;
+    }
+  }
+}
+
+TEST(CacheOptionsTest, TheDirectoryHasItsLimit) {
+  Options options;
+  options.cache_limit_bytes = 12345;
+  EXPECT_EQ(CacheOptions(options)->directory_limit_bytes, 12345);
+}
+
+TEST(CacheOptionsTest, ACompleteCacheIsThere) {
+  Options options;
+  options.cache.directory = Write("file", "of no directory");
+  EXPECT_TRUE(CacheOptions(options).ok());
+  options.cache.require_complete = true;
+  EXPECT_FALSE(CacheOptions(options).ok());
 }
 
 // Else every compile would try, fail, and say so in the log alone; or what was

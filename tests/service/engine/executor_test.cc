@@ -417,6 +417,7 @@ TEST_F(ExecutorTest, WhatWouldKeepTheDeviceTooLongIsRefused) {
   EXPECT_EQ(refused.message(),
             "device fake is predicted to work 2.058s on this call; allowed: 2s "
             "(--max-work). Use several calls.");
+  EXPECT_EQ(executor_->refused_work(), 1);
   // Nothing that is allowed looks like a device that hangs.
   Start({.lanes = 2,
          .hang_limit = absl::Seconds(2),

@@ -233,10 +233,12 @@ TEST_F(BandPipelineTest, AnErrorIsToldWhenNothingIsUnderWay) {
     lines_ = 0;
   }
   Add(4);
-  fake_.Fail("cuStreamSynchronize", CUDA_ERROR_LAUNCH_FAILED);
-  EXPECT_FALSE(Run().ok());
-  EXPECT_EQ(fake_.CountOf("cuStreamSynchronize"), 3) << "of all streams";
-  fake_.Finish();
+  for (const int stream : {0, 1, 2}) {
+    fake_.Fail("cuStreamSynchronize", CUDA_ERROR_LAUNCH_FAILED, 1, stream);
+    EXPECT_FALSE(Run().ok()) << stream;
+    EXPECT_EQ(fake_.CountOf("cuStreamSynchronize"), 3) << "of all streams";
+    fake_.Finish();
+  }
   bands_.clear();
   const std::weak_ptr<const device::Region> watched = region_;
   region_.reset();

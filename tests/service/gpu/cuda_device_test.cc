@@ -72,6 +72,10 @@ TEST_F(CudaDeviceTest, IdleMemoryOfThePoolIsFree) {
   fake_.pool_reserved = 500;
   fake_.pool_used = 200;
   EXPECT_EQ(device_->FreeBytes(), 1300);
+  fake_.pool_used = 600;  // Read apart, so that there may be more.
+  EXPECT_EQ(device_->FreeBytes(), 1000);
+  fake_.Fail("cuMemGetInfo", CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(device_->FreeBytes(), 0) << "of a lost device";
 }
 
 TEST_F(CudaDeviceTest, OtherDevicesReadItsMemoryWhereThereIsALink) {
@@ -84,7 +88,7 @@ TEST_F(CudaDeviceTest, BytesComeBackInAnyPitchWithZerosBetweenLines) {
   auto matrix = *lane_->Allocate(kLayout);
   const std::string bytes = Letters(8 * 13 + kWidth);
   ASSERT_TRUE(Upload(bytes, 13, {0, 9}, *matrix).ok());
-  for (const int64_t pitch : {10, 11, 16, 40}) {
+  for (const int64_t pitch : {10, 11, 16, 40, 40000}) {
     std::string expected(static_cast<size_t>(8 * pitch + kWidth), '\0');
     for (int64_t line = 0; line < 9; ++line) {
       expected.replace(static_cast<size_t>(line * pitch), kWidth, bytes,
@@ -193,6 +197,7 @@ TEST_F(CudaDeviceTest, EveryCallBindsTheContextToItsThread) {
   in_another_thread([&] { EXPECT_TRUE(device_->Load({}, {}).ok()); });
   in_another_thread([&] { EXPECT_TRUE(device_->CreateLane().ok()); });
   in_another_thread([&] { EXPECT_TRUE(device_->Probe().ok()); });
+  in_another_thread([&] { EXPECT_FALSE(device_->ImportMemory({}).ok()); });
   in_another_thread([&] { EXPECT_GT(device_->FreeBytes(), 0); });
   in_another_thread([&] { EXPECT_TRUE(lane_->Allocate(kLayout).ok()); });
   in_another_thread([&] { matrix.reset(); });
@@ -207,8 +212,14 @@ TEST_F(CudaDeviceTest, ClearLeavesZeros) {
 
 TEST_F(CudaDeviceTest, TriesOnceMoreWhenMemoryIsFull) {
   fake_.Fail("cuMemAllocFromPoolAsync", CUDA_ERROR_OUT_OF_MEMORY);
-  EXPECT_TRUE(lane_->Allocate(kLayout).ok());
-  EXPECT_EQ(fake_.CountOf("cuMemPoolTrimTo"), 1);
+  fake_.Forget();
+  auto matrix = lane_->Allocate(kLayout);
+  EXPECT_TRUE(matrix.ok());
+  EXPECT_EQ(fake_.pool_threshold, UINT64_MAX) << "until then it keeps all";
+  EXPECT_EQ(fake_.names(), (std::vector<std::string>{
+                               "cuMemAllocFromPoolAsync", "cuStreamSynchronize",
+                               "cuMemPoolTrimTo", "cuMemAllocFromPoolAsync"}))
+      << "what is freed is idle once its stream has come to it";
 }
 
 TEST_F(CudaDeviceTest, SaysHowMuchMemoryWasAskedFor) {
@@ -241,6 +252,29 @@ TEST_F(CudaDeviceTest, FreeingWaitsForOtherLanesThatUsedTheMatrix) {
   // Before the other lane has cleared anything: the fake fails the test when
   // it clears memory that is gone.
   ASSERT_TRUE(lane_->Synchronize().ok());
+}
+
+TEST_F(CudaDeviceTest, FreeingWaitsItselfWhereAnEventIsNotToBeHad) {
+  auto other = *device_->CreateLane();
+  auto matrix = *lane_->Allocate(kLayout);
+  ASSERT_TRUE(lane_->Synchronize().ok());
+  ASSERT_TRUE(other->Clear(*matrix).ok());
+  fake_.Fail("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  matrix.reset();
+  // The fake fails the test when the other lane clears memory that is gone.
+  ASSERT_TRUE(lane_->Synchronize().ok());
+  ASSERT_TRUE(other->Synchronize().ok());
+}
+
+// What such a download had would be another client's.
+TEST_F(CudaDeviceTest, ADownloadThatFailedIsAnError) {
+  auto matrix = *lane_->Allocate(kLayout);
+  for (const char* function : {"cuMemcpyDtoHAsync", "cuStreamSynchronize"}) {
+    fake_.Fail(function, CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT_TRUE(
+        device::IsLost(lane_->Download(*matrix, {0, 1}, kWidth).status()))
+        << function;
+  }
 }
 
 TEST_F(CudaDeviceTest, MemoryIsFreedInTheOrderOfTheStreamThatAllocatedIt) {
@@ -286,6 +320,11 @@ TEST_F(CudaDeviceTest, RefusesCubinsThatCannotRunHere) {
   kernel = device_->Load(compiled, plan);
   EXPECT_EQ(kernel.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(kernel.status().message().find("232449"), absl::string_view::npos);
+  plan.shared_memory_bytes -= 1025;
+  compiled.static_shared_memory_bytes = 1024;
+  EXPECT_TRUE(device_->Load(compiled, plan).ok());
+  compiled.static_shared_memory_bytes = 1025;
+  EXPECT_FALSE(device_->Load(compiled, plan).ok());
 }
 
 TEST_F(CudaDeviceTest, RefusesClustersThatFindNoRoom) {
@@ -305,6 +344,10 @@ TEST_F(CudaDeviceTest, RefusesClustersThatFindNoRoom) {
 TEST_F(CudaDeviceTest, ProbeSeesADeviceThatForgets) {
   EXPECT_TRUE(device_->Probe().ok());
   fake_.memory_is_broken = true;
+  EXPECT_TRUE(device::IsLost(device_->Probe()));
+  fake_.memory_is_broken = false;
+  EXPECT_TRUE(device_->Probe().ok());
+  fake_.downloads_are_lost = true;
   EXPECT_TRUE(device::IsLost(device_->Probe()));
 }
 

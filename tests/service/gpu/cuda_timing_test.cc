@@ -145,6 +145,22 @@ TEST_F(CudaTimingTest, KeepsToTheMemoryThatItIsGiven) {
   EXPECT_NEAR((*least)->Sample(0).value(), 20, 0.01);
 }
 
+// As many copies as fit, with what they share.
+TEST_F(CudaTimingTest, UsesNoMoreThanItIsGiven) {
+  Contend("bf16 TN 256 256 256 bias=row", {20});
+  const ScratchLayout layout = ScratchLayoutOf(problem_, contenders_);
+  ASSERT_GT(layout.shared_bytes, 0);
+  const int64_t given = layout.Bytes(3) - 1;
+  ASSERT_LT(given, layout.Bytes(layout.CopiesBeyond(1 << 20)));
+  const auto timing = device_->CreateTiming(problem_, contenders_, given);
+  ASSERT_TRUE(timing.ok()) << timing.status();
+  ASSERT_TRUE((*timing)->Sample(0).ok());
+  const auto first = fake_.launches[0].argument<Arguments>();
+  EXPECT_EQ(fake_.memory.BytesAt(reinterpret_cast<const void*>(
+                fake_.MapOf(first.x.bytes).pointer)),
+            static_cast<size_t>(layout.Bytes(2)));
+}
+
 TEST_F(CudaTimingTest, TellsWhetherTwoContendersGiveTheSameBits) {
   Contend("bf16 TN 256 256 256", {20, 20, 20});
   const auto timing = Create();
@@ -155,7 +171,7 @@ TEST_F(CudaTimingTest, TellsWhetherTwoContendersGiveTheSameBits) {
     char* const d = reinterpret_cast<char*>(
         fake_.MapOf(launch.argument<Arguments>().d.bytes).pointer);
     const bool whole = launch.function != multiply_[2];
-    std::memset(d, 1, static_cast<size_t>(bytes - (whole ? 0 : 2)));
+    std::memset(d, 0, static_cast<size_t>(bytes - (whole ? 0 : 2)));
   };
   EXPECT_TRUE((*timing)->GiveSameBits(0, 1).value());
   EXPECT_FALSE((*timing)->GiveSameBits(0, 2).value());
@@ -197,6 +213,28 @@ TEST_F(CudaTimingTest, GivesEverythingBack) {
   fake_.Finish();
   // But for the pinned memory that the pool keeps.
   EXPECT_LE(fake_.live(), before + 1);
+}
+
+TEST_F(CudaTimingTest, AnErrorOfACaptureIsTheAnswer) {
+  Contend("bf16 TN 256 256 256", {20});
+  const auto timing = Create();
+  ASSERT_TRUE(timing.ok()) << timing.status();
+  // One that loads it, and three that tell how many a sample has.
+  fake_.Fail("cuLaunchKernelEx", CUDA_ERROR_OUT_OF_MEMORY, 1, 4);
+  EXPECT_FALSE((*timing)->Sample(0).ok());
+  fake_.Fail("cuStreamEndCapture", CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_FALSE((*timing)->Sample(0).ok());
+}
+
+// Kernels are unloaded then.
+TEST_F(CudaTimingTest, EndsWhenNothingRuns) {
+  Contend("bf16 TN 256 256 256", {20});
+  auto timing = *Create();
+  fake_.Fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY, 1, 1);
+  EXPECT_FALSE(timing->Sample(0).ok());
+  EXPECT_EQ(runs_[multiply_[0]], 0) << "it was launched alone";
+  timing.reset();
+  EXPECT_EQ(runs_[multiply_[0]], 1);
 }
 
 TEST_F(CudaTimingTest, AnErrorOfTheDeviceIsTheAnswer) {

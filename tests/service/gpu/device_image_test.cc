@@ -126,6 +126,17 @@ TEST(DeviceImageTest, RefusesOverlappingLines) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(DeviceImageTest, OfOneLineAllBytesAreThereAndThePitchIsNothing) {
+  const std::string bytes(100, 'x');
+  const absl::Span<const char> piece = bytes;
+  EXPECT_TRUE(
+      DeviceImage::Create({{&piece, 1}, 0}, LayoutOf({1, 100, 0})).ok());
+  EXPECT_EQ(DeviceImage::Create({{&piece, 1}, 101}, LayoutOf({1, 101, 101}))
+                .status()
+                .code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 // Bits behind the last element of a line would count as elements of k.
 TEST(DeviceImageTest, SlackBitsOfALineAreZero) {
   std::mt19937 random(3);

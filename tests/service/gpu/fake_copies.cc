@@ -112,7 +112,7 @@ CUresult ToHost(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   const std::string user = On("cuMemcpyDtoHAsync", stream);
   Enqueue(stream, [=] {
     if (!Usable(user, from, bytes) || !UsablePinned(user, to, bytes)) return;
-    std::memcpy(to, Host(from), bytes);
+    if (!Fake().downloads_are_lost) std::memcpy(to, Host(from), bytes);
   });
   return CUDA_SUCCESS;
 }
@@ -170,8 +170,11 @@ void InstallCopies(DriverTable& t) {
   t.cuMemPoolDestroy = [](CUmemoryPool pool) {
     return Drop("cuMemPoolDestroy", pool);
   };
-  t.cuMemPoolSetAttribute = [](CUmemoryPool, CUmemPool_attribute, void*) {
+  t.cuMemPoolSetAttribute = [](CUmemoryPool, CUmemPool_attribute attribute,
+                               void* value) {
     ENTER("cuMemPoolSetAttribute");
+    EXPECT_EQ(attribute, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+    Fake().pool_threshold = *static_cast<cuuint64_t*>(value);
     return CUDA_SUCCESS;
   };
   t.cuMemPoolSetAccess = [](CUmemoryPool, const CUmemAccessDesc* accesses,
@@ -183,8 +186,9 @@ void InstallCopies(DriverTable& t) {
     return CUDA_SUCCESS;
   };
   t.cuMemPoolGetAttribute = PoolAttribute;
-  t.cuMemPoolTrimTo = [](CUmemoryPool, size_t) {
+  t.cuMemPoolTrimTo = [](CUmemoryPool, size_t kept_bytes) {
     ENTER("cuMemPoolTrimTo");
+    EXPECT_EQ(kept_bytes, 0u);
     return CUDA_SUCCESS;
   };
   t.cuMemAllocFromPoolAsync = Allocate;

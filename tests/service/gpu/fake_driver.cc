@@ -17,9 +17,28 @@ namespace {
 // The context that is bound to this thread.
 thread_local CUcontext bound = nullptr;
 
-CUresult GetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+CUresult GetAttribute(int* value, CUdevice_attribute attribute,
+                      CUdevice device) {
   ENTER("cuDeviceGetAttribute");
-  *value = Fake().attributes[attribute];
+  const auto own = Fake().device_attributes.find({device, attribute});
+  *value = own != Fake().device_attributes.end() ? own->second
+                                                 : Fake().attributes[attribute];
+  return CUDA_SUCCESS;
+}
+
+CUresult CreateEvent(CUevent* event, unsigned flags) {
+  const CUresult result = Make("cuEventCreate", event);
+  const bool timed = (flags & CU_EVENT_DISABLE_TIMING) == 0;
+  if (result == CUDA_SUCCESS && timed) Fake().timed_events.insert(*event);
+  return result;
+}
+
+CUresult ElapsedTime(float* ms, CUevent begin, CUevent end) {
+  for (const CUevent event : {begin, end}) {
+    if (!Fake().timed_events.contains(event)) return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *ms = static_cast<float>((Fake().event_us[end] - Fake().event_us[begin]) /
+                           1000);
   return CUDA_SUCCESS;
 }
 
@@ -82,7 +101,11 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
   DriverTable& t = *table_;
   t.cuGetErrorName = GetErrorName;
   t.cuDriverGetVersion = [](int* version) {
-    *version = 13000;
+    *version = Fake().driver_version;
+    return CUDA_SUCCESS;
+  };
+  t.cuDeviceGetCount = [](int* count) {
+    *count = Fake().devices;
     return CUDA_SUCCESS;
   };
   t.cuDeviceGet = [](CUdevice* device, int ordinal) {
@@ -135,18 +158,12 @@ FakeDriver::FakeDriver() : table_(std::make_shared<DriverTable>()) {
     Fake().timeline.Delay(Id(stream), Fake().events[event]);
     return CUDA_SUCCESS;
   };
-  t.cuEventCreate = [](CUevent* event, unsigned) {
-    return Make("cuEventCreate", event);
-  };
+  t.cuEventCreate = CreateEvent;
   t.cuEventDestroy = [](CUevent event) {
     return Drop("cuEventDestroy", event);
   };
   t.cuEventRecord = RecordEvent;
-  t.cuEventElapsedTime = [](float* ms, CUevent begin, CUevent end) {
-    *ms = static_cast<float>((Fake().event_us[end] - Fake().event_us[begin]) /
-                             1000);
-    return CUDA_SUCCESS;
-  };
+  t.cuEventElapsedTime = ElapsedTime;
   t.cuStreamBeginCapture = BeginCapture;
   t.cuStreamEndCapture = EndCapture;
   t.cuGraphInstantiate = Instantiate;
@@ -179,8 +196,9 @@ FakeDriver::~FakeDriver() {
   current = nullptr;
 }
 
-void FakeDriver::Fail(const std::string& function, CUresult result, int times) {
-  failures_[function] = {result, times};
+void FakeDriver::Fail(const std::string& function, CUresult result, int times,
+                      int after) {
+  failures_[function] = {result, times, after};
 }
 
 std::vector<std::string> FakeDriver::names() const {
@@ -223,6 +241,10 @@ CUresult FakeDriver::Enter(const char* function, CUstream stream,
   calls_.push_back({function, Id(stream), object});
   const auto failure = failures_.find(function);
   if (failure == failures_.end() || failure->second.times == 0) {
+    return CUDA_SUCCESS;
+  }
+  if (failure->second.after > 0) {
+    --failure->second.after;
     return CUDA_SUCCESS;
   }
   --failure->second.times;

@@ -32,8 +32,10 @@ class FakeDriver {
 
   std::shared_ptr<const DriverTable> table() const { return table_; }
 
-  // Makes the named function return `result` `times` times.
-  void Fail(const std::string& function, CUresult result, int times = 1);
+  // Makes the named function return `result` `times` times, `after` so many
+  // calls that succeed.
+  void Fail(const std::string& function, CUresult result, int times = 1,
+            int after = 0);
 
   // Functions in the order of their calls, queries left out.
   struct Call {
@@ -91,13 +93,19 @@ class FakeDriver {
   std::set<std::string> symbols = {"gemmd_kernel"};  // In every module.
   // By symbol; a fake can not read it from an image.
   std::map<std::string, size_t> argument_bytes;
+  int devices = 1;
+  int driver_version = 13000;
   std::map<CUdevice_attribute, int> attributes;
+  // Of single devices, where they differ.
+  std::map<std::pair<CUdevice, CUdevice_attribute>, int> device_attributes;
   int static_shared_bytes = 0;    // Of every function.
   unsigned largest_cluster = 16;  // That the device has room for.
   bool memory_is_broken = false;  // Writes to the device are lost.
+  bool downloads_are_lost = false;
   size_t free_bytes = size_t{1} << 30;
   uint64_t pool_reserved = 0;
   uint64_t pool_used = 0;
+  uint64_t pool_threshold = 0;  // Of bytes that pools keep when idle.
 
   static constexpr CUdevice kFarDevice = 7;  // It has no link to others.
   std::vector<CUdevice> admitted;            // To memory of pools.
@@ -131,11 +139,13 @@ class FakeDriver {
   struct Function {
     std::string symbol;
     int dynamic_limit_bytes = 48 << 10;
+    bool has_large_clusters = false;  // Of more than 8 CTAs.
   };
   std::map<CUfunction, Function> functions;
   // Each symbol of a module has one handle.
   std::map<std::pair<CUmodule, std::string>, CUfunction> module_functions;
   std::map<CUevent, FakeTimeline::Point> events;  // Where last recorded.
+  std::set<CUevent> timed_events;                 // Made for it.
   FakeTimeline timeline;
   FakeMemory memory;
   FakeExports exports;
@@ -146,6 +156,7 @@ class FakeDriver {
   struct Failure {
     CUresult result;
     int times;
+    int after;
   };
   std::map<std::string, Failure> failures_;
   std::set<uintptr_t> handles_;

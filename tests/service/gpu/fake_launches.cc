@@ -22,6 +22,7 @@ CUresult SetFunctionAttribute(CUfunction function,
                               CUfunction_attribute attribute, int value) {
   ENTER("cuFuncSetAttribute", nullptr, Id(function));
   if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+    Fake().functions.at(function).has_large_clusters = value == 1;
     return CUDA_SUCCESS;
   }
   const int most =
@@ -125,6 +126,9 @@ void InstallLaunches(DriverTable& t) {
                                       const CUlaunchConfig* config) {
     ENTER("cuOccupancyMaxActiveClusters", nullptr, Id(function));
     const unsigned cluster = config->attrs[0].value.clusterDim.x;
+    if (cluster > 8 && !Fake().functions.at(function).has_large_clusters) {
+      return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
     *clusters = Fake().largest_cluster < cluster ? 0 : 7;
     return CUDA_SUCCESS;
   };

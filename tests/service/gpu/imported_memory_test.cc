@@ -59,8 +59,12 @@ TEST_F(ImportedMemoryTest, ADeviceSaysWhatItImports) {
        {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
         CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED}) {
     fake_.attributes[attribute] = 0;
-    EXPECT_FALSE(
-        (*CudaDevice::Open(fake_.table(), 0, {}))->description().imports_vmm);
+    const auto without = *CudaDevice::Open(fake_.table(), 0, {});
+    EXPECT_FALSE(without->description().imports_vmm);
+    const jit::UniqueFd fd = fake_.exports.Descriptor({.bytes = kBytes});
+    ExpectRefused(without->ImportMemory({.fd = fd.get(), .bytes = kBytes}),
+                  "cuda:0 maps no memory of other processes by descriptors",
+                  absl::StatusCode::kFailedPrecondition);
     fake_.attributes[attribute] = 1;
   }
   fake_.attributes[CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED] = 0;

@@ -38,6 +38,7 @@ TEST_F(PinnedMemoryTest, ReusesWhatComesBack) {
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->bytes().data(), first);
   EXPECT_EQ(fake_.CountOf("cuMemHostAlloc"), 1);
+  EXPECT_EQ(pool->use().idle_bytes, 0);
 }
 
 TEST_F(PinnedMemoryTest, RefusesBeyondTheLimitAndFreesIdleBuffersBefore) {
@@ -63,6 +64,8 @@ TEST_F(PinnedMemoryTest, KeepsNoMoreIdleThanAllowed) {
     const auto second = pool->Allocate(4096);
   }
   EXPECT_EQ(fake_.CountOf("cuMemFreeHost"), 1);
+  EXPECT_EQ(pool->use().idle_bytes, 4096);
+  EXPECT_EQ(pool->use().in_use_bytes, 0) << "what was freed is in use no more";
 }
 
 TEST_F(PinnedMemoryTest, ARefusalOfTheDriverIsNotCountedAsUse) {

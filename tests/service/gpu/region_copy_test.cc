@@ -89,6 +89,17 @@ TEST_F(RegionCopyTest, WhatIsPaddedOnTheDeviceIsStaged) {
   EXPECT_THAT(fake_.names(), Contains("cuEventRecord"));
 }
 
+// Such bits would count as elements of k.
+TEST_F(RegionCopyTest, BitsBehindALineAreZeroOnTheDevice) {
+  constexpr jit::MatrixLayout kBits = {
+      .type = jit::DataType::kB1, .rows = 2, .columns = 125};
+  ASSERT_EQ(kBits.pitch_bytes(), kBits.width_bytes());
+  const std::string ones(32, '\xff');
+  std::string expected = ones;
+  expected[15] = expected[31] = '\x1f';
+  EXPECT_EQ(ThereAndBack(kBits, Region(ones), 0, 16), expected);
+}
+
 TEST_F(RegionCopyTest, WhatIsNotPinnedIsStaged) {
   const std::string bytes = Letters(4 * 18 + 16);
   fake_.Forget();
@@ -144,6 +155,19 @@ TEST_F(RegionCopyTest, ResultsAreWrittenAndNothingBetweenThem) {
         }
         EXPECT_EQ(std::string(part->bytes().data(), 2 * pitch), expected);
       }
+    }
+  }
+}
+
+TEST_F(RegionCopyTest, AResultThatWasNotWrittenIsAnError) {
+  auto matrix = *lane_->Allocate(kWhole);
+  for (const bool pinned : {true, false}) {
+    const auto region = Region(std::string(80, '.'), pinned);
+    for (const char* function : {"cuMemcpyDtoHAsync", "cuStreamSynchronize"}) {
+      fake_.Fail(function, CUDA_ERROR_LAUNCH_FAILED);
+      EXPECT_FALSE(lane_->DownloadTo({region, 0}, *matrix, {0, 5}, 16).ok())
+          << function;
+      fake_.Finish();
     }
   }
 }

@@ -7,7 +7,10 @@
 #include <cstring>
 #include <set>
 
+#include "jit/plan/form.h"
+#include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/planner.h"
+#include "jit/problem/metadata.h"
 #include "jit/problem/problem_line.h"
 #include "service/gpu/cuda_device.h"
 #include "service/gpu/random_elements.h"
@@ -91,6 +94,22 @@ TEST(ScratchLayoutTest, CopiesPutTwiceTheCacheBetweenTwoUses) {
   EXPECT_EQ(LayoutOf("bf16 TN 8 8 8").CopiesBeyond(50 << 20), 1024);
 }
 
+TEST(ScratchLayoutTest, WorkspacesAreLargeEnoughForEachContender) {
+  const jit::Problem problem = Parse("e4m3 TN 100 200 300 d=bf16");
+  std::vector<device::Contender> contenders(2);
+  contenders[0].plan.b_form = jit::Form::kTransposed;
+  contenders[1].plan.line_bits_bytes = 1000;
+  contenders[1].plan.balanced_units = 1;
+  contenders[1].plan.grid = 5;
+  const ScratchLayout layout = ScratchLayoutOf(problem, contenders);
+  EXPECT_EQ(layout.line_bits.bytes, 1000);
+  EXPECT_EQ(layout.pass_flags.bytes, jit::PassFlagsBytes(contenders[1].plan));
+  EXPECT_EQ(layout.a.bytes, problem.a().device_bytes());
+  EXPECT_EQ(
+      layout.b.bytes,
+      jit::FormLayout(problem.b(), jit::Form::kTransposed).device_bytes());
+}
+
 TEST(RandomElementsTest, AreFiniteAndDiffer) {
   std::vector<char> bytes(4096);
   FillRandomly(jit::DataType::kF32, absl::MakeSpan(bytes));
@@ -147,6 +166,39 @@ TEST(ScratchTest, EveryInputOfEveryCopyIsFilled) {
   }
   EXPECT_NE((*scratch)[0].a, (*scratch)[1].a);
   EXPECT_EQ((*scratch)[0].bias, (*scratch)[1].bias);
+  EXPECT_GE((*scratch)[0].bias, (*scratch)[0].a + 3 * layout.copy_bytes);
+}
+
+TEST(ScratchTest, FlagsAreZeroAndMetadataIsValidInEveryCopy) {
+  FakeDriver fake;
+  const auto device = *CudaDevice::Open(fake.table(), 0, {});
+  const auto stream = *Stream::Create(&device->context());
+  const auto pinned = PinnedPool::Create(&device->context(), {});
+  std::vector<device::Contender> contenders(1);
+  contenders[0].plan.a_form = jit::Form::kMetadata;
+  contenders[0].plan.balanced_units = 1;
+  contenders[0].plan.grid = 132;
+  jit::Problem problem = Parse("bf16 TN 128 128 128");
+  problem.sparse = jit::Sparse::kA;
+  const ScratchLayout layout = ScratchLayoutOf(problem, contenders);
+  ASSERT_GT(layout.metadata.bytes, 0);
+  const auto scratch =
+      Scratch::Create(layout, 2, device->memory(), *pinned, stream);
+  ASSERT_TRUE(scratch.ok()) << scratch.status();
+  ASSERT_TRUE(stream->Synchronize().ok());
+  const auto bytes_at = [](CUdeviceptr at, int64_t bytes) {
+    return std::string(reinterpret_cast<const char*>(at),
+                       static_cast<size_t>(bytes));
+  };
+  for (int64_t copy = 0; copy < 2; ++copy) {
+    const LaunchMemory memory = (*scratch)[copy];
+    EXPECT_EQ(bytes_at(memory.metadata, layout.metadata.bytes),
+              std::string(static_cast<size_t>(layout.metadata.bytes),
+                          static_cast<char>(jit::kFirstPlaces)));
+    EXPECT_GE(memory.pass_flags, (*scratch)[1].d + layout.d.bytes);
+    EXPECT_EQ(bytes_at(memory.pass_flags, layout.pass_flags.bytes),
+              std::string(static_cast<size_t>(layout.pass_flags.bytes), '\0'));
+  }
 }
 
 }  // namespace

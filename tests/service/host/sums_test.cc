@@ -229,6 +229,41 @@ TEST(SumsTest, NanAmongWeightsIsNanInItsColumn) {
   }
 }
 
+// Terms of many magnitudes, which cancel: what is left is what was rounded.
+TEST(SumsTest, ARowOfAnInvariantProductDependsOnNoOther) {
+  constexpr int64_t kK = 1000, kHalf = kK / 2;
+  const auto some = [](int64_t i, int64_t j) {
+    return 1 + static_cast<double>((i * 7919 + j * 104729) % 65537) / 65537;
+  };
+  const Values values = {
+      .a = [&](int64_t i, int64_t k) { return some(i, k % kHalf); },
+      .b =
+          [&](int64_t k, int64_t j) {
+            const double b = std::ldexp(some(k % kHalf, j), k % kHalf * 7 % 40);
+            return k < kHalf ? b : -b;
+          }};
+  for (int orders = 0; orders < 8; ++orders) {
+    for (const int64_t n : {3, 40}) {
+      Problem problem = ProblemOf("f32", 300, n, kK);
+      problem.invariant = true;
+      problem.a_order = Order(orders & 1);
+      problem.b_order = Order(orders >> 1 & 1);
+      problem.d_order = Order(orders >> 2);
+      const Product all(problem, values);
+      for (const int64_t m : {1, 2, 7, 65}) {
+        problem.m = m;
+        const Product some_rows(problem, values);
+        for (int64_t i = 0; i < m; ++i) {
+          for (int64_t j = 0; j < n; ++j) {
+            ASSERT_EQ(some_rows.d(i, j), all.d(i, j))
+                << m << " rows: " << i << ", " << j;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(SumsTest, EveryMatrixOfABatchHasItsProduct) {
   Problem problem = ProblemOf("bf16", 3, 4, 5);
   problem.batch = 6;

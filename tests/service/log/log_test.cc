@@ -10,9 +10,10 @@ TEST(LogTest, QuotesOnlyWhatNeedsIt) {
                               {"us", 17},
                               {"message", "m is -3"},
                               {"empty", ""},
-                              {"equal", "a=b"}}),
+                              {"equal", "a=b"},
+                              {"quote", "a\"b"}}),
             "event=failed id=ab-1 us=17 message=\"m is -3\" empty=\"\" "
-            "equal=\"a=b\"");
+            "equal=\"a=b\" quote=\"a\\\"b\"");
 }
 
 TEST(LogTest, AValueCannotForgeALine) {
@@ -28,6 +29,8 @@ TEST(LogTest, AValueCannotControlATerminal) {
 TEST(LogTest, ALongValueIsCutOff) {
   EXPECT_EQ(Format("x", {{"v", std::string(100000, 'a')}, {"w", 1}}),
             "event=x v=" + std::string(2048, 'a') + "... w=1");
+  EXPECT_EQ(Format("x", {{"v", std::string(2048, 'a')}}),
+            "event=x v=" + std::string(2048, 'a'));
 }
 
 TEST(LogTest, JsonHasNumbersAndText) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/service/rpc/http2.h"
 
@@ -96,6 +97,25 @@ TEST_F(ConnectionTest, MoreThanMayBeReadEndsTheCallsAndThenTheConnection) {
   Arrive(http2::More(1, 20 * kMiB));
   EXPECT_EQ(overruns_, 1);
   EXPECT_TRUE(connection_->deaf());
+}
+
+// Of calls that read nothing more, 64 KiB here and there kept 64 MiB each.
+TEST_F(ConnectionTest, WhatIsLeftUnreadKeepsNoMoreThanMayStillArrive) {
+  std::vector<std::string> buffers;
+  const auto arrive = [&] {
+    for (int i = 0; i < 600; ++i) {
+      buffers.push_back(http2::More(99, 40000) + http2::Message(1, 59, 59));
+      Arrive(buffers.back());
+    }
+  };
+  arrive();
+  EXPECT_FALSE(connection_->deaf());
+  connection_->Sent(http2::Frame(Frame::kWindow, 1, http2::Number(38400, 4)));
+  arrive();
+  EXPECT_FALSE(connection_->deaf());
+  arrive();
+  EXPECT_TRUE(connection_->deaf());
+  EXPECT_EQ(requests_.held_bytes(), 0);
 }
 
 TEST_F(ConnectionTest, ALieAboutTheSizeIsMoreThanMayBeRead) {

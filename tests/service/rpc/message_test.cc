@@ -91,18 +91,36 @@ TEST(PieceQueueTest, GivesAndDropsAnyAmount) {
 TEST(PieceQueueTest, CountsAllOfWhatItKeeps) {
   PieceQueue queue;
   // Of a message, all is kept for a few bytes.
-  Message message = MakeMessage({std::string(1000, 'x'), "data"});
+  Message message = MakeMessage({std::string(20000, 'x'), "data"});
   Pieces pieces = {message.pieces().back()};
   queue.Append(std::move(message), std::move(pieces));
   EXPECT_EQ(queue.size(), 4);
-  EXPECT_EQ(queue.held_bytes(), 1004);
+  EXPECT_EQ(queue.held_bytes(), 20004);
   queue.Drop(1);
-  EXPECT_EQ(queue.held_bytes(), 1004);
+  EXPECT_EQ(queue.held_bytes(), 20004);
   queue.Detach();
   EXPECT_EQ(Join(queue.Front(3)), "ata");
   EXPECT_EQ(queue.held_bytes(), 3);
   queue.Drop(3);
   EXPECT_EQ(queue.held_bytes(), 0);
+}
+
+// A buffer is kept for as little as that: of an upload in messages of 1 KiB,
+// among what others send, 8 MiB kept 400.
+TEST(PieceQueueTest, KeepsNoBuffersOfSmallMessages) {
+  PieceQueue queue;
+  std::string all;
+  for (const size_t size : {24, 1000, 16383, 16384}) {
+    const std::string bytes(size, static_cast<char>('a' + all.size() % 26));
+    Message message = MakeMessage({bytes});
+    const Piece data = message.pieces().front();
+    queue.Append(std::move(message), {data});
+    all += bytes;
+    const bool copied = queue.Front(queue.size()).back().data() != data.data();
+    EXPECT_EQ(copied, size < 16384);
+  }
+  EXPECT_EQ(queue.held_bytes(), queue.size());
+  EXPECT_TRUE(Join(queue.Front(queue.size())) == all);
 }
 
 }  // namespace

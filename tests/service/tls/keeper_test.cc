@@ -71,6 +71,8 @@ TEST_F(KeeperTest, SaysOnceThatACertificateHasEndedOrNotBegun) {
   const absl::Time late = now + absl::Hours(2);
   EXPECT_TRUE(absl::IsFailedPrecondition((*keeper)->CheckTime(late)));
   EXPECT_TRUE((*keeper)->CheckTime(late).ok()) << "told once";
+  EXPECT_TRUE((*keeper)->CheckTime(now).ok());
+  EXPECT_FALSE((*keeper)->CheckTime(late).ok()) << "it was well meanwhile";
   const Certificate future(
       {.name = "one",
        .from = absl::FromCivil(absl::CivilDay(2070, 1, 1), absl::UTCTimeZone()),

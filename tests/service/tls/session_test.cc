@@ -238,6 +238,36 @@ TEST_F(SessionTest, SpeaksTls12) {
   EXPECT_EQ(Receive(5, random), "hello");
 }
 
+// No secrets that outlive a connection, and no client that comes back without
+// its certificate; and handshakes are work that a client begins but once.
+TEST_F(SessionTest, OfTls12OnlyWhatIsSafe) {
+  TlsClient client(client_fd_.get(), {.protocols = std::string("\x02h2", 3),
+                                      .most_version = TLS1_2_VERSION});
+  Connect(client);
+  EXPECT_THAT(SSL_get_cipher(client.ssl()), ::testing::StartsWith("ECDHE-"));
+  EXPECT_EQ(SSL_SESSION_has_ticket(SSL_get_session(client.ssl())), 0);
+  std::thread other([&] {
+    std::mt19937 random(1);
+    EXPECT_EQ(Receive(5, random), "");
+    server_fd_ = jit::UniqueFd();
+  });
+  EXPECT_EQ(SSL_renegotiate(client.ssl()), 1);
+  EXPECT_NE(SSL_do_handshake(client.ssl()), 1);
+  client_fd_ = jit::UniqueFd();
+  other.join();
+}
+
+TEST_F(SessionTest, WeakCiphersOfTls12AreRefused) {
+  TlsClient client(client_fd_.get(), {.protocols = std::string("\x02h2", 3),
+                                      .most_version = TLS1_2_VERSION});
+  ASSERT_EQ(SSL_set_cipher_list(client.ssl(), "ECDHE-ECDSA-AES128-SHA"), 1);
+  std::thread other([&] { EXPECT_FALSE(client.Connect()); });
+  EXPECT_EQ(Handshake(), Session::Progress::kFailed);
+  session_.reset();
+  server_fd_ = jit::UniqueFd();
+  other.join();
+}
+
 TEST_F(SessionTest, SpeaksHttp2Alone) {
   for (const std::string& protocols :
        {std::string(), std::string("\x08http/1.1", 9)}) {
