@@ -33,7 +33,7 @@ Stratum StratumOf(const jit::Problem& problem);
 
 // `count` different problems like `like`, all four layouts: dimensions of the
 // grid {16, 32, ..., 8192, 12288, 16384} and multiples of 8 between them, and
-// a fixed share of every stratum.
+// a fixed share of every stratum. Of layouts those that there are for the type.
 std::vector<jit::Problem> SampleProblems(int count, uint64_t seed,
                                          const jit::Problem& like);
 

@@ -19,7 +19,8 @@ jit::Problem Parse(absl::string_view line) {
 constexpr absl::string_view kLike = "bf16 TN 16 16 16";
 
 TEST(SampleTest, ProblemsAreOfTheTypeAskedFor) {
-  for (const char* type : {"tf32", "e4m3-fast", "s8"}) {
+  for (const char* type :
+       {"tf32", "e4m3-fast", "s8", "sparse-bf16", "s8-sparse", "bf16-s4"}) {
     const auto like = Parse(absl::StrCat(type, " TN 16 16 16"));
     for (const jit::Problem& problem : SampleProblems(20, 3, like)) {
       EXPECT_TRUE(Validate(problem).ok()) << ProblemLine(problem);
