@@ -8,9 +8,9 @@
 namespace gemmd::engine {
 namespace {
 
-// A shape has some 200 bytes, a group up to 64 of them, a family some hundred
-// plans of half a kilobyte.
-constexpr size_t kMostGroups = 512;
+// A shape has 80 bytes, a group up to 256 of them, a family some hundred plans
+// of half a kilobyte.
+constexpr size_t kMostGroups = 256;
 constexpr size_t kMostFamilies = 32;
 constexpr size_t kMostShapes = 8192;
 
