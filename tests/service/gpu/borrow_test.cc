@@ -6,23 +6,12 @@
 #include "service/gpu/cuda_matrix.h"
 #include "tests/service/gpu/fake_driver.h"
 #include "tests/service/gpu/host_region.h"
+#include "tests/service/gpu/imported_region.h"
 
 namespace gemmd::gpu {
 namespace {
 
 constexpr int64_t kBytes = FakeExports::kUnit;
-
-class DeviceRegion final : public device::Region {
- public:
-  explicit DeviceRegion(std::unique_ptr<device::Imported> memory)
-      : memory_(std::move(memory)) {}
-  absl::Span<char> bytes() const override { return memory_->bytes(); }
-  bool pinned() const override { return false; }
-  int device() const override { return 0; }
-
- private:
-  const std::unique_ptr<device::Imported> memory_;
-};
 
 class BorrowTest : public testing::Test {
  protected:
@@ -44,7 +33,7 @@ class BorrowTest : public testing::Test {
   const std::unique_ptr<device::Lane> lane_ = *device_->CreateLane();
   const jit::UniqueFd fd_ = fake_.exports.Descriptor({.bytes = kBytes});
   std::shared_ptr<const device::Region> region_ =
-      std::make_shared<DeviceRegion>(
+      std::make_shared<ImportedRegion>(
           *device_->ImportMemory({.fd = fd_.get(), .bytes = kBytes}));
 };
 

@@ -16,6 +16,7 @@
 #include "service/gpu/cuda_matrix.h"
 #include "templates/common/arguments.h"
 #include "tests/service/gpu/fake_driver.h"
+#include "tests/service/gpu/imported_region.h"
 
 namespace gemmd::gpu {
 namespace {
@@ -25,18 +26,6 @@ using ::testing::Contains;
 using ::testing::Not;
 
 constexpr int64_t kBytes = FakeExports::kUnit;
-
-class FakeRegion final : public device::Region {
- public:
-  explicit FakeRegion(std::unique_ptr<device::Imported> memory)
-      : memory_(std::move(memory)) {}
-  absl::Span<char> bytes() const override { return memory_->bytes(); }
-  bool pinned() const override { return false; }
-  int device() const override { return 0; }
-
- private:
-  const std::unique_ptr<device::Imported> memory_;
-};
 
 class DeviceRegionTest : public testing::Test {
  protected:
@@ -71,13 +60,13 @@ class DeviceRegionTest : public testing::Test {
     };
   }
 
-  std::shared_ptr<FakeRegion> Region() {
+  std::shared_ptr<ImportedRegion> Region() {
     const jit::UniqueFd fd = fake_.exports.Descriptor({.bytes = kBytes});
-    return std::make_shared<FakeRegion>(
+    return std::make_shared<ImportedRegion>(
         *device_->ImportMemory({.fd = fd.get(), .bytes = kBytes}));
   }
 
-  static Input At(std::shared_ptr<FakeRegion> region, int64_t offset,
+  static Input At(std::shared_ptr<ImportedRegion> region, int64_t offset,
                   int64_t pitch, int64_t width) {
     const auto size = static_cast<size_t>(15 * pitch + width);
     return {.pieces = {region->bytes().subspan(offset, size)},
@@ -117,7 +106,7 @@ class DeviceRegionTest : public testing::Test {
   const std::unique_ptr<CudaDevice> device_ =
       *CudaDevice::Open(fake_.table(), 0, {});
   std::unique_ptr<device::Lane> lane_ = *device_->CreateLane();
-  std::shared_ptr<FakeRegion> region_ = Region();
+  std::shared_ptr<ImportedRegion> region_ = Region();
   jit::Problem problem_;
   engine::Prepared prepared_;
   uint64_t a_ = 0, b_ = 0, d_ = 0;  // Where the kernel found them.
@@ -337,7 +326,7 @@ TEST_F(DeviceRegionTest, HostMemoryAndDeviceMemoryGoTogether) {
 // Whatever becomes of the client: the fake fails the test where a kernel uses
 // what is not mapped.
 TEST_F(DeviceRegionTest, MemoryStaysMappedUntilTheKernelHasRun) {
-  const std::weak_ptr<FakeRegion> watched = region_;
+  const std::weak_ptr<ImportedRegion> watched = region_;
   engine::Product product = InPlace();
   region_.reset();
   {
@@ -355,7 +344,7 @@ TEST_F(DeviceRegionTest, MemoryStaysMappedUntilTheKernelHasRun) {
 
 TEST_F(DeviceRegionTest, AProductThatFailsLeavesNothingMapped) {
   engine::Product product = InPlace();
-  const std::weak_ptr<FakeRegion> watched = region_;
+  const std::weak_ptr<ImportedRegion> watched = region_;
   region_.reset();
   fake_.Fail("cuLaunchKernelEx", CUDA_ERROR_INVALID_VALUE);
   engine::Phases phases;
