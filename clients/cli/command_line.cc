@@ -1,9 +1,11 @@
 #include "clients/cli/command_line.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +37,11 @@ std::string WrongFile(const std::string& path) {
   // CLI11 takes it for no file, as if there were no options to obey.
   if (path.empty()) return "it is ''; allowed: a name";
   const jit::UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.ok()) return "";
+  // A folder can be opened, but not read.
+  if (!file.ok() || read(file.get(), nullptr, 0) < 0) {
+    const absl::Status why = jit::ErrnoStatus(errno, "read it");
+    return absl::StrCat(path, ": ", why.message());
+  }
   const absl::Status endless = jit::CheckEnds(file.get());
   return endless.ok() ? "" : absl::StrCat(path, ": ", endless.message());
 }
@@ -84,6 +90,10 @@ class Program::Config final : public CLI::ConfigTOML {
     const std::string option = "--" + name;
     const std::string unknown = UnknownName(program_, option);
     if (!unknown.empty()) Refuse(absl::StripPrefix(unknown, "--"));
+    if (!program_.app_->get_option(option)->get_configurable()) {
+      Refuse(absl::StrCat("line ", setting.line, ": ", name,
+                          " is of the command line alone"));
+    }
     auto item = std::ranges::find(items, name, &CLI::ConfigItem::name);
     const bool again = item != items.end();
     if (!again) item = items.insert(item, {.name = name});

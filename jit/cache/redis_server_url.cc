@@ -40,6 +40,10 @@ absl::StatusOr<std::string> Unescape(absl::string_view text) {
 
 // "host[:port]" with its port.
 absl::StatusOr<std::string> Address(absl::string_view text) {
+  // Before the port, of which "6379/0" is none.
+  if (text.find_first_of("/?#@ ") != text.npos) {
+    return Wrong("has more than a host and a port, such as a database");
+  }
   const size_t bracket = text.rfind(']');
   const size_t colon = text.rfind(':');
   const bool has_port =
@@ -54,9 +58,6 @@ absl::StatusOr<std::string> Address(absl::string_view text) {
   if (host.empty() || host == "[]") return Wrong("has no host");
   if (!absl::StartsWith(host, "[") && absl::StrContains(host, ':')) {
     return Wrong("has an IPv6 host without brackets");
-  }
-  if (host.find_first_of("/?#@ ") != host.npos) {
-    return Wrong("has more than a host and a port");
   }
   return absl::StrCat(host, ":", port);
 }

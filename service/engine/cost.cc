@@ -35,6 +35,25 @@ double HostBlocks(int64_t lines) {
   return std::ceil(static_cast<double>(lines) / kHostBlock);
 }
 
+// Of k, in one pass: what is packed, and what is multiplied. Floating types are
+// packed in stages of 128 bytes and multiplied by whole instructions, which a
+// little k does not fill (service/host/hopper/hopper_sums.cc).
+struct HostDepths {
+  double packed = 1;
+  double multiplied = 1;
+};
+
+HostDepths DepthsOf(const jit::Problem& problem, const jit::Plan& plan) {
+  if (!problem.reads_ab()) return {};
+  const auto k = static_cast<double>(problem.k);
+  const jit::Instruction& instruction = plan.family.instruction;
+  if (instruction.accumulator == jit::DataType::kS32) return {k, k};
+  const double of_stage = kSwizzleBytes * 8.0 / jit::BitsOf(instruction.x);
+  const double of_instruction = jit::KOf(instruction);
+  return {std::ceil(k / of_stage) * of_stage,
+          std::ceil(k / of_instruction) * of_instruction};
+}
+
 // Of an element of D, all but its sum.
 double HostElement(const jit::Problem& problem) {
   const jit::Epilogue& epilogue = problem.epilogue;
@@ -71,13 +90,14 @@ double Work::CyclesOn(const device::Description& device) const {
 }
 
 double HostMultiplications(const jit::Problem& problem, const jit::Plan& plan) {
-  const double depth = problem.reads_ab() ? static_cast<double>(problem.k) : 1;
+  const HostDepths depths = DepthsOf(problem, plan);
   const double m = HostLines(problem.m);
   const double n = HostLines(problem.n);
   const double packed =
-      (m * HostBlocks(problem.n) + n * HostBlocks(problem.m)) * depth;
-  const double of_pass = m * n * (depth + kHostScaled * HostScaledSums(plan)) +
-                         kHostPacked * packed + kHostMatrix;
+      (m * HostBlocks(problem.n) + n * HostBlocks(problem.m)) * depths.packed;
+  const double of_pass =
+      m * n * (depths.multiplied + kHostScaled * HostScaledSums(plan)) +
+      kHostPacked * packed + kHostMatrix;
   return static_cast<double>(problem.batch) *
          (of_pass * plan.passes + HostElement(problem) *
                                       static_cast<double>(problem.m) *

@@ -88,7 +88,7 @@ absl::Status Executor::Check(const Work& work) {
   ++refused_work_;
   return absl::ResourceExhaustedError(absl::StrCat(
       "device ", device_.name, " is predicted to work ",
-      absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1))),
+      absl::FormatDuration(absl::Ceil(time, absl::Milliseconds(1))),
       " on this call; allowed: ", absl::FormatDuration(most_work_),
       " (--max-work). Use several calls."));
 }

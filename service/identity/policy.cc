@@ -3,6 +3,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <pwd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "gemmd/v1/policy.pb.h"
 #include "jit/base/file.h"
 #include "jit/base/printable.h"
@@ -35,6 +37,17 @@ absl::Status Wrong(absl::string_view where, absl::string_view what) {
 absl::Status NoJson(absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("it is no JSON of gemmd.v1.Policy: ", why));
+}
+
+// protobuf says in one line what is wrong, in the next what stands there, and
+// marks the place below that, for which a line of a log has no room.
+std::string InOneLine(absl::string_view said) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(said, '\n');
+  if (lines.size() != 3) return jit::Printable(said);
+  const size_t place = std::min(lines[2].find('^'), lines[1].size());
+  const std::string there = jit::Printable(lines[1].substr(place));
+  return absl::StrCat(
+      lines[0], there.empty() ? " It ends there." : " It goes on: ", there);
 }
 
 using Json = nlohmann::json;
@@ -224,7 +237,7 @@ absl::StatusOr<Policy> Policy::Parse(absl::string_view json,
   const auto parsed = google::protobuf::util::JsonStringToMessage(
       {json.data(), json.size()}, &wire);
   if (!parsed.ok()) {
-    return NoJson(jit::PrintableLines(std::string(parsed.message())));
+    return NoJson(InOneLine(std::string(parsed.message())));
   }
   ASSIGN_OR_RETURN(const Json fields, ParseOnceNamed(json));
   RETURN_IF_ERROR(CheckTypes(fields, *wire.GetDescriptor(), "the policy"));

@@ -9,6 +9,7 @@
 #include "service/rpc/kserve/methods.h"
 #include "service/rpc/methods.h"
 #include "service/rpc/parse.h"
+#include "service/rpc/problem_list.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -46,7 +47,7 @@ Methods OwnMethods() {
         Access::kCompute}},
       {"/gemmd.v1.KernelService/PrepareKernels",
        {Unary<v1::PrepareKernelsRequest, v1::PrepareKernelsResponse,
-              PrepareKernels>,
+              PrepareKernels, CheckProblemCount>,
         Access::kKernels}},
       {"/gemmd.v1.KernelService/ListKernels",
        {Unary<v1::ListKernelsRequest, v1::ListKernelsResponse, ListKernels>,
@@ -133,13 +134,14 @@ Async<absl::StatusOr<std::optional<Message>>> ReadNextRequest(Call& call,
   co_return message;
 }
 
-Async<absl::Status> ReadRequest(Call& call,
-                                google::protobuf::Message& request) {
+Async<absl::Status> ReadRequest(Call& call, google::protobuf::Message& request,
+                                MessageCheck check) {
   auto message = co_await ReadMessage(call);
   if (!message.ok()) co_return message.status();
   if (!message->has_value()) {
     co_return absl::InvalidArgumentError("the request message is missing");
   }
+  if (check != nullptr) CO_RETURN_IF_ERROR(check((*message)->pieces()));
   co_return Parse(Join((*message)->pieces()), "the request", request);
 }
 

@@ -43,8 +43,13 @@ Async<absl::StatusOr<std::optional<Message>>> ReadMessage(
 // daemon drains and no part of one is here.
 Async<absl::StatusOr<std::optional<Message>>> ReadNextRequest(
     Call& call, int64_t limit = kMaxSmallMessageBytes);
-// Parses a small message into `request`. INVALID_ARGUMENT when there is none.
-Async<absl::Status> ReadRequest(Call& call, google::protobuf::Message& request);
+// Whether a message may be parsed: of a few bytes that takes milliseconds where
+// it holds many others.
+using MessageCheck = absl::Status (*)(absl::Span<const Piece> message);
+// Parses a small message into `request`, if `check` allows it. INVALID_ARGUMENT
+// when there is none.
+Async<absl::Status> ReadRequest(Call& call, google::protobuf::Message& request,
+                                MessageCheck check = nullptr);
 
 // Sends a message that is there already, once the budget of answers has room
 // for it.
@@ -53,10 +58,11 @@ Async<absl::Status> RespondWithin(Call& call, grpc::ByteBuffer message);
 // A handler made of `Method`: one protobuf message in, one out.
 template <typename Request, typename Response,
           Async<absl::StatusOr<Response>> (*Method)(Runtime&, Call&,
-                                                    const Request&)>
+                                                    const Request&),
+          MessageCheck check = nullptr>
 Async<absl::Status> Unary(Runtime& runtime, Call& call) {
   Request request;
-  const absl::Status read = co_await ReadRequest(call, request);
+  const absl::Status read = co_await ReadRequest(call, request, check);
   if (!read.ok()) co_return read;
   absl::StatusOr<Response> response = co_await Method(runtime, call, request);
   if (!response.ok()) co_return response.status();

@@ -8,19 +8,27 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "gemmd/v1/kernels.pb.h"
 #include "jit/problem/group_line.h"
 #include "jit/problem/problem.h"
+#include "service/rpc/message.h"
 #include "service/rpc/runtime.h"
 
 namespace gemmd::rpc {
 
 using ProblemField = google::protobuf::RepeatedPtrField<v1::Problem>;
 
+// Before a PrepareKernelsRequest or TuneKernelsRequest is parsed: it may hold
+// 32,000 problems or groups of two bytes. INVALID_ARGUMENT for far more than
+// there may be.
+absl::Status CheckProblemCount(absl::Span<const Piece> message);
+
 // At most 1024. Errors name the index.
 absl::StatusOr<std::vector<jit::Problem>> ToProblems(const ProblemField& wire);
 
-// Problems and groups, at most 1024 problems in all and 256 in a group.
+// Problems and groups, at most 1024 problems in all, 256 in a group, and 1024
+// groups.
 absl::StatusOr<jit::ProblemList> ToProblemList(
     const v1::PrepareKernelsRequest& request);
 

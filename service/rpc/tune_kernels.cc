@@ -61,7 +61,8 @@ v1::TuneKernelsResponse ToWire(const engine::TuningOutcome& outcome,
 
 Async<absl::Status> TuneKernels(Runtime& runtime, Call& call) {
   v1::TuneKernelsRequest request;
-  const absl::Status read = co_await ReadRequest(call, request);
+  const absl::Status read =
+      co_await ReadRequest(call, request, CheckProblemCount);
   if (!read.ok()) co_return read;
   CO_ASSIGN_OR_RETURN(const Tuning tuning, ToTuning(runtime, call, request));
   for (size_t i = 0; i < tuning.problems.size(); ++i) {

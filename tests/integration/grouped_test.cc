@@ -214,6 +214,26 @@ TEST_F(PrepareGroupsTest, WhatIsWrongNamesItsGroup) {
   ExpectRefused(Prepare(), grpc::INVALID_ARGUMENT,
                 "problems and those of groups[0] to groups[4] are 1025; "
                 "allowed: 0 to 1024");
+  request_.clear_groups();
+  for (int i = 0; i < 1025; ++i) request_.add_groups();
+  ExpectRefused(Prepare(), grpc::INVALID_ARGUMENT,
+                "groups has 1025 entries; allowed: 0 to 1024");
+}
+
+// They would take a loop milliseconds to parse.
+TEST_F(PrepareGroupsTest, FarTooManyAreCountedBeforeTheyAreParsed) {
+  for (int i = 0; i < 4000; ++i) request_.add_groups();
+  const std::string text = "more than 3072 fields";
+  ExpectRefused(Prepare(), grpc::INVALID_ARGUMENT, text);
+  request_.clear_groups();
+  for (int i = 0; i < 2; ++i) {
+    v1::ProblemGroup& group = *request_.add_groups();
+    for (int j = 0; j < 2000; ++j) group.add_problems();
+  }
+  ExpectRefused(Prepare(), grpc::INVALID_ARGUMENT, "fields");
+  request_.clear_groups();
+  for (int i = 0; i < 4000; ++i) request_.add_problems();
+  ExpectRefused(Prepare(), grpc::INVALID_ARGUMENT, text);
 }
 
 }  // namespace

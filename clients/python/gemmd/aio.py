@@ -15,7 +15,7 @@ from .address import check_target
 from .aio_caller import AsyncCaller
 from .client import READY_POLL_S, STREAM_BYTES, default_target
 from .grouped import Groups
-from .message_room import message_room
+from .message_room import check_stream_bytes, message_room
 from .pages import Pages
 from .product import Call, Product
 from .quantized import Quantization, QuantizedMatrix, quantization_of
@@ -110,7 +110,7 @@ class AsyncClient(AsyncCaller):
                  stripes: int = 1,
                  checksums: bool = False) -> None:
         self.target = check_target(target) or check_target(default_target())
-        self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
+        self._stream_bytes = check_stream_bytes(stream_bytes)
         super().__init__(self.target, security.connection(
             self.target, credentials, ca_file=ca_file,
             certificate_file=certificate_file, key_file=key_file,

@@ -159,7 +159,11 @@ class AsyncCaller:
         except asyncio.CancelledError:
             self._kept(self._unmake(making))
             raise
-        return making.result()
+        try:
+            return making.result()
+        finally:
+            # Its error has this frame, which would keep what was to be sent.
+            del making
 
     async def _unmake(self, making: "asyncio.Task[Any]") -> None:
         info = await making

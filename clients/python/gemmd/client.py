@@ -15,7 +15,7 @@ from .address import check_target
 from .blocking_caller import (CLEANING_S, Blocking, BlockingCaller,
                               completed)
 from .grouped import Groups
-from .message_room import message_room
+from .message_room import check_stream_bytes, message_room
 from .pages import Pages
 from .product import Call, Product
 from .quantized import Quantization, quantization_of
@@ -69,7 +69,7 @@ class Client(BlockingCaller):
                  stripes: int = 1,
                  checksums: bool = False) -> None:
         self.target = check_target(target) or check_target(default_target())
-        self._stream_bytes = arrays.check_number(stream_bytes, "stream_bytes")
+        self._stream_bytes = check_stream_bytes(stream_bytes)
         super().__init__(self.target, security.connection(
             self.target, credentials, ca_file=ca_file,
             certificate_file=certificate_file, key_file=key_file,

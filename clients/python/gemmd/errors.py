@@ -167,6 +167,13 @@ def from_rpc_error(error: Any) -> Error:
     return raised
 
 
+def _from_call(error: Any, is_closed: bool) -> Error:
+    raised = from_rpc_error(error)
+    if is_closed and isinstance(raised, Cancelled):
+        return Cancelled("the client was closed")
+    return raised
+
+
 @contextlib.contextmanager
 def named(target: str, timeout: Optional[float]) -> Iterator[None]:
     """Says of a time-out inside who has not answered: gRPC does not."""
@@ -195,7 +202,10 @@ def translated(is_closed: Callable[[], bool]) -> Iterator[None]:
     except Error:
         raise
     except grpc.RpcError as error:
-        raise from_rpc_error(error) from None
+        # gRPC's future raises itself, from a frame that has it: that would keep
+        # what the call was to send until the collector runs.
+        error.__traceback__ = None
+        raise _from_call(error, is_closed()) from None
     except (ValueError, grpc.aio.UsageError) as error:
         if is_closed():
             raise FailedPrecondition("the client is closed") from None

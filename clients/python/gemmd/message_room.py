@@ -1,8 +1,8 @@
 """How much a message may hold: a daemon's --max-message-bytes, in all."""
 
-from typing import Optional
+from typing import Any, Optional
 
-from . import errors, rpcs
+from . import arrays, errors, rpcs
 from .caller import Caller
 
 # The least that a daemon is to be set to.
@@ -10,6 +10,15 @@ _LEAST_LIMIT = 1 << 20
 # Of a request or an answer, for what is beside matrices.
 _MORE_BYTES = 64 << 10
 _LEAST_ROOM = _LEAST_LIMIT - _MORE_BYTES
+
+
+def check_stream_bytes(value: Any) -> float:
+    """From how many bytes on products are streamed, or an error."""
+    least = arrays.check_number(value, "stream_bytes")
+    if not least >= 0:
+        raise errors.InvalidArgument(
+            f"stream_bytes: {least:g}; allowed: from 0")
+    return least
 
 
 async def message_room(caller: Caller, size: int,

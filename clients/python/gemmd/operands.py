@@ -37,7 +37,8 @@ def matrices_of(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
                  else np.expand_dims(array, vector_axis))
     elif array.ndim == 0:
         raise InvalidArgument(
-            f"{name}: has 0 dimensions; matrices have 2 and vectors 1")
+            f"{name}: {type(value).__name__} has 0 dimensions; matrices have 2 "
+            "and vectors 1")
     support.check_input(array.dtype, name)
     return array, is_vector
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import check_flag, check_integer
 from .errors import InvalidArgument
 from .quantized import QuantizedMatrix, group_of, quantized
 
@@ -33,10 +34,15 @@ def _fields(words: Array, bits: int) -> Array:
         np.int16)
 
 
+def _flat(fields: Array) -> Array:
+    """One row a row, also where there are none."""
+    rows, columns, each = fields.shape
+    return fields.reshape(rows, columns * each)
+
+
 def _along_columns(words: Array, bits: int) -> Array:
     """One row a row of words, each of which is so many columns."""
-    fields = _fields(words, bits)
-    return fields.reshape(fields.shape[0], -1)
+    return _flat(_fields(words, bits))
 
 
 def _check_scales(scales: Any, zeros: Array, columns: int) -> Array:
@@ -58,8 +64,9 @@ def _check_ascending(g_idx: Any, k: int, groups: int) -> None:
     from . import arrays
 
     found = arrays.as_array(g_idx, "g_idx")
-    if found.shape != (k,):
-        raise InvalidArgument(f"g_idx: shape {found.shape}; allowed: ({k},)")
+    if found.shape != (k,) or found.dtype.kind not in "iu":
+        raise InvalidArgument(f"g_idx: {found.dtype} of shape {found.shape}; "
+                              f"allowed: integers of ({k},)")
     size = group_of(k, groups) or max(k, 1)
     wrong = np.flatnonzero(found != np.arange(k) // size)
     if wrong.size:
@@ -88,7 +95,8 @@ def from_gptq(qweight: Any, scales: Any, qzeros: Any, *, bits: int = 4,
              then the weights become int8.
     g_idx    The group of each k; only ascending ones are served.
     """
-    if bits not in (4, 8):
+    zeros_plus_one = check_flag(zeros_plus_one, "zeros_plus_one")
+    if check_integer(bits, "bits") not in (4, 8):
         raise InvalidArgument(f"bits: {bits!r}; allowed: 4, 8")
     words = _words(qweight, "qweight")
     fields = _fields(words, bits)
@@ -121,8 +129,7 @@ def from_awq(qweight: Any, scales: Any, qzeros: Any) -> QuantizedMatrix:
     places = np.argsort(_AWQ_ORDER)
 
     def columns(value: Any, name: str) -> Array:
-        fields = _fields(_words(value, name), 4)[..., places]
-        return fields.reshape(fields.shape[0], -1)
+        return _flat(_fields(_words(value, name), 4)[..., places])
 
     elements, zeros = columns(qweight, "qweight"), columns(qzeros, "qzeros")
     scales = _check_scales(scales, zeros, elements.shape[1])

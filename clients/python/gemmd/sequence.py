@@ -77,11 +77,8 @@ class Pending(Resident):
         it is not returned."""
         value = self._state["value"]
         if value is None:
-            raise FailedPrecondition(
-                "the result is not there: " + (
-                    "the sequence does not return it; name it in returns()"
-                    if self._recording.done else
-                    "the block of its sequence has not ended"))
+            raise FailedPrecondition("the result is not there: "
+                                     + self._recording.why_not_there())
         return (value.swapaxes(-1, -2) if self._transposed and self.ndim > 1
                 else value)
 
@@ -96,13 +93,14 @@ class PendingNumber:
     """The greatest magnitude of a recorded call; float() of it is the number
     once the block has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, recording: "Recording") -> None:
         self.value: Optional[float] = None
+        self._recording = recording
 
     def __float__(self) -> float:
         if self.value is None:
-            raise FailedPrecondition("the number is not there: the block of "
-                                     "its sequence has not ended")
+            raise FailedPrecondition("the number is not there: "
+                                     + self._recording.why_not_there())
         return self.value
 
 
@@ -221,7 +219,7 @@ class Recording:
             {name: Pending(self, f"{name} {len(self._steps)}", call,
                            out is not None)
              for name, out in call.outs() if not isinstance(out, Resident)},
-            PendingNumber() if options.get("return_amax") else None)
+            PendingNumber(self) if options.get("return_amax") else None)
         self._steps.append(step)
         for pending in reads:  # Not where the call was refused.
             pending._state["read"] = True
@@ -240,6 +238,14 @@ class Recording:
         self._check_own(*results)
         self._returned = (self._returned or set()) | {
             result._name for result in results}
+
+    def why_not_there(self) -> str:
+        """Of what somebody wants to have of it."""
+        if not self.done:
+            return "the block of its sequence has not ended"
+        if self.phases is None:
+            return "the block of its sequence has failed"
+        return "the sequence does not return it; name it in returns()"
 
     def _check_own(self, *values: Any) -> None:
         for value in values:
@@ -306,7 +312,9 @@ class Recording:
                         name, getattr(of_step, name))
             if step.amax is not None:
                 step.amax.value = of_step.amax
-        # Results may be kept for long, what they were made of need not be.
+
+    def _forget(self) -> None:
+        """Results may be kept for long, what they were made of need not be."""
         self._steps = []
         self._operands = _Operands()
 
@@ -327,13 +335,16 @@ class Sequence(Recording):
                  error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
         self.done = True
-        if error is None and self._steps:
-            with time_left.within(self._client._seconds(self._timeout)):
-                self._share(self._client._regions)
-                left = told(time_left.left())
-            with self._sharing():
-                response = self._client._run(self._rpc(), left)
-            self._take(response)
+        try:
+            if error is None and self._steps:
+                with time_left.within(self._client._seconds(self._timeout)):
+                    self._share(self._client._regions)
+                    left = told(time_left.left())
+                with self._sharing():
+                    response = self._client._run(self._rpc(), left)
+                self._take(response)
+        finally:
+            self._forget()
 
 
 class AsyncSequence(Recording):
@@ -352,10 +363,13 @@ class AsyncSequence(Recording):
                         error: Optional[BaseException],
                         trace: Optional[TracebackType]) -> None:
         self.done = True
-        if error is None and self._steps:
-            with time_left.within(self._client._seconds(self._timeout)):
-                await self._client._aside(self._share)
-                left = told(time_left.left())
-            with self._sharing():
-                response = await self._client._run(self._rpc(), left)
-            self._take(response)
+        try:
+            if error is None and self._steps:
+                with time_left.within(self._client._seconds(self._timeout)):
+                    await self._client._aside(self._share)
+                    left = told(time_left.left())
+                with self._sharing():
+                    response = await self._client._run(self._rpc(), left)
+                self._take(response)
+        finally:
+            self._forget()

@@ -86,7 +86,13 @@ class Together:
     def _check(self) -> None:
         """Raises the failure that says most: the first that is not another's
         consequence."""
-        if self._failures:
-            raise next((error for error in self._failures
-                        if not isinstance(error, _CONSEQUENCES)),
-                       self._failures[0])
+        # An error has the frames that it passes: where these have it, too, what
+        # was to be sent stays until the collector runs.
+        failures, self._failures = self._failures, []
+        try:
+            if failures:
+                raise next((error for error in failures
+                            if not isinstance(error, _CONSEQUENCES)),
+                           failures[0])
+        finally:
+            del failures

@@ -301,6 +301,9 @@ TEST_F(ConfigTest, MistakesAreErrors) {
            {"[cache]\nlimit = 65536\n",
             "MistakesAreErrors: line 1: [cache] is a section; allowed: \"name "
             "= value\" lines"},
+           {"lanes = 5\nconfig = \"/a\"\n",
+            "MistakesAreErrors: line 2: config is of the command line alone"},
+           {"version = true\n", "line 1: version is of the command line"},
            {"e\x1b = 1\n", "MistakesAreErrors: e\\x1b is no option"},
        }) {
     const std::string config = Write(content);
@@ -319,7 +322,12 @@ TEST_F(ConfigTest, MistakesAreErrors) {
   }
   const Outcome missing = sample_({"--config=/nowhere/gemmd.toml"});
   EXPECT_EQ(missing.code, kExitUsage);
-  EXPECT_THAT(missing.err, HasSubstr("/nowhere/gemmd.toml"));
+  EXPECT_THAT(missing.err,
+              HasSubstr("--config: /nowhere/gemmd.toml: cannot read "
+                        "it: No such file or directory\n"));
+  const Outcome folder = sample_({"--config=/proc"});
+  EXPECT_EQ(folder.code, kExitUsage);
+  EXPECT_THAT(folder.err, HasSubstr("/proc: cannot read it: Is a directory\n"));
   const Outcome endless = sample_({"--config=/dev/zero"});
   EXPECT_EQ(endless.code, kExitUsage);
   EXPECT_THAT(endless.err, HasSubstr("/dev/zero: it is a device; allowed"));

@@ -166,6 +166,21 @@ class ArgumentsTest(ArgumentsCase):
             with self.assertRaisesRegex(gemmd.Unimplemented, "tensors of bool"):
                 client.tensor(gemmd.Bits(np.zeros((4, 1), np.uint8), 4))
 
+    def test_what_is_no_array_is_named(self):
+        for client in self.both():
+            for wrong in None, 3.0, "a.npy", b"a":
+                kind = type(wrong).__name__
+                self.refused(f"a: {kind} has 0 dimensions; matrices have 2",
+                             client.matmul, wrong, B)
+
+    def test_thresholds_of_streams(self):
+        for client in self.both(stream_bytes=math.inf):
+            client.matmul(A, B)
+        for wrong, said in ((-1, "-1; allowed: from 0"), (math.nan, "nan"),
+                            ("1MiB", "'1MiB' is not a real number")):
+            self.refused(f"stream_bytes: {said}", gemmd.Client,
+                         "localhost:1", stream_bytes=wrong)
+
     def test_files(self):
         self.refused("ca_file: 5 is no path", gemmd.Client, "localhost:1",
                      ca_file=5)

@@ -1,7 +1,9 @@
 """The Python client against a fake daemon: what goes on the wire, what comes
 back, and which errors are raised."""
 
+import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import grpc
@@ -263,6 +265,19 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(TimeoutError):
             self.client.matmul(integers(1, 1), integers(1, 1), timeout=0.05,
                                device="slow")
+
+    def test_a_call_that_closing_ends_says_so(self):
+        known = len(self.daemon.headers)
+        client = gemmd.Client(self.daemon.target)
+        with ThreadPoolExecutor(1) as threads:
+            call = threads.submit(client.matmul, integers(1, 1),
+                                  integers(1, 1), device="slow")
+            while len(self.daemon.headers) == known and not call.done():
+                time.sleep(0.001)
+            client.close()
+            with self.assertRaisesRegex(gemmd.Cancelled,
+                                        "the client was closed"):
+                call.result(timeout=20)
 
     def test_a_program_that_ends_closes_its_clients(self):
         client = gemmd.Client(self.daemon.target)

@@ -117,6 +117,12 @@ class PackingsTest(unittest.TestCase):
             self.scales,
             pack_words(self.zeros.reshape(2, -1, 8)[..., order])))))
 
+    def test_none_of_k(self):
+        words, scales = np.zeros((0, 8), np.int32), np.ones((0, 8))
+        for made in (gemmd.from_gptq(words, scales, words[:, :1]),
+                     gemmd.from_awq(words[:, :1], scales, words[:, :1])):
+            self.assertEqual((made.shape, made.dtype), ((0, 8), U4))
+
     def test_what_is_not_served_is_told(self):
         qweight, scales, qzeros = self.gptq()
         shuffled = np.arange(self.k)[::-1] // 128
@@ -127,7 +133,22 @@ class PackingsTest(unittest.TestCase):
                  r"consecutive k. .*\(act-order\) are not served"),
                 (lambda: gemmd.from_gptq(qweight, scales, qzeros,
                                          g_idx=shuffled[:5]),
-                 r"g_idx: shape \(5,\); allowed: \(256,\)"),
+                 r"g_idx: int64 of shape \(5,\); allowed: integers of "
+                 r"\(256,\)"),
+                (lambda: gemmd.from_gptq(qweight, scales, qzeros,
+                                         g_idx=["a"] * self.k),
+                 r"g_idx: <U1 of shape \(256,\); allowed: integers"),
+                (lambda: gemmd.from_gptq(qweight, scales, qzeros,
+                                         g_idx=np.full(self.k, np.nan)),
+                 "g_idx: float64"),
+                (lambda: gemmd.from_gptq(qweight, scales, qzeros, bits=4.0),
+                 "bits: 4.0 is no integer"),
+                (lambda: gemmd.from_gptq(qweight, scales, qzeros,
+                                         zeros_plus_one=2),
+                 "zeros_plus_one: 2; allowed: False, True"),
+                (lambda: gemmd.from_gptq(qweight, scales, qzeros,
+                                         zeros_plus_one="no"),
+                 "zeros_plus_one: 'no'"),
                 (lambda: gemmd.from_gptq(qweight, scales, qzeros, bits=3),
                  "bits: 3; allowed: 4, 8"),
                 (lambda: gemmd.from_gptq(qweight.astype(np.int64), scales,

@@ -143,6 +143,26 @@ TEST_F(WarmupDaemonTest, AsksTheDaemonForAllThatAProblemSays) {
       << outcome.output;
 }
 
+// One that is lost on the way would load kernels on every device.
+TEST_F(WarmupDaemonTest, LoadsOnTheDeviceThatIsNamed) {
+  DaemonProcess daemon({"--device=host", kNvrtc, CacheFlag("cache")});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  const auto load = [&](const std::string& device) {
+    return Warmup(absl::StrCat("load --device ", device, " --server ",
+                               daemon.address(), " ", Path("problems")));
+  };
+  const Outcome other = load("cuda:7");
+  EXPECT_EQ(other.code, 1) << other.output;
+  EXPECT_TRUE(absl::StrContains(other.output, "device is unknown"))
+      << other.output;
+  EXPECT_TRUE(absl::StrContains(other.output, "0 kernels loaded"))
+      << other.output;
+  const Outcome host = load("host");
+  EXPECT_EQ(host.code, 0) << host.output;
+  EXPECT_TRUE(absl::StrContains(host.output, "2 kernels loaded"))
+      << host.output;
+}
+
 TEST_F(WarmupDaemonTest, SaysThatNoDaemonAnswers) {
   const Outcome outcome =
       Warmup(absl::StrCat("load --wait 1s --server unix:", folder_.path(),

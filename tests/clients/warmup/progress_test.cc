@@ -61,6 +61,30 @@ TEST(ProgressTest, FitsTheTerminal) {
   }
 }
 
+// What a step is called may come from a file of strangers, or a daemon.
+TEST(ProgressTest, NoStepWritesWhatATerminalObeys) {
+  const auto shown = [](int read_end, int write_end) {
+    std::FILE* const out = fdopen(write_end, "w");
+    {
+      Progress progress(out, 2);
+      progress.Step("a\033[31mb\rc");
+      progress.Note("d\033[2Je");
+    }
+    std::fclose(out);
+    const std::string text = ReadAll(read_end);
+    close(read_end);
+    return text;
+  };
+  int pipe_ends[2], terminal = -1, end = -1;
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  EXPECT_EQ(shown(pipe_ends[0], pipe_ends[1]),
+            "[1/2] a\\x1b[31mb\\rc\nd\\x1b[2Je\n");
+  ASSERT_EQ(openpty(&terminal, &end, nullptr, nullptr, nullptr), 0);
+  const std::string drawn = shown(terminal, end);
+  EXPECT_TRUE(absl::StrContains(drawn, "a\\x1b[31mb\\rc")) << drawn;
+  EXPECT_TRUE(absl::StrContains(drawn, "d\\x1b[2Je")) << drawn;
+}
+
 TEST(ProgressTest, AnInterruptLeavesASummary) {
   // In a program of its own: a fork of one that has had threads may have none.
   testing::FLAGS_gtest_death_test_style = "threadsafe";

@@ -51,6 +51,16 @@ TEST(RedisServerUrlTest, RefusesOthersWithoutRepeatingAPassword) {
   }
 }
 
+TEST(RedisServerUrlTest, SaysThatADatabaseIsTooMuch) {
+  for (const char* url : {"redis://host/1", "redis://user:p@host:6379/0",
+                          "host:6379/0", "rediss://host:6379?db=1"}) {
+    const absl::Status status = ParseRedisUrl(url).status();
+    EXPECT_TRUE(absl::StrContains(
+        status.message(), "has more than a host and a port, such as a data"))
+        << url << ": " << status;
+  }
+}
+
 TEST(RedisServerUrlTest, HostsLoseTheirBrackets) {
   EXPECT_EQ(HostOf("[::1]:6379"), "::1");
   EXPECT_EQ(HostOf("host:6379"), "host");

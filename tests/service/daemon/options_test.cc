@@ -85,11 +85,61 @@ TEST(OptionsTest, AnAddressIsListenedOnOnce) {
   };
   EXPECT_EQ(listen({"unix:/x", "127.0.0.1:1", "unix:/x"}),
             "--listen has unix:/x twice; allowed: once");
+  EXPECT_EQ(listen({"127.0.0.1:50", "127.0.0.1:50"}),
+            "--listen has 127.0.0.1:50 twice; allowed: once");
   EXPECT_EQ(listen({"unix:/x", "unix:/y", "127.0.0.1:0", "127.0.0.1:0"}), "");
+}
+
+TEST(OptionsTest, WhereItListensIsChecked) {
+  EXPECT_EQ(Options().server.listen,
+            (std::vector<std::string>{"127.0.0.1:50051"}));
+  EXPECT_EQ(Error([](Options& o) { o.server.listen.clear(); }),
+            "--listen is empty; the daemon needs an address to serve at");
+  EXPECT_EQ(
+      Error([](Options& o) { o.monitor.listen = "localhost"; }).substr(0, 30),
+      "--metrics-listen is localhost:");
+  const auto show = [](Options& o) { o.monitor.status_page = true; };
+  EXPECT_EQ(Error(show),
+            "--status-page has nowhere to be shown; it needs --metrics-listen");
+  EXPECT_EQ(Error([&](Options& o) {
+              show(o);
+              o.monitor.listen = "127.0.0.1:0";
+            }),
+            "");
+}
+
+TEST(OptionsTest, APresetIsKnown) {
+  EXPECT_EQ(Error([](Options& o) { o.presets = {"llama-3-8b"}; }), "");
+  EXPECT_NE(Error([](Options& o) {
+              o.presets = {"llama-3-8b", "nobody"};
+            }),
+            "");
+}
+
+TEST(OptionsTest, ThereIsRoomForOneMessage) {
+  const auto hold = [](int64_t bytes) {
+    return Error([=](Options& o) {
+      o.server.limits.max_message_bytes = 1 << 20;
+      o.server.limits.max_in_flight_bytes = bytes;
+    });
+  };
+  EXPECT_EQ(hold(1 << 20), "");
+  EXPECT_EQ(hold((1 << 20) - 1),
+            "--max-inflight-bytes is 1048575; allowed: from 1MiB, "
+            "--max-message-bytes");
+}
+
+TEST(OptionsTest, TheHostIsToldItsArithmetic) {
+  Options options;
+  EXPECT_EQ(HostOptions(options).arithmetic, device::SumArithmetic::kHopper);
+  options.host_arithmetic = "double";
+  EXPECT_EQ(HostOptions(options).arithmetic, device::SumArithmetic::kDouble);
 }
 
 TEST(OptionsTest, FilesOfIdentityGoTogether) {
   EXPECT_EQ(Error([](Options& o) { o.server.tls.certificate = "x"; }),
+            "--tls-certificate-file and --tls-key-file go together");
+  EXPECT_EQ(Error([](Options& o) { o.server.tls.key = "x"; }),
             "--tls-certificate-file and --tls-key-file go together");
   EXPECT_EQ(Error([](Options& o) { o.server.tls.client_ca = "x"; }),
             "--tls-client-ca-file needs --tls-certificate-file");

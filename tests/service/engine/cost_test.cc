@@ -40,6 +40,23 @@ TEST(HostMultiplicationsTest, PackedElementsCount) {
   EXPECT_LT(one / 8192 / 4096, 60);
 }
 
+// A row of 2^20 elements with a k of 1 was measured to take 0.19 s, in f32 1.1,
+// in s8 0.01.
+TEST(HostMultiplicationsTest, StagesThatKDoesNotFillCount) {
+  jit::Problem problem = {.m = 1, .n = 1 << 20, .k = 1};
+  const double plain = Multiplications(problem);
+  EXPECT_GT(plain / 1e10, 0.1);
+  EXPECT_LT(plain / 1e10, 0.3);
+  problem.k = 64;
+  EXPECT_LT(Multiplications(problem), 2.5 * plain);
+  problem.k = 1;
+  problem.a_type = problem.b_type = jit::DataType::kF32;
+  EXPECT_GT(Multiplications(problem), 4 * plain);
+  problem.a_type = problem.b_type = jit::DataType::kS8;
+  problem.accumulator = jit::DataType::kS32;
+  EXPECT_LT(Multiplications(problem), 0.2 * plain);
+}
+
 // The host was measured to take 1.5 times as long for groups of 32.
 TEST(HostMultiplicationsTest, ScalesOfGroupsCountTheMoreTheShorterTheyAre) {
   jit::Problem problem = {.m = 512, .n = 512, .k = 4096};

@@ -415,9 +415,13 @@ TEST_F(ExecutorTest, WhatWouldKeepTheDeviceTooLongIsRefused) {
   const absl::Status refused = executor_->Check({.cycles = 3.5e9});
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(refused.message(),
-            "device fake is predicted to work 2.058s on this call; allowed: 2s "
+            "device fake is predicted to work 2.059s on this call; allowed: 2s "
             "(--max-work). Use several calls.");
   EXPECT_EQ(executor_->refused_work(), 1);
+  // However little it is too much by, what is said is more than is allowed.
+  EXPECT_EQ(executor_->Check({.cycles = 3.4001e9}).message(),
+            "device fake is predicted to work 2.001s on this call; allowed: 2s "
+            "(--max-work). Use several calls.");
   // Nothing that is allowed looks like a device that hangs.
   Start({.lanes = 2,
          .hang_limit = absl::Seconds(2),

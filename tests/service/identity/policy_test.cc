@@ -81,6 +81,12 @@ TEST(PolicyTest, SaysWhatIsWrong) {
     return std::string(policy.status().message());
   };
   EXPECT_THAT(error("{"), HasSubstr("no JSON of gemmd.v1.Policy"));
+  EXPECT_EQ(Policy::Parse("").status().message(),
+            "it is no JSON of gemmd.v1.Policy: Unexpected end of string. "
+            "Expected a value. It ends there.");
+  const std::string broken = error("{]");
+  EXPECT_THAT(broken, HasSubstr(" It goes on: ]"));
+  EXPECT_EQ(broken.find('\n'), broken.npos) << broken;
   EXPECT_THAT(error(R"({"name": "a", "role": ["admin"]})"), HasSubstr("role"));
   EXPECT_THAT(error(R"({"name": "a", "weight": "heavy"})"), HasSubstr("heavy"));
   EXPECT_EQ(error(R"({"roles": ["compute"]})"),

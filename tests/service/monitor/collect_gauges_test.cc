@@ -72,6 +72,8 @@ TEST(CollectGaugesTest, ADeviceSaysWhatItIsAndHolds) {
        {"gemmd_pinned_memory_bytes{device=\"fake:0\",state=\"in_use\"} 100",
         "gemmd_pinned_memory_bytes{device=\"fake:0\",state=\"idle\"} 20",
         "gemmd_pinned_memory_limit_bytes{device=\"fake:0\"} 3000",
+        "gemmd_gpu_utilization_ratio{device=\"fake:0\"} 0.75",
+        "gemmd_gpu_temperature_celsius{device=\"fake:0\"} 64",
         "gemmd_gpu_power_watts{device=\"fake:0\"} 512.5",
         "gemmd_gpu_power_limit_watts{device=\"fake:0\"} 700",
         "gemmd_gpu_ecc_errors_total{device=\"fake:0\",kind=\"corrected\"} 17",

@@ -62,6 +62,8 @@ TEST(HttpServerTest, NothingOfOthersIsLoadedOrFramed) {
   EXPECT_THAT(answer, HasSubstr("frame-ancestors 'none'"));
   EXPECT_THAT(answer, HasSubstr("X-Content-Type-Options: nosniff"));
   EXPECT_THAT(answer, HasSubstr("Cache-Control: no-store"));
+  EXPECT_THAT(answer, HasSubstr("Cross-Origin-Resource-Policy: same-origin"));
+  EXPECT_THAT(answer, HasSubstr("Referrer-Policy: no-referrer"));
 }
 
 // A name that was made to lead here, in the browser of somebody on this
