@@ -33,6 +33,8 @@ constexpr int kPauseMs = 100;
 constexpr int kLagPauseMs = 10;
 // Under way at a time.
 constexpr int kMaxHandshakes = 256;
+// Of the daemon itself some 30; of compiles, files and who reads metrics.
+constexpr int kOtherDescriptors = 40;
 // gRPC is waited for so long to let an ended connection go.
 constexpr absl::Duration kLongestLag = absl::Seconds(5);
 // So many descriptors that clients passed may wait to be closed before those
@@ -92,6 +94,13 @@ int DescriptorLimit() {
   getrlimit(RLIMIT_NOFILE, &limit);
   return static_cast<int>(
       std::min<rlim_t>(limit.rlim_cur, kCountedDescriptors));
+}
+
+// So many that all can have two descriptors, beside what clients bring to share
+// (region/door.cc), handshakes, and everything else.
+int MostConnections(int descriptors, bool shakes_hands) {
+  const int others = kOtherDescriptors + descriptors / (shakes_hands ? 4 : 8);
+  return std::max(1, std::min(descriptors * 3 / 8, (descriptors - others) / 2));
 }
 
 void Watch(int epoll, int fd, uint32_t events, uint64_t data) {
@@ -285,10 +294,10 @@ void Listener::AddShaken() {
 }
 
 void Listener::Add(jit::UniqueFd fd, std::unique_ptr<tls::Session> tls) {
-  // Two descriptors a connection, and some for everything else.
   const int descriptors = DescriptorLimit();
-  const int64_t most = std::min<int64_t>(options_.max_connections,
-                                         std::max(1, descriptors * 3 / 8));
+  const int64_t most =
+      std::min<int64_t>(options_.max_connections,
+                        MostConnections(descriptors, handshaker_ != nullptr));
   while (connection_count() >= most) {
     if (!MakeRoom()) {
       log::Write(log::Level::kWarning, "connection_refused",

@@ -22,6 +22,7 @@
 #include "tests/integration/raw_call.h"
 #include "tests/integration/raw_http2.h"
 #include "tests/integration/sanitizer.h"
+#include "tests/integration/silent_peer.h"
 #include "tests/integration/stream_call.h"
 #include "tests/integration/test_server.h"
 
@@ -326,6 +327,22 @@ TEST_F(LimitsOfADaemon, ListensAgainAfterItWasOutOfDescriptors) {
     absl::SleepFor(absl::Milliseconds(50));
   }
   ExpectService(absl::ZeroDuration());
+}
+
+// Who comes last has the place of one that is idle: connections do not take the
+// last descriptor, though there are few. Each takes two.
+TEST_F(LimitsOfADaemon, IdleConnectionsLeaveDescriptorsToOthers) {
+  for (const rlim_t count : {56, 57}) {
+    Start({"--network-threads=2"});  // Each has descriptors of its own.
+    const rlimit few = {.rlim_cur = count, .rlim_max = count};
+    ASSERT_EQ(prlimit(daemon_->pid(), RLIMIT_NOFILE, &few, nullptr), 0);
+    std::deque<testing::SilentPeer> idle;
+    for (int i = 0; i < 40; ++i) idle.emplace_back(daemon_->address());
+    absl::SleepFor(absl::Milliseconds(500));
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_TRUE(Multiply(Connect(daemon_->address()), 2, 2).ok()) << count;
+    }
+  }
 }
 
 TEST_F(LimitsOfADaemon, ConnectionsThatWereEndedDoNotPileUp) {

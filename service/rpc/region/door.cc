@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -29,6 +31,15 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 void Watch(int epoll, int fd, uint32_t events) {
   epoll_event event = {.events = events, .data = {.fd = fd}};
   CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+// A guest takes two descriptors with what he brings: an eighth of them all is
+// for guests, the rest for other clients.
+int MostGuests(int asked) {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<int>(
+      std::clamp<rlim_t>(limit.rlim_cur / 16, 1, static_cast<rlim_t>(asked)));
 }
 
 // The descriptor that has come with one byte, or none with kNoDescriptor;
@@ -135,9 +146,9 @@ void Door::Accept(int listening_fd) {
     }
     return;
   }
-  if (std::ssize(guests_) >= options_.max_connections && !MakeRoom()) {
-    log::Write(log::Level::kWarning, "region_refused",
-               {{"connections", options_.max_connections}});
+  const int most = MostGuests(options_.max_connections);
+  if (std::ssize(guests_) >= most && !MakeRoom()) {
+    log::Write(log::Level::kWarning, "region_refused", {{"connections", most}});
     return;
   }
   Watch(epoll_.get(), fd.get(), EPOLLIN | EPOLLRDHUP);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -273,6 +274,21 @@ TEST_F(DoorTest, TheOldestWhoWaitsMakesRoom) {
     EXPECT_TRUE(offered.IsClosed());
   }
   EXPECT_EQ(store_.StateOf(handle), Store::State::kCreated);
+}
+
+// An eighth of them all, two for each guest.
+TEST_F(DoorTest, FewDescriptorsLetFewIn) {
+  rlimit usual = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  rlimit few = usual;
+  few.rlim_cur = 160;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  Open({.gift_time = absl::Minutes(5)});
+  std::vector<Giver> silent;
+  for (int i = 0; i < 10; ++i) silent.push_back(Connect());
+  EXPECT_EQ(Connect().Give(GivenMemory(4096)).size(), 32u);
+  EXPECT_TRUE(silent.front().IsClosed());
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
 }
 
 TEST_F(DoorTest, AllEndsWithTheDoor) {
