@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +22,7 @@
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
 #include "service/log/log.h"
+#include "service/rpc/descriptors.h"
 #include "service/rpc/given_fd.h"
 
 namespace gemmd::rpc {
@@ -33,8 +33,6 @@ constexpr int kPauseMs = 100;
 constexpr int kLagPauseMs = 10;
 // Under way at a time.
 constexpr int kMaxHandshakes = 256;
-// Of the daemon itself some 30; of compiles, files and who reads metrics.
-constexpr int kOtherDescriptors = 40;
 // gRPC is waited for so long to let an ended connection go.
 constexpr absl::Duration kLongestLag = absl::Seconds(5);
 // So many descriptors that clients passed may wait to be closed before those
@@ -89,20 +87,6 @@ std::string PeerOf(int fd) {
   return "unknown";
 }
 
-int DescriptorLimit() {
-  rlimit limit = {};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  return static_cast<int>(
-      std::min<rlim_t>(limit.rlim_cur, kCountedDescriptors));
-}
-
-// So many that all can have two descriptors, beside what clients bring to share
-// (region/door.cc), handshakes, and everything else.
-int MostConnections(int descriptors, bool shakes_hands) {
-  const int others = kOtherDescriptors + descriptors / (shakes_hands ? 4 : 8);
-  return std::max(1, std::min(descriptors * 3 / 8, (descriptors - others) / 2));
-}
-
 void Watch(int epoll, int fd, uint32_t events, uint64_t data) {
   epoll_event event = {.events = events, .data = {.u64 = data}};
   CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
@@ -141,7 +125,7 @@ Listener::Listener(std::vector<ListeningSocket> sockets, Options options,
   }
   if (options_.tls == nullptr) return;
   handshaker_ = std::make_unique<tls::Handshaker>(tls::Handshaker::Options{
-      .max_pending = std::min(kMaxHandshakes, DescriptorLimit() / 8),
+      .max_pending = std::min(kMaxHandshakes, MostHandshakes()),
       .done =
           [this](jit::UniqueFd fd, std::unique_ptr<tls::Session> tls) {
             {
@@ -294,10 +278,8 @@ void Listener::AddShaken() {
 }
 
 void Listener::Add(jit::UniqueFd fd, std::unique_ptr<tls::Session> tls) {
-  const int descriptors = DescriptorLimit();
-  const int64_t most =
-      std::min<int64_t>(options_.max_connections,
-                        MostConnections(descriptors, handshaker_ != nullptr));
+  const int64_t most = std::min<int64_t>(
+      options_.max_connections, MostConnections(handshaker_ != nullptr));
   while (connection_count() >= most) {
     if (!MakeRoom()) {
       log::Write(log::Level::kWarning, "connection_refused",
@@ -310,6 +292,7 @@ void Listener::Add(jit::UniqueFd fd, std::unique_ptr<tls::Session> tls) {
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   // gRPC's number goes round, so that a call that comes late is not taken for
   // one of the next connection.
+  const int descriptors = DescriptorLimit();
   const int first = descriptors / 4;
   next_fd_ =
       next_fd_ < first || next_fd_ + 1 >= descriptors ? first : next_fd_ + 1;

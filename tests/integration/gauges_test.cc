@@ -9,17 +9,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "service/monitor/collect.h"
+#include "tests/integration/busy_server.h"
 #include "tests/integration/shared_region.h"
 #include "tests/integration/test_server.h"
-#include "tests/service/gate.h"
 
 namespace gemmd {
 namespace {
 
 using testing::OnesTimesTwos;
 using testing::TestServer;
-
-constexpr char kMatmul[] = "/gemmd.v1.MatmulService/Matmul";
 
 // Of "name{label="value"}"; -1 where there is none.
 double Value(TestServer& server, const std::string& series) {
@@ -46,34 +44,8 @@ void Expect(TestServer& server, const std::string& series, double value) {
 }
 
 TEST(GaugesTest, OfADeviceThatWorksAndOneThatDoesNot) {
-  testing::Gate gate;
-  const auto hooks = std::make_shared<testing::Hooks>();
-  hooks->multiply = [&](const auto&, const auto&) {
-    gate.Pass();
-    return absl::OkStatus();
-  };
-  TestServer server({.executor = {.lanes = 1, .max_queue = 7},
-                     .devices = 2,
-                     .device_bytes = 1 << 20,
-                     .hooks = hooks});
-  v1::CreateTensorRequest tensor;
-  tensor.set_dtype(v1::DATA_TYPE_F32);
-  tensor.set_rows(64);
-  tensor.set_columns(64);
-  tensor.set_device("host:1");
-  ASSERT_TRUE(server
-                  .CallRaw("/gemmd.v1.TensorService/CreateTensor",
-                           tensor.SerializeAsString())
-                  .ok());
-  gate.Close();
-  std::vector<std::future<bool>> calls;
-  for (const int64_t m : {2, 2, 3}) {
-    calls.push_back(std::async(std::launch::async, [&, m] {
-      v1::MatmulRequest request = OnesTimesTwos(m, 2, 2);
-      request.mutable_header()->set_device("host:1");
-      return server.CallRaw(kMatmul, request.SerializeAsString()).ok();
-    }));
-  }
+  testing::BusyServer busy;
+  TestServer& server = busy.server();
   Expect(server, R"(gemmd_queue_waiting{device="host:1",queue="products"})", 2);
   Expect(server, R"(gemmd_lanes_running{device="host:1",queue="products"})", 1);
   Expect(server, "gemmd_requests_in_flight", 3);
@@ -81,23 +53,25 @@ TEST(GaugesTest, OfADeviceThatWorksAndOneThatDoesNot) {
       {R"(gemmd_queue_waiting{device="host",queue="products"})", 0},
       {R"(gemmd_queue_waiting{device="host:1",queue="transfers"})", 0},
       {R"(gemmd_lanes_running{device="host:1",queue="transfers"})", 0},
-      {R"(gemmd_queue_limit{device="host:1",queue="transfers"})", 7},
-      {R"(gemmd_device_memory_bytes{device="host:1"})", 1 << 20},
+      {R"(gemmd_queue_limit{device="host:1",queue="transfers"})",
+       testing::BusyServer::kQueue},
+      {R"(gemmd_device_memory_bytes{device="host:1"})",
+       testing::BusyServer::kDeviceBytes},
       {R"(gemmd_tensor_bytes{device="host"})", 0},
       {R"(gemmd_device_info{device="host:1",product="CPU",driver=""})", 1},
       {"gemmd_tensors", 1}};
   for (const auto& [series, value] : others) Expect(server, series, value);
-  EXPECT_GE(Value(server, R"(gemmd_tensor_bytes{device="host:1"})"), 16384);
-  gate.Open();
-  for (auto& call : calls) EXPECT_TRUE(call.get());
+  EXPECT_GE(Value(server, R"(gemmd_tensor_bytes{device="host:1"})"),
+            testing::BusyServer::kTensorBytes);
+  busy.End();
   Expect(server, R"(gemmd_shapes_known{device="host:1"})", 2);
   Expect(server, R"(gemmd_kernels_loaded{device="host:1"})", 1);
   Expect(server, R"(gemmd_kernels_loaded{device="host"})", 0);
-  const double busy =
+  const double seconds =
       Value(server, R"(gemmd_device_busy_seconds_total{device="host:1",)"
                     R"(queue="products"})");
-  EXPECT_GT(busy, 0);
-  EXPECT_LT(busy, 300);  // And not so many microseconds.
+  EXPECT_GT(seconds, 0);
+  EXPECT_LT(seconds, 300);  // And not so many microseconds.
 }
 
 TEST(GaugesTest, OfRoomAndWhoWaitsForIt) {

@@ -50,6 +50,16 @@ class RejectionsTest : public ::testing::Test {
   void Start(TestServer::Options options) {
     server_ = std::make_unique<TestServer>(std::move(options));
   }
+  // What becomes of a product that is said to have so many bytes.
+  grpc::StatusCode Announced(const char* bytes,
+                             const v1::MatmulRequest& request) {
+    grpc::ClientContext context;
+    context.AddMetadata("gemmd-message-bytes", bytes);
+    v1::MatmulResponse response;
+    return v1::MatmulService::NewStub(server_->channel())
+        ->Matmul(&context, request, &response)
+        .error_code();
+  }
   // Makes `call` until one is refused, while `gate` lets none end.
   void CallUntilRefused(testing::Gate& gate,
                         const std::function<grpc::Status()>& call) {
@@ -69,6 +79,17 @@ class RejectionsTest : public ::testing::Test {
       refused += one.get().error_code() == grpc::RESOURCE_EXHAUSTED;
     }
     EXPECT_EQ(refused, 1);
+  }
+
+  // `call` is refused while another like it waits for its kernel.
+  void ExpectRefusedBesideAnother(
+      const std::function<grpc::StatusCode()>& call) {
+    server_->cache().Hold(true);
+    auto first = std::async(std::launch::async, call);
+    server_->cache().WaitForGets(1);
+    EXPECT_EQ(call(), grpc::RESOURCE_EXHAUSTED);
+    server_->cache().Hold(false);
+    EXPECT_EQ(first.get(), grpc::OK);
   }
 
   std::unique_ptr<TestServer> server_;
@@ -107,16 +128,10 @@ TEST_F(RejectionsTest, QueuesOfEachDevice) {
 
 TEST_F(RejectionsTest, TheQueueOfCompiles) {
   Start({.preparer = {.max_waiting = 1}});
-  const auto multiply = [&] {
+  ExpectRefusedBesideAnother([&] {
     return server_->CallRaw(kMatmul, OnesTimesTwos(2, 2, 2).SerializeAsString())
         .error_code();
-  };
-  server_->cache().Hold(true);
-  auto first = std::async(std::launch::async, multiply);
-  server_->cache().WaitForGets(1);
-  EXPECT_EQ(multiply(), grpc::RESOURCE_EXHAUSTED);
-  server_->cache().Hold(false);
-  EXPECT_EQ(first.get(), grpc::OK);
+  });
   ExpectMet({{"compile_queue", 1}});
 }
 
@@ -147,18 +162,12 @@ TEST_F(RejectionsTest, CallsOfAPrincipal) {
           "unix_users": [")",
       getuid(), R"("]})"));
   Start(std::move(options));
-  server_->cache().Hold(true);
-  const auto multiply = [&] {
+  ExpectRefusedBesideAnother([&] {
     return testing::CallRaw(server_->unix_channel(), kMatmul,
                             OnesTimesTwos(2, 2, 2).SerializeAsString(),
                             absl::Seconds(60))
         .error_code();
-  };
-  auto first = std::async(std::launch::async, multiply);
-  server_->cache().WaitForGets(1);
-  EXPECT_EQ(multiply(), grpc::RESOURCE_EXHAUSTED);
-  server_->cache().Hold(false);
-  EXPECT_EQ(first.get(), grpc::OK);
+  });
   ExpectMet({{"calls_of_principal", 1}});
 }
 
@@ -166,20 +175,8 @@ TEST_F(RejectionsTest, RoomForRequests) {
   Start({.limits = {.max_message_bytes = 100 << 10,
                     .max_in_flight_bytes = 100 << 10,
                     .max_wait = absl::Milliseconds(300)}});
-  server_->cache().Hold(true);
-  const auto multiply = [&] {
-    grpc::ClientContext context;
-    context.AddMetadata("gemmd-message-bytes", "90000");
-    v1::MatmulResponse response;
-    return v1::MatmulService::NewStub(server_->channel())
-        ->Matmul(&context, OnesTimesTwos(200, 1, 200), &response)
-        .error_code();
-  };
-  auto first = std::async(std::launch::async, multiply);
-  server_->cache().WaitForGets(1);
-  EXPECT_EQ(multiply(), grpc::RESOURCE_EXHAUSTED);
-  server_->cache().Hold(false);
-  EXPECT_EQ(first.get(), grpc::OK);
+  ExpectRefusedBesideAnother(
+      [&] { return Announced("90000", OnesTimesTwos(200, 1, 200)); });
   ExpectMet({{"request_budget", 1}});
 }
 
@@ -204,12 +201,7 @@ TEST_F(RejectionsTest, RoomForAnswers) {
 // Whether it was announced or not.
 TEST_F(RejectionsTest, MessagesThatAreTooLarge) {
   Start({.limits = {.max_message_bytes = 1 << 20}});
-  grpc::ClientContext context;
-  context.AddMetadata("gemmd-message-bytes", "2000000");
-  v1::MatmulResponse response;
-  EXPECT_EQ(v1::MatmulService::NewStub(server_->channel())
-                ->Matmul(&context, OnesTimesTwos(1, 1, 1), &response)
-                .error_code(),
+  EXPECT_EQ(Announced("2000000", OnesTimesTwos(1, 1, 1)),
             grpc::RESOURCE_EXHAUSTED);
   ExpectMet({{"message_size", 1}});
   EXPECT_EQ(server_

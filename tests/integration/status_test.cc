@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "tests/integration/busy_server.h"
 #include "tests/integration/test_server.h"
-#include "tests/service/gate.h"
 
 namespace gemmd {
 namespace {
@@ -36,29 +36,8 @@ grpc::StatusCode Multiply(TestServer& server, const std::string& device,
 }
 
 TEST(StatusTest, SaysWhatEachDeviceDoesAndHolds) {
-  testing::Gate gate;
-  const auto hooks = std::make_shared<testing::Hooks>();
-  hooks->multiply = [&](const auto&, const auto&) {
-    gate.Pass();
-    return absl::OkStatus();
-  };
-  TestServer server(
-      {.executor = {.lanes = 1, .max_queue = 7}, .devices = 2, .hooks = hooks});
-  v1::CreateTensorRequest tensor;
-  tensor.set_dtype(v1::DATA_TYPE_F32);
-  tensor.set_rows(64);
-  tensor.set_columns(64);
-  tensor.set_device("host:1");
-  ASSERT_TRUE(server
-                  .CallRaw("/gemmd.v1.TensorService/CreateTensor",
-                           tensor.SerializeAsString())
-                  .ok());
-  gate.Close();
-  std::vector<std::future<grpc::StatusCode>> calls;
-  for (int i = 0; i < 3; ++i) {
-    calls.push_back(std::async(std::launch::async,
-                               [&] { return Multiply(server, "host:1"); }));
-  }
+  testing::BusyServer busy;
+  TestServer& server = busy.server();
   EXPECT_TRUE(testing::Eventually([&] {
     return Status(server)["devices"][1]["products"] ==
            Json({{"waiting", 2}, {"limit", 7}, {"running", 1}});
@@ -68,12 +47,12 @@ TEST(StatusTest, SaysWhatEachDeviceDoesAndHolds) {
   EXPECT_EQ(status["devices"][0]["products"], none);
   EXPECT_EQ(status["devices"][1]["transfers"], none);
   EXPECT_EQ(status["devices"][0]["tensor_bytes"], 0);
-  EXPECT_GE(status["devices"][1]["tensor_bytes"], 64 * 64 * 4);
+  EXPECT_GE(status["devices"][1]["tensor_bytes"],
+            testing::BusyServer::kTensorBytes);
   EXPECT_EQ(status["in_flight"], 3);
   EXPECT_EQ(status["serving"], true);
   EXPECT_GT(status["uptime_s"], 0);
-  gate.Open();
-  for (auto& call : calls) EXPECT_EQ(call.get(), grpc::OK);
+  busy.End();
 }
 
 TEST(StatusTest, ADeviceThatIsLostIsDown) {

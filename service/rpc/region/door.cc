@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "jit/base/steady_time.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"
+#include "service/rpc/descriptors.h"
 #include "service/rpc/given_fd.h"
 
 namespace gemmd::rpc::region {
@@ -31,15 +31,6 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 void Watch(int epoll, int fd, uint32_t events) {
   epoll_event event = {.events = events, .data = {.fd = fd}};
   CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
-}
-
-// A guest takes two descriptors with what he brings: an eighth of them all is
-// for guests, the rest for other clients.
-int MostGuests(int asked) {
-  rlimit limit = {};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  return static_cast<int>(
-      std::clamp<rlim_t>(limit.rlim_cur / 16, 1, static_cast<rlim_t>(asked)));
 }
 
 // The descriptor that has come with one byte, or none with kNoDescriptor;
@@ -146,7 +137,7 @@ void Door::Accept(int listening_fd) {
     }
     return;
   }
-  const int most = MostGuests(options_.max_connections);
+  const int most = std::min(options_.max_connections, MostGuests());
   if (std::ssize(guests_) >= most && !MakeRoom()) {
     log::Write(log::Level::kWarning, "region_refused", {{"connections", most}});
     return;

@@ -24,7 +24,7 @@ inline constexpr char kNoDescriptor = 'd';
 class Door {
  public:
   struct Options {
-    int max_connections = 256;  // And one for 16 descriptors of the process.
+    int max_connections = 256;  // And MostGuests().
     // From the connection on, until a descriptor has come, and until it has
     // become a region.
     absl::Duration gift_time = absl::Seconds(5);
