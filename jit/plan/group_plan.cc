@@ -71,9 +71,18 @@ bool GoTogether(const Problem& a, const Problem& b) {
 std::vector<GroupPlan> RankGroupPlans(absl::Span<const Problem> problems,
                                       const DeviceProperties& device,
                                       int count) {
+  return RankGroupPlans(problems, device, UnsplitPlans(problems[0], device),
+                        count);
+}
+
+std::vector<GroupPlan> RankGroupPlans(absl::Span<const Problem> problems,
+                                      const DeviceProperties& device,
+                                      absl::Span<const Plan> unsplit,
+                                      int count) {
   const std::vector<GroupedProduct> products = Products(problems);
   std::vector<GroupPlan> groups;
-  for (const Plan& plan : UnsplitPlans(problems[0], device)) {
+  groups.reserve(unsplit.size());
+  for (const Plan& plan : unsplit) {
     groups.push_back(PlanOf(plan, products, device));
   }
   const auto end =
@@ -97,18 +106,16 @@ std::optional<GroupPlan> GroupPlanWith(absl::Span<const Problem> problems,
   return PlanOf(*plan, Products(problems), device);
 }
 
-bool PaysTogether(absl::Span<const Problem> problems,
-                  const DeviceProperties& device, const GroupPlan& group) {
-  const auto alone = [&](const Problem& problem) {
-    return kLaunchCycles + ChoosePlan(problem, device).predicted_cycles;
-  };
-  double apart = 0;
+bool PaysTogether(absl::Span<const Problem> problems, const GroupPlan& group,
+                  absl::FunctionRef<double(const Problem&)> cycles_alone) {
+  const auto count = static_cast<double>(problems.size());
+  double apart = count * kLaunchCycles;
   if (problems.size() > kMany) {
     // They take no longer than if all were the largest.
-    apart = static_cast<double>(problems.size()) *
-            alone(*std::ranges::max_element(problems, {}, Multiplications));
+    apart += count * cycles_alone(*std::ranges::max_element(problems, {},
+                                                            Multiplications));
   } else {
-    for (const Problem& problem : problems) apart += alone(problem);
+    for (const Problem& problem : problems) apart += cycles_alone(problem);
   }
   return kLaunchCycles + group.predicted_cycles < apart;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "jit/plan/plan.h"
 #include "jit/plan/planner.h"
@@ -33,9 +34,17 @@ struct GroupPlan {
   double predicted_cycles = 0;
 };
 
-// In order of predicted time, at most `count`.
+// Of `problems`, which go together, the best in order of predicted time, at
+// most `count`.
 std::vector<GroupPlan> RankGroupPlans(absl::Span<const Problem> problems,
                                       const DeviceProperties& device,
+                                      int count);
+
+// The same for who remembers `unsplit`, which takes most of the time: the
+// UnsplitPlans of any product that goes together with them.
+std::vector<GroupPlan> RankGroupPlans(absl::Span<const Problem> problems,
+                                      const DeviceProperties& device,
+                                      absl::Span<const Plan> unsplit,
                                       int count);
 
 // The time of `problems`, which go together, with a kernel of another choice;
@@ -46,10 +55,11 @@ std::optional<GroupPlan> GroupPlanWith(absl::Span<const Problem> problems,
                                        const Config& config);
 
 // Whether one launch with that plan is predicted to end before one for each of
-// them would. Of many only the largest is planned: one launch is taken unless
-// it would be slower even if they all were like that one.
-bool PaysTogether(absl::Span<const Problem> problems,
-                  const DeviceProperties& device, const GroupPlan& group);
+// them would, which take `cycles_alone`. Of many only the largest is asked for:
+// one launch is taken unless it would be slower even if they all were like that
+// one.
+bool PaysTogether(absl::Span<const Problem> problems, const GroupPlan& group,
+                  absl::FunctionRef<double(const Problem&)> cycles_alone);
 
 // How each of them runs: its grid is that of the launch.
 std::vector<Plan> PlansOf(absl::Span<const Problem> problems,

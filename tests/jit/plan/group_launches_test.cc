@@ -77,9 +77,11 @@ TEST(GroupLaunchesTest, TheBestPlanThatMayRunIsChosen) {
   EXPECT_FALSE(ChooseGroupPlan(two, {}, all).has_value());
 }
 
-// What group_plan.cc says, which plans all of it anew.
 TEST(GroupLaunchesTest, ThePlanIsTheBestOneAndPays) {
   const auto all = [](const GroupPlan&) { return true; };
+  const auto alone = [](const Problem& problem) {
+    return ChoosePlan(problem, {}).predicted_cycles;
+  };
   for (const char* line :
        {"bf16 TN 9 512 512", "bf16 TN 700 900 64", "bf16 NT 8 8 100000",
         "s8 TN 64 256 9000", "f32 TN 33 65 129", "bf16-s4 TN 4 512 4096"}) {
@@ -88,13 +90,32 @@ TEST(GroupLaunchesTest, ThePlanIsTheBestOneAndPays) {
       for (size_t i = 0; i < count; ++i) problems[i].m += 3 * (i % 5);
       const GroupPlan best = RankGroupPlans(problems, {}, 12)[0];
       const auto chosen = ChooseGroupPlan(problems, {}, all);
-      ASSERT_EQ(chosen.has_value(), PaysTogether(problems, {}, best))
+      ASSERT_EQ(chosen.has_value(), PaysTogether(problems, best, alone))
           << line << " x " << count;
       if (!chosen) continue;
       EXPECT_EQ(chosen->config, best.config) << line << " x " << count;
       EXPECT_EQ(chosen->predicted_cycles, best.predicted_cycles);
     }
   }
+}
+
+// Who remembers the plans of one product plans others like it by them.
+TEST(GroupLaunchesTest, PlansOfAnyProductOfTheFamilyWillDo) {
+  const auto all = [](const GroupPlan&) { return true; };
+  const std::vector<Problem> problems(9, *ParseProblemLine("bf16 TN 9 512 64"));
+  const std::vector<Plan> unsplit =
+      UnsplitPlans(*ParseProblemLine("bf16 TN 4096 8 7000"), {});
+  int asked = 0;
+  const auto alone = [&](const Problem& problem) {
+    ++asked;
+    return ChoosePlan(problem, {}).predicted_cycles;
+  };
+  const auto chosen = ChooseGroupPlan(problems, {}, all, {unsplit, alone});
+  const auto anew = ChooseGroupPlan(problems, {}, all);
+  ASSERT_TRUE(chosen.has_value() && anew.has_value());
+  EXPECT_EQ(chosen->config, anew->config);
+  EXPECT_EQ(chosen->predicted_cycles, anew->predicted_cycles);
+  EXPECT_EQ(asked, 1) << "of nine the largest";
 }
 
 }  // namespace

@@ -111,8 +111,11 @@ TEST(GroupPlanTest, TilesFitTheRowsThatMostExpertsHave) {
 }
 
 TEST(GroupPlanTest, FewLongSumsArePaidApart) {
-  const auto pays = [](const std::vector<Problem>& problems) {
-    return PaysTogether(problems, {}, RankGroupPlans(problems, {}, 1)[0]);
+  const auto alone = [](const Problem& problem) {
+    return ChoosePlan(problem, {}).predicted_cycles;
+  };
+  const auto pays = [&](const std::vector<Problem>& problems) {
+    return PaysTogether(problems, RankGroupPlans(problems, {}, 1)[0], alone);
   };
   EXPECT_TRUE(pays(Experts({3, 5})));
   EXPECT_TRUE(pays(Experts(std::vector<int64_t>(100, 64))));
