@@ -22,6 +22,11 @@ constexpr double kLongRunBytes = 1024;
 constexpr double kStartUs = 2;
 constexpr double kCyclesPerUs = 1750;
 
+// That are added to a unit between its load and its store, which would else take
+// most of the network's time.
+constexpr int kTermsAtOnce = 5;
+static_assert(kCostTerms % kTermsAtOnce == 0);
+
 float Log(double value) {
   return static_cast<float>(std::log2(std::max(value, 1e-9)));
 }
@@ -72,7 +77,9 @@ bool Straddles(Major major, int tile, double element_bytes) {
 CostTerms CostTermsOf(const Plan& plan, const DeviceProperties& device) {
   const Config& config = plan.config;
   const double element = BitsOf(plan.family.instruction.x) / 8.0;
-  const double output = BytesOf(plan.family.epilogue.output);
+  // Of D, and of C where that is read beside it.
+  const double output = BytesOf(plan.family.epilogue.output) *
+                        (plan.family.epilogue.reads_c ? 2 : 1);
   const auto rows = static_cast<double>(plan.rows);
   const auto columns = static_cast<double>(plan.columns);
   const auto batch = static_cast<double>(plan.batch);
@@ -169,9 +176,14 @@ double PredictMicroseconds(const Plan& plan, const DeviceProperties& device) {
   const CostTerms terms = CostTermsOf(plan, device);
   float units[kCostUnits];
   std::ranges::copy(kCostBias, units);
-  for (size_t term = 0; term < kCostTerms; ++term) {
+  for (int term = 0; term < kCostTerms; term += kTermsAtOnce) {
     for (int unit = 0; unit < kCostUnits; ++unit) {
-      units[unit] += kCostWeights[term][unit] * terms[term];
+      float sum = units[unit];
+#pragma GCC unroll 5
+      for (int i = term; i < term + kTermsAtOnce; ++i) {
+        sum += kCostWeights[i][unit] * terms[i];
+      }
+      units[unit] = sum;
     }
   }
   float sum = kCostOutputBias;

@@ -13,9 +13,6 @@ namespace gemmd::jit {
 constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t RoundUp(int64_t a, int64_t b) { return DivideUp(a, b) * b; }
 
-// Passes over k that a product of operands in three planes takes.
-inline constexpr int kSplitPasses = 6;
-
 // Rows of tiles of a P, those of CTAs that load for each other as one.
 inline int64_t TileRows(const Plan& plan) {
   return DivideUp(plan.rows, plan.config.tile_m * plan.config.multicast);

@@ -21,6 +21,9 @@ constexpr int64_t kMinStagesPerPart = 4;
 // Of 128 bytes of k, and of time.
 constexpr int64_t kMinBalancedStages = 32;
 constexpr double kMinBalancedGain = 1.2;
+// Stages of a unit, and of the ring, where C is much of what is read: its slabs
+// come ahead into the room that more stages would take.
+constexpr int kStagesBesideC = 3;
 // Plans whose predicted time is corrected.
 constexpr size_t kShortlist = 64;
 constexpr int64_t kMaxPartialsBytes = int64_t{256} << 20;
@@ -49,6 +52,17 @@ struct Shape {
   int tile_m;
   int consumers;
   Schedule schedule;
+};
+
+// What the plans of a problem differ in. Hundreds are considered, few of which
+// are worth a whole Plan.
+struct Candidate {
+  bool exchanged = false;
+  Config config;
+  int splits = 1;
+  int balanced_units = 0;
+  double predicted_cycles = 0;
+  double predicted_us = 0;  // Of those of the shortlist.
 };
 
 // How consumer warpgroups may share rows.
@@ -140,7 +154,7 @@ TileEpilogue EpilogueOf(const Problem& problem, bool exchanged) {
 }
 
 // The problem, folded, seen from one orientation: which operand is X, what is
-// contiguous. Config and launch are still open.
+// contiguous. What a candidate chooses and the launch are still open.
 Plan Orient(const Problem& asked, bool exchanged) {
   const Problem problem = Folded(asked);
   Plan plan;
@@ -168,6 +182,24 @@ Plan Orient(const Problem& asked, bool exchanged) {
   return plan;
 }
 
+Candidate CandidateOf(const Plan& plan) {
+  return {.exchanged = plan.exchanged,
+          .config = plan.config,
+          .splits = plan.splits,
+          .balanced_units = plan.balanced_units,
+          .predicted_cycles = plan.predicted_cycles};
+}
+
+Plan PlanOf(const Problem& problem, const Candidate& candidate) {
+  Plan plan = Orient(problem, candidate.exchanged);
+  plan.config = candidate.config;
+  plan.splits = candidate.splits;
+  plan.balanced_units = candidate.balanced_units;
+  plan.predicted_cycles = candidate.predicted_cycles;
+  plan.predicted_us = candidate.predicted_us;
+  return plan;
+}
+
 // A C of another type than D is the reduction's job, be it of one part.
 bool NeedsReduction(const Family& family) {
   return family.epilogue.c != family.epilogue.output;
@@ -176,12 +208,13 @@ bool NeedsReduction(const Family& family) {
 // Whether the epilogue can move a tile of this width, and in slabs of decent
 // size.
 bool HasGoodSlabs(const Family& family, const Config& config) {
-  if (SlabLineBytes(family, config) < 16) return false;
+  const Store store = family.epilogue.store;
+  const int columns = SlabColumns(family, config);
+  const int bytes = BytesOf(StagedType(family, config));
+  if (gemmd::SlabLineBytes(store, columns, bytes) < 16) return false;
   // Clusters have slabs for all of their CTAs, which are thus narrow.
-  if (config.cluster > 1) return true;
-  return IsGoodSlab(family.epilogue.store, config.tile_n,
-                    SlabColumns(family, config),
-                    BytesOf(StagedType(family, config)));
+  return config.cluster > 1 ||
+         IsGoodSlab(store, config.tile_n, columns, bytes);
 }
 
 // None where sums are added up, or registers of metadata or of X used again,
@@ -198,47 +231,54 @@ int Stages(const Family& family, Config config, int limit_bytes) {
   config.stages = 0;
   const int rings =
       config.schedule == Schedule::kInterleaved ? config.consumers : 1;
-  const int rest = limit_bytes - SharedMemoryBytes(family, config);
+  const int rest =
+      limit_bytes - SharedMemoryBytes(family, config, kSlabBuffers);
   const int stages = rest / (StageBytes(family, config) + 16) / rings;
   return stages < 2 ? 0 : std::min(stages, kMaxStages) * rings;
 }
 
 // Completes `plan` with the most stages that fit and its predicted time, and
 // appends it when it is usable.
-void Consider(Plan plan, const DeviceProperties& device,
-              std::vector<Plan>& candidates) {
+void Consider(Plan& plan, const DeviceProperties& device,
+              std::vector<Candidate>& candidates) {
   if (!HasRegisters(plan.family, plan.config)) return;
   if (!HasGoodSlabs(plan.family, plan.config)) return;
   plan.config.stages =
       Stages(plan.family, plan.config, device.shared_memory_bytes);
+  if (StagesC(plan.family, plan.config) &&
+      StagesOfUnit(plan) <= kStagesBesideC &&
+      plan.config.schedule != Schedule::kInterleaved) {
+    plan.config.stages = std::min(plan.config.stages, kStagesBesideC);
+  }
   if (plan.config.stages < kMinStages) return;
   plan.config.groups_in_flight = GroupsInFlight(plan.family);
   plan.predicted_cycles = PredictCycles(plan, device);
-  candidates.push_back(plan);
+  candidates.push_back(CandidateOf(plan));
 }
 
 // Shares the last units out to the stage, where much of the device would idle
 // and units are long. (H200, 306 plans: 1.2 to 1.8 times as fast where little
 // more than whole rounds is left, but slower for short k and almost full
 // rounds.)
-void ConsiderBalanced(Plan plan, const DeviceProperties& device,
-                      std::vector<Plan>& candidates) {
+void ConsiderBalanced(Plan& plan, const DeviceProperties& device,
+                      std::vector<Candidate>& candidates) {
   if (plan.family.widening || plan.config.split_k) return;
   if (StagesOfUnit(plan) < kMinBalancedStages) return;
   const double rounds = Waves(plan, device);
   plan.config.balanced = true;
   plan.balanced_units = BalancedUnits(plan, device);
-  if (plan.balanced_units == 0 ||
-      rounds < kMinBalancedGain * Waves(plan, device)) {
-    return;
+  if (plan.balanced_units != 0 &&
+      rounds >= kMinBalancedGain * Waves(plan, device)) {
+    Consider(plan, device, candidates);
   }
-  Consider(plan, device, candidates);
+  plan.config.balanced = false;
+  plan.balanced_units = 0;
 }
 
 // Splits k into at most `parts` equal parts.
 void ConsiderParts(Plan plan, int64_t stages, int64_t parts,
                    const DeviceProperties& device,
-                   std::vector<Plan>& candidates) {
+                   std::vector<Candidate>& candidates) {
   plan.splits = static_cast<int>(DivideUp(stages, DivideUp(stages, parts)));
   if (4 * plan.rows * plan.columns * plan.batch * plan.splits >
       kMaxPartialsBytes) {
@@ -251,7 +291,7 @@ void ConsiderParts(Plan plan, int64_t stages, int64_t parts,
 // Splits k so that one wave of CTAs has work for all SMs, or for half of them
 // and less to add up.
 void ConsiderSplits(const Plan& plan, const DeviceProperties& device,
-                    std::vector<Plan>& candidates) {
+                    std::vector<Candidate>& candidates) {
   const int64_t stages = StagesOfUnit(plan);
   const int64_t most =
       std::min(device.multiprocessors / plan.config.multicast / Tiles(plan),
@@ -262,8 +302,8 @@ void ConsiderSplits(const Plan& plan, const DeviceProperties& device,
 
 // Splits k among the CTAs of clusters, which end in one launch what the
 // reduction ends in a second one.
-void ConsiderClusters(Plan plan, const DeviceProperties& device,
-                      std::vector<Plan>& candidates) {
+void ConsiderClusters(Plan& plan, const DeviceProperties& device,
+                      std::vector<Candidate>& candidates) {
   const Family& family = plan.family;
   if (family.widening || family.epilogue.reads_c ||
       family.instruction.accumulator == DataType::kF16) {
@@ -278,6 +318,7 @@ void ConsiderClusters(Plan plan, const DeviceProperties& device,
     plan.splits = plan.config.cluster = cluster;
     Consider(plan, device, candidates);
   }
+  plan.splits = plan.config.cluster = 1;
 }
 
 // Whether CTAs could load Y for each other, and that is much of what they load.
@@ -292,13 +333,14 @@ bool MayMulticast(const Plan& plan) {
 
 // Consumers that widen wait long for each stage, so that several stages are
 // better taken side by side. Each has a part of k.
-void ConsiderInterleaved(Plan plan, const DeviceProperties& device,
-                         std::vector<Plan>& candidates) {
+void ConsiderInterleaved(Plan& plan, const DeviceProperties& device,
+                         std::vector<Candidate>& candidates) {
   if (!plan.family.widening || NeedsReduction(plan.family)) return;
-  plan.splits = plan.config.consumers;
   const int64_t stages = DivideUp(DepthBytes(plan), kSwizzleBytes);
-  if (stages < kMinStagesPerPart * plan.splits) return;
+  if (stages < kMinStagesPerPart * plan.config.consumers) return;
+  plan.splits = plan.config.consumers;
   Consider(plan, device, candidates);
+  plan.splits = 1;
 }
 
 // Only the reduction of such a cubin runs: any config will do.
@@ -316,14 +358,14 @@ Plan EmptyProduct(const Problem& problem, const DeviceProperties& device,
   return plan;
 }
 
-std::vector<Plan> Candidates(const Problem& problem,
-                             const DeviceProperties& device) {
+std::vector<Candidate> Candidates(const Problem& problem,
+                                  const DeviceProperties& device) {
   if (!problem.reads_ab()) {
     // A second one for when the first is refused by the compiler.
-    return {EmptyProduct(problem, device, 16),
-            EmptyProduct(problem, device, 32)};
+    return {CandidateOf(EmptyProduct(problem, device, 16)),
+            CandidateOf(EmptyProduct(problem, device, 32))};
   }
-  std::vector<Plan> candidates;
+  std::vector<Candidate> candidates;
   for (const bool exchanged : {false, true}) {
     if (!MayOrient(problem, exchanged)) continue;
     Plan plan = Orient(problem, exchanged);
@@ -363,33 +405,6 @@ std::vector<Plan> Candidates(const Problem& problem,
   return candidates;
 }
 
-bool Faster(const Plan& a, const Plan& b) {
-  return a.predicted_cycles < b.predicted_cycles;
-}
-
-// The best plans in order of predicted time, best first. The cost model is
-// quick and coarse; its correction, which is not, decides among those that the
-// model finds good.
-std::vector<Plan> Shortlist(std::vector<Plan> candidates,
-                            const DeviceProperties& device, size_t count) {
-  count = std::min(count, candidates.size());
-  std::vector<Plan*> best;
-  for (Plan& plan : candidates) best.push_back(&plan);
-  const auto end = best.begin() + static_cast<ptrdiff_t>(count);
-  std::nth_element(best.begin(), end, best.end(),
-                   [](const Plan* a, const Plan* b) { return Faster(*a, *b); });
-  best.erase(end, best.end());
-  for (Plan* plan : best) {
-    plan->predicted_us = PredictMicroseconds(*plan, device);
-  }
-  std::ranges::sort(best, [](const Plan* a, const Plan* b) {
-    return a->predicted_us < b->predicted_us;
-  });
-  std::vector<Plan> sorted;
-  for (const Plan* plan : best) sorted.push_back(*plan);
-  return sorted;
-}
-
 }  // namespace
 
 Plan ChoosePlan(const Problem& problem, const DeviceProperties& device) {
@@ -410,7 +425,7 @@ std::optional<Plan> PlanWith(const Problem& problem,
     plan.config = config;
     plan.balanced_units = BalancedUnits(plan, device);
     plan.predicted_cycles = PredictCycles(plan, device);
-    if (!best || Faster(plan, *best)) best = plan;
+    if (!best || plan.predicted_cycles < best->predicted_cycles) best = plan;
   }
   if (best) CompletePlan(problem, device, *best);
   return best;
@@ -418,23 +433,39 @@ std::optional<Plan> PlanWith(const Problem& problem,
 
 std::vector<Plan> UnsplitPlans(const Problem& problem,
                                const DeviceProperties& device) {
-  std::vector<Plan> plans = Candidates(problem, device);
-  std::erase_if(plans, [](const Plan& plan) {
-    return SharesK(plan.config) || plan.config.multicast > 1 ||
-           plan.config.balanced;
-  });
+  std::vector<Plan> plans;
+  for (const Candidate& candidate : Candidates(problem, device)) {
+    const Config& config = candidate.config;
+    if (SharesK(config) || config.multicast > 1 || config.balanced) continue;
+    plans.push_back(PlanOf(problem, candidate));
+  }
   return plans;
 }
 
+// The cost model is quick and coarse; its correction, which is not, decides
+// among those that the model finds good.
 std::vector<Plan> RankPlans(const Problem& problem,
                             const DeviceProperties& device, int count) {
-  std::vector<Plan> plans =
-      Shortlist(Candidates(problem, device), device,
-                std::max(kShortlist, static_cast<size_t>(count)));
-  if (plans.size() > static_cast<size_t>(count)) {
-    plans.resize(static_cast<size_t>(count));
+  const auto first = [](std::vector<Candidate>& all, size_t most) {
+    return all.begin() + static_cast<ptrdiff_t>(std::min(most, all.size()));
+  };
+  const auto wanted = static_cast<size_t>(count);
+  std::vector<Candidate> best = Candidates(problem, device);
+  const auto end = first(best, std::max(kShortlist, wanted));
+  std::ranges::nth_element(best, end, {}, &Candidate::predicted_cycles);
+  best.erase(end, best.end());
+  for (Candidate& candidate : best) {
+    candidate.predicted_us =
+        PredictMicroseconds(PlanOf(problem, candidate), device);
   }
-  for (Plan& plan : plans) CompletePlan(problem, device, plan);
+  std::ranges::sort(best, {}, &Candidate::predicted_us);
+  best.erase(first(best, wanted), best.end());
+  std::vector<Plan> plans;
+  plans.reserve(best.size());
+  for (const Candidate& candidate : best) {
+    plans.push_back(PlanOf(problem, candidate));
+    CompletePlan(problem, device, plans.back());
+  }
   return plans;
 }
 

@@ -1,5 +1,8 @@
 #include "jit/plan/tiling.h"
 
+#include <array>
+#include <cstdint>
+
 namespace gemmd::jit {
 namespace {
 
@@ -7,6 +10,31 @@ namespace {
 int Sharers(const Config& config) {
   return config.schedule == Schedule::kCooperative ? config.consumers : 1;
 }
+
+// Of a CTA, on every device of sm_90.
+constexpr int kMostSharedMemoryBytes = 227 << 10;
+
+// Columns of a slab by store, bytes of an element, whether slabs may overlap and
+// width of the tile, of CTAs that share no tile. The planner asks for hundreds.
+constexpr int kStores = 2, kSizes = 3, kWidths = 32;
+constexpr int At(Store store, int bytes, bool may_overlap, int tile_n) {
+  const int row = (static_cast<int>(store) * kSizes + bytes / 2) * 2;
+  return (row + may_overlap) * kWidths + tile_n / 8 - 1;
+}
+constexpr auto kSlabColumns = [] {
+  std::array<uint8_t, kStores * kSizes * 2 * kWidths> columns = {};
+  for (const Store store : {Store::kNormal, Store::kTransposed}) {
+    for (const int bytes : {1, 2, 4}) {
+      for (const bool may_overlap : {false, true}) {
+        for (int tile_n = 8; tile_n <= 8 * kWidths; tile_n += 8) {
+          columns[At(store, bytes, may_overlap, tile_n)] =
+              gemmd::SlabColumns(store, tile_n, bytes, may_overlap);
+        }
+      }
+    }
+  }
+  return columns;
+}();
 
 }  // namespace
 
@@ -34,10 +62,14 @@ bool StagesC(const Family& family, const Config& config) {
 }
 
 int SlabColumns(const Family& family, const Config& config) {
+  const Store store = family.epilogue.store;
   const int bytes = BytesOf(StagedType(family, config));
-  const bool may_overlap = !StagesC(family, config) && config.cluster == 1;
+  if (config.cluster == 1) {
+    const bool may_overlap = !StagesC(family, config);
+    return kSlabColumns[At(store, bytes, may_overlap, config.tile_n)];
+  }
   return gemmd::SlabColumns(
-      family.epilogue.store, config.tile_n, bytes, may_overlap,
+      store, config.tile_n, bytes, false,
       MostSlabColumns(config.cluster, config.tile_m, config.tile_n, bytes));
 }
 
@@ -47,16 +79,31 @@ int SlabLineBytes(const Family& family, const Config& config) {
                               BytesOf(StagedType(family, config)));
 }
 
-int SharedMemoryBytes(const Family& family, const Config& config) {
-  const int slab = SlabColumns(family, config) * kInstructionM *
-                   BytesOf(StagedType(family, config));
+int SlabBuffers(const Family& family, const Config& config) {
+  if (!StagesC(family, config)) return kSlabBuffers;
+  int buffers = kMostSlabBuffers;
+  while (buffers > kSlabBuffers &&
+         SharedMemoryBytes(family, config, buffers) > kMostSharedMemoryBytes) {
+    --buffers;
+  }
+  return buffers;
+}
+
+int SharedMemoryBytes(const Family& family, const Config& config,
+                      int slab_buffers) {
+  const int columns = SlabColumns(family, config);
+  const int slab =
+      columns * kInstructionM * BytesOf(StagedType(family, config));
   return config.stages * StageBytes(family, config) +
-         2 * Writers(config.schedule, config.consumers) * slab +
+         slab_buffers * Writers(config.schedule, config.consumers) * slab +
          HandedBytes(config.schedule, config.consumers, config.tile_m,
                      config.tile_n) +
-         ClusterBytes(config.cluster, config.tile_m, config.tile_n,
-                      SlabColumns(family, config)) +
-         BarrierBytes(config.stages, config.consumers);
+         ClusterBytes(config.cluster, config.tile_m, config.tile_n, columns) +
+         BarrierBytes(config.stages, config.consumers, slab_buffers);
+}
+
+int SharedMemoryBytes(const Family& family, const Config& config) {
+  return SharedMemoryBytes(family, config, SlabBuffers(family, config));
 }
 
 int BlocksOfConsumer(const Config& config) {

@@ -22,7 +22,13 @@ bool StagesC(const Family& family, const Config& config);
 int SlabColumns(const Family& family, const Config& config);
 int SlabLineBytes(const Family& family, const Config& config);
 
-// Dynamic shared memory of a CTA.
+// Buffers of slabs that each writer has: more than two where C is staged and
+// the stages of the ring leave room.
+int SlabBuffers(const Family& family, const Config& config);
+
+// Dynamic shared memory of a CTA, with so many of them.
+int SharedMemoryBytes(const Family& family, const Config& config,
+                      int slab_buffers);
 int SharedMemoryBytes(const Family& family, const Config& config);
 
 // Blocks of 64 rows that a consumer multiplies.

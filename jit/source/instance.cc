@@ -210,6 +210,7 @@ std::string ConfigSource(const Family& family, const Config& config,
       constant("int", "kTileM", config.tile_m),                          //
       constant("int", "kTileN", config.tile_n),                          //
       constant("int", "kStages", config.stages),                         //
+      constant("int", "kSlabBuffers", SlabBuffers(family, config)),      //
       constant("int", "kConsumers", config.consumers),                   //
       constant("int", "kGroupsInFlight", config.groups_in_flight),       //
       constant("int", "kSharedMemoryBytes",                              //

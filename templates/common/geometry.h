@@ -225,10 +225,15 @@ constexpr int ClusterBytes(int cluster, int tile_m, int tile_n,
                             kInstructionM * 4;
 }
 
-// Of barriers: those of the ring, of each consumer's epilogue, of turns, of the
+// Buffers of a writer's slabs: one leaves while another is filled. C comes ahead
+// into as many more as have room.
+inline constexpr int kSlabBuffers = 2;
+inline constexpr int kMostSlabBuffers = 4;
+
+// Of barriers: those of the ring, of each consumer's buffers, of turns, of the
 // cluster.
-constexpr int BarrierBytes(int stages, int consumers) {
-  return 16 * (stages + consumers + 2);
+constexpr int BarrierBytes(int stages, int consumers, int slab_buffers) {
+  return 16 * (stages + 2) + 8 * consumers * slab_buffers;
 }
 
 // Warps, at most, that hold a tile's sums.
@@ -256,6 +261,24 @@ constexpr int Divide(int n, const Divisor& d) {
   const unsigned long long twice = 2u * static_cast<unsigned>(n);
   return static_cast<int>(static_cast<unsigned>(twice * d.multiplier >> 32) >>
                           d.shift);
+}
+
+// Passes over k that a product of operands in three planes takes, one for each
+// pair of planes that counts.
+inline constexpr int kSplitPasses = 6;
+
+// A stage of a pass.
+struct PassStage {
+  int pass;
+  int stage;
+};
+
+// Number `index` in the order in which they are multiplied, of `last` + 1
+// passes: one or kSplitPasses.
+constexpr PassStage PassStageOf(int index, int last, int stages) {
+  if (index >= last * stages) return {last, index - last * stages};
+  const int stage = index / (kSplitPasses - 1);
+  return {index - stage * (kSplitPasses - 1), stage};
 }
 
 // The order in which tiles are computed. CTAs take tiles round robin, so that

@@ -21,6 +21,7 @@ concept IsConfig = requires {
   { C::kTileM + C::kTileN + C::kStages + C::kConsumers } -> SameAs<int>;
   { C::kSharedMemoryBytes + C::kGroupsInFlight } -> SameAs<int>;
   { C::kStageGroups + 0 } -> SameAs<int>;  // Scaled apart, of weights.
+  { C::kSlabBuffers + 0 } -> SameAs<int>;  // Of each writer, for C and D.
   { C::kCluster + 0 } -> SameAs<int>;      // CTAs that share k of a tile.
   { C::kMulticast + 0 } -> SameAs<int>;    // CTAs that load Y for each other.
   { C::kSchedule == Schedule::kPingPong } -> SameAs<bool>;
@@ -76,7 +77,7 @@ struct Tiling {
   static constexpr int kSlabs = Slabs(C::kTileN, kSlabColumns);
   static constexpr int kSlabBytes = kSlabColumns * kInstructionM * kStagedBytes;
   static constexpr int kStagingBytes =
-      2 * Writers(C::kSchedule, C::kConsumers) * kSlabBytes;
+      C::kSlabBuffers * Writers(C::kSchedule, C::kConsumers) * kSlabBytes;
 
   static_assert(C::kTileN % 8 == 0 && C::kTileN >= 8 && C::kTileN <= 256);
   static_assert(C::kTileM == kInstructionM * kBlocks * kSharers);
@@ -95,8 +96,7 @@ struct Tiling {
                 "sums that are passed on are those of all k so far");
   static_assert(!kPingPong || C::kConsumers == 2);
   static_assert(kLineBytes >= 16, "a box of the copy engine has 16 bytes");
-  static_assert(kSlabBytes % (8 * kLineBytes) == 0 &&
-                    kStagingBytes % (16 * kLineBytes) == 0,
+  static_assert(kSlabBytes % (8 * kLineBytes) == 0,
                 "a swizzle repeats after eight lines");
 };
 

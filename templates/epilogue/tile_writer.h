@@ -1,7 +1,8 @@
-// Writes a warpgroup's sums to D, slab by slab through two buffers: while the
-// copy engine stores one, the other is filled. When the config stages C, each
-// slab of C lands in the buffer that its slab of D leaves from. A config with
-// an auxiliary output makes every slab twice.
+// Writes a warpgroup's sums to D, slab by slab through a ring of buffers: while
+// the copy engine stores one, the next is filled. When the config stages C, each
+// slab of C lands in the buffer that its slab of D leaves from, fetched as far
+// ahead as there are buffers. A config with an auxiliary output makes every slab
+// twice.
 //
 // Used by all 128 threads of one consumer warpgroup; one elected thread of its
 // first warp talks to the copy engine.
@@ -24,8 +25,9 @@ template <IsConfig C>
 class TileWriter {
  public:
   using T = Tiling<C>;
-  static constexpr int kStagingBytes = 2 * T::kSlabBytes;
-  static constexpr int kBarrierBytes = 2 * 8;
+  static constexpr int kBuffers = C::kSlabBuffers;
+  static constexpr int kStagingBytes = kBuffers * T::kSlabBytes;
+  static constexpr int kBarrierBytes = kBuffers * 8;
 
   // `staging` and `barriers` belong to this warpgroup, number `consumer`.
   TileWriter(uint32 staging, uint32 barriers, int consumer, int warp, int lane)
@@ -37,17 +39,21 @@ class TileWriter {
 
   // Once, by one thread, before any role starts.
   static void Init(uint32 barriers) {
-    ptx::InitBarrier(barriers, 1);
-    ptx::InitBarrier(barriers + 8, 1);
+    for (int i = 0; i < kBuffers; ++i) ptx::InitBarrier(barriers + 8 * i, 1);
   }
 
-  // Starts to fetch the first slab of C of the tile at `at`. The buffer is
-  // free: its last store was waited for before the newest one was issued.
+  // Starts to fetch the first slabs of C of the tile at `at`. Their buffers are
+  // free, but for that of the newest store: others were waited for before it was
+  // issued.
   void Prefetch(const Arguments& arguments, Tile at) {
     if constexpr (C::kStagesC) {
       if (!IsLeader()) return;
       if constexpr (C::kGrouped) ptx::AcquireTensorMap(&arguments.c);
-      LoadC(arguments, at, buffer_);
+      if constexpr (kSlabs % kBuffers != 0) ptx::WaitStoresRead();
+#pragma unroll
+      for (int i = 0; i < Min(kAhead, kSlabs); ++i) {
+        LoadC(arguments, SlabAt(at, i), BufferOf(i));
+      }
     }
   }
 
@@ -66,11 +72,12 @@ class TileWriter {
     for (int i = 0; i < kSlabs; ++i) {
       if (!wanted(i / kOutputs)) continue;
       const Tile corner = SlabAt(at, i);
-      const uint32 buffer = staging_ + buffer_ * T::kSlabBytes;
+      const uint32 number = BufferOf(i);
+      const uint32 buffer = staging_ + number * T::kSlabBytes;
       const bool whole = i % kOutputs == kOutputs - 1;
       if constexpr (C::kStagesC) {
-        ptx::Wait(barriers_ + 8 * buffer_, phases_ >> buffer_ & 1);
-        phases_ ^= 1u << buffer_;
+        ptx::Wait(barriers_ + 8 * number, phases_ >> number & 1);
+        phases_ ^= 1u << number;
       }
       Slab<C>::Exchange(
           [&](int group) {
@@ -84,15 +91,15 @@ class TileWriter {
           },
           buffer, warp_, lane);
       ptx::FenceAsyncShared();
-      // Past this barrier the slab is complete and the other buffer is free.
+      // Past this barrier the slab is complete and all other buffers are free.
       if (IsLeader()) ptx::WaitStoresRead();
       SyncWarpgroup();
       if (IsLeader()) {
         Slab<C>::Send(whole ? &arguments.d : &arguments.auxiliary, corner,
-                      buffer);
+                      buffer, arguments.d_shares_sectors);
         ptx::CommitStores();
-        if (C::kStagesC && i + 1 < kSlabs) {
-          LoadC(arguments, SlabAt(at, i + 1), buffer_ ^ 1);
+        if (C::kStagesC && i + kAhead < kSlabs) {
+          LoadC(arguments, SlabAt(at, i + kAhead), BufferOf(i + kAhead));
         }
       }
       buffer_ ^= 1;
@@ -132,6 +139,8 @@ class TileWriter {
   // Slab number `i`, counting every output. Partial products have but one.
   static constexpr int kOutputs = C::kAuxiliary && !C::kSplitK ? 2 : 1;
   static constexpr int kSlabs = T::kBlocks * T::kSlabs * kOutputs;
+  // Slabs whose C is on its way while one is written.
+  static constexpr int kAhead = kBuffers - 1;
   static constexpr int BlockOf(int i) { return i / kOutputs / T::kSlabs; }
   static constexpr int ColumnOf(int i) {
     return SlabColumn(C::kTileN, T::kSlabColumns, i / kOutputs % T::kSlabs);
@@ -140,6 +149,10 @@ class TileWriter {
     return {tile.row + BlockOf(i) * kInstructionM, tile.column + ColumnOf(i),
             tile.matrix};
   }
+
+  // Of slab number `i`. Those of C begin anew with each tile, so that addresses
+  // are constants, for which the largest tiles need no registers.
+  uint32 BufferOf(int i) const { return C::kStagesC ? i % kBuffers : buffer_; }
 
   void LoadC(const Arguments& arguments, Tile at, uint32 buffer) {
     const uint32 barrier = barriers_ + 8 * buffer;
@@ -154,7 +167,7 @@ class TileWriter {
   const int consumer_;
   const int warp_;
   const int lane_;
-  uint32 buffer_ = 0;  // The buffer of the next slab.
+  uint32 buffer_ = 0;  // The buffer of the next slab, unless C is staged.
   uint32 phases_ = 0;  // Bit b: parity of buffer b's next fetch of C.
 };
 

@@ -26,34 +26,27 @@ struct Unit {
   int split;  // Of k.
 };
 
-// Stages of a part of k, in order: where in k, and which planes of X and Y.
+// Stages of a part of k, in order: where in k, and which planes of X and Y. All
+// passes but the last go through k side by side, so that device memory is read
+// once for them; the last one, of the largest terms, follows.
 class StageWalk {
  public:
   StageWalk(const Arguments& arguments, int first)
-      : arguments_(arguments), stage_(first) {
-    Wrap();
-  }
+      : arguments_(arguments), index_(first) {}
 
-  void Advance() {
-    stage_ += static_cast<int>(arguments_.splits.value);
-    Wrap();
-  }
+  void Advance() { index_ += static_cast<int>(arguments_.splits.value); }
 
-  int stage() const { return stage_; }  // Within a pass.
-  int x_plane() const { return arguments_.x_planes >> 2 * pass_ & 3; }
-  int y_plane() const { return arguments_.y_planes >> 2 * pass_ & 3; }
+  int stage() const { return At().stage; }  // Within a pass.
+  int x_plane() const { return arguments_.x_planes >> 2 * At().pass & 3; }
+  int y_plane() const { return arguments_.y_planes >> 2 * At().pass & 3; }
 
  private:
-  void Wrap() {
-    while (stage_ >= arguments_.stages && pass_ + 1 < arguments_.passes) {
-      stage_ -= arguments_.stages;
-      ++pass_;
-    }
+  PassStage At() const {
+    return PassStageOf(index_, arguments_.passes - 1, arguments_.stages);
   }
 
   const Arguments& arguments_;
-  int stage_;
-  int pass_ = 0;
+  int index_;  // Among those of all passes.
 };
 
 template <typename C>

@@ -11,7 +11,8 @@ kernels, for all forms below.
 
 What kernels make of it: fp8 sums of one stage, 128 k, are promoted to float32,
 by a fused multiply-add where they have scales by block;
-float32 is six products of bfloat16 parts, one after the other; a split product
+float32 is six products of bfloat16 parts, five of which go through k stage by
+stage, before the sixth does; a split product
 adds its parts, each of every so-manieth stage, in float32. Weights are widened
 to the type of the other operand, less their zero points; where they have
 scales, sums of 64 k (32 where groups are so short) are promoted by a fused
@@ -112,8 +113,7 @@ def _bf16_parts(values):
 
 
 def _factors(form, a, b, depth):
-    """A and B as the tensor core reads them, whole stages of each pass over
-    k, one pass after the other."""
+    """A and B as the tensor core reads them: whole stages, in order."""
     if form.name == "f32":
         a_parts, b_parts = _bf16_parts(a), _bf16_parts(b)
         passes = [(a_parts[i], b_parts[j]) for i, j in _TERMS]
@@ -121,8 +121,13 @@ def _factors(form, a, b, depth):
         elements = form._replace(group="")  # Scales come later.
         passes = [(elements.read("a", a), elements.read("b", b))]
     padding = -a.shape[1] % depth
-    return (np.hstack([np.pad(x, ((0, 0), (0, padding))) for x, _ in passes]),
-            np.vstack([np.pad(y, ((0, padding), (0, 0))) for _, y in passes]))
+    xs = [np.pad(x, ((0, 0), (0, padding))) for x, _ in passes]
+    ys = [np.pad(y, ((0, padding), (0, 0))) for _, y in passes]
+    stages = [slice(k, k + depth) for k in range(0, xs[0].shape[1], depth)]
+    order = [(i, k) for k in stages for i in range(len(passes) - 1)]
+    order += [(len(passes) - 1, k) for k in stages]
+    return (np.hstack([xs[0][:, :0]] + [xs[i][:, k] for i, k in order]),
+            np.vstack([ys[0][:0]] + [ys[i][k] for i, k in order]))
 
 
 def _add(unit, old, a, b, least_a, least_b, stored):

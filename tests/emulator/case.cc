@@ -140,7 +140,7 @@ jit::Plan Case::PlanFor(const jit::Problem& problem) const {
   // A part of k has one stage at least.
   const int64_t stages =
       jit::DivideUp(jit::DepthBytes(plan), kSwizzleBytes) *
-      (plan.a_form == jit::Form::kSplit ? jit::kSplitPasses : 1);
+      (plan.a_form == jit::Form::kSplit ? kSplitPasses : 1);
   plan.splits = static_cast<int>(std::min<int64_t>(splits, stages));
   plan.partials_bytes = 0;
   // A device has room for a cluster.

@@ -116,7 +116,7 @@ std::string AnotherC(const jit::Problem& problem, const Operands& operands,
   if (!problem.reads_c()) return "";
   const View is(problem.d(), operands.d.data());
   const int64_t wrong = Wrong(is, should);
-  for (const int64_t by : {8, 16, 32, 64, 128}) {
+  for (const int64_t by : {8, 16, 32, 64, 96, 128}) {
     for (const int64_t lines : {by, -by}) {
       const std::string d = operands.ExpectedWithCFrom(problem, lines).d;
       const View other(problem.d(), d.data());

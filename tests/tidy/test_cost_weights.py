@@ -22,6 +22,7 @@ class CostWeightsTest(unittest.TestCase):
 
     def test_of_what_it_was_fitted_to(self):
         self.assertLess(self._mean("h200.csv.xz"), 1.017)
+        self.assertLess(self._mean("h200_variants.csv.xz"), 1.02)
 
     def test_of_another_device(self):
         self.assertLess(self._mean("h100.csv.xz"), 1.025)

@@ -83,9 +83,9 @@ HopperSums::HopperSums(const Problem& problem, const jit::Plan& plan,
       b_(problem.b(), ReadingOf(problem, problem.b(), plan), part_depth_) {}
 
 Stage HopperSums::StageAt(int64_t unit, int64_t part) const {
-  const int64_t pass = unit / plan_.stages;
-  const int64_t first =
-      (unit % plan_.stages * stage_parts_ + part) * part_depth_;
+  const auto [pass, stage] = PassStageOf(static_cast<int>(unit),
+                                         plan_.passes - 1, plan_.stages);
+  const int64_t first = (int64_t{stage} * stage_parts_ + part) * part_depth_;
   const int x = PlaneOf(plan_.x_planes, pass);
   const int y = PlaneOf(plan_.y_planes, pass);
   const bool is_last = unit == int64_t{plan_.stages} * plan_.passes - 1;

@@ -13,7 +13,8 @@ is how much is lost by who chooses the plan of the least prediction, softly: a
 plan with odds of exp(-logarithm / SOFTNESS). On standard error: how much slower
 than the fastest plan timed the chosen one is, by the model alone and corrected,
 on problems that were left out of the fit (five folds by problem); of --check, what
-the committed weights choose. They were fitted to h200.csv.xz alone; problems of
+the committed weights choose. They were fitted to h200.csv.xz and
+h200_variants.csv.xz (batches, C, f32 and D of f32); problems of
 h200_unseen.csv.xz, and the device of h100.csv.xz, they have not seen. Needs numpy.
 """
 

@@ -292,7 +292,7 @@ TEST_F(EngineTest, WhoWantsAKernelPreparedGetsNoSubstitute) {
   ASSERT_TRUE(Multiply(OnesTimesTwos()).ok());
   cache_.Fail(absl::FailedPreconditionError("no NVRTC"));
   jit::Problem other = Problem();
-  other.k = 5;
+  other.n = 200;
   Answer<Execution> prepared;
   engine_->Prepare(other, 0, {}, prepared.done());
   EXPECT_EQ(prepared.Wait().status().code(), StatusCode::kFailedPrecondition);

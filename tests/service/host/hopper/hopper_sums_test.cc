@@ -129,12 +129,17 @@ class ByElement {
 
   double AddStage(const Element& a, const Element& b, int64_t i, int64_t j,
                   int64_t unit, int64_t half, double held) const {
-    const int64_t pass = unit / plan_.stages;
+    // The passes of small terms take turns, stage by stage, before the last one.
+    const int64_t small = plan_.passes - 1;
+    const bool is_small = unit < small * plan_.stages;
+    const int64_t pass = is_small ? unit % small : small;
+    const int64_t stage =
+        is_small ? unit / small : unit - small * plan_.stages;
     // An instruction with a sparse operand goes through twice the k.
     const bool sparse = problem_.sparse != jit::Sparse::kNone;
     const int instructions = (sparse ? 2 : 4) / halves();
     const int64_t steps = instructions * adder_.products;
-    const int64_t first = (unit % plan_.stages * halves() + half) * steps;
+    const int64_t first = (stage * halves() + half) * steps;
     std::vector<double> row(steps), panel(steps * kPanel), sums(kPanel);
     std::vector<int16_t> row_exponents(steps, kNoExponent);
     std::vector<int16_t> panel_exponents(steps * kPanel, kNoExponent);
