@@ -90,6 +90,73 @@ TEST(DeviceImageTest, EqualsALineByLineCopyHoweverBytesAreCut) {
   }
 }
 
+// As threads read them that share a matrix: each goes to parts of its own.
+std::string ReadInParts(const DeviceImage& image, int64_t part_bytes,
+                        int threads) {
+  std::string read(static_cast<size_t>(image.remaining_bytes()), '?');
+  const auto size = static_cast<int64_t>(read.size());
+  for (int thread = threads - 1; thread >= 0; --thread) {
+    DeviceImage rest = image;
+    int64_t at = 0;
+    for (int64_t begin = thread * part_bytes; begin < size;
+         begin += threads * part_bytes) {
+      rest.Skip(begin - at);
+      EXPECT_EQ(rest.remaining_bytes(), size - begin);
+      at = std::min(begin + part_bytes, size);
+      rest.Read(absl::MakeSpan(read).subspan(begin, at - begin));
+      EXPECT_EQ(rest.remaining_bytes(), size - at);
+    }
+    rest.Skip(size - at);
+    EXPECT_EQ(rest.remaining_bytes(), 0);
+    rest.Skip(0);
+  }
+  return read;
+}
+
+TEST(DeviceImageTest, PartsEqualTheWholeHoweverItIsCut) {
+  std::mt19937 random(20261128);
+  struct Matrix {
+    jit::MatrixLayout layout;
+    int64_t padding;  // From line to line.
+  };
+  const Matrix matrices[] = {
+      {LayoutOf({1, 1, 1}), 0},
+      {LayoutOf({1, 100, 100}), 0},
+      {LayoutOf({7, 16, 16}), 0},
+      {LayoutOf({7, 16, 16}), 32},
+      {LayoutOf({33, 31, 31}), 0},
+      {LayoutOf({33, 31, 31}), 9},
+      {LayoutOf({5, 1, 1}), 0},
+      {LayoutOf({100, 15, 15}), 1},
+      {LayoutOf({3, 16, 16}), 1000},
+      {LayoutOf({1, 40, 40}), 1000},
+      {{jit::DataType::kB1, jit::Order::kRowMajor, 9, 131}, 0},
+      {{jit::DataType::kB1, jit::Order::kRowMajor, 5, 127}, 3},
+      {{jit::DataType::kB1, jit::Order::kRowMajor, 1, 129}, 0},
+      {{jit::DataType::kB1, jit::Order::kColumnMajor, 251, 4}, 1},
+  };
+  for (const auto& [layout, padding] : matrices) {
+    const int64_t pitch = layout.width_bytes() + padding;
+    const std::string bytes = RandomBytes(
+        (layout.lines() - 1) * pitch + layout.width_bytes(), random);
+    for (const size_t piece : {1u, 5u, 100u, 100000u}) {
+      const auto pieces = Cut(bytes, piece, random);
+      const auto image = DeviceImage::Create({pieces, pitch}, layout);
+      ASSERT_TRUE(image.ok()) << image.status();
+      const int64_t size = image->remaining_bytes();
+      const std::string whole = ReadAll(*image, size, random);
+      for (int64_t part = 1; part <= size; part += 1 + part / 7) {
+        for (const int threads : {1, 2, 3, 5}) {
+          ASSERT_EQ(ReadInParts(*image, part, threads), whole)
+              << layout.lines() << " lines of " << layout.width_bytes()
+              << " bytes, pitch " << pitch << ", pieces up to " << piece
+              << ", parts of " << part << ", threads " << threads;
+        }
+      }
+    }
+  }
+}
+
 TEST(DeviceImageTest, KnowsHowMuchIsLeft) {
   const std::string bytes(3 * 20, 'x');
   const absl::Span<const char> piece = bytes;
