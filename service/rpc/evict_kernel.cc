@@ -1,7 +1,6 @@
-#include <utility>
 #include <variant>
 
-#include "service/rpc/engine_call.h"
+#include "service/rpc/background.h"
 #include "service/rpc/kernel_summary.h"
 #include "service/rpc/methods.h"
 
@@ -15,19 +14,12 @@ Async<absl::StatusOr<v1::EvictKernelResponse>> EvictKernel(
         "is started with --admin-calls");
   }
   CO_RETURN_IF_ERROR(CheckKey(request.key()));
-  using Nothing = std::monostate;
-  auto evict =
-      CallEngine<Nothing>(call.loop(), [&](engine::Done<Nothing> done) {
-        runtime.engine.InBackground<Nothing>(
-            call.request_context().identity,
-            [&runtime, &request]() -> absl::StatusOr<Nothing> {
-              RETURN_IF_ERROR(runtime.engine.cache().Evict(request.key()));
-              return Nothing();
-            },
-            std::move(done));
+  auto evict = InBackground<std::monostate>(
+      runtime, call, [&]() -> absl::StatusOr<std::monostate> {
+        RETURN_IF_ERROR(runtime.engine.cache().Evict(request.key()));
+        return std::monostate();
       });
-  absl::StatusOr<Nothing> evicted = co_await evict;
-  if (!evicted.ok()) co_return evicted.status();
+  CO_RETURN_IF_ERROR((co_await evict).status());
   for (int i = 0; i < runtime.engine.device_count(); ++i) {
     runtime.engine.kernels(i).Evict(request.key());
   }

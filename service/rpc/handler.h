@@ -55,7 +55,7 @@ Async<absl::Status> ReadRequest(Call& call, google::protobuf::Message& request,
 // for it.
 Async<absl::Status> RespondWithin(Call& call, grpc::ByteBuffer message);
 
-// A handler made of `Method`: one protobuf message in, one out.
+// A handler made of `Method`: one protobuf message in, one out, or its bytes.
 template <typename Request, typename Response,
           Async<absl::StatusOr<Response>> (*Method)(Runtime&, Call&,
                                                     const Request&),

@@ -1,6 +1,9 @@
-// Every method, one file each.
+// Every method, one file each. What may be long is answered as the bytes of its
+// message, which are made in the background.
 #ifndef GEMMD_SERVICE_RPC_METHODS_H_
 #define GEMMD_SERVICE_RPC_METHODS_H_
+
+#include <grpcpp/support/byte_buffer.h>
 
 #include "absl/status/statusor.h"
 #include "gemmd/v1/kernels.pb.h"
@@ -26,7 +29,7 @@ Async<absl::Status> UploadTensor(Runtime& runtime, Call& call);
 Async<absl::Status> DownloadTensor(Runtime& runtime, Call& call);
 Async<absl::StatusOr<v1::TensorInfo>> DescribeTensor(
     Runtime& runtime, Call& call, const v1::DescribeTensorRequest& request);
-Async<absl::StatusOr<v1::ListTensorsResponse>> ListTensors(
+Async<absl::StatusOr<grpc::ByteBuffer>> ListTensors(
     Runtime& runtime, Call& call, const v1::ListTensorsRequest& request);
 Async<absl::StatusOr<v1::DeleteTensorResponse>> DeleteTensor(
     Runtime& runtime, Call& call, const v1::DeleteTensorRequest& request);
@@ -36,9 +39,9 @@ Async<absl::StatusOr<v1::RegionInfo>> CreateRegion(
 
 Async<absl::StatusOr<v1::PrepareKernelsResponse>> PrepareKernels(
     Runtime& runtime, Call& call, const v1::PrepareKernelsRequest& request);
-Async<absl::StatusOr<v1::ListKernelsResponse>> ListKernels(
+Async<absl::StatusOr<grpc::ByteBuffer>> ListKernels(
     Runtime& runtime, Call& call, const v1::ListKernelsRequest& request);
-Async<absl::StatusOr<v1::KernelDescription>> DescribeKernel(
+Async<absl::StatusOr<grpc::ByteBuffer>> DescribeKernel(
     Runtime& runtime, Call& call, const v1::DescribeKernelRequest& request);
 Async<absl::StatusOr<v1::EvictKernelResponse>> EvictKernel(
     Runtime& runtime, Call& call, const v1::EvictKernelRequest& request);

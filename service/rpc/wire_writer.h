@@ -18,6 +18,10 @@
 namespace gemmd::rpc {
 
 grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
+// Of one that is serialised already.
+inline grpc::ByteBuffer Serialize(const grpc::ByteBuffer& message) {
+  return message;
+}
 
 // The slice owns the buffer and may be used on any thread.
 grpc::Slice Wrap(std::unique_ptr<device::HostBuffer> buffer);

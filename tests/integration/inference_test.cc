@@ -10,8 +10,8 @@
 
 #include "inference/service.grpc.pb.h"
 #include "service/rpc/message.h"
+#include "tests/integration/held_background.h"
 #include "tests/integration/test_server.h"
-#include "tests/service/answer.h"
 #include "tests/service/gate.h"
 
 namespace gemmd {
@@ -23,25 +23,7 @@ using testing::TestServer;
 
 class InferenceTest : public ::testing::Test {
  protected:
-  ~InferenceTest() override {
-    background_.Open();
-    device_.Open();
-  }
-
-  // Until the gate is opened, no thread of the background has time.
-  void HoldBackground() {
-    background_.Close();
-    for (auto& answer : held_) {
-      server_.engine().InBackground<int>(
-          "other",
-          [this]() -> absl::StatusOr<int> {
-            background_.Pass();
-            return 0;
-          },
-          answer.done());
-    }
-    ASSERT_TRUE(background_.WaitForArrivals(2));
-  }
+  ~InferenceTest() override { device_.Open(); }
 
   // A and B of ones; of `a`, and of one column for each of `b`.
   static inference::ModelInferRequest Request(const std::vector<int64_t>& a,
@@ -92,9 +74,7 @@ class InferenceTest : public ::testing::Test {
     return server_.server().runtime().requests.held_bytes();
   }
 
-  Gate background_;
   Gate device_;
-  testing::Answer<int> held_[2];
   std::shared_ptr<testing::Hooks> hooks_ = [this] {
     auto hooks = std::make_shared<testing::Hooks>();
     hooks->multiply = [this](const auto&, const auto&) {
@@ -104,27 +84,28 @@ class InferenceTest : public ::testing::Test {
     return hooks;
   }();
   TestServer server_{{.hooks = hooks_}};
+  testing::HeldBackground background_;  // Ends before the server.
 };
 
 TEST_F(InferenceTest, ContentsAreNotDecodedOnALoop) {
-  HoldBackground();
+  background_.Hold(server_.engine());
   auto small = Infer(Request({1, 1024}, {1024, 1}));
   EXPECT_TRUE(small.get().ok());
   auto large = Infer(Request({1024, 1024}, {1024, 1}));
   EXPECT_FALSE(IsOver(large));
   EXPECT_TRUE(AskWhetherItLives().ok());
-  background_.Open();
+  background_.Release();
   EXPECT_TRUE(large.get().ok());
 }
 
 TEST_F(InferenceTest, MatricesAreNotRepeatedOnALoop) {
-  HoldBackground();
+  background_.Hold(server_.engine());
   auto few = Infer(Request({8, 1, 1, 4}, {8, 4, 1}));
   EXPECT_TRUE(few.get().ok());
   auto many = Infer(Request({64, 1, 1, 4}, {64, 4, 1}));
   EXPECT_FALSE(IsOver(many));
   EXPECT_TRUE(AskWhetherItLives().ok());
-  background_.Open();
+  background_.Release();
   EXPECT_TRUE(many.get().ok());
 }
 

@@ -9,6 +9,7 @@
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
 #include "service/engine/try_again.h"
+#include "service/rpc/background.h"
 #include "service/rpc/engine_call.h"
 #include "service/rpc/kserve/datatype.h"
 #include "service/rpc/kserve/find_model.h"
@@ -86,19 +87,13 @@ Async<absl::StatusOr<Inference>> Prepare(Runtime& runtime, Call& call,
   CO_RETURN_IF_ERROR(TakeMore(
       call, DecodedBytes(request),
       "the contents of inputs, beside what raw_input_contents would take,"));
-  const engine::RequestContext context = call.request_context();
   const auto prepare = [&]() -> absl::StatusOr<Inference> {
-    RETURN_IF_ERROR(context.Check("its inputs were read"));
     RETURN_IF_ERROR(Decode(request));
     return ToInference(request, model, runtime.limits.max_message_bytes);
   };
   std::optional<absl::StatusOr<Inference>> inference;
   if (TakesLong(request)) {
-    auto later =
-        CallEngine<Inference>(call.loop(), [&](engine::Done<Inference> done) {
-          runtime.engine.InBackground<Inference>(context.identity, prepare,
-                                                 std::move(done));
-        });
+    auto later = InBackground<Inference>(runtime, call, prepare);
     inference = co_await later;
   } else {
     inference = prepare();
