@@ -22,7 +22,9 @@ void SetLimits(const Limits& limits, grpc::ServerBuilder& builder) {
   const auto set = [&](const char* argument, int64_t value) {
     builder.AddChannelArgument(argument, static_cast<int>(value));
   };
-  builder.SetMaxReceiveMessageSize(static_cast<int>(limits.max_message_bytes));
+  // What arrives of a message is bounded as it arrives, by Connection, and its
+  // size is looked at by Call: what gRPC refuses looks like a client that left.
+  builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
   // A small compressed message can become any number of bytes before the
   // limit is looked at, and matrices do not compress.

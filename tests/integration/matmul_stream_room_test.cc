@@ -66,7 +66,7 @@ TEST_F(SmallMessages, OperandsAndResultsMayBeLargerThanAMessage) {
                   ->Matmul(&context, request, &unary)
                   .ok());
   EXPECT_EQ(answer.response.d(), unary.d());
-  ExpectRefused(ToStream(request, kMiB + 1), "larger than max",
+  ExpectRefused(ToStream(request, kMiB + 1), "allowed: 1048576",
                 grpc::RESOURCE_EXHAUSTED);
 }
 

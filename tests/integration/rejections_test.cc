@@ -210,6 +210,12 @@ TEST_F(RejectionsTest, MessagesThatAreTooLarge) {
                 .error_code(),
             grpc::RESOURCE_EXHAUSTED);
   ExpectMet({{"message_size", 2}});
+  const grpc::Status status =
+      server_->CallRaw(kMatmul, std::string((1 << 20) + 1, '\0'));
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(status.error_message(),
+            "the message has 1048577 bytes; allowed: 1048576");
+  ExpectMet({{"message_size", 3}});
 }
 
 TEST_F(RejectionsTest, ASilentCall) {
