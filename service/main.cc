@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "clients/cli/command_line.h"
+#include "jit/base/of_option.h"
 #include "jit/base/status.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/cache/tuning_table.h"
@@ -51,7 +52,10 @@ constexpr absl::Duration kStopTime = absl::Seconds(2);
 
 absl::StatusOr<jit::TemplateLibrary> Templates(const std::string& directory) {
   if (directory.empty()) return jit::TemplateLibrary::Embedded();
-  return jit::TemplateLibrary::FromDirectory(directory);
+  auto templates = jit::TemplateLibrary::FromDirectory(directory);
+  if (templates.ok()) return templates;
+  return jit::OfOption("--template-dir", directory,
+                       templates.status().message());
 }
 
 // A client's connection is a file, and so is what threads wake each other by:

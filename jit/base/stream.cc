@@ -11,6 +11,7 @@
 #include <climits>
 #include <utility>
 
+#include "jit/base/file.h"
 #include "jit/base/socket_io.h"
 #include "jit/base/status.h"
 
@@ -183,8 +184,12 @@ std::unique_ptr<Stream> PlainStream(UniqueFd socket) {
 
 absl::Status CheckAuthorities(const std::string& ca_file) {
   if (Trusting(ca_file) != nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "names a file without certificates, or one that is unreadable");
+  if (ca_file.empty()) {
+    return absl::NotFoundError("the system trusts no authorities");
+  }
+  constexpr int64_t kMostBytes = 64 << 20;
+  RETURN_IF_ERROR(ReadFile(ca_file, kMostBytes).status());
+  return absl::InvalidArgumentError("it holds no certificates in PEM");
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> TlsStream(UniqueFd socket,

@@ -26,9 +26,9 @@ class Stream {
 // `socket` is non-blocking and connected.
 std::unique_ptr<Stream> PlainStream(UniqueFd socket);
 
-// INVALID_ARGUMENT where `ca_file`, empty for the authorities that the system
-// trusts, holds no certificates. Those of the system are read once, by this or
-// by the first TlsStream.
+// Why not, where `ca_file`, empty for the authorities that the system trusts,
+// holds no certificates or cannot be read. Those of the system are read once,
+// by this or by the first TlsStream.
 absl::Status CheckAuthorities(const std::string& ca_file);
 
 // Shakes hands as a client. UNAUTHENTICATED unless the server's certificate is

@@ -5,8 +5,8 @@
 
 #include <cerrno>
 
-#include "absl/strings/str_cat.h"
 #include "jit/base/file.h"
+#include "jit/base/of_option.h"
 
 namespace gemmd::jit {
 namespace {
@@ -30,8 +30,7 @@ absl::StatusOr<std::string> ReadWatchedFile(absl::string_view option,
                                             int64_t limit_bytes) {
   absl::StatusOr<std::string> text = Read(path, limit_bytes);
   if (text.ok()) return text;
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, ": ", text.status().message()));
+  return OfOption(option, path, text.status().message());
 }
 
 }  // namespace gemmd::jit

@@ -11,8 +11,8 @@
 namespace gemmd::jit {
 
 // All bytes of the regular file that `path` names, links followed. Waits for
-// nobody, as it would for the writer of a pipe. INVALID_ARGUMENT beginning with
-// `option`, by which the file was named.
+// nobody, as it would for the writer of a pipe. Fails as OfOption: `option`
+// named the file.
 absl::StatusOr<std::string> ReadWatchedFile(absl::string_view option,
                                             const std::string& path,
                                             int64_t limit_bytes);

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "jit/base/file.h"
+#include "jit/base/of_option.h"
 #include "jit/base/status.h"
 #include "jit/base/stream.h"
 #include "jit/cache/redis_tier.h"
@@ -22,13 +23,12 @@ constexpr int64_t kMaxSecretBytes = 65536;
 absl::StatusOr<std::string> ReadSecret(absl::string_view option,
                                        const std::string& path) {
   if (path.empty()) return "";
-  absl::StatusOr<std::string> file = jit::ReadFile(path, kMaxSecretBytes);
-  std::string secret = file.ok() ? *std::move(file) : "";
-  absl::StripTrailingAsciiWhitespace(&secret);
-  if (secret.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, " names a file that is empty or unreadable"));
+  absl::StatusOr<std::string> secret = jit::ReadFile(path, kMaxSecretBytes);
+  if (!secret.ok()) {
+    return jit::OfOption(option, path, secret.status().message());
   }
+  absl::StripTrailingAsciiWhitespace(&*secret);
+  if (secret->empty()) return jit::OfOption(option, path, "it is empty");
   return secret;
 }
 
@@ -42,9 +42,8 @@ absl::Status CheckCaFile(const jit::RedisServer& server) {
         absl::StrCat(kOption, " needs a --cache-redis of rediss://"));
   }
   const absl::Status status = jit::CheckAuthorities(server.ca_file);
-  if (status.ok()) return status;
-  return absl::InvalidArgumentError(
-      absl::StrCat(kOption, " ", status.message()));
+  return status.ok() ? status
+                     : jit::OfOption(kOption, server.ca_file, status.message());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "jit/base/of_option.h"
 #include "jit/base/status.h"
 #include "jit/base/text.h"
 #include "jit/problem/arithmetic.h"
@@ -36,33 +37,33 @@ constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 // Longer than any line, be it of a group.
 constexpr size_t kMaxLineBytes = 65536;
 
-absl::Status NoList(const std::string& path, absl::string_view why) {
+constexpr char kOption[] = "--record-problems";
+
+absl::Status NoList(absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(
-      "--record-problems: ", path, " is no list of problems: ", why,
-      "; allowed: one, or no file yet"));
+      "it is no list of problems: ", why, "; allowed: one, or no file yet"));
 }
 
 // OK where `text` is text to its end.
-absl::Status CheckText(const std::string& path, absl::string_view text) {
+absl::Status CheckText(absl::string_view text) {
   const auto odd = absl::c_find_if(text, [](unsigned char byte) {
     return byte < 0x20 && !absl::ascii_isspace(byte);
   });
   if (odd == text.end()) return absl::OkStatus();
   const auto line = std::count(text.begin(), odd, '\n') + 1;
-  return NoList(path, absl::StrCat("line ", line, " has bytes of no text"));
+  return NoList(absl::StrCat("line ", line, " has bytes of no text"));
 }
 
 // OK where `text` has no lines, or one of them is a problem. The others may be
 // another version's.
-absl::Status CheckHasProblems(const std::string& path, absl::string_view text) {
+absl::Status CheckHasProblems(absl::string_view text) {
   bool has_lines = false;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (jit::WithoutComment(line).empty()) continue;
     if (jit::ParseProblemList(line).ok()) return absl::OkStatus();
     has_lines = true;
   }
-  return has_lines ? NoList(path, "no line of it is a problem")
-                   : absl::OkStatus();
+  return has_lines ? NoList("no line of it is a problem") : absl::OkStatus();
 }
 
 // Whether a crash may have left this of a line: it begins with a type, or with
@@ -83,19 +84,18 @@ bool IsTorn(absl::string_view line) {
 absl::StatusOr<absl::string_view> RepairEnd(const std::string& path,
                                             absl::string_view text, int fd) {
   const absl::string_view written = jit::WithoutZerosAtEnd(text);
-  RETURN_IF_ERROR(CheckText(path, written));
+  RETURN_IF_ERROR(CheckText(written));
   const size_t last = written.rfind('\n') + 1;  // 0 where there is one line.
   const absl::string_view line = written.substr(last);
   const bool whole = jit::ParseProblemList(line).ok();  // As no line is.
   if (!whole && !IsTorn(line)) {
-    return NoList(path, "its last line begins with no type");
+    return NoList("its last line begins with no type");
   }
   const absl::string_view kept = whole ? written : written.substr(0, last);
-  RETURN_IF_ERROR(CheckHasProblems(path, kept));
+  RETURN_IF_ERROR(CheckHasProblems(kept));
   if (kept.size() < text.size()) {
     if (ftruncate(fd, static_cast<off_t>(kept.size())) != 0) {
-      return absl::ErrnoToStatus(errno,
-                                 "--record-problems: cannot cut the file");
+      return jit::ErrnoStatus(errno, "cut it");
     }
     log::Write(log::Level::kWarning, "problem_log_cut",
                {{"message",
@@ -133,26 +133,27 @@ absl::StatusOr<std::unique_ptr<ProblemLog>> ProblemLog::Open(
                           0600));
   struct stat facts;
   if (!file.ok() || fstat(file.get(), &facts) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--record-problems: cannot read and write ", path));
+    const absl::Status why = jit::ErrnoStatus(errno, "read and write it");
+    return jit::OfOption(kOption, path, why.message());
   }
   if (!S_ISREG(facts.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--record-problems: ", path, " is no regular file; allowed: one"));
+    return jit::OfOption(kOption, path, "it is no regular file; allowed: one");
   }
   if (facts.st_size > kMaxFileBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--record-problems: ", path, " has ", facts.st_size,
-        " bytes, more than a list of problems; allowed: 0 to ", kMaxFileBytes));
+    return jit::OfOption(
+        kOption, path,
+        absl::StrCat("it has ", facts.st_size,
+                     " bytes, more than a list of problems; allowed: 0 to ",
+                     kMaxFileBytes));
   }
   ASSIGN_OR_RETURN(const std::string text,
                    jit::ReadAll(file.get(), kMaxFileBytes));
-  ASSIGN_OR_RETURN(const absl::string_view kept,
-                   RepairEnd(path, text, file.get()));
+  const auto kept = RepairEnd(path, text, file.get());
+  if (!kept.ok()) return jit::OfOption(kOption, path, kept.status().message());
   // Its last line may have been ended.
-  const auto bytes = static_cast<int64_t>(kept.size()) + 1;
+  const auto bytes = static_cast<int64_t>(kept->size()) + 1;
   return std::unique_ptr<ProblemLog>(
-      new ProblemLog(path, std::move(file), KeysOf(kept), bytes));
+      new ProblemLog(path, std::move(file), KeysOf(*kept), bytes));
 }
 
 void ProblemLog::Note(const jit::Problem& problem) {

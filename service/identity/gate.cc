@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "jit/base/of_option.h"
 #include "jit/base/status.h"
 #include "jit/base/watched_file.h"
 
@@ -14,11 +15,6 @@ namespace {
 constexpr int64_t kMaxFileBytes = 16 << 20;
 constexpr size_t kLeastTokenBytes = 16;
 constexpr size_t kMostTokenBytes = 1024;
-
-absl::Status Of(absl::string_view option, const absl::Status& status) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, ": ", status.message()));
-}
 
 // The token of "Bearer TOKEN". UNAUTHENTICATED repeats nothing of it.
 absl::StatusOr<absl::string_view> TokenOf(
@@ -75,9 +71,15 @@ absl::StatusOr<Gate::Content> Gate::Read() const {
 
 absl::Status Gate::Load(const Content& content) {
   absl::StatusOr<Policy> policy = Policy::Parse(content.policy, find_user_);
-  if (!policy.ok()) return Of("--policy-file", policy.status());
+  if (!policy.ok()) {
+    return jit::OfOption("--policy-file", files_.policy,
+                         policy.status().message());
+  }
   absl::StatusOr<TokenTable> tokens = TokenTable::Parse(content.token_digests);
-  if (!tokens.ok()) return Of("--token-digest-file", tokens.status());
+  if (!tokens.ok()) {
+    return jit::OfOption("--token-digest-file", files_.token_digests,
+                         tokens.status().message());
+  }
   auto known =
       std::make_shared<const Known>(*std::move(policy), *std::move(tokens));
   std::lock_guard lock(mutex_);

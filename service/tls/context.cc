@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 
 #include "absl/strings/str_cat.h"
+#include "jit/base/of_option.h"
 #include "jit/base/status.h"
 
 namespace gemmd::tls {
@@ -18,10 +19,9 @@ absl::Status Wrong(absl::string_view what) {
 }
 
 // `status`, whose text says what is wrong with the file of `option`.
-absl::Status Of(absl::string_view option, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(option, ": ", status.message()));
+absl::Status Of(absl::string_view option, const std::string& path,
+                const absl::Status& status) {
+  return status.ok() ? status : jit::OfOption(option, path, status.message());
 }
 
 UniqueBio BytesOf(const std::string& pem) {
@@ -123,7 +123,8 @@ int TakeAnyCertificate(X509_STORE_CTX*, void*) { return 1; }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Context>> Context::Create(const Pem& pem) {
+absl::StatusOr<std::shared_ptr<const Context>> Context::Create(
+    const Pem& pem, const Files& files) {
   auto made = std::shared_ptr<Context>(new Context);
   made->context_.reset(SSL_CTX_new(TLS_server_method()));
   SSL_CTX* const context = made->context_.get();
@@ -144,15 +145,16 @@ absl::StatusOr<std::shared_ptr<const Context>> Context::Create(const Pem& pem) {
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, kReadBufferBytes);
   SSL_CTX_set_alpn_select_cb(context, SelectHttp2, nullptr);
-  RETURN_IF_ERROR(
-      Of("--tls-certificate-file", UseCertificates(context, pem.certificates)));
+  RETURN_IF_ERROR(Of("--tls-certificate-file", files.certificate,
+                     UseCertificates(context, pem.certificates)));
   const X509* const own = SSL_CTX_get0_certificate(context);
   ASSIGN_OR_RETURN(made->begin_, TimeOf(X509_get0_notBefore(own)));
   ASSIGN_OR_RETURN(made->end_, TimeOf(X509_get0_notAfter(own)));
-  RETURN_IF_ERROR(Of("--tls-key-file", UseKey(context, pem.key)));
+  RETURN_IF_ERROR(Of("--tls-key-file", files.key, UseKey(context, pem.key)));
   if (!pem.client_authorities.empty()) {
     auto store = StoreOf(pem.client_authorities);
-    RETURN_IF_ERROR(Of("--tls-client-ca-file", store.status()));
+    RETURN_IF_ERROR(
+        Of("--tls-client-ca-file", files.client_ca, store.status()));
     made->store_ = *std::move(store);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
     SSL_CTX_set_cert_verify_callback(context, TakeAnyCertificate, nullptr);

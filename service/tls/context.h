@@ -16,6 +16,12 @@
 
 namespace gemmd::tls {
 
+struct Files {
+  std::string certificate;
+  std::string key;
+  std::string client_ca;  // May be empty.
+};
+
 // Contents of files, in PEM.
 struct Pem {
   std::string certificates;  // The daemon's own first, then intermediate ones.
@@ -26,8 +32,10 @@ struct Pem {
 
 class Context {
  public:
-  // INVALID_ARGUMENT says which of them is wrong, and nothing of its content.
-  static absl::StatusOr<std::shared_ptr<const Context>> Create(const Pem& pem);
+  // INVALID_ARGUMENT says which of them, by its name in `files`, is wrong, and
+  // nothing of its content.
+  static absl::StatusOr<std::shared_ptr<const Context>> Create(
+      const Pem& pem, const Files& files = {});
 
   SSL_CTX* get() const { return context_.get(); }
   // Null when clients are asked for no certificate.

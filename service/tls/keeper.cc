@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "jit/base/of_option.h"
 #include "jit/base/status.h"
 #include "jit/base/watched_file.h"
 
@@ -35,14 +35,15 @@ absl::StatusOr<Pem> Keeper::Read() const {
                               pem.client_authorities));
     // An empty file must not make client certificates go unasked.
     if (pem.client_authorities.empty()) {
-      return absl::InvalidArgumentError("--tls-client-ca-file: it is empty");
+      return jit::OfOption("--tls-client-ca-file", files_.client_ca,
+                           "it is empty");
     }
   }
   return pem;
 }
 
 absl::Status Keeper::Load(const Pem& pem) {
-  ASSIGN_OR_RETURN(auto context, Context::Create(pem));
+  ASSIGN_OR_RETURN(auto context, Context::Create(pem, files_));
   std::lock_guard lock(mutex_);
   context_ = std::move(context);
   return absl::OkStatus();

@@ -14,15 +14,9 @@
 
 namespace gemmd::tls {
 
-struct Files {
-  std::string certificate;
-  std::string key;
-  std::string client_ca;  // May be empty.
-};
-
 class Keeper {
  public:
-  // INVALID_ARGUMENT names the option.
+  // INVALID_ARGUMENT names the option and the file.
   static absl::StatusOr<std::unique_ptr<Keeper>> Open(Files files);
 
   // Reads the files again. True when they have changed: connections that begin

@@ -69,8 +69,9 @@ TEST(DaemonStartTest, MetricsAreForThisMachineUnlessItIsSaid) {
 TEST(DaemonStartTest, TemplatesThatAreGivenAreRead) {
   DaemonProcess daemon(
       {"--device=host", kNoNvrtc, "--template-dir=/nonexistent"});
-  EXPECT_EQ(daemon.Wait(), 1);
-  EXPECT_THAT(daemon.Log(), HasSubstr("template directory"));
+  EXPECT_EQ(daemon.Wait(), 2);
+  EXPECT_THAT(daemon.Log(),
+              HasSubstr("--template-dir: /nonexistent: no template"));
 }
 
 TEST(DaemonStartTest, ClientsAreToldItsLimits) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "tests/jit/fake_compiler.h"
 
 namespace gemmd::jit {
@@ -25,7 +26,10 @@ TEST(WatchedFileTest, IsARegularFileOfItsLimit) {
   for (const char* name : {"long", "pipe", "", "none"}) {
     const absl::Status status = read(name).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << name << status;
-    EXPECT_TRUE(absl::StartsWith(status.message(), "--option: ")) << status;
+    const std::string named =
+        absl::StrCat("--option: ", directory.path(), "/", name, ": ");
+    EXPECT_TRUE(absl::StartsWith(status.message(), named)) << status;
+    EXPECT_GT(status.message().size(), named.size()) << "and why";
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "tests/service/tls/certificates.h"
 
 namespace gemmd::daemon {
@@ -47,13 +48,17 @@ TEST(CacheOptionsTest, AFileOfASecretHoldsOne) {
       {"--cache-signing-key-file", &Options::signing_key_file},
       {"--cache-redis-password-file", &Options::redis_password_file}};
   for (const auto& [name, file] : files) {
-    for (const std::string& path : {Write("none", ""), Write("line", "\n"),
-                                    std::string("/nonexistent")}) {
+    for (const auto& [path, why] :
+         {std::pair(Write("none", ""), "it is empty"),
+          std::pair(Write("line", "\n"), "it is empty"),
+          std::pair(std::string("/nonexistent"),
+                    "cannot open a file: No such file or directory"),
+          std::pair(std::string("/"), "cannot read a file: Is a directory")}) {
       Options one = options;
       one.*file = path;
       const absl::Status status = CacheOptions(one).status();
       EXPECT_TRUE(absl::IsInvalidArgument(status)) << path;
-      EXPECT_TRUE(absl::StrContains(status.message(), name)) << status;
+      EXPECT_EQ(status.message(), absl::StrCat(name, ": ", path, ": ", why));
     }
   }
 }
@@ -86,7 +91,11 @@ TEST(CacheOptionsTest, AuthoritiesThatVouchForNobodyAreRefused) {
         Write("key", authority.KeyPem()), std::string("/nonexistent")}) {
     const absl::Status status = StatusOf("rediss://host", file);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << file << ": " << status;
-    EXPECT_TRUE(absl::StrContains(status.message(), "--cache-redis-ca-file"))
+    EXPECT_TRUE(absl::StartsWith(
+        status.message(),
+        absl::StrCat("--cache-redis-ca-file: ", file, ": ",
+                     file == "/nonexistent" ? "cannot open a file: No such file"
+                                            : "it holds no certificates")))
         << status;
   }
   for (const char* redis : {"redis://host", "host:6379", "unix:/s"}) {

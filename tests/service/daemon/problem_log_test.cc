@@ -205,7 +205,7 @@ TEST_F(ProblemLogTest, AFileOfSomethingElseIsRefusedAndLeftAlone) {
     const auto log = ProblemLog::Open(path_);
     EXPECT_TRUE(absl::IsInvalidArgument(log.status())) << log.status();
     EXPECT_TRUE(absl::StrContains(log.status().message(),
-                                  path_ + " is no list of problems"))
+                                  path_ + ": it is no list of problems"))
         << log.status();
     EXPECT_EQ(Read(), other);
   }
@@ -226,7 +226,7 @@ TEST_F(ProblemLogTest, AHugeFileIsRefusedUnread) {
   EXPECT_TRUE(absl::IsInvalidArgument(log.status())) << log.status();
   EXPECT_TRUE(absl::StrContains(
       log.status().message(),
-      path_ + " has 21474836480 bytes, more than a list of problems; "
+      path_ + ": it has 21474836480 bytes, more than a list of problems; "
               "allowed: 0 to 67108864"))
       << log.status();
 }

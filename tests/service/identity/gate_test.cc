@@ -151,8 +151,8 @@ TEST_F(GateTest, APrincipalThatLeavesThePolicyTakesItsTokensAlong) {
 TEST_F(GateTest, WhatIsWrongIsToldOnceAndWhatWasBeforeGoesOn) {
   Write(files_.policy, "{");
   const absl::Status refused = gate_->Reload().status();
-  EXPECT_THAT(refused.message(), HasSubstr("--policy-file: it is no JSON"));
-  EXPECT_THAT(refused.message(), ::testing::Not(HasSubstr(folder_)));
+  EXPECT_THAT(refused.message(),
+              HasSubstr("--policy-file: " + files_.policy + ": it is no JSON"));
   EXPECT_FALSE(*gate_->Reload());
   EXPECT_EQ(*Identify({}, {}, 1000), "alice by unix_user");
   std::filesystem::remove(files_.policy);
@@ -191,7 +191,7 @@ TEST_F(GateTest, WaitsForNoPipe) {
     std::filesystem::rename(path, path + ".old");
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
     EXPECT_THAT(gate_->Reload().status().message(),
-                HasSubstr("-file: it is no regular file"));
+                HasSubstr(": it is no regular file"));
     EXPECT_EQ(*Identify({}, {}, 1000), "alice by unix_user");
     // Links are followed.
     std::filesystem::remove(path);
@@ -206,8 +206,7 @@ TEST_F(GateTest, DoesNotBeginWithWhatIsWrong) {
                   .message(),
               HasSubstr("--policy-file"));
   Write(files_.token_digests, "alice");
-  EXPECT_THAT(Gate::Open(files_).status().message(),
-              HasSubstr("--token-digest-file: line 1"));
+  EXPECT_THAT(Gate::Open(files_).status().message(), HasSubstr(": line 1: "));
 }
 
 }  // namespace

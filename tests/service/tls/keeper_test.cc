@@ -37,7 +37,6 @@ class KeeperTest : public ::testing::Test {
     const auto keeper = Keeper::Open(files_);
     EXPECT_TRUE(absl::IsInvalidArgument(keeper.status()));
     const std::string text(keeper.status().message());
-    EXPECT_THAT(text, ::testing::Not(HasSubstr(folder_)));
     EXPECT_THAT(text, ::testing::Not(HasSubstr("secret")));
     return text;
   }
@@ -55,7 +54,8 @@ TEST_F(KeeperTest, TakesNewFilesOnceTheyGoTogether) {
   EXPECT_FALSE(*(*keeper)->Reload());
   Write(files_.certificate, other_.Pem());
   EXPECT_EQ((*keeper)->Reload().status().message(),
-            "--tls-key-file: the key is not that of the certificate");
+            "--tls-key-file: " + files_.key +
+                ": the key is not that of the certificate");
   EXPECT_FALSE(*(*keeper)->Reload()) << "told once";
   EXPECT_EQ((*keeper)->context(), before);
   Write(files_.key, other_.KeyPem());
@@ -88,22 +88,23 @@ TEST_F(KeeperTest, SaysOnceThatACertificateHasEndedOrNotBegun) {
 
 TEST_F(KeeperTest, SaysWhatIsWrong) {
   Write(files_.certificate, "secret");
-  EXPECT_EQ(
-      Error(),
-      "--tls-certificate-file: the file of certificates holds none in PEM");
+  EXPECT_EQ(Error(), "--tls-certificate-file: " + files_.certificate +
+                         ": the file of certificates holds none in PEM");
   Write(files_.certificate, one_.Pem());
   Write(files_.key, "secret");
   EXPECT_THAT(Error(), HasSubstr("the file of the key holds none"));
   std::filesystem::remove(files_.key);
   EXPECT_THAT(Error(), HasSubstr("--tls-key-file"));
   ASSERT_EQ(mkfifo(files_.key.c_str(), 0600), 0);
-  EXPECT_EQ(Error(), "--tls-key-file: it is no regular file");
+  EXPECT_EQ(Error(),
+            "--tls-key-file: " + files_.key + ": it is no regular file");
   std::filesystem::remove(files_.key);
   Write(files_.key, one_.KeyPem());
   Write(files_.client_ca = folder_ + "/ca", "secret");
   EXPECT_THAT(Error(), HasSubstr("authorities holds no certificate"));
   Write(files_.client_ca, "");
-  EXPECT_EQ(Error(), "--tls-client-ca-file: it is empty");
+  EXPECT_EQ(Error(),
+            "--tls-client-ca-file: " + files_.client_ca + ": it is empty");
 }
 
 TEST_F(KeeperTest, TimesThatAreNoneAreRefused) {
@@ -126,13 +127,14 @@ TEST_F(KeeperTest, WhatIsWrittenInPartIsNotTaken) {
     const std::string part = two.substr(0, two.size() - cut);
     Write(files_.client_ca, part);
     EXPECT_EQ(keeper->Reload().status().message(),
-              "--tls-client-ca-file: an authority of clients is not whole");
+              "--tls-client-ca-file: " + files_.client_ca +
+                  ": an authority of clients is not whole");
     Write(files_.client_ca, two);
     Write(files_.certificate, part);
-    EXPECT_EQ(
-        keeper->Reload().status().message(),
-        "--tls-certificate-file: a certificate behind the first one is not "
-        "whole");
+    EXPECT_EQ(keeper->Reload().status().message(),
+              "--tls-certificate-file: " + files_.certificate +
+                  ": a certificate behind the first one is not "
+                  "whole");
     Write(files_.certificate, two);
     EXPECT_EQ(keeper->context(), before);
     EXPECT_TRUE(*keeper->Reload());
