@@ -192,10 +192,16 @@ void ProblemLog::Write(const std::string& key, std::string line) {
     // Another daemon may write to it, too.
     const auto bytes = static_cast<int64_t>(line.size());
     if (before.st_size > kMaxFileBytes - bytes) return;
-    if (jit::WriteAll(file_.get(), line).ok()) return;
+    const absl::Status written = jit::WriteAll(file_.get(), line);
+    if (written.ok()) return;
     // A full disk loses lines, nothing else: not the next one to a part of
     // this one.
     [[maybe_unused]] const int cut = ftruncate(file_.get(), before.st_size);
+    log::Write(
+        log::Level::kWarning, "problem_log_lost",
+        {{"message", absl::StrCat("A line of the list of problems is lost: ",
+                                  written.message())},
+         {"path", path_}});
   });
 }
 

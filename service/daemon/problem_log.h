@@ -1,7 +1,8 @@
 // A file of the problems that clients asked for, as gemm-warmup reads it: one
 // line for each shape, however often it came, and for each kernel of groups one
 // of those that needed it: up to 65,536 lines and 64 MiB, of which the log
-// tells when there would be more. Written behind the requests. Thread-safe.
+// tells when there would be more, as it does of lines that cannot be written.
+// Written behind the requests. Thread-safe.
 #ifndef GEMMD_SERVICE_DAEMON_PROBLEM_LOG_H_
 #define GEMMD_SERVICE_DAEMON_PROBLEM_LOG_H_
 
