@@ -14,9 +14,6 @@ namespace gemmd::gpu {
 
 namespace {
 
-// Stages of a sum, at most, whose D is much of what is moved.
-constexpr int64_t kShortSum = 3;
-
 const void* Pointer(CUdeviceptr p) { return reinterpret_cast<const void*>(p); }
 
 template <typename T>
@@ -74,14 +71,6 @@ void SetLastTiles(const jit::Plan& plan, const LaunchMemory& memory,
     arguments.last_column = LastTileLine(
         config.tile_n, static_cast<int>(plan.columns), unit(family.y_major));
   }
-}
-
-// Where D is much of what is moved, and its lines end within sectors. (Of long
-// sums, operands are worth more room in L2.)
-bool KeepsD(const jit::Plan& plan) {
-  const int64_t width = plan.d.width * jit::BytesOf(plan.d.type);
-  return plan.stages * plan.passes <= kShortSum &&
-         (width % kSectorBytes != 0 || plan.d.pitch_bytes % kSectorBytes != 0);
 }
 
 BlockScales MakeScales(const jit::Problem& problem,
@@ -243,7 +232,9 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
       static_cast<int>(jit::DivideUp(plan.columns, plan.config.tile_n));
   arguments.raster = RasterOf(tile_rows, tile_columns, plan.raster_group);
   SetLastTiles(plan, memory, arguments);
-  arguments.d_shares_sectors = KeepsD(plan);
+  // What is kept may stay in L2 for longer than anybody wants it there, at the
+  // cost of all that run later: nobody has measured that yet.
+  arguments.d_shares_sectors = false;
   arguments.units = static_cast<int>(jit::Units(plan));
   arguments.stages = plan.stages;
   arguments.absent_bytes = plan.absent_bytes;

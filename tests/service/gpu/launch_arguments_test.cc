@@ -65,21 +65,6 @@ TEST_F(LaunchArgumentsTest, LastTilesOverlapThoseBefore) {
   EXPECT_EQ(arguments.last_column, 176);
 }
 
-TEST_F(LaunchArgumentsTest, LinesOfShortSumsThatEndWithinSectorsAreKept) {
-  plan_.stages = 3;
-  plan_.d.type = jit::DataType::kBf16;
-  plan_.d.width = 32;
-  EXPECT_FALSE(Prepare().arguments.d_shares_sectors) << "64 bytes each";
-  plan_.d.width = 24;
-  EXPECT_TRUE(Prepare().arguments.d_shares_sectors) << "48, of 64";
-  plan_.passes = 2;
-  EXPECT_FALSE(Prepare().arguments.d_shares_sectors) << "long sums";
-  plan_.passes = 1;
-  plan_.d.width = 16;
-  plan_.d.pitch_bytes = 48;
-  EXPECT_TRUE(Prepare().arguments.d_shares_sectors) << "of another line";
-}
-
 TEST_F(LaunchArgumentsTest, LinesInBlocksAreMadeOnce) {
   plan_.family.instruction.sparse = true;
   PreparedLaunch launch = Prepare();
