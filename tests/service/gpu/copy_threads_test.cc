@@ -143,7 +143,9 @@ TEST(CopyThreadsTest, EndsWheneverNobodyShares) {
 }
 
 TEST(CopyThreadsTest, FewerHelpWhereTheSystemGivesFewer) {
-  if (!testing::FewThreads::kPossible) GTEST_SKIP();
+  if (!testing::FewThreads::kPossible) {
+    GTEST_SKIP() << "a sanitizer's own memory leaves no room for a limit";
+  }
   std::unique_ptr<CopyThreads> threads;
   {
     const testing::FewThreads few;
