@@ -26,6 +26,11 @@ constexpr int kMaxRegistersOfThree[] = {96, 56, 56, 40};
 constexpr int kMaxRegistersOfFour = 48;
 constexpr int kMaxRegistersOfFourInterleaved = 96;
 constexpr int kMaxRegistersOfFourInterleavedWithMore = 64;
+constexpr int kMaxRegistersOfFourInterleavedBlocks = 80;
+// Of interleaved consumers that fetch C: of two, and of four with weights that
+// take two words an instruction.
+constexpr int kMaxRegistersOfTwoWithC = 144;
+constexpr int kMaxRegistersOfFourWithCOfBytes = 72;
 // Fewer of sums that groups scale: where they leave as f32, and of two groups a
 // stage.
 constexpr int kRegistersOfF32 = 16;
@@ -53,8 +58,16 @@ bool HasSteps(const TileEpilogue& epilogue) {
 int MostRegisters(const Family& family, const Config& config) {
   const bool interleaved = config.schedule == Schedule::kInterleaved;
   if (config.consumers > 3 && !interleaved) return kMaxRegistersOfFour;
-  int most =
-      config.consumers > 3 ? kMaxRegistersOfFourInterleaved : kMaxSumRegisters;
+  int most = kMaxSumRegisters;
+  if (config.consumers > 3) {
+    most = config.tile_m > kInstructionM ? kMaxRegistersOfFourInterleavedBlocks
+                                         : kMaxRegistersOfFourInterleaved;
+  }
+  if (interleaved && StagesC(family, config)) {
+    const bool bytes = BitsOf(family.widening->from) == 8;
+    if (config.consumers < 3) most = kMaxRegistersOfTwoWithC;
+    if (config.consumers > 3 && bytes) most = kMaxRegistersOfFourWithCOfBytes;
+  }
   if (family.sum != Summation::kGroupScaled) return most;
   if (StagedType(family, config) == DataType::kF32) most -= kRegistersOfF32;
   if (interleaved && family.widening->stage_groups > 1) {

@@ -54,14 +54,17 @@ EpilogueArguments MakeEpilogue(const jit::Problem& problem,
 
 // Lines of tiles at the edge that others have as well are made twice. That is
 // no use where they come in blocks, as metadata, fragments and scales do, and
-// wrong where D is C. Boxes begin at multiples of 16 bytes, those of an
-// mn-major operand better at lines of the cache.
+// wrong where D is C. Boxes begin at multiples of 16 bytes, those of D at whole
+// sectors, and those of an mn-major operand better at lines of the cache.
 void SetLastTiles(const jit::Plan& plan, const LaunchMemory& memory,
                   Arguments& arguments) {
   const jit::Family& family = plan.family;
   const jit::Config& config = plan.config;
   const bool once = jit::StagesC(family, config) && memory.c == memory.d;
-  const auto unit = [](Major major) { return major == Major::kMn ? 64 : 16; };
+  const int least = std::max(16, 32 / jit::BytesOf(family.epilogue.output));
+  const auto unit = [least](Major major) {
+    return major == Major::kMn ? 64 : least;
+  };
   arguments.last_row = arguments.last_column = std::numeric_limits<int>::max();
   if (!once && !family.instruction.sparse && !family.widening) {
     arguments.last_row = LastTileLine(
@@ -232,9 +235,6 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
       static_cast<int>(jit::DivideUp(plan.columns, plan.config.tile_n));
   arguments.raster = RasterOf(tile_rows, tile_columns, plan.raster_group);
   SetLastTiles(plan, memory, arguments);
-  // What is kept may stay in L2 for longer than anybody wants it there, at the
-  // cost of all that run later: nobody has measured that yet.
-  arguments.d_shares_sectors = false;
   arguments.units = static_cast<int>(jit::Units(plan));
   arguments.stages = plan.stages;
   arguments.absent_bytes = plan.absent_bytes;

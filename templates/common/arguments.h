@@ -93,9 +93,6 @@ struct Arguments {
   // Where the last tiles begin at most: LastTileLine.
   int last_row;
   int last_column;
-  // Lines of D end within sectors of L2, which are written in parts. (A batch of
-  // 120x152x32 takes 12.7 us, not 17.7, where those parts are kept.)
-  bool d_shares_sectors;
   // A unit of work is a tile of one P over one part of k.
   int units;
   int stages;  // Of one pass over k, 128 bytes of a line each.

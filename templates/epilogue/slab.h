@@ -37,16 +37,14 @@ struct Slab {
   // (an H200; of 32, 5% in the mean where D has more than 100 MB).
   static constexpr bool kStreams = T::kStagedBytes == 4 && !C::kSplitK;
 
-  static void Send(const TensorMap* map, Tile at, uint32 slab, bool shares) {
+  static void Send(const TensorMap* map, Tile at, uint32 slab) {
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box) {
       const int row = at.row + box * kBoxRows;
       const int x = kTransposed ? row : at.column;
       const int y = kTransposed ? at.column : row;
       const uint32 from = slab + box * kBoxBytes;
-      if (shares) {
-        ptx::StoreBoxKept(map, x, y, at.matrix, from);
-      } else if constexpr (kStreams) {
+      if constexpr (kStreams) {
         ptx::StoreBoxStreaming(map, x, y, at.matrix, from);
       } else {
         ptx::StoreBox(map, x, y, at.matrix, from);

@@ -66,8 +66,10 @@ class TileWriter {
       if constexpr (C::kAuxiliary) ptx::AcquireTensorMap(&arguments.auxiliary);
     }
     // Addresses that depend on the lane are made anew for every tile where the
-    // epilogue needs the registers in which they would outlive the product.
-    const int lane = C::kManySteps ? ptx::Opaque(lane_) : lane_;
+    // epilogue, or X, needs the registers in which they would outlive the
+    // product.
+    constexpr bool kAnew = C::kManySteps || kWidens<C>;
+    const int lane = kAnew ? ptx::Opaque(lane_) : lane_;
 #pragma unroll
     for (int i = 0; i < kSlabs; ++i) {
       if (!wanted(i / kOutputs)) continue;
@@ -96,7 +98,7 @@ class TileWriter {
       SyncWarpgroup();
       if (IsLeader()) {
         Slab<C>::Send(whole ? &arguments.d : &arguments.auxiliary, corner,
-                      buffer, arguments.d_shares_sectors);
+                      buffer);
         ptx::CommitStores();
         if (C::kStagesC && i + kAhead < kSlabs) {
           LoadC(arguments, SlabAt(at, i + kAhead), BufferOf(i + kAhead));

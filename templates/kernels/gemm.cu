@@ -125,7 +125,7 @@ void Produce(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
     const Unit unit = work.unit();
     const int x_matrix = arguments.x_matrices == 1 ? 0 : unit.tile.matrix;
     const int y_matrix = arguments.y_matrices == 1 ? 0 : unit.tile.matrix;
-    StageWalk walk(arguments, unit.split + work.first_stage());
+    StageWalk<Config> walk(arguments, unit.split + work.first_stage());
     for (int i = work.stages(); i > 0; --i, walk.Advance()) {
       ring.Acquire(X::kLoadBytes + YTile::kBytes - arguments.absent_bytes);
       const uint32 x = shared + ring.stage() * kStageBytes;

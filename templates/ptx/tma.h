@@ -63,20 +63,6 @@ inline void StoreBoxStreaming(const TensorMap* map, int x, int y, int z,
       : "memory");
 }
 
-// The same of lines that share sectors of L2: stays there, so that a sector's
-// parts meet before it goes to device memory.
-inline void StoreBoxKept(const TensorMap* map, int x, int y, int z,
-                         uint32 from) {
-  Delay();
-  asm volatile(
-      "{\n\t.reg .b64 policy;\n\t"
-      "createpolicy.fractional.L2::evict_last.b64 policy, 1.0;\n\t"
-      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group"
-      ".L2::cache_hint [%0, {%1, %2, %3}], [%4], policy;\n\t}" ::"l"(map),
-      "r"(x), "r"(y), "r"(z), "r"(from)
-      : "memory");
-}
-
 // Closes the current store group.
 inline void CommitStores() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");

@@ -29,6 +29,7 @@ struct Unit {
 // Stages of a part of k, in order: where in k, and which planes of X and Y. All
 // passes but the last go through k side by side, so that device memory is read
 // once for them; the last one, of the largest terms, follows.
+template <typename C>
 class StageWalk {
  public:
   StageWalk(const Arguments& arguments, int first)
@@ -42,6 +43,8 @@ class StageWalk {
 
  private:
   PassStage At() const {
+    // Have one pass, and no registers for more.
+    if constexpr (kWidens<C>) return {0, index_};
     return PassStageOf(index_, arguments_.passes - 1, arguments_.stages);
   }
 

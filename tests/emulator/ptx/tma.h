@@ -30,11 +30,6 @@ inline void StoreBoxStreaming(const TensorMap* map, int x, int y, int z,
   StoreBox(map, x, y, z, from);
 }
 
-inline void StoreBoxKept(const TensorMap* map, int x, int y, int z,
-                         uint32 from) {
-  StoreBox(map, x, y, z, from);
-}
-
 inline void CommitStores() { emulator::isa::CommitStores(); }
 inline void WaitStoresRead() { emulator::isa::WaitStoresRead(); }
 

@@ -36,11 +36,32 @@ TEST(LaunchArithmetic, MapsAreThoseOfTheirOperands) {
   EXPECT_EQ(plan.y.lines, 300);
   EXPECT_EQ(plan.y.box_width, 64);
   EXPECT_EQ(plan.y.box_lines, 64) << "of k in a stage";
-  EXPECT_EQ(plan.d.width, 700);
+  EXPECT_EQ(plan.d.width, 704) << "as whole sectors";
   EXPECT_EQ(plan.d.lines, 1000);
   EXPECT_EQ(plan.d.box_width, 64);
   EXPECT_EQ(plan.d.box_lines, 64);
   EXPECT_EQ(plan.stages, 5);
+}
+
+// Where a sector is written in part, L2 merges it with what memory holds.
+TEST(LaunchArithmetic, LinesOfDAreWrittenToTheEndOfASectorOrOfTheirPadding) {
+  struct Line {
+    int64_t elements, written;
+  };
+  const auto expect = [](DataType type, std::initializer_list<Line> lines) {
+    for (const auto& [elements, written] : lines) {
+      Problem problem = {.m = 512, .n = elements, .k = 64};
+      problem.d_type = problem.c_type = type;
+      const Plan plan = ChoosePlan(problem, {});
+      const bool row_major = problem.d_order == Order::kRowMajor;
+      ASSERT_TRUE(row_major);
+      EXPECT_EQ(plan.d.width, written) << Name(type) << ", " << elements;
+      EXPECT_LE(plan.d.width * BytesOf(type), plan.d.pitch_bytes);
+    }
+  };
+  expect(DataType::kBf16, {{1, 8}, {8, 8}, {9, 16}, {17, 32}, {120, 128},
+                           {128, 128}, {129, 144}, {4095, 4096}});
+  expect(DataType::kF32, {{3, 4}, {5, 8}, {33, 40}, {256, 256}});
 }
 
 TEST(LaunchArithmetic, ExchangedMapsChangePlacesAndTiles) {

@@ -56,6 +56,24 @@ class RandomProblems {
     return problem;
   }
 
+  // Few lines by many weights, as decoders have them.
+  Problem NextOfWeights() {
+    constexpr DataType kActivations[] = {DataType::kBf16, DataType::kF16};
+    constexpr DataType kWeights[] = {DataType::kS4, DataType::kU4,
+                                     DataType::kS8, DataType::kE4m3};
+    constexpr int64_t kLines[] = {1, 16, 33, 48, 64, 100, 128, 512};
+    constexpr int64_t kLong[] = {512, 1024, 4096, 8192};
+    Problem problem = {.m = Pick(kLines), .n = Pick(kLong), .k = Pick(kLong)};
+    problem.a_type = Pick(kActivations);
+    problem.b_type = Pick(kWeights);
+    problem.d_type = problem.c_type = problem.a_type;
+    problem.b_order = Order::kColumnMajor;
+    problem.d_order = AnyOrder();
+    problem.beta = random_() % 4 == 0 ? 1.0f : 0.0f;
+    if (random_() % 4 != 0) Quantize(problem);
+    return problem;
+  }
+
   // One of all plans for `problem`, however slow.
   Plan AnyPlan(const Problem& problem) {
     return Pick(RankPlans(problem, {}, kAll));
@@ -63,19 +81,19 @@ class RandomProblems {
 
  private:
   template <typename Range>
-  auto Pick(const Range& range) -> decltype(*range.begin()) {
-    return *(range.begin() + random_() % range.size());
+  auto Pick(const Range& range) -> decltype(*std::begin(range)) {
+    return *(std::begin(range) + random_() % std::size(range));
   }
   Order AnyOrder() {
     return random_() % 2 ? Order::kRowMajor : Order::kColumnMajor;
   }
   int64_t Size() {
     constexpr int64_t kSizes[] = {1, 16, 72, 129, 512, 1000, 4096, 8192};
-    return kSizes[random_() % std::size(kSizes)];
+    return Pick(kSizes);
   }
   void Quantize(Problem& problem) {
     constexpr int32_t kGroups[] = {32, 64, 128, kWholeLine};
-    problem.quantization.group = kGroups[random_() % std::size(kGroups)];
+    problem.quantization.group = Pick(kGroups);
     const bool b = problem.weights_are_b();
     if (b) problem.b_order = Order::kColumnMajor;
     if (!b) problem.a_order = Order::kRowMajor;
@@ -137,6 +155,11 @@ TEST_F(PlannedKernelsTest, AreGoodOfGroupsOfLargeProducts) {
 TEST_F(PlannedKernelsTest, AreGoodWhateverIsAsked) {
   RandomProblems random;
   for (int i = 0; i < Problems(); ++i) ExpectGoodPlan(random.Next());
+}
+
+TEST_F(PlannedKernelsTest, AreGoodOfWeights) {
+  RandomProblems random;
+  for (int i = 0; i < Problems(); ++i) ExpectGoodPlan(random.NextOfWeights());
 }
 
 TEST_F(PlannedKernelsTest, AreGoodHoweverSlow) {

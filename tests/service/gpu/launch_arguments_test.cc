@@ -65,6 +65,13 @@ TEST_F(LaunchArgumentsTest, LastTilesOverlapThoseBefore) {
   EXPECT_EQ(arguments.last_column, 176);
 }
 
+TEST_F(LaunchArgumentsTest, LastTilesOfBytesBeginAtSectors) {
+  plan_.family.epilogue.output = jit::DataType::kE4m3;
+  const Arguments arguments = Prepare().arguments;
+  EXPECT_EQ(arguments.last_row, 96) << "72, to 32 bytes of D";
+  EXPECT_EQ(arguments.last_column, 192);
+}
+
 TEST_F(LaunchArgumentsTest, LinesInBlocksAreMadeOnce) {
   plan_.family.instruction.sparse = true;
   PreparedLaunch launch = Prepare();
