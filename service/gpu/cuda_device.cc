@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -82,19 +81,13 @@ absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
     std::shared_ptr<const DriverTable> driver, const Options& options) {
   int count = 0;
   RETURN_IF_CUDA_ERROR(*driver, cuDeviceGetCount(&count));
-  Options shared = options;
-  if (shared.staging.helpers == nullptr) {
-    shared.staging.helpers =
-        std::make_shared<CopyThreads>(CopyThreads::CountFor(
-            static_cast<int>(std::thread::hardware_concurrency())));
-  }
   std::vector<std::unique_ptr<CudaDevice>> devices;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     ASSIGN_OR_RETURN(const ComputeCapability capability,
                      CapabilityOf(*driver, ordinal));
     if (capability.major != 9 || capability.minor != 0) continue;
     ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
-                     CudaDevice::Open(driver, ordinal, shared));
+                     CudaDevice::Open(driver, ordinal, options));
     devices.push_back(std::move(device));
   }
   if (devices.empty()) {

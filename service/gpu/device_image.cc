@@ -87,25 +87,12 @@ void DeviceImage::Read(absl::Span<char> out) {
     column_ += run;
     if (column_ == to_pitch_bytes_) {
       column_ = 0;
-      if (++line_ < lines_) Advance(from_pitch_bytes_ - width_bytes_);
+      if (++line_ < lines_) Skip(from_pitch_bytes_ - width_bytes_);
     }
   }
 }
 
 void DeviceImage::Skip(int64_t bytes) {
-  CHECK(bytes <= remaining_bytes());
-  const int64_t position = Position();
-  const int64_t column = column_ + bytes;  // Of this line and those behind it.
-  line_ += column / to_pitch_bytes_;
-  column_ = column % to_pitch_bytes_;
-  if (line_ < lines_) Advance(Position() - position);
-}
-
-int64_t DeviceImage::Position() const {
-  return line_ * from_pitch_bytes_ + std::min(column_, width_bytes_);
-}
-
-void DeviceImage::Advance(int64_t bytes) {
   while (bytes > 0) {
     const int64_t rest = static_cast<int64_t>(pieces_[piece_].size() - offset_);
     if (bytes < rest) {

@@ -1,7 +1,6 @@
 // The bytes of a matrix as they lie in device memory, read in order from the
 // pieces in which a transport delivered them. Used to fill staging memory:
 // the pitch changes on the way, so that the copy to the device is one run.
-// Copies read on their own, so that several threads can read parts of one.
 // Thread-compatible; the pieces outlive it.
 #ifndef GEMMD_SERVICE_GPU_DEVICE_IMAGE_H_
 #define GEMMD_SERVICE_GPU_DEVICE_IMAGE_H_
@@ -25,18 +24,12 @@ class DeviceImage {
   int64_t remaining_bytes() const;
   // The next out.size() bytes, of which there are as many. Padding is zero.
   void Read(absl::Span<char> out);
-  // Passes over the next `bytes`, of which there are as many, in the time that
-  // it takes to count the pieces that they are in.
-  void Skip(int64_t bytes);
 
  private:
   DeviceImage() = default;
 
-  // Of the next byte in the pieces; of one that is padding, of what is behind
-  // the line.
-  int64_t Position() const;
   // Moves on by `bytes` in the pieces.
-  void Advance(int64_t bytes);
+  void Skip(int64_t bytes);
 
   absl::Span<const absl::Span<const char>> pieces_;
   int64_t width_bytes_ = 0;  // Of a line, without padding.

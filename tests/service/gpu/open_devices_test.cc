@@ -1,13 +1,9 @@
 // Which GPUs of a machine are opened.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <iterator>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "service/gpu/copy_threads.h"
 #include "service/gpu/cuda_device.h"
 #include "tests/service/gpu/fake_driver.h"
 
@@ -42,29 +38,6 @@ TEST_F(OpenDevicesTest, ThoseOfHopperAloneWhichReadEachOther) {
   EXPECT_EQ((*devices)[1]->description().name, "cuda:4");
   EXPECT_EQ((*devices)[2]->description().name, "cuda:6");
   EXPECT_EQ(fake_.admitted, (std::vector<CUdevice>{4, 6, 1, 6, 1, 4}));
-}
-
-int64_t Threads() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
-                       {});
-}
-
-TEST_F(OpenDevicesTest, ThreadsThatCopyAreThereOnceForAllAndAsLongAsAny) {
-  fake_.devices = 0;
-  for (int i = 0; i < 3; ++i) Add(9, 0);
-  const int64_t before = Threads();
-  {
-    const auto devices = OpenCudaDevices(fake_.table(), {});
-    ASSERT_TRUE(devices.ok()) << devices.status();
-    EXPECT_EQ(Threads() - before, CopyThreads::CountFor(static_cast<int>(
-                                      std::thread::hardware_concurrency())));
-    Options options;
-    options.staging.helpers = std::make_shared<CopyThreads>(0);
-    const int64_t with_one = Threads();
-    ASSERT_TRUE(OpenCudaDevices(fake_.table(), options).ok());
-    EXPECT_EQ(Threads(), with_one);
-  }
-  EXPECT_EQ(Threads(), before);
 }
 
 TEST_F(OpenDevicesTest, NoneIsAnError) {
