@@ -10,7 +10,7 @@ from typing import Any, Optional, TypeVar
 import grpc.aio
 
 from . import errors, rpcs, security, streams, time_left
-from .connections import CHANNEL_OPTIONS, Connections
+from .connections import Connections
 from .messages import Messages, received
 from .retry import Attempts, check_timeout, told
 from .shared import Regions
@@ -35,7 +35,7 @@ class AsyncCaller:
         self._tasks: set["asyncio.Task[Any]"] = set()
         self._stripes = Connections(
             lambda options: how.channel(grpc.aio, target, options), stripes)
-        self._channel = how.channel(grpc.aio, target, CHANNEL_OPTIONS)
+        self._channel = self._stripes.main()
         # They block, and so work on other threads, which ask from there.
         self._regions = Regions(
             target, lambda rpc: asyncio.run_coroutine_threadsafe(

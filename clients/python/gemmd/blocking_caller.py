@@ -10,7 +10,7 @@ from typing import Any, Optional, TypeVar
 import grpc
 
 from . import errors, interrupts, rpcs, security, time_left
-from .connections import CHANNEL_OPTIONS, Connections
+from .connections import Connections
 from .messages import Messages, received
 from .retry import Attempts, check_timeout, told
 from .rpcs import Rpc
@@ -41,7 +41,7 @@ class BlockingCaller:
         self._stubs: dict[tuple[Any, str], Any] = {}
         self._stripes = Connections(
             lambda options: how.channel(grpc, target, options), stripes)
-        self._channel = how.channel(grpc, target, CHANNEL_OPTIONS)
+        self._channel = self._stripes.main()
         self._regions = Regions(target, lambda rpc: self._run(
             rpc, told(time_left.left())))
 

@@ -61,6 +61,12 @@ class Connections:
                 self._channels.append(self._connect(_OWN_CONNECTION))
             return self._channels[:count]
 
+    def main(self) -> Any:
+        """A channel for all that goes by one. Where there are several, nobody
+        shares its connection: what products have in tensors goes with it."""
+        return self._connect(_OWN_CONNECTION if self._count > 1
+                             else CHANNEL_OPTIONS)
+
     def made(self) -> list[Any]:
         """The channels that there are."""
         with self._lock:

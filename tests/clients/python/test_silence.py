@@ -83,8 +83,7 @@ class SilenceTest(unittest.TestCase):
                        else value)
                       for name, value in gemmd.connections.CHANNEL_OPTIONS)
         with SilentServer(pings=3) as server, \
-                mock.patch("gemmd.blocking_caller.CHANNEL_OPTIONS", short), \
-                mock.patch("gemmd.aio_caller.CHANNEL_OPTIONS", short):
+                mock.patch("gemmd.connections.CHANNEL_OPTIONS", short):
             for client in both_clients(server.target):
                 ended = threading.Event()
 

@@ -104,6 +104,25 @@ class StripesTest(HostCase):
             self.assertTrue((self.striped.matmul(a, weights) == 900).all())
         self.assertEqual(self.client.statistics().tensors, 0)
 
+    def test_a_product_whose_client_is_closed_leaves_no_tensor(self):
+        async def upload(caller, handle, layout, data, timeout):
+            made.append(handle)
+            client.close()
+            raise gemmd.Cancelled("the client was closed")
+
+        made = []
+        a, b = np.ones((1100, 900), F32), np.ones((900, 700), F32)
+        # Another client of the program is connected, and stays so.
+        self.client.wait_for_ready()
+        client = gemmd.Client(self.target, timeout=60, stripes=2)
+        client._stripes.least_bytes = 0
+        with mock.patch("gemmd.striped_product.upload", upload):
+            with self.assertRaises(gemmd.Cancelled):
+                client.matmul(a, b)
+        self.assertEqual(len(made), 1)
+        self.assertTrue(eventually(
+            lambda: self.client.statistics().tensors == 0))
+
     def test_results_come_to_memory_that_is_shared(self):
         with gemmd.Client(self.target, timeout=60, stripes=3) as client:
             client._stripes.least_bytes = 0
