@@ -14,17 +14,15 @@ void EndProcess(int exit_code) {
   _exit(exit_code);
 }
 
+DrainLimit::DrainLimit() : thread_([this] { Run(); }) {}
+
 void DrainLimit::Start(absl::Duration limit, int exit_code) {
-  thread_ = std::thread([this, limit, exit_code] {
-    {
-      std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, absl::ToChronoNanoseconds(limit),
-                            [this] { return stopped_; })) {
-        return;
-      }
-    }
-    EndProcess(exit_code);
-  });
+  {
+    std::lock_guard lock(mutex_);
+    limit_ = limit;
+    exit_code_ = exit_code;
+  }
+  changed_.notify_all();
 }
 
 DrainLimit::~DrainLimit() {
@@ -33,7 +31,19 @@ DrainLimit::~DrainLimit() {
     stopped_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
+}
+
+void DrainLimit::Run() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return limit_.has_value() || stopped_; });
+  if (stopped_ || changed_.wait_for(lock, absl::ToChronoNanoseconds(*limit_),
+                                    [this] { return stopped_; })) {
+    return;
+  }
+  const int exit_code = exit_code_;
+  lock.unlock();
+  EndProcess(exit_code);
 }
 
 }  // namespace gemmd::daemon

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -20,7 +21,9 @@ inline constexpr absl::Duration kLastLinesTime = absl::Milliseconds(500);
 
 class DrainLimit {
  public:
-  DrainLimit() = default;
+  // Its thread is there from now on: when work has to end, the system may give
+  // none.
+  DrainLimit();
   // Stopped in time.
   ~DrainLimit();
   DrainLimit(const DrainLimit&) = delete;
@@ -29,10 +32,14 @@ class DrainLimit {
   void Start(absl::Duration limit, int exit_code);
 
  private:
+  void Run();
+
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::optional<absl::Duration> limit_ ABSL_GUARDED_BY(mutex_);  // Once begun.
+  int exit_code_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  std::thread thread_;  // Last: it uses the rest.
 };
 
 }  // namespace gemmd::daemon
