@@ -13,7 +13,7 @@ import numpy as np
 
 import gemmd
 from fake_daemon import FakeDaemon
-from gemmd import arrays
+from gemmd import arrays, product
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 _ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -83,6 +83,33 @@ class NumpyTest(unittest.TestCase):
         self.assert_refused(r"out: shape \(5, 1\) is not that of the product, "
                             r"\(5,\)", lambda: self.client.matmul(
                                 a, v, out=np.zeros((5, 1), np.float32)))
+
+    def test_lines_that_lie_no_whole_elements_apart(self):
+        for shape in (5, 6), (2, 5, 6):
+            count, *line = shape
+            records = np.zeros(count, [("tag", np.uint8),
+                                       ("values", np.float32, line)])
+            records["values"] = integers(*shape)
+            values = records["values"]
+            lies = arrays.operand(values)
+            self.assertEqual(bytes(lies.data), values.tobytes())
+            self.assertEqual(lies.leading_dimension, 6)
+            self.assertIsNone(lies.batch_stride)
+
+    def test_nothing_behind_the_last_line_is_sent(self):
+        padded = integers(5, 16)[:, 2:15]
+        for view in padded, padded.T:
+            self.assertEqual(len(arrays.operand(view).data),
+                             (4 * 16 + 13) * BF16.itemsize)
+
+    def test_one_matrix_for_all_is_sent_once(self):
+        call = product.Call(integers(3, 5, 6), integers(1, 6, 2))
+        self.assertEqual(len(call.buffers["b"]), 6 * 2 * BF16.itemsize)
+
+    def test_matrices_far_apart_are_copied(self):
+        lies = arrays.operand(integers(60, 5, 6)[::20])
+        self.assertEqual(len(lies.data), 3 * 5 * 6 * BF16.itemsize)
+        self.assertIsNone(lies.batch_stride)
 
     def test_operators_of_tensors(self):
         a, b = integers(4, 6), integers(6, 5)

@@ -26,6 +26,18 @@ class OverlapsTest(unittest.TestCase):
         found[2] = {"d"}
         self.assertEqual(overlapping(calls, reads=True), found)
 
+    def test_every_byte_counts_also_of_what_runs_backwards(self):
+        memory = np.zeros((8, 4), np.float32)
+        for first, second, overlap in (
+                (memory[4:][::-1], memory[:5], True),
+                (memory[4:][::-1], memory[:4], False),
+                (memory[:4], memory[3:4, 3:], True),
+                (memory[:4], memory[4:5, :1], False)):
+            calls = [Call(ones(len(out), 4), ones(4, out.shape[1]), out=out)
+                     for out in (first, second)]
+            self.assertEqual(overlapping(calls, reads=False),
+                             [{"d"} if overlap else set()] * 2)
+
     def test_of_its_own_a_call_may_read(self):
         c = ones(4, 4)
         self.assertEqual(overlapping([Call(ones(4, 4), ones(4, 4), c=c,
