@@ -192,6 +192,20 @@ TEST_F(RegionsTest, WhatDoesNotGoWithARegionIsRefused) {
   ExpectRefused(request, "auxiliary and d overlap");
 }
 
+TEST_F(RegionsTest, BatchesOfResultsHaveNoGaps) {
+  v1::MatmulRequest request = OnesTimesTwos(8, 8, 16);
+  v1::MatmulHeader& header = *request.mutable_header();
+  header.mutable_problem()->set_batch(2);
+  header.mutable_a()->mutable_inline_()->set_batch_stride(0);
+  header.mutable_b()->mutable_inline_()->set_batch_stride(0);
+  region_.Name(0, *header.mutable_d()->mutable_region());
+  EXPECT_TRUE(Multiply(request).ok());
+  header.mutable_d()->mutable_region()->mutable_layout()->set_batch_stride(72);
+  ExpectRefused(request,
+                "d.region.layout.batch_stride is 72; allowed here: absent or "
+                "64");
+}
+
 TEST_F(RegionsTest, AGroupMayHaveThem) {
   v1::MatmulGroupedRequest groups;
   *groups.add_groups() = WithA(0);
@@ -324,12 +338,19 @@ TEST_F(TensorRegionsTest, WhatIsRefusedChangesNothing) {
   ExpectNot(Upload(UploadFrom(-1, 0)), "header.region.offset is -1");
   ExpectNot(Upload(UploadFrom(0, 11)),
             "header.region.layout.leading_dimension");
+  v1::UploadTensorRequest gaps = UploadFrom(0, 0);
+  gaps.mutable_header()->mutable_region()->mutable_layout()->set_batch_stride(
+      64);
+  ExpectNot(Upload(gaps), "batch_stride is 64; allowed here: absent or 60");
   ExpectNot(Upload(UploadFrom(0, 0), "data"),
             "data are given; allowed: none, because the elements are in a "
             "region");
   v1::UploadTensorRequest upload = UploadFrom(0, 0);
   upload.mutable_header()->mutable_layout();
   ExpectNot(Upload(upload), "header.layout is given");
+  upload = UploadFrom(0, 0);
+  upload.mutable_header()->mutable_part();
+  ExpectNot(Upload(upload), "header.part is given");
   upload = UploadFrom(0, 0);
   upload.mutable_header()->mutable_region()->set_region("none");
   ExpectNot(Upload(upload), "header.region: no such region",
@@ -341,6 +362,10 @@ TEST_F(TensorRegionsTest, WhatIsRefusedChangesNothing) {
   v1::DownloadTensorRequest download = DownloadTo(0, 0);
   download.set_chunk_bytes(1);
   ExpectNot(Download(download), "chunk_bytes is given");
+  download = DownloadTo(0, 0);
+  download.mutable_region()->mutable_layout()->set_batch_stride(64);
+  ExpectNot(Download(download),
+            "region.layout.batch_stride is 64; allowed here: absent or 60");
   download = DownloadTo(0, 0);
   download.mutable_layout();
   ExpectNot(Download(download), "layout is given");

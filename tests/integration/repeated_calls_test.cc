@@ -15,6 +15,7 @@
 #include "tests/integration/eventually.h"
 #include "tests/integration/identity_fixture.h"
 #include "tests/integration/raw_call.h"
+#include "tests/integration/shared_region.h"
 #include "tests/integration/stream_call.h"
 #include "tests/integration/test_server.h"
 
@@ -98,6 +99,38 @@ class RepeatedCallsTest : public ::testing::Test {
     v1::MatmulResponse unused;
     return v1::MatmulService::NewStub(server_->channel())
         ->Matmul(&context, request, response == nullptr ? &unused : response);
+  }
+
+  // Streams it, with an auxiliary result that is to be sent when it has run, and
+  // nobody is there. Who asks again hears that it was carried out.
+  void LeaveAndAskAgain(v1::MatmulRequest request) {
+    request.mutable_header()
+        ->mutable_problem()
+        ->mutable_epilogue()
+        ->set_auxiliary(true);
+    const auto stub = v1::MatmulService::NewStub(server_->channel());
+    const auto send = [&](grpc::ClientContext& context) {
+      auto stream = stub->MatmulStream(&context);
+      for (const auto& message : testing::ToStream(request, 8)) {
+        if (!stream->Write(message)) break;
+      }
+      stream->WritesDone();
+      return stream;
+    };
+    Hold(true);
+    const auto left = Context(kKey);
+    const auto first = send(*left);
+    ASSERT_TRUE(HasMultiplied(1));
+    left->TryCancel();
+    EXPECT_EQ(first->Finish().error_code(), grpc::StatusCode::CANCELLED);
+    // That it has gone is known.
+    absl::SleepFor(absl::Milliseconds(100));
+    Hold(false);
+    EXPECT_TRUE(Eventually([&] {
+      const auto context = Context(kKey);
+      return send(*context)->Finish().error_code() ==
+             grpc::StatusCode::ALREADY_EXISTS;
+    }));
   }
 
   // Of every element of the tensor.
@@ -295,35 +328,16 @@ TEST_F(RepeatedCallsTest, StreamedProductIsCarriedOutOnce) {
   EXPECT_EQ(Sum(), kStep);
 }
 
-// One of its results is to be sent when it has run, and nobody is there.
 TEST_F(RepeatedCallsTest, StreamedProductWhoseClientLeavesIsCarriedOutOnce) {
-  v1::MatmulRequest request = Accumulate();
-  request.mutable_header()->mutable_problem()->mutable_epilogue()->set_auxiliary(
-      true);
-  const auto stub = v1::MatmulService::NewStub(server_->channel());
-  const auto send = [&](grpc::ClientContext& context) {
-    auto stream = stub->MatmulStream(&context);
-    for (const auto& message : testing::ToStream(request, 8)) {
-      if (!stream->Write(message)) break;
-    }
-    stream->WritesDone();
-    return stream;
-  };
-  Hold(true);
-  const auto left = Context(kKey);
-  const auto first = send(*left);
-  ASSERT_TRUE(HasMultiplied(1));
-  left->TryCancel();
-  EXPECT_EQ(first->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  // That it has gone is known.
-  absl::SleepFor(absl::Milliseconds(100));
-  Hold(false);
-  EXPECT_TRUE(Eventually([&] {
-    const auto context = Context(kKey);
-    return send(*context)->Finish().error_code() ==
-           grpc::StatusCode::ALREADY_EXISTS;
-  }));
+  LeaveAndAskAgain(Accumulate());
   EXPECT_EQ(Sum(), kStep);
+}
+
+TEST_F(RepeatedCallsTest, SoIsOneWhoseResultGoesToARegion) {
+  const testing::SharedRegion region(*server_);
+  v1::MatmulRequest request = OnesTimesTwos(kSide, kSide, kSide);
+  region.Name(0, *request.mutable_header()->mutable_d()->mutable_region());
+  LeaveAndAskAgain(request);
 }
 
 TEST_F(RepeatedCallsTest, AnswersOfSeveralMessagesAreNotKept) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "gemmd/v1/matmul.pb.h"
 #include "tests/integration/create_tensor.h"
 #include "tests/integration/sequence_chain.h"
@@ -267,6 +268,22 @@ TEST_F(SequenceTest, WhatIsWrongNamesItsStepAndField) {
       "operands: more than 256");
   ExpectRefused(With([](R& r) { Step(r, 1).mutable_a()->set_tensor("gone"); }),
                 "steps[1]: a.tensor: ", grpc::NOT_FOUND);
+}
+
+TEST_F(SequenceTest, AsManyAsMayBe) {
+  v1::SequenceRequest request = Chain();
+  while (request.operands_size() < 256) {
+    v1::SequenceOperand& more = *request.add_operands();
+    more = request.operands(0);
+    more.set_name(absl::StrCat("operand ", request.operands_size()));
+  }
+  while (request.steps_size() < 256) {
+    *request.add_steps() = request.steps(1);
+    Step(request, request.steps_size() - 1).mutable_d()->clear_name();
+  }
+  const grpc::Status status = Send(request);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response_.steps_size(), 256);
 }
 
 TEST_F(SequenceTest, MalformedMessagesAreRefused) {

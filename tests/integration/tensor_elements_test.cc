@@ -58,6 +58,11 @@ TEST_F(TensorsTest, DoNotTravelInCrumbs) {
                                        "1024 to 16777216")));
   }
   EXPECT_EQ(Download(handle), bytes);
+  EXPECT_EQ(Download(handle, 1024), bytes);
+  EXPECT_EQ(Download(handle, 16 << 20), bytes);
+  // Of a size that is allowed there may be any number.
+  const std::string large = CreateF32(500, 1000);
+  EXPECT_TRUE(UploadAll(large, Pattern(500 * 1000 * 4), 1024).ok());
 }
 
 TEST_F(TensorsTest, TravelInPartsWhenTheyAreLarge) {

@@ -304,6 +304,10 @@ TEST_F(TransfersTest, WhatIsNoPartIsRefusedAndChangesNothing) {
                  Header(handle, Lines(0, 2), Pattern(16, 3)));
   foreign.Cancel();
   EXPECT_EQ(foreign.Finish().error_code(), grpc::CANCELLED);
+  Stream longest(server_.address(),
+                 Header(handle, Lines(0, 2), std::string(64, 'x')));
+  longest.End();
+  EXPECT_THAT(longest.Finish().error_message(), HasSubstr("data has 0 bytes"));
   Stream second(server_.address(), Header(handle, Lines(2, 2)));
   second.Send("cd");
   second.End();
