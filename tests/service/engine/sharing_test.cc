@@ -92,6 +92,39 @@ TEST_F(SharingTest, NobodyWritesWhatAProductUsesForWhateverItIs) {
   for (auto& one : written) EXPECT_TRUE(one.Wait().ok());
 }
 
+TEST_F(SharingTest, NorWhatAGroupUses) {
+  Start({.executor = {.lanes = 2}});
+  std::vector<std::shared_ptr<Tensor>> used;
+  std::vector<Product> products;
+  for (int i = 0; i < 2; ++i) {
+    used.push_back(engine().Tensor());
+    used.push_back(engine().Tensor());
+    products.push_back(TestEngine::Copy(used[2 * i], used[2 * i + 1]));
+  }
+  HoldProducts();
+  const int before = gate_.arrived();
+  testing::Answer<GroupResult> answer;
+  engine()->MultiplyTogether(std::move(products), 0, {}, answer.done());
+  ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
+  // Who reads a result waits, too.
+  auto result = engine().Download(used[1]);
+  std::vector<testing::Answer<std::monostate>> written;
+  for (const auto& one : used) {
+    const auto upload = engine()->BeginUpload(one).value();
+    ASSERT_TRUE(engine().Send(upload, 1).Wait().ok());
+    written.push_back(engine().Finish(upload));
+  }
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_FALSE(result.there());
+  for (size_t i = 0; i < written.size(); ++i) {
+    EXPECT_FALSE(written[i].there()) << i;
+  }
+  gate_.Open();
+  EXPECT_TRUE(answer.Wait().ok());
+  EXPECT_TRUE(result.Wait().ok());
+  for (auto& one : written) EXPECT_TRUE(one.Wait().ok());
+}
+
 TEST_F(SharingTest, WhoGivesUpWaitingForATensorLeavesAtOnce) {
   Start({.executor = {.lanes = 1, .max_queue = 2}});
   const auto contested = engine().Tensor();
