@@ -88,6 +88,13 @@ const Bad kBad[] = {
     {"HugeResultWithoutOperands", grpc::RESOURCE_EXHAUSTED,
      "a response is limited to 16777216 bytes",
      [](auto& r) { r = WithoutBytes(kHuge, kHuge, 0); }},
+    {"ResultsTooLargeTogether", grpc::RESOURCE_EXHAUSTED,
+     "auxiliary has 12000000 bytes beside the 12000000 of d; a response is "
+     "limited to 16777216 bytes",
+     [](auto& r) {
+       r = WithoutBytes(1500, 2000, 0);
+       ProblemOf(r).mutable_epilogue()->set_auxiliary(true);
+     }},
     {"HugestResult", grpc::RESOURCE_EXHAUSTED, "a response is limited",
      [](auto& r) { r = WithoutBytes(1000000, 1000000, 0); }},
     {"ResultOfTooManyTiles", grpc::INVALID_ARGUMENT,

@@ -222,10 +222,11 @@ TEST_F(BandsTest, AnErrorIsToldWhenTheLaneHasEnded) {
   // Who has gone is not multiplied for.
   RequestContext gone;
   gone.deadline = absl::InfinitePast();
-  multiplied = 0;
+  multiplied = synchronized = 0;
   EXPECT_FALSE(
       RunInBands(*lane, prepared, product, Cut(product), gone, phases).ok());
   EXPECT_EQ(multiplied, 0);
+  EXPECT_GT(synchronized, 0) << "what all bands read was on its way";
 }
 
 class EngineBandsTest : public BandsTest {
