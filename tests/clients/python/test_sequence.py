@@ -37,6 +37,19 @@ class SequenceTest(unittest.TestCase):
     def normal(self, *shape, dtype=BF16, seed=7):
         return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
+    def test_what_is_to_be_returned_may_be_said_one_by_one(self):
+        x = self.normal(8, 8)
+        with self.client.sequence() as s:
+            first = s.matmul(x, x)
+            second = s.matmul(first, x)
+            s.matmul(second, x)
+            s.returns(first)
+            s.returns(second)
+        expected = self.client.matmul(x, x)
+        np.testing.assert_array_equal(first.numpy(), expected)
+        np.testing.assert_array_equal(second.numpy(),
+                                      self.client.matmul(expected, x))
+
     def test_an_mlp_is_one_call(self):
         x, w1, w2 = (self.normal(32, 64), self.normal(64, 96, seed=1),
                      self.normal(96, 24, seed=2))

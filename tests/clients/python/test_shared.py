@@ -29,6 +29,10 @@ class SharedTest(SharedCase):
                 self.assertTrue(self.is_shared(got))
                 self.assertTrue(got.flags.writeable)
 
+    def test_arrays_are_aligned_as_memory_of_devices_is(self):
+        small = [self.client.empty((3,), np.uint8) for _ in range(4)]
+        self.assertEqual({array.ctypes.data % 256 for array in small}, {0})
+
     def test_a_result_is_an_operand(self):
         a = self.shared(random((32, 32), np.float32))
         before = self.received()
