@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "tests/integration/create_tensor.h"
 #include "tests/integration/matmul_stream_fixture.h"
 #include "tests/integration/raw_call.h"
 
@@ -80,6 +81,21 @@ TEST_F(SmallMessages, WhatNeverFitsOnTheDeviceIsRefusedAtOnce) {
       {StreamHeader(request.header())},
       "operands and results on the device: ", grpc::RESOURCE_EXHAUSTED);
   EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+TEST(RoomThatTensorsHaveTest, IsWaitedForAsLongAsIsAllowed) {
+  TestServer::Options options;
+  options.limits.max_tensor_bytes = 64 * kMiB;
+  options.limits.max_wait = absl::Milliseconds(300);
+  TestServer server(options);
+  // 40 MiB of the three quarters of 64 that a client may have.
+  testing::CreateTensor(server.channel(), v1::DATA_TYPE_F32, 10 << 10, 1 << 10);
+  const StreamAnswer answer = CallStream(
+      server.channel(), ToStream(RandomProduct(1024, 1024, 2048), kMiB),
+      absl::Seconds(20));
+  EXPECT_EQ(answer.status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(answer.status.error_message(),
+              ::testing::HasSubstr("no room for them in 300ms (--max-wait)"));
 }
 
 TEST_F(SmallMessages, ThoseThatDoNotFitTogetherWaitForEachOther) {

@@ -101,8 +101,8 @@ class RepeatedCallsTest : public ::testing::Test {
         ->Matmul(&context, request, response == nullptr ? &unused : response);
   }
 
-  // Streams it, with an auxiliary result that is to be sent when it has run, and
-  // nobody is there. Who asks again hears that it was carried out.
+  // Streams it, with an auxiliary result that is to be sent when it has run,
+  // and nobody is there. Who asks again hears that it was carried out.
   void LeaveAndAskAgain(v1::MatmulRequest request) {
     request.mutable_header()
         ->mutable_problem()
