@@ -20,8 +20,26 @@ void UniqueFd::Reset() {
   fd_ = -1;
 }
 
+namespace {
+
+// What the system refuses the process is trouble of its own. As codes of an
+// answer, these tell a client of a role that he lacks, or of a kernel.
+absl::StatusCode CodeOf(int error) {
+  const absl::StatusCode code = absl::ErrnoToStatusCode(error);
+  switch (code) {
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnknown:
+      return absl::StatusCode::kInternal;
+    default:
+      return code;
+  }
+}
+
+}  // namespace
+
 absl::Status ErrnoStatus(int error, absl::string_view what) {
-  return absl::Status(absl::ErrnoToStatusCode(error),
+  return absl::Status(CodeOf(error),
                       absl::StrCat("cannot ", what, ": ",
                                    std::generic_category().message(error)));
 }

@@ -35,7 +35,7 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// The Status of `error`, an errno: "cannot <what>: No space left on device".
+// Of `error`, an errno: "cannot WHAT: Read-only file system". That is INTERNAL.
 absl::Status ErrnoStatus(int error, absl::string_view what);
 
 // All bytes of the regular file `name` in `folder`, which is not followed when

@@ -56,7 +56,7 @@ absl::StatusOr<UniqueFd> OpenFolder(const std::string& directory,
                            ? MayBeAnybodys(directory, facts.st_uid)
                            : facts.st_uid != geteuid();
   if (foreign || (facts.st_mode & 022) != 0) {
-    return absl::PermissionDeniedError(
+    return absl::InternalError(
         absl::StrCat("folder ", name,
                      " belongs to another user or can be written by others"));
   }
@@ -76,7 +76,7 @@ absl::StatusOr<UniqueFd> OpenOwnFile(const std::string& directory,
   }
   if (!S_ISREG(facts.st_mode) || facts.st_uid != geteuid() ||
       facts.st_nlink > 1) {
-    return absl::PermissionDeniedError(
+    return absl::InternalError(
         absl::StrCat("the cache's file ", name,
                      " is no file, another user's, or lies elsewhere too"));
   }

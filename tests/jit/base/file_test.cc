@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <string>
 
@@ -52,6 +53,15 @@ TEST_F(FileTest, WhatWasWrittenInPartIsAnError) {
   ASSERT_EQ(waitpid(child, &code, 0), child);
   EXPECT_EQ(code, 0);
   EXPECT_EQ(ReadFile(Path("file"), 8192).value_or(""), std::string(4096, 'x'));
+}
+
+// Clients are told so of the process's own files.
+TEST_F(FileTest, WhatTheSystemRefusesIsNotWhatAClientLacks) {
+  for (const int error : {EROFS, EACCES, EPERM, ENOTDIR, EIO}) {
+    EXPECT_TRUE(absl::IsInternal(ErrnoStatus(error, "write"))) << error;
+  }
+  EXPECT_TRUE(absl::IsNotFound(ErrnoStatus(ENOENT, "read")));
+  EXPECT_TRUE(absl::IsResourceExhausted(ErrnoStatus(ENOSPC, "write")));
 }
 
 TEST_F(FileTest, ATerminalHasAnEndAndOtherDevicesMayHaveNone) {

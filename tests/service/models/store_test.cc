@@ -99,9 +99,19 @@ TEST_F(StoreTest, AFolderThatIsNoneIsNamed) {
   std::ofstream(file) << "no folder";
   Life life(file);
   const absl::Status status = life.store.Restore(Everybody);
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(status.message().find("--model-repository is " + file), 0u)
       << status;
+}
+
+// It is none of the client's, who would look for a role, or a kernel.
+TEST_F(StoreTest, TroubleWithTheFolderIsAFaultOfTheDaemon) {
+  Life life(folder_);
+  ASSERT_TRUE(life.Make("linear").Wait().ok());
+  std::filesystem::remove_all(folder_ + "/models");
+  std::ofstream(folder_ + "/models") << "no folder";
+  EXPECT_TRUE(absl::IsInternal(life.Make("other").Wait().status()));
+  EXPECT_TRUE(absl::IsInternal(life.Delete("linear")));
 }
 
 TEST_F(StoreTest, ARestartBringsModelsBackWarm) {
