@@ -96,6 +96,17 @@ TEST_F(TensorsTest, TravelInPartsWhenTheyAreLarge) {
   }
 }
 
+TEST_F(TensorsTest, HavePaddingBehindLinesAloneThatTravelInPieces) {
+  const int64_t columns = 2'500'000;  // More than a part of 8 MiB.
+  const std::string handle = CreateF32(3, columns);
+  std::string bytes = Pattern((3 * columns + 2) * 4);
+  for (const int64_t row : {0, 1}) {
+    bytes.replace(((row + 1) * columns + row) * 4, 4, 4, '\0');
+  }
+  ASSERT_TRUE(UploadAll(handle, bytes, 1 << 20, columns + 1).ok());
+  EXPECT_TRUE(Download(handle, 0, columns + 1) == bytes);
+}
+
 TEST_F(TensorsTest, AreNotSentAsMostlyPadding) {
   v1::DownloadTensorRequest request;
   request.set_handle(CreateF32(4, 8));
