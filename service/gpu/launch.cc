@@ -61,7 +61,8 @@ void SetLastTiles(const jit::Plan& plan, const LaunchMemory& memory,
   const jit::Family& family = plan.family;
   const jit::Config& config = plan.config;
   const bool once = jit::StagesC(family, config) && memory.c == memory.d;
-  const int least = std::max(16, 32 / jit::BytesOf(family.epilogue.output));
+  const int least = std::max(
+      16, kSectorBytes / jit::BytesOf(family.epilogue.output));
   const auto unit = [least](Major major) {
     return major == Major::kMn ? 64 : least;
   };

@@ -24,6 +24,18 @@ using testing::Gate;
 using testing::TestEngine;
 using SharingTest = testing::SharingFixture;
 
+// An upload to each of `tensors`, of which all has been sent.
+std::vector<testing::Answer<std::monostate>> Overwrite(
+    TestEngine& engine, const std::vector<std::shared_ptr<Tensor>>& tensors) {
+  std::vector<testing::Answer<std::monostate>> answers;
+  for (const auto& tensor : tensors) {
+    const auto upload = engine->BeginUpload(tensor).value();
+    EXPECT_TRUE(engine.Send(upload, 1).Wait().ok());
+    answers.push_back(engine.Finish(upload));
+  }
+  return answers;
+}
+
 // Two lanes, one product that writes a tensor, many that wait for it: the
 // second lane serves those who need it not.
 TEST_F(SharingTest, WhoWaitsForATensorHoldsNoLane) {
@@ -77,12 +89,7 @@ TEST_F(SharingTest, NobodyWritesWhatAProductUsesForWhateverItIs) {
   const int before = gate_.arrived();
   auto answer = engine().Multiply(product);
   ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
-  std::vector<testing::Answer<std::monostate>> written;
-  for (const auto& one : used) {
-    const auto upload = engine()->BeginUpload(one).value();
-    ASSERT_TRUE(engine().Send(upload, 1).Wait().ok());
-    written.push_back(engine().Finish(upload));
-  }
+  auto written = Overwrite(engine(), used);
   absl::SleepFor(absl::Milliseconds(20));
   for (size_t i = 0; i < written.size(); ++i) {
     EXPECT_FALSE(written[i].there()) << i;
@@ -108,12 +115,7 @@ TEST_F(SharingTest, NorWhatAGroupUses) {
   ASSERT_TRUE(gate_.WaitForArrivals(before + 1));
   // Who reads a result waits, too.
   auto result = engine().Download(used[1]);
-  std::vector<testing::Answer<std::monostate>> written;
-  for (const auto& one : used) {
-    const auto upload = engine()->BeginUpload(one).value();
-    ASSERT_TRUE(engine().Send(upload, 1).Wait().ok());
-    written.push_back(engine().Finish(upload));
-  }
+  auto written = Overwrite(engine(), used);
   absl::SleepFor(absl::Milliseconds(20));
   EXPECT_FALSE(result.there());
   for (size_t i = 0; i < written.size(); ++i) {
