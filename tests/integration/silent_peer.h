@@ -42,16 +42,19 @@ class SilentPeer {
 
   // Takes what comes until the end of the connection: true; or for `time`.
   bool Ends(absl::Duration time) {
-    const absl::Time end = absl::Now() + time;
-    while (absl::Now() < end) {
-      pollfd waiting = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
-      if (poll(&waiting, 1, 20) <= 0) continue;
-      char bytes[4096];
-      const ssize_t size = recv(fd_.get(), bytes, sizeof bytes, 0);
-      if (size <= 0) return true;
-      heard_.append(bytes, size);
+    for (const absl::Time end = absl::Now() + time; absl::Now() < end;) {
+      if (!Take()) return true;
     }
     return false;
+  }
+
+  // Takes what comes until a frame of `type` has: true; or for `time`.
+  bool Hears(uint8_t type, absl::Duration time) {
+    const absl::Time end = absl::Now() + time;
+    while (!Heard(type) && absl::Now() < end) {
+      if (!Take()) break;
+    }
+    return Heard(type);
   }
 
   // Whether a frame of `type` was among what came.
@@ -67,6 +70,17 @@ class SilentPeer {
   }
 
  private:
+  // What comes within 20 ms; false at the end of the connection.
+  bool Take() {
+    pollfd waiting = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    if (poll(&waiting, 1, 20) <= 0) return true;
+    char bytes[4096];
+    const ssize_t size = recv(fd_.get(), bytes, sizeof bytes, 0);
+    if (size <= 0) return false;
+    heard_.append(bytes, size);
+    return true;
+  }
+
   const jit::UniqueFd fd_;
   std::string heard_;
 };
