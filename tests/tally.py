@@ -15,13 +15,16 @@ import xml.etree.ElementTree as xml
 
 
 def _gtest_counts(report):
-    """(passed, failed) of one GoogleTest XML report. Says what was skipped,
-    which is neither, in unittest's words."""
+    """(passed, failed) of one GoogleTest XML report. Says what failed, and, in
+    unittest's words, what was skipped, which is neither."""
     suites = xml.parse(report).getroot()
     total = int(suites.get("tests", 0)) - int(suites.get("disabled", 0))
     failed = int(suites.get("failures", 0)) + int(suites.get("errors", 0))
     skipped = 0
     for case in suites.iter("testcase"):
+        for failure in case.iter("failure"):
+            print(f"{case.get('classname')}.{case.get('name')} failed: "
+                  f"{failure.get('message')}")
         reason = case.find("skipped")
         if reason is not None:
             skipped += 1
