@@ -51,7 +51,7 @@ bool TensorLocks::Advance() {
     Tensor::Users& users = use.tensor->users_;
     // Who comes later does not overtake, or a writer would wait for ever.
     if (!users.line.empty() || !Admits(users, use.writes)) {
-      users.line.push_back(this);
+      place_ = users.line.insert(users.line.end(), this);
       return false;
     }
     Enter(users, use.writes);
@@ -97,7 +97,7 @@ void TensorLocks::Release() {
           --users.readers;
         }
       } else if (i == next_) {
-        users.line.remove(this);
+        users.line.erase(place_);
       }
       LetIn(tensor, granted);
     }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -85,6 +86,8 @@ class TensorLocks {
   LockTable& table_;
   absl::InlinedVector<Use, 4> uses_ ABSL_GUARDED_BY(table_.mutex_);
   size_t next_ ABSL_GUARDED_BY(table_.mutex_) = 0;  // Those before are held.
+  std::list<TensorLocks*>::iterator place_
+      ABSL_GUARDED_BY(table_.mutex_);  // In that line.
   Granted granted_ ABSL_GUARDED_BY(table_.mutex_);
   bool released_ ABSL_GUARDED_BY(table_.mutex_) = false;
 };

@@ -1,6 +1,7 @@
 #include "service/rpc/budget.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "service/engine/try_again.h"
@@ -13,74 +14,95 @@ int64_t Budget::Most(const Account& account) const {
                            : total_bytes_;
 }
 
-bool Budget::ShareAllows(const Account& account, int64_t bytes) const {
-  if (account.quota > 0) return account.held + bytes <= account.quota;
-  return account.held == 0 || account.held + bytes <= share_bytes_;
+int64_t Budget::Allowance(const Account& account) const {
+  if (account.quota > 0) return account.quota - account.held;
+  return account.held == 0 ? std::numeric_limits<int64_t>::max()
+                           : share_bytes_ - account.held;
 }
 
-bool Budget::Fits(const Account& account, int64_t bytes) const {
-  return bytes <= total_bytes_ - (held_bytes_ - borrowed_bytes_) &&
-         ShareAllows(account, bytes);
+Budget::Order::value_type Budget::PlaceOf(Account& account) {
+  return {account.held, account.waits.First()->number(), &account};
 }
 
-bool Budget::MayBorrow(const Wait& wait) const {
-  if (!wait.has_room_ || lent_bytes_ == 0) return false;
+void Budget::Hold(Account& account, int64_t bytes, Wait* begins, Wait* ends) {
+  if (!account.waits.empty()) order_.erase(PlaceOf(account));
+  account.held += bytes;
+  held_bytes_ += bytes;
+  if (begins != nullptr) account.waits.Add(*begins);
+  if (ends != nullptr) account.waits.Remove(*ends);
+  if (!account.waits.empty()) order_.insert(PlaceOf(account));
+}
+
+void Budget::Add(Wait& wait) {
+  wait.number_ = ++last_number_;
+  Hold(wait.account_, 0, &wait, nullptr);
+  if (wait.has_room_) with_room_.Add(wait);
+  ++waiting_;
+}
+
+void Budget::Remove(Wait& wait, int64_t bytes) {
+  Hold(wait.account_, bytes, nullptr, &wait);
+  if (wait.has_room_) with_room_.Remove(wait);
+  --waiting_;
+}
+
+Budget::Wait* Budget::Next() const {
+  for (const auto& [held, number, account] : order_) {
+    Wait* const wait = account->waits.First(Allowance(*account));
+    if (wait != nullptr) return wait;
+  }
+  return nullptr;
+}
+
+Budget::Wait* Budget::Borrower() const {
+  if (lent_bytes_ == 0) return nullptr;
   const int64_t most = borrowed_bytes_ == 0 ? kMostBorrowedBytes : lent_bytes_;
-  return wait.bytes_ <= std::min(most, kMostBorrowedBytes) - borrowed_bytes_;
+  return with_room_.First(std::min(most, kMostBorrowedBytes) - borrowed_bytes_);
 }
 
 bool Budget::TryTake(Account& account, int64_t bytes) {
   std::lock_guard lock(mutex_);
   // Those who wait for their own share keep nobody else waiting.
-  for (const Wait* wait : waits_) {
-    if (ShareAllows(wait->account_, wait->bytes_)) return false;
+  if (next_ != nullptr || bytes > Allowance(account) || !Fits(bytes)) {
+    return false;
   }
-  if (!Fits(account, bytes)) return false;
-  account.held += bytes;
-  held_bytes_ += bytes;
+  Hold(account, bytes);
   return true;
 }
 
 void Budget::Take(Account& account, int64_t bytes) {
   std::lock_guard lock(mutex_);
-  account.held += bytes;
-  held_bytes_ += bytes;
+  Hold(account, bytes);
+  Admit();  // Perhaps its turn passes to another account.
 }
 
 void Budget::Return(Account& account, int64_t bytes) {
   std::lock_guard lock(mutex_);
-  account.held -= bytes;
-  held_bytes_ -= bytes;
+  Hold(account, -bytes);
   // Whichever of its calls gives them back.
   const int64_t repaid = std::min(account.borrowed, bytes);
   account.borrowed -= repaid;
   borrowed_bytes_ -= repaid;
-  if (!waits_.empty()) Admit();
+  Admit();
 }
 
 void Budget::Lend(int64_t bytes) {
   std::lock_guard lock(mutex_);
   lent_bytes_ += bytes;
-  if (!waits_.empty()) Admit();
+  Admit();
 }
 
 bool Budget::WaitedFor(const Account& account) const {
   if (!contended()) return false;
   std::lock_guard lock(mutex_);
-  for (const Wait* wait : waits_) {
-    if (&wait->account_ == &account ||
-        ShareAllows(wait->account_, wait->bytes_) ||
-        (wait->has_room_ && account.borrowed > 0)) {
-      return true;
-    }
-  }
-  return false;
+  return next_ != nullptr || !account.waits.empty() ||
+         (account.borrowed > 0 && !with_room_.empty());
 }
 
 void Budget::SetQuota(Account& account, int64_t bytes) {
   std::lock_guard lock(mutex_);
   account.quota = bytes;
-  if (!waits_.empty()) Admit();
+  Admit();
 }
 
 int64_t Budget::MostOf(const Account& account) const {
@@ -93,40 +115,23 @@ int64_t Budget::held_bytes() const {
   return held_bytes_;
 }
 
-// Whoever holds least comes first, then whoever waits longest. The first one
-// is waited for: large messages are not overtaken until they starve. Who
-// borrows takes nothing of what they wait for.
+// The next one is waited for: large messages are not overtaken until they
+// starve. Who borrows takes nothing of what they wait for.
 void Budget::Admit() {
   while (true) {
-    auto first = waits_.end();
-    for (auto it = waits_.begin(); it != waits_.end(); ++it) {
-      const Wait& wait = **it;
-      if (!ShareAllows(wait.account_, wait.bytes_)) continue;
-      if (first == waits_.end() ||
-          wait.account_.held < (*first)->account_.held) {
-        first = it;
-      }
+    next_ = Next();
+    Wait* granted = next_;
+    if (granted == nullptr || !Fits(granted->bytes_)) {
+      granted = Borrower();
+      if (granted == nullptr) return;
+      granted->account_.borrowed += granted->bytes_;
+      borrowed_bytes_ += granted->bytes_;
     }
-    if (first == waits_.end() || !Fits((*first)->account_, (*first)->bytes_)) {
-      first = std::ranges::find_if(
-          waits_, [this](const Wait* wait) { return MayBorrow(*wait); });
-      if (first == waits_.end()) return;
-      (*first)->account_.borrowed += (*first)->bytes_;
-      borrowed_bytes_ += (*first)->bytes_;
-    }
-    Grant(first);
+    Remove(*granted, granted->bytes_);
+    granted->granted_ = true;
+    // Under the lock, which Complete takes before the wait may be destroyed.
+    granted->alarm_.Cancel();
   }
-}
-
-void Budget::Grant(std::list<Wait*>::iterator at) {
-  Wait& wait = **at;
-  wait.account_.held += wait.bytes_;
-  held_bytes_ += wait.bytes_;
-  wait.granted_ = true;
-  waits_.erase(at);
-  --waiting_;
-  // Under the lock, which Complete takes before the wait may be destroyed.
-  wait.alarm_.Cancel();
 }
 
 bool Budget::Wait::await_ready() {
@@ -138,8 +143,7 @@ void Budget::Wait::await_suspend(std::coroutine_handle<> handle) {
   handle_ = handle;
   std::lock_guard lock(budget_.mutex_);
   alarm_.Set(loop_.queue(), At(until_), static_cast<Event*>(this));
-  budget_.waits_.push_back(this);
-  ++budget_.waiting_;
+  budget_.Add(*this);
   budget_.Admit();
 }
 
@@ -147,10 +151,8 @@ void Budget::Wait::Complete(bool) {
   {
     std::lock_guard lock(budget_.mutex_);
     if (!granted_) {
-      budget_.waits_.remove(this);
-      --budget_.waiting_;
-      // Perhaps only this one stood in the way.
-      budget_.Admit();
+      budget_.Remove(*this, 0);
+      budget_.Admit();  // Perhaps only this one stood in the way.
     }
   }
   handle_.resume();

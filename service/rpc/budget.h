@@ -12,26 +12,29 @@
 #include <atomic>
 #include <coroutine>
 #include <cstdint>
-#include <list>
 #include <mutex>
+#include <set>
 #include <string>
+#include <tuple>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "service/rpc/event_loop.h"
+#include "service/rpc/lines_by_size.h"
 
 namespace gemmd::rpc {
 
 class Budget {
  public:
+  class Wait;
   // What one client holds; guarded by the budget.
   struct Account {
     int64_t held = 0;
-    int64_t quota = 0;     // Of it, at most; 0: a share.
-    int64_t borrowed = 0;  // Of what it holds.
+    int64_t quota = 0;        // Of it, at most; 0: a share.
+    int64_t borrowed = 0;     // Of what it holds.
+    LinesBySize<Wait> waits;  // Its calls that wait.
   };
-  class Wait;
 
   // `what` is "requests" or "responses". One account without a quota holds at
   // most `share_bytes`, or one message that is larger.
@@ -68,15 +71,29 @@ class Budget {
   int64_t held_bytes() const;
 
  private:
+  // Accounts whose calls wait: who holds least comes first, then whose oldest
+  // call waits longest.
+  using Order = std::set<std::tuple<int64_t, int64_t, Account*>>;
+  static Order::value_type PlaceOf(Account& account);
+
   int64_t Most(const Account& account) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Fits(const Account& account, int64_t bytes) const
+  // What the account's share or quota allows a call of it to take.
+  int64_t Allowance(const Account& account) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool ShareAllows(const Account& account, int64_t bytes) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool MayBorrow(const Wait& wait) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Grant(std::list<Wait*>::iterator at)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Fits(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return bytes <= total_bytes_ - (held_bytes_ - borrowed_bytes_);
+  }
+  // What `account` holds changes, and who waits for more of it.
+  void Hold(Account& account, int64_t bytes, Wait* begins = nullptr,
+            Wait* ends = nullptr) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Add(Wait& wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `wait` ends, with what it waited for or with nothing.
+  void Remove(Wait& wait, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whose turn it is, by the share of its account; null: nobody's.
+  Wait* Next() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Who may take, though there is no room, what he borrows; null: nobody.
+  Wait* Borrower() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets in those whose turn it is.
   void Admit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -88,7 +105,11 @@ class Budget {
   int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t borrowed_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // Of these.
   int64_t lent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::list<Wait*> waits_ ABSL_GUARDED_BY(mutex_);  // Oldest first.
+  Order order_ ABSL_GUARDED_BY(mutex_);
+  LinesBySize<Wait> with_room_ ABSL_GUARDED_BY(mutex_);  // On a device.
+  // Whose turn it is, and for whom there is no room yet.
+  Wait* next_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  int64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<int64_t> waiting_ = 0;
 };
 
@@ -111,6 +132,9 @@ class [[nodiscard]] Budget::Wait final : public Event {
   void await_suspend(std::coroutine_handle<> handle);
   absl::Status await_resume();
 
+  int64_t bytes() const { return bytes_; }
+  int64_t number() const { return number_; }
+
   // On the loop: ends the wait at once.
   void GiveUp() { alarm_.Cancel(); }
 
@@ -129,6 +153,7 @@ class [[nodiscard]] Budget::Wait final : public Event {
   // event on the loop, which looks at what has happened.
   grpc::Alarm alarm_;
   std::coroutine_handle<> handle_;
+  int64_t number_ = 0;    // Of those that began to wait.
   bool granted_ = false;  // Guarded by the budget while it waits.
 };
 

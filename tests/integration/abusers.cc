@@ -255,6 +255,23 @@ void FloodFrames(const std::string& address, const std::atomic<bool>& stop) {
   }
 }
 
+void AnnounceCalls(const std::string& address, const std::atomic<bool>& stop) {
+  constexpr int kConnections = 16, kCalls = 250;
+  while (!stop) {
+    std::vector<std::unique_ptr<RawHttp2>> clients;
+    for (int i = 0; !stop && i < kConnections; ++i) {
+      clients.push_back(std::make_unique<RawHttp2>(address));
+      for (int j = 0; clients.back()->alive() && j < kCalls; ++j) {
+        clients.back()->Open(kMatmul, "2S", "2097152");
+      }
+    }
+    const absl::Time end = absl::Now() + absl::Seconds(3);
+    while (!stop && absl::Now() < end) {
+      for (const auto& client : clients) client->Read(absl::Milliseconds(2));
+    }
+  }
+}
+
 const std::vector<NamedAbuse>& AllAbuses() {
   static const auto& abuses = *new std::vector<NamedAbuse>{
       {"never_read", NeverRead},     {"keep_silent", KeepSilent},
@@ -262,6 +279,7 @@ const std::vector<NamedAbuse>& AllAbuses() {
       {"flood", FloodConnections},   {"stall_uploads", StallUploads},
       {"storm_resets", StormResets}, {"storm_calls", StormCalls},
       {"flood_frames", FloodFrames}, {"pad_uploads", PadUploads},
+      {"announce", AnnounceCalls},
   };
   return abuses;
 }

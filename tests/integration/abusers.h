@@ -35,9 +35,11 @@ void PadUploads(const std::string& address, const std::atomic<bool>& stop);
 void FloodFrames(const std::string& address, const std::atomic<bool>& stop);
 // Calls that are reset as soon as they are opened.
 void StormResets(const std::string& address, const std::atomic<bool>& stop);
-
 // Calls of what is not there, whose answers nobody waits for.
 void StormCalls(const std::string& address, const std::atomic<bool>& stop);
+// Calls that say how much they will send, and send nothing: thousands wait for
+// room until the time of all of them is over at once.
+void AnnounceCalls(const std::string& address, const std::atomic<bool>& stop);
 
 struct NamedAbuse {
   const char* name;

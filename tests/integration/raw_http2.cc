@@ -64,7 +64,8 @@ RawHttp2::RawHttp2(const std::string& address)
   Frame(kSettings, 0, 0, "");
 }
 
-uint32_t RawHttp2::Open(std::string_view path, std::string_view timeout) {
+uint32_t RawHttp2::Open(std::string_view path, std::string_view timeout,
+                        std::string_view announced) {
   const uint32_t stream = next_stream_;
   next_stream_ += 2;
   windows_[stream] = initial_window_;
@@ -74,6 +75,8 @@ uint32_t RawHttp2::Open(std::string_view path, std::string_view timeout) {
             Literal(":path", path) + Literal(":authority", "test") +
             Literal("te", "trailers") +
             (timeout.empty() ? "" : Literal("grpc-timeout", timeout)) +
+            (announced.empty() ? ""
+                               : Literal("gemmd-message-bytes", announced)) +
             Literal("content-type", "application/grpc"));
   return stream;
 }

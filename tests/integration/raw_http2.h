@@ -25,8 +25,10 @@ class RawHttp2 {
 
   // Opens a call of "/gemmd.v1.MatmulService/Matmul"; returns its stream.
   // `timeout` is what the daemon is told, such as "2S": nothing ends the call
-  // here when it has passed.
-  uint32_t Open(std::string_view path, std::string_view timeout = "");
+  // here when it has passed. `announced` is of how many bytes the daemon is told
+  // that the largest message has; "": of none.
+  uint32_t Open(std::string_view path, std::string_view timeout = "",
+                std::string_view announced = "");
   // Sends what the daemon's windows allow, at most until `patience` is over
   // without any progress. Returns how many bytes went.
   int64_t Send(uint32_t stream, std::string_view bytes, bool end,

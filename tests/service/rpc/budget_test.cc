@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <ctime>
 #include <future>
 #include <memory>
 #include <utility>
@@ -132,6 +133,51 @@ TEST_F(BudgetTest, WhoHoldsLeastComesFirst) {
   EXPECT_FALSE(IsOver(again));
   budget_.Return(b_, 70);
   EXPECT_TRUE(Get(again).ok());
+}
+
+// Those of one client that is beyond its share, and those of another that wait
+// for room: what one of them costs must not grow with how many there are, or
+// who begins thousands of calls holds up all loops when their time is over.
+TEST_F(BudgetTest, OfManyWhoseTimeIsOverOneCostsWhatItDoesOfFew) {
+  ASSERT_TRUE(budget_.TryTake(a_, 50) && budget_.TryTake(b_, 50));
+  const auto cpu_seconds_of_one = [this](int count) {
+    const std::clock_t start = std::clock();
+    const absl::Time end = absl::Now() + absl::Seconds(2);
+    std::vector<std::future<absl::Status>> waits;
+    for (int i = 0; i < count; ++i) {
+      waits.push_back(Wait(i % 2 == 0 ? a_ : c_, 1, end - absl::Now()));
+    }
+    for (auto& wait : waits) {
+      EXPECT_EQ(Get(wait).code(), absl::StatusCode::kResourceExhausted);
+    }
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / count;
+  };
+  const double of_few = cpu_seconds_of_one(4000);
+  EXPECT_LT(cpu_seconds_of_one(32'000), 3 * of_few);
+}
+
+// One of its own that its share does not allow may have been before it.
+TEST_F(BudgetTest, WhoGivesUpMayHaveStoodInTheWayOfItsOwnClient) {
+  ASSERT_TRUE(budget_.TryTake(a_, 36) && budget_.TryTake(b_, 64));
+  auto larger = Wait(a_, 15, absl::Milliseconds(200));
+  auto smaller = Wait(a_, 9);  // Of like size.
+  EXPECT_FALSE(IsOver(smaller));
+  budget_.Return(b_, 64);
+  EXPECT_TRUE(absl::IsResourceExhausted(Get(larger)));
+  EXPECT_TRUE(Get(smaller).ok());
+}
+
+TEST_F(BudgetTest, WhatIsThereAlreadyMayLeaveTheTurnToAnotherClient) {
+  ASSERT_TRUE(budget_.TryTake(a_, 30) && budget_.TryTake(b_, 40));
+  auto large = Wait(c_, 40);  // Whose turn it is: c holds least.
+  auto small = Wait(a_, 10);
+  EXPECT_FALSE(IsOver(small));
+  budget_.Take(c_, 15);  // With which 40 are beyond its share.
+  EXPECT_TRUE(Get(small).ok());
+  EXPECT_FALSE(IsOver(large));
+  budget_.Return(c_, 15);
+  budget_.Return(b_, 40);
+  EXPECT_TRUE(Get(large).ok());
 }
 
 TEST_F(BudgetTest, AWaitHasAnEnd) {
