@@ -47,11 +47,19 @@ void StopInTime() {
   _exit(0);
 }
 
-TEST(DrainLimitDeathTest, EndsTheProcess) {
+// Each in a program of its own: a fork of one that has had threads may have none.
+class DrainLimitDeathTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  }
+};
+
+TEST_F(DrainLimitDeathTest, EndsTheProcess) {
   EXPECT_EXIT(OutlastLimit(), ::testing::ExitedWithCode(kExitCode), "");
 }
 
-TEST(DrainLimitDeathTest, EndsItWhereTheSystemGivesNoThreads) {
+TEST_F(DrainLimitDeathTest, EndsItWhereTheSystemGivesNoThreads) {
   if (!testing::FewThreads::kPossible) {
     GTEST_SKIP() << "a sanitizer's own memory leaves no room for a limit";
   }
@@ -59,7 +67,7 @@ TEST(DrainLimitDeathTest, EndsItWhereTheSystemGivesNoThreads) {
               ::testing::ExitedWithCode(kExitCode), "");
 }
 
-TEST(DrainLimitDeathTest, NotWhatStopsInTime) {
+TEST_F(DrainLimitDeathTest, NotWhatStopsInTime) {
   EXPECT_EXIT(StopInTime(), ::testing::ExitedWithCode(0), "");
 }
 
