@@ -131,6 +131,10 @@ void FinishFragments(const MatrixLayout& stored, Form form, Plan& plan) {
   }
 }
 
+// What L2 writes to device memory, and merges with what is there where it was
+// written in part.
+constexpr int64_t kSectorBytes = 32;
+
 // Of D, an auxiliary output, C or partial products. Lines end with a sector as
 // far as their padding goes, which is nobody's: whoever has bytes of his own
 // behind D's lines is given a copy. (An H200, 512 matrices of 120x152x32: lines

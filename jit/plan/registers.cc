@@ -22,9 +22,6 @@ constexpr int kMaxSumRegistersOfBytes = 144;
 // Of three consumers, which have 160 each; by how much more there is to do than
 // to store sums as they are.
 constexpr int kMaxRegistersOfThree[] = {96, 56, 56, 40};
-// Of three where CTAs deal out a tile by dividing by what is no power of two,
-// and both operands are mn-major.
-constexpr int kMaxRegistersOfThreeThatDivide = 32;
 // Of four consumers.
 constexpr int kMaxRegistersOfFour = 48;
 constexpr int kMaxRegistersOfFourInterleaved = 96;
@@ -85,12 +82,6 @@ bool HasRegistersOfThree(const Family& family, const Config& config,
   const TileEpilogue& epilogue = family.epilogue;
   if (family.widening) return false;
   if (config.split_k) return registers <= kMaxRegistersOfThree[0];
-  const bool divides = (config.cluster & (config.cluster - 1)) != 0;
-  if (divides && family.x_major == Major::kMn &&
-      family.y_major == Major::kMn &&
-      registers > kMaxRegistersOfThreeThatDivide) {
-    return false;
-  }
   const int more = (HasSteps(epilogue) || epilogue.exclusive_or) +
                    WritesBytes(epilogue) +
                    (family.instruction.accumulator == DataType::kF16);

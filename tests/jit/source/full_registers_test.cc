@@ -21,17 +21,16 @@ int Registers(const Plan& plan) {
 
 class FullRegistersTest : public KernelTest {
  protected:
-  // Of each schedule, alone, in pairs and in clusters of each size, the plan that
-  // holds the most sums and X in registers.
+  // Of each schedule, alone and in pairs, the plan that holds the most sums and
+  // X in registers.
   void ExpectGoodWithTheMostRegisters(const Problem& problem) {
     ASSERT_TRUE(Validate(problem).ok()) << Validate(problem);
-    std::map<std::tuple<Schedule, int, bool, int, int>, Plan> most;
+    std::map<std::tuple<Schedule, int, bool, int>, Plan> most;
     for (const Plan& plan :
          RankPlans(problem, {}, std::numeric_limits<int>::max())) {
       const Config& config = plan.config;
       Plan& best = most.try_emplace({config.schedule, config.consumers,
-                                     config.split_k, config.multicast,
-                                     config.cluster},
+                                     config.split_k, config.multicast},
                                     plan)
                        .first->second;
       if (Registers(plan) > Registers(best)) best = plan;
@@ -52,24 +51,6 @@ TEST_F(FullRegistersTest, KernelsOfScaledWeightsAreGood) {
       problem.d_type = problem.c_type = d;
       for (const Order order : {Order::kRowMajor, Order::kColumnMajor}) {
         problem.d_order = order;
-        ExpectGoodWithTheMostRegisters(problem);
-      }
-    }
-  }
-}
-
-// These have both operands by descriptors that take the most to make. Of so many
-// tiles there are clusters of each size.
-TEST_F(FullRegistersTest, KernelsOfClustersAreGood) {
-  Problem problem = {.k = 8192};
-  problem.a_order = Order::kColumnMajor;
-  problem.b_order = Order::kRowMajor;
-  for (const int64_t size : {256, 640, 1088}) {
-    problem.m = problem.n = size;
-    for (const Order order : {Order::kRowMajor, Order::kColumnMajor}) {
-      problem.d_order = order;
-      for (const Activation activation : {Activation::kNone, Activation::kGeluErf}) {
-        problem.epilogue.activation = activation;
         ExpectGoodWithTheMostRegisters(problem);
       }
     }
