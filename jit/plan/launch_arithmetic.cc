@@ -1,6 +1,7 @@
 #include "jit/plan/launch_arithmetic.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "jit/plan/form.h"
 #include "jit/plan/tiling.h"
@@ -131,10 +132,6 @@ void FinishFragments(const MatrixLayout& stored, Form form, Plan& plan) {
   }
 }
 
-// What L2 writes to device memory, and merges with what is there where it was
-// written in part.
-constexpr int64_t kSectorBytes = 32;
-
 // Of D, an auxiliary output, C or partial products. Lines end with a sector as
 // far as their padding goes, which is nobody's: whoever has bytes of his own
 // behind D's lines is given a copy. (An H200, 512 matrices of 120x152x32: lines
@@ -192,6 +189,22 @@ int RasterGroup(const Plan& plan, const DeviceProperties& device) {
   }
   const int64_t groups = DivideUp(tile_rows, most);
   return static_cast<int>(DivideUp(tile_rows, groups));
+}
+
+// Matrices of a batch have equal tiles. Where each worker had those of the same
+// place, whose tiles are smaller at the edge would get rounds ahead of others,
+// and what they share would have left L2. So in the end each has those of all
+// places. (An H200, 512 matrices of 224x456x128: 40 plans take 0.94 of the time
+// in the mean, 0.78 at best, and read a fifth less from device memory.)
+int TurnOf(const Plan& plan, const DeviceProperties& device) {
+  const int64_t workers = Workers(plan, device);
+  if (plan.batch == 1 || plan.balanced_units != 0 || Units(plan) <= workers) {
+    return 0;
+  }
+  const int64_t places = Tiles(plan) / plan.batch;
+  int64_t turn = 0;
+  while (std::gcd(workers + turn, places) > 1) ++turn;
+  return static_cast<int>(turn % workers);
 }
 
 // The grid of a reduction onto `d`: as many lanes for the same elements as
@@ -278,6 +291,7 @@ void CompletePlan(const Problem& asked, const DeviceProperties& device,
   plan.threads = Threads(config);
   plan.shared_memory_bytes = SharedMemoryBytes(plan.family, config);
   plan.raster_group = RasterGroup(plan, device);
+  plan.turn = TurnOf(plan, device);
   const bool interleaved = config.schedule == Schedule::kInterleaved;
   plan.overlaps_predecessor =
       plan.predicted_cycles <

@@ -159,6 +159,7 @@ struct Plan {
   int64_t depth = 0;  // 0 for an empty product: only the reduction runs.
   int64_t batch = 1;
   int raster_group = 1;
+  int turn = 0;     // See Arguments.
   int grid = 1;     // CTAs; 0 for an empty product.
   int threads = 0;  // Per CTA.
   int shared_memory_bytes = 0;

@@ -237,6 +237,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   arguments.raster = RasterOf(tile_rows, tile_columns, plan.raster_group);
   SetLastTiles(plan, memory, arguments);
   arguments.units = static_cast<int>(jit::Units(plan));
+  arguments.turn = plan.turn;
   arguments.stages = plan.stages;
   arguments.absent_bytes = plan.absent_bytes;
   arguments.passes = plan.passes;

@@ -52,8 +52,8 @@ class Call final : public Sweepable {
                           tag);
     });
   }
-  // After Accept: the call counts for its connection. Returns how many calls of
-  // that count, with it.
+  // After Accept and QueueCall: the call counts for its connection. Returns how
+  // many calls of that count, with it.
   int64_t Open(std::shared_ptr<Connection> connection);
 
   // Lets in who calls, as far as the connection and the metadata prove it, if

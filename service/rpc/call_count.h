@@ -89,12 +89,18 @@ class CallCount {
     return busy_.load(std::memory_order_relaxed);
   }
 
-  // gRPC has handed one out; it is over.
-  void Open() {
-    ++open_;
+  // gRPC has handed one out, which waits for its turn; which is begun; is over.
+  void Queue() {
+    ++queued_;
     waiting_.Take(1);
   }
+  void Open() {
+    --queued_;
+    ++open_;
+  }
   void Close() { --open_; }
+  // Whether gRPC may have more to hand out.
+  bool wait() const { return waiting_.value() > 0; }
   // gRPC has handed out all that there were; so often it has.
   void NoneWaits() {
     waiting_.Clear();
@@ -104,7 +110,8 @@ class CallCount {
 
   // Those that were handed out, and those that may be yet.
   int64_t begun() const {
-    return open_.load(std::memory_order_relaxed) + waiting_.value();
+    return open_.load(std::memory_order_relaxed) +
+           queued_.load(std::memory_order_relaxed) + waiting_.value();
   }
 
  private:
@@ -112,6 +119,7 @@ class CallCount {
   std::atomic<int64_t> connections_ = 0;
   std::atomic<int64_t> busy_ = 0;  // Of these, those that have calls.
   std::atomic<int64_t> open_ = 0;
+  std::atomic<int64_t> queued_ = 0;
   Tally waiting_;
   std::atomic<int64_t> emptied_ = 0;
 };

@@ -85,12 +85,18 @@ void Connection::CountFor(std::shared_ptr<Budget::Account> account) {
   counted_for_ = std::move(account);
 }
 
-int64_t Connection::OpenCall() {
+void Connection::QueueCall() {
   used_ = true;
   last_change_ns_ = NowNs();
+  waiting_calls_.Take(1);
+  ++queued_calls_;
+  all_calls_.Queue();
+}
+
+int64_t Connection::OpenCall() {
   const OwnCalls::Number calls = calls_.Begin();
   if (calls.all == 1) all_calls_.BecomesBusy();
-  waiting_calls_.Take(1);
+  --queued_calls_;
   all_calls_.Open();
   return held_to_limits_ ? calls.unanswered : calls.all;
 }
@@ -165,7 +171,7 @@ bool Connection::Admit(int64_t begun) {
     waiting_calls_.Clear();
   }
   const int64_t counted = held_to_limits_ ? calls_.unanswered() : calls();
-  const int64_t own = counted + waiting_calls_.Add(begun);
+  const int64_t own = counted + queued_calls_ + waiting_calls_.Add(begun);
   return all_calls_.Begin(begun, own);
 }
 

@@ -72,13 +72,16 @@ class Connection final : public Traffic {
   // holds what arrives unannounced.
   void CountFor(std::shared_ptr<Budget::Account> account);
 
-  // Calls that run. Opening one returns how many count, with it: those without
-  // an answer. Of answers that are not taken gRPC keeps a client from having
-  // more, once it holds him to its limits; until then all count.
+  // Calls that run; those that wait for their turn are queued first. Opening
+  // one returns how many count, with it: those without an answer. Of answers
+  // that are not taken gRPC keeps a client from having more, once it holds him
+  // to its limits; until then all count.
+  void QueueCall();
   int64_t OpenCall();
   void AnswerCall() { calls_.Answer(); }
   void CloseCall();
   int64_t calls() const { return calls_.all(); }
+  bool idle() const { return calls() + queued_calls_ == 0; }
   bool used() const { return used_; }
   // Steady nanoseconds of the last change of calls.
   int64_t last_change_ns() const { return last_change_ns_; }
@@ -145,6 +148,7 @@ class Connection final : public Traffic {
   OwnCalls calls_;
   std::atomic<bool> held_to_limits_ = false;
   Tally waiting_calls_;  // Begun, and not handed out by gRPC.
+  std::atomic<int64_t> queued_calls_ = 0;  // Handed out, and not opened.
   std::atomic<bool> used_ = false;
   std::atomic<int64_t> last_change_ns_;
   std::atomic<bool> overrun_ = false;

@@ -13,6 +13,10 @@ constexpr absl::Duration kSweepInterval = absl::Milliseconds(250);
 // Between two sweeps of a loop that keeps up; for what lasts longer clients
 // are not to blame.
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
+// After which some of the backlog is taken up though there are events: they may
+// have no end. Far longer than what was taken up before has some, as descriptors
+// are looked at when there are none.
+constexpr absl::Duration kLongestBacklog = absl::Milliseconds(5);
 // For what has been set to be seen by a loop that is parked.
 constexpr absl::Duration kParkedPoll = absl::Milliseconds(1);
 
@@ -40,18 +44,31 @@ void EventLoop::Start(std::function<void()> start,
 // expected, the sooner one of them should come.
 bool EventLoop::Next(void** tag, bool* ok) {
   using Clock = std::chrono::steady_clock;
+  using Status = grpc::CompletionQueue::NextStatus;
+  while (backlog_ != nullptr && !backlog_->empty()) {
+    // After an event that it queued itself, gRPC looks at no descriptor once.
+    const bool late = jit::SteadyNow() - backlog_taken_ > kLongestBacklog;
+    for (int i = 0; i < 2 && !late; ++i) {
+      const Status status = Poll(tag, ok);
+      if (status != Status::TIMEOUT) return status == Status::GOT_EVENT;
+    }
+    backlog_->TakeSome();
+    backlog_taken_ = jit::SteadyNow();
+  }
   if (parked_) return WaitParked(tag, ok);
   if (expected_ > 0 && spin_ > absl::ZeroDuration()) {
     const auto end =
         Clock::now() + absl::ToChronoNanoseconds(spin_ / expected_);
     do {
-      const auto status =
-          queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_REALTIME));
-      if (status == grpc::CompletionQueue::GOT_EVENT) return true;
-      if (status == grpc::CompletionQueue::SHUTDOWN) return false;
+      const Status status = Poll(tag, ok);
+      if (status != Status::TIMEOUT) return status == Status::GOT_EVENT;
     } while (Clock::now() < end);
   }
   return queue_->Next(tag, ok);
+}
+
+grpc::CompletionQueue::NextStatus EventLoop::Poll(void** tag, bool* ok) {
+  return queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_REALTIME));
 }
 
 // Alarms come to the queue by other threads, at their time.

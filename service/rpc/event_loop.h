@@ -88,6 +88,17 @@ class Sweepable {
   ~Sweepable() = default;
 };
 
+// Work that a loop takes up when it has dealt with what has happened, some of
+// it at a time. Used on the loop alone.
+class Backlog {
+ public:
+  virtual bool empty() const = 0;
+  virtual void TakeSome() = 0;
+
+ protected:
+  ~Backlog() = default;
+};
+
 class EventLoop {
  public:
   // Has `what` run on the loop, soon; once for all who ask for it meanwhile.
@@ -120,6 +131,9 @@ class EventLoop {
              std::function<void()> caught_up = nullptr);
 
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
+
+  // Before the start. `backlog` outlives the loop's thread.
+  void Attend(Backlog& backlog) { backlog_ = &backlog; }
 
   // On the loop. `what` gives its place back before it ends.
   using Place = std::list<Sweepable*>::iterator;
@@ -157,6 +171,8 @@ class EventLoop {
 
   // The next event; false when there will be none.
   bool Next(void** tag, bool* ok);
+  // One that there is already.
+  grpc::CompletionQueue::NextStatus Poll(void** tag, bool* ok);
   void Tick();
   void TickAfter(absl::Duration time);
   bool WaitParked(void** tag, bool* ok);
@@ -165,6 +181,8 @@ class EventLoop {
   const absl::Duration spin_;
   int64_t expected_ = 0;
   bool parked_ = false;
+  Backlog* backlog_ = nullptr;  // May be null.
+  absl::Time backlog_taken_;    // When some of it was taken up last.
   std::mutex mutex_;
   std::condition_variable nudged_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

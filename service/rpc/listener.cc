@@ -355,7 +355,7 @@ bool Listener::MakeRoom() {
     std::lock_guard lock(mutex_);
     const Connection* longest = nullptr;
     for (const auto& [fd, connection] : connections_) {
-      if (connection->calls() > 0) continue;
+      if (!connection->idle()) continue;
       // Those that never called anything go before the others.
       if (longest == nullptr ||
           std::pair(connection->used(), connection->last_change_ns()) <

@@ -20,6 +20,7 @@
 #include "service/log/log.h"
 #include "service/rpc/access_files.h"
 #include "service/rpc/address.h"
+#include "service/rpc/call_turns.h"
 #include "service/rpc/grpc_settings.h"
 #include "service/rpc/grpc_time.h"
 #include "service/rpc/handler.h"
@@ -64,7 +65,9 @@ struct Door final : Sweepable {
        absl::Duration spin, std::function<void()> ask)
       : number(number),
         ask(loop, std::move(ask)),
-        loop(std::move(queue), spin) {}
+        loop(std::move(queue), spin) {
+    loop.Attend(turns);
+  }
 
   void Sweep() override { asked_until_sweep = asked; }
   // Once the loop has caught up with the sweep: whether gRPC, asked for a call
@@ -73,6 +76,7 @@ struct Door final : Sweepable {
 
   const int number;
   EventLoop::Nudge ask;
+  CallTurns turns;
   EventLoop loop;
   int64_t asked = 0;   // So often was gRPC asked for a call.
   bool waits = false;  // For one.
@@ -106,7 +110,7 @@ class Server::Impl {
   absl::Status RestoreModels();
   void StartProbing();
   // Asks for a call where it is the loop's turn, sees to the next one once it
-  // has come, and answers.
+  // has come, and answers when it is the turn of the call.
   Task Serve(Door& door);
   void AskBy(const Rota::Loops& loops);
   Async<absl::Status> Answer(Call& call);
@@ -315,6 +319,8 @@ Task Server::Impl::Serve(Door& door) {
     bool has_place = false;
     const absl::Time start = jit::SteadyNow();
     if (connection != nullptr) {
+      connection->QueueCall();
+      co_await door.turns.Turn(connection.get(), !runtime_.calls.wait());
       const int64_t counted = call.Open(std::move(connection));
       status = TakePlace(counted, call.connection().calls());
       has_place = status.ok();

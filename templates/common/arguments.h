@@ -95,6 +95,9 @@ struct Arguments {
   int last_column;
   // A unit of work is a tile of one P over one part of k.
   int units;
+  // So many places further each worker, a CTA or cluster, has its unit in every
+  // next round: no more than there are workers, 0 where units are balanced.
+  int turn;
   int stages;  // Of one pass over k, 128 bytes of a line each.
   // Of a stage, in lines of tiles that are longer than whole matrices: not
   // copied, so that what is multiplied there is arbitrary, and written nowhere.

@@ -37,7 +37,8 @@ inline constexpr int kScaleLines = 128;
 inline constexpr int kMaxGroups = 256;
 // Larger slabs leave too little room for four stages of the largest tiles.
 inline constexpr int kMaxSlabBytes = 104 * kSwizzleBytes;
-// That the device's memory is written by.
+// What L2 writes to device memory, and merges with what is there where it was
+// written in part.
 inline constexpr int kSectorBytes = 32;
 // The same of slabs that overlap, which are of any width.
 inline constexpr int kMaxOverlappingColumns = 64;

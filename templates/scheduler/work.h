@@ -1,9 +1,9 @@
-// What a CTA computes: units of work, round robin, but for the last ones, which
-// may be shared out to the stage (Balance). A unit is one tile of one P over
-// one part of k. Units of the same P and part are neighbours, so that they
-// share operands in L2. A grouped launch has the units of many products, each
-// with arguments of its own. CTAs of a cluster have the same unit; where they
-// share no k, a unit is as many tiles, below each other.
+// What a CTA computes: units of work, in rounds of one for each worker, but for
+// the last ones, which may be shared out to the stage (Balance). A unit is one
+// tile of one P over one part of k. Units of the same P and part are
+// neighbours, so that they share operands in L2. A grouped launch has the units
+// of many products, each with arguments of its own. CTAs of a cluster have the
+// same unit; where they share no k, a unit is as many tiles, below each other.
 #pragma once
 
 #include "common/arguments.h"
@@ -64,13 +64,21 @@ class Work {
       : all_(all),
         part_(part),
         member_(member),
-        worker_(ptx::CtaIndex() / kClusterCtas) {
+        place_(ptx::CtaIndex() / kClusterCtas) {
     Locate();
   }
 
   bool done() const { return index_ >= all_.units; }
   void Advance() {
+    if constexpr (C::kCluster > 1) {  // Ends with its only tile.
+      index_ = all_.units;
+      return;
+    }
     ++step_;
+    if constexpr (!C::kGrouped) {
+      place_ += all_.turn;
+      if (place_ >= Workers()) place_ -= Workers();
+    }
     Locate();
   }
 
@@ -140,18 +148,19 @@ class Work {
     return product().part_stages + (split < product().longer_parts ? 1 : 0);
   }
 
+  static int Workers() { return ptx::CtaCount() / kClusterCtas; }
+
   // Finds the unit of this step.
   void Locate() {
-    const int workers = ptx::CtaCount() / kClusterCtas;
     if constexpr (C::kBalanced) {
       first_ = 0;
       stages_ = all_.part_stages;
       if (all_.balance.stages != 0) {
-        LocateBalanced(workers);
+        LocateBalanced();
         return;
       }
     }
-    index_ = worker_ + step_ * workers;
+    index_ = place_ + step_ * Workers();
     // Of many products, the last whose units begin at or before this one.
     if constexpr (C::kGrouped) {
       group_ = 0;
@@ -162,11 +171,11 @@ class Work {
     }
   }
 
-  void LocateBalanced(int workers) {
+  void LocateBalanced() {
     const Balance& balance = all_.balance;
-    const Place from = PlaceOf(worker_);
-    const Place to = PlaceOf(worker_ + 1);
-    index_ = worker_ + step_ * workers;
+    const Place from = PlaceOf(place_);
+    const Place to = PlaceOf(place_ + 1);
+    index_ = place_ + step_ * Workers();
     int step = step_ - balance.rounds;
     if (step < 0) return;
     if (to.stage != 0 && --step < 0) {
@@ -215,7 +224,7 @@ class Work {
   const KernelArguments<C>& all_;
   const int part_;
   const int member_;
-  const int worker_;  // This CTA, or its cluster.
+  int place_;  // In a round; in the first one, this CTA's number, or cluster's.
   int step_ = 0;
   int index_ = 0;
   int first_ = 0;

@@ -40,6 +40,8 @@ constexpr char kBalancedPairs[] =
 constexpr char kBalancedTurns[] =
     "bf16 NN 330 70 1100 ; 64x32 pp s4 sms4 balanced";
 
+constexpr char kBatch[] = "bf16 NT 130 40 200 batch=7 ; 64x32 co1 s3 sms4";
+
 constexpr char kGrouped[] =
     "bf16 TN 130 40 200 beta=2 ; 128x32 pp s3 sms2 grouped ; 1 1 1, 300 33 70";
 
@@ -204,6 +206,9 @@ const std::vector<Mutation>& Mutations() {
       {"the_last_stage_of_k_is_forgotten", "scheduler/work.h",
        "return product().part_stages;", "return product().part_stages - 1;",
        kTransposed, "as if k from 192 to 200 were left out"},
+      {"places_do_not_begin_anew", "scheduler/work.h",
+       "if (place_ >= Workers()) place_ -= Workers();", "", kBatch,
+       "never written"},
       {"a_part_of_k_is_forgotten", "kernels/reduce.cu", "part < last; ++part",
        "part + 1 < last; ++part", kSplit,
        "as if part 1 of 2 of k were left out"},

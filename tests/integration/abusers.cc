@@ -13,6 +13,7 @@
 #include "gemmd/v1/matmul.pb.h"
 #include "gemmd/v1/tensors.grpc.pb.h"
 #include "jit/base/file.h"
+#include "tests/integration/call_flood.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/raw_http2.h"
 
@@ -222,6 +223,19 @@ void StormCalls(const std::string& address, const std::atomic<bool>& stop) {
   }
 }
 
+void CrowdCalls(const std::string& address, const std::atomic<bool>& stop) {
+  constexpr int kConnections = 16, kCalls = 100;
+  std::vector<std::unique_ptr<CallFlood>> floods(kConnections);
+  while (!stop) {
+    for (auto& flood : floods) {
+      if (flood == nullptr) {
+        flood = std::make_unique<CallFlood>(address, kCalls);
+      }
+      if (!flood->Go(absl::Milliseconds(1))) flood = nullptr;
+    }
+  }
+}
+
 void FloodFrames(const std::string& address, const std::atomic<bool>& stop) {
   constexpr uint8_t kEmptyData = 0, kHeaders = 1, kPriority = 2, kSettings = 4,
                     kPing = 6, kGoAway = 7, kWindow = 8, kContinuation = 9;
@@ -279,7 +293,7 @@ const std::vector<NamedAbuse>& AllAbuses() {
       {"flood", FloodConnections},   {"stall_uploads", StallUploads},
       {"storm_resets", StormResets}, {"storm_calls", StormCalls},
       {"flood_frames", FloodFrames}, {"pad_uploads", PadUploads},
-      {"announce", AnnounceCalls},
+      {"announce", AnnounceCalls}, {"crowd", CrowdCalls},
   };
   return abuses;
 }

@@ -40,6 +40,8 @@ void StormCalls(const std::string& address, const std::atomic<bool>& stop);
 // Calls that say how much they will send, and send nothing: thousands wait for
 // room until the time of all of them is over at once.
 void AnnounceCalls(const std::string& address, const std::atomic<bool>& stop);
+// 16 connections with 100 products of one element each on the way.
+void CrowdCalls(const std::string& address, const std::atomic<bool>& stop);
 
 struct NamedAbuse {
   const char* name;

@@ -305,6 +305,31 @@ TEST_F(LimitsOfADaemon, PaddedUploadsAreBounded) {
   EXPECT_LT(grown_bytes(), 100 * kMiB);
 }
 
+// gRPC hands calls out in the order in which they came.
+TEST_F(LimitsOfADaemon, OneCallDoesNotWaitForTheManyOfOthers) {
+  Start({"--network-threads=1"});
+  const auto channel = Connect(daemon_->address());
+  const auto stub = v1::ServerService::NewStub(channel);
+  const auto products = [&] {
+    grpc::ClientContext context;
+    v1::Statistics statistics;
+    const grpc::Status status = stub->GetStatistics(&context, {}, &statistics);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return statistics.requests();
+  };
+  const int64_t calm = products();
+  const Abuser abuser(testing::CrowdCalls, daemon_->address());
+  while (products() < calm + 2000) absl::SleepFor(absl::Milliseconds(10));
+  // Of others, 1600 of which are on the way, that are answered meanwhile.
+  std::vector<int64_t> between;
+  for (int i = 0; i < 50; ++i) {
+    const int64_t before = products();
+    between.push_back(products() - before);
+  }
+  std::ranges::nth_element(between, between.begin() + 25);
+  EXPECT_LT(between[25], 400);
+}
+
 TEST_F(LimitsOfADaemon, ResetsAndStalledUploadsHarmNobody) {
   Start({"--max-message-bytes=4MiB", "--max-inflight-bytes=8MiB"});
   const Abuser one(testing::StormResets, daemon_->address());

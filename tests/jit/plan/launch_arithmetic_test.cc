@@ -2,9 +2,14 @@
 // product and nothing else.
 #include "jit/plan/launch_arithmetic.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "jit/plan/planner.h"
 #include "jit/plan/tiling.h"
@@ -108,6 +113,55 @@ TEST(LaunchArithmetic, FewRoundsTakeAFewOfManyRowsOfTilesAtATime) {
   EXPECT_EQ(
       Complete(written, true, {.tile_m = 256, .tile_n = 192}).raster_group, 16)
       << "three rounds, but mostly of writes";
+}
+
+// Whoever had tiles of the same place in all matrices would be far ahead of
+// others in the end, or far behind.
+TEST(LaunchArithmetic, EachWorkerHasTilesOfAllPlacesInEqualMatrices) {
+  for (const auto& [m, n, batch] :
+       {std::array<int64_t, 3>{224, 456, 512}, {224, 456, 513}, {120, 120, 999},
+        {500, 700, 77}, {1000, 1000, 9}, {130, 1300, 150}}) {
+    const Problem problem = {.m = m, .n = n, .k = 128, .batch = batch};
+    for (const int multicast : {1, 2}) {
+      const Plan plan = Complete(
+          problem, false,
+          {.tile_m = 64, .tile_n = 128, .multicast = multicast});
+      const int workers = plan.grid / multicast;
+      const auto units = static_cast<int>(Units(plan));
+      const auto places = static_cast<int>(Tiles(plan) / plan.batch);
+      ASSERT_LE(plan.turn, workers);
+      std::vector<int> times(units);
+      for (int worker = 0; worker < workers; ++worker) {
+        std::vector<int> of_place(places);
+        int place = worker;  // As templates/scheduler/work.h.
+        for (int first = 0; first + place < units; first += workers) {
+          ++times[first + place];
+          ++of_place[(first + place) % places];
+          place = (place + plan.turn) % workers;
+        }
+        // But for where a worker's place begins anew.
+        const auto [least, most] = std::ranges::minmax(of_place);
+        const int rounds = units / workers;
+        EXPECT_LE(most - least, 2 + rounds * plan.turn / workers)
+            << m << "x" << n << "x" << batch << ", worker " << worker << ", "
+            << places << " places, turn " << plan.turn;
+      }
+      EXPECT_THAT(times, testing::Each(1));
+    }
+  }
+}
+
+TEST(LaunchArithmetic, NobodyTurnsWhereThatBringsNothing) {
+  const auto turn = [](int64_t m, int64_t n, int64_t batch) {
+    const Problem problem = {.m = m, .n = n, .k = 128, .batch = batch};
+    return Complete(problem, false, {.tile_m = 64, .tile_n = 128}).turn;
+  };
+  ASSERT_EQ(DeviceProperties().multiprocessors, 132);
+  EXPECT_EQ(turn(4096, 4096, 1), 0) << "one matrix";
+  EXPECT_EQ(turn(64, 128, 1000), 0) << "of one tile each";
+  EXPECT_EQ(turn(128, 128, 66), 0) << "one round";
+  EXPECT_EQ(turn(5 * 64, 128, 1000), 0) << "132 is no multiple of five";
+  EXPECT_EQ(turn(3 * 64, 2 * 128, 1000), 1) << "132 is one of six";
 }
 
 // 8 x 8 units of 80 stages on 60 SMs.

@@ -42,6 +42,10 @@ TEST_F(CallCountTest, OfTooManyThoseWithMoreThanTheirPartAreEnded) {
 
 TEST_F(CallCountTest, CallsCountUntilTheyAreOver) {
   calls_.Begin(2, 2);
+  calls_.Queue();
+  EXPECT_TRUE(calls_.wait());
+  calls_.Queue();
+  EXPECT_FALSE(calls_.wait());
   calls_.Open();
   EXPECT_EQ(calls_.begun(), 2);
   calls_.Close();
@@ -50,13 +54,15 @@ TEST_F(CallCountTest, CallsCountUntilTheyAreOver) {
 
 TEST_F(CallCountTest, CallsThatWereTakenBackCountUntilNoneWaits) {
   calls_.Begin(5, 5);
+  calls_.Queue();
   calls_.Open();
+  calls_.Queue();  // And does not have its turn yet.
   EXPECT_EQ(calls_.begun(), 5);
   calls_.NoneWaits();
-  EXPECT_EQ(calls_.begun(), 1);
-  EXPECT_EQ(calls_.emptied(), 1);
-  calls_.Open();  // It was on its way.
   EXPECT_EQ(calls_.begun(), 2);
+  EXPECT_EQ(calls_.emptied(), 1);
+  calls_.Queue();  // It was on its way.
+  EXPECT_EQ(calls_.begun(), 3);
 }
 
 }  // namespace

@@ -32,6 +32,10 @@ class ConnectionTest : public ::testing::Test {
   void Acknowledge() {
     Arrive(http2::Frame(Frame::kSettings, 0, "", Frame::kAck));
   }
+  int64_t OpenCall() {
+    connection_->QueueCall();
+    return connection_->OpenCall();
+  }
   void EndCall() {
     connection_->AnswerCall();
     connection_->CloseCall();
@@ -206,7 +210,7 @@ TEST_F(ConnectionTest, OneThatBeginsTooManyCallsIsNotListenedTo) {
   begin(48);
   EXPECT_FALSE(connection_->deaf());
   // Those that were handed out, and are over, do not count;
-  connection_->OpenCall();
+  OpenCall();
   EndCall();
   begin(1);
   EXPECT_FALSE(connection_->deaf());
@@ -220,15 +224,15 @@ TEST_F(ConnectionTest, OneThatBeginsTooManyCallsIsNotListenedTo) {
 
 // A client knows of answers before their calls are over.
 TEST_F(ConnectionTest, AnsweredCallsCountUntilItIsHeldToItsLimits) {
-  EXPECT_EQ(connection_->OpenCall(), 1);
+  EXPECT_EQ(OpenCall(), 1);
   connection_->AnswerCall();
-  EXPECT_EQ(connection_->OpenCall(), 2);
+  EXPECT_EQ(OpenCall(), 2);
   Acknowledge();
-  EXPECT_EQ(connection_->OpenCall(), 2);
+  EXPECT_EQ(OpenCall(), 2);
   connection_->AnswerCall();
   for (uint32_t stream = 5; stream < 5 + 2 * 100; stream += 2) {
     Arrive(http2::Headers(stream));
-    EXPECT_EQ(connection_->OpenCall(), 2);
+    EXPECT_EQ(OpenCall(), 2);
     connection_->AnswerCall();
   }
   EXPECT_FALSE(connection_->deaf());
@@ -268,7 +272,7 @@ TEST_F(ConnectionTest, OneThatSendsOnForCallsThatEndedIsNotListenedTo) {
 TEST_F(ConnectionTest, CallsThatAreEndedBringWhatTheirWindowsAllowed) {
   Acknowledge();
   for (uint32_t stream = 5; stream < 5 + 2 * 4000; stream += 2) {
-    connection_->OpenCall();
+    OpenCall();
     Arrive(http2::Headers(stream));
     connection_->Sent(http2::Reset(stream));
     Arrive(http2::More(stream, kCallAllowanceBytes));
@@ -299,7 +303,7 @@ TEST_F(ConnectionTest, OneThatTakesCallsBackAndBackIsNotListenedTo) {
   Acknowledge();
   uint32_t stream = 5;
   const auto reset = [&] {
-    connection_->OpenCall();
+    OpenCall();
     Arrive(http2::Headers(stream) +
            http2::Frame(Frame::kReset, stream, http2::Number(8, 4)));
     EndCall();
@@ -330,7 +334,7 @@ TEST_F(ConnectionTest, CallsAndBytesBringFramesWithThem) {
   EXPECT_FALSE(connection_->deaf());
   for (uint32_t i = 0; i < 20'000; ++i) {
     Arrive(http2::Headers(2 * i + 5));
-    connection_->OpenCall();
+    OpenCall();
     EndCall();
     for (int j = 0; j < 16; ++j) Arrive(window);
   }
@@ -348,8 +352,8 @@ TEST_F(ConnectionTest, OneWhoseHeadersDoNotEndIsNotListenedTo) {
 TEST_F(ConnectionTest, IsBusyFromItsFirstCallToItsLast) {
   EXPECT_EQ(calls_.busy_connections(), 0);
   for (int i = 0; i < 2; ++i) {
-    connection_->OpenCall();
-    connection_->OpenCall();
+    OpenCall();
+    OpenCall();
     EndCall();
     EXPECT_EQ(calls_.busy_connections(), 1);
     EndCall();

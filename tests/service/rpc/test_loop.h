@@ -25,12 +25,14 @@ inline constexpr auto kPatience = std::chrono::seconds(30);
 
 class TestLoop {
  public:
-  TestLoop() {
+  // `backlog` outlives it; null: without.
+  explicit TestLoop(Backlog* backlog = nullptr) {
     grpc::ServerBuilder builder;
     builder.RegisterAsyncGenericService(&service_);
     loop_ = std::make_unique<EventLoop>(builder.AddCompletionQueue(),
                                         absl::ZeroDuration());
     server_ = builder.BuildAndStart();
+    if (backlog != nullptr) loop_->Attend(*backlog);
     loop_->Start([this] { Pump(); });
   }
   // After all that waits on it.
