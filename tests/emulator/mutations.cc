@@ -344,7 +344,7 @@ const std::vector<Mutation>& Mutations() {
        "              kClusters ? rank : number,", "              number,",
        kCluster, "wrong D"},
       {"ctas_of_a_cluster_have_other_tiles", "scheduler/work.h",
-       "worker_(ptx::CtaIndex() / kClusterCtas)", "worker_(ptx::CtaIndex())",
+       "place_(ptx::CtaIndex() / kClusterCtas)", "place_(ptx::CtaIndex())",
        kCluster, "deadlock"},
       // Units that are shared out to the stage.
       {"sums_are_not_passed_on", "kernels/gemm.cu",

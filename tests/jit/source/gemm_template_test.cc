@@ -32,14 +32,16 @@ Family Of(Instruction instruction, DataType output) {
           .epilogue = {.output = output, .c = output}};
 }
 
-// The most sums with the most that an epilogue keeps beside them.
+// The most sums with the most that an epilogue keeps beside them. Plans have
+// transposed tiles of f32 beside C of up to 200 columns: 208 would spill.
 TEST_F(GemmTemplateTest, LargestTilesDoNotSpill) {
   for (const DataType output : {kBf16, kF32}) {
     for (const Store store : {Store::kNormal, Store::kTransposed}) {
       Family family = Of({}, output);
       family.epilogue.store = store;
       family.epilogue.alpha = family.epilogue.reads_c = true;
-      ExpectGood(family, {.tile_n = 208, .stages = 3});
+      const bool fewer = output == kF32 && store == Store::kTransposed;
+      ExpectGood(family, {.tile_n = fewer ? 200 : 208, .stages = 3});
     }
   }
 }
