@@ -13,9 +13,10 @@ constexpr absl::Duration kSweepInterval = absl::Milliseconds(250);
 // Between two sweeps of a loop that keeps up; for what lasts longer clients
 // are not to blame.
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
-// After which some of the backlog is taken up though there are events: they may
-// have no end. Far longer than what was taken up before has some, as descriptors
-// are looked at when there are none.
+// After which some of the backlog is taken up though there are events, which may
+// have no end. It is long, as descriptors are looked at when there are none: of
+// 16 connections with 100 small products each on the way, 69 products are
+// answered between two calls of another one, with 2 ms here 89, with 1 ms 1605.
 constexpr absl::Duration kLongestBacklog = absl::Milliseconds(5);
 // For what has been set to be seen by a loop that is parked.
 constexpr absl::Duration kParkedPoll = absl::Milliseconds(1);
@@ -46,8 +47,8 @@ bool EventLoop::Next(void** tag, bool* ok) {
   using Clock = std::chrono::steady_clock;
   using Status = grpc::CompletionQueue::NextStatus;
   while (backlog_ != nullptr && !backlog_->empty()) {
-    // After an event that it queued itself, gRPC looks at no descriptor once.
     const bool late = jit::SteadyNow() - backlog_taken_ > kLongestBacklog;
+    // Twice, as gRPC looks at no descriptor once after it has queued an event.
     for (int i = 0; i < 2 && !late; ++i) {
       const Status status = Poll(tag, ok);
       if (status != Status::TIMEOUT) return status == Status::GOT_EVENT;
