@@ -1,37 +1,14 @@
 #include "tests/integration/call_flood.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <cstdlib>
-
 #include "gemmd/v1/matmul.pb.h"
+#include "tests/integration/raw_frames.h"
 #include "tests/integration/raw_http2.h"
 
 namespace gemmd::testing {
 namespace {
-
-constexpr uint8_t kData = 0, kHeaders = 1, kReset = 3, kSettings = 4,
-                  kWindow = 8;
-constexpr uint8_t kEndStream = 1, kAck = 1, kEndHeaders = 4;
-constexpr size_t kHeadBytes = 9;
-
-// RFC 7541, 6.2.2, of a name and a value that are short.
-std::string Literal(const std::string& name, const std::string& value) {
-  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
-         static_cast<char>(value.size()) + value;
-}
-
-const std::string& Headers() {
-  static const std::string& headers = *new std::string(
-      Literal(":method", "POST") + Literal(":scheme", "http") +
-      Literal(":path", "/gemmd.v1.MatmulService/Matmul") +
-      Literal(":authority", "test") + Literal("te", "trailers") +
-      Literal("content-type", "application/grpc"));
-  return headers;
-}
 
 // With the prefix of a gRPC message.
 std::string Product() {
@@ -49,39 +26,24 @@ std::string Product() {
   return std::string(4, '\0') + static_cast<char>(message.size()) + message;
 }
 
-uint32_t FromBig32(const char* bytes) {
-  uint32_t value = 0;
-  for (int i = 0; i < 4; ++i) {
-    value = value << 8 | static_cast<uint8_t>(bytes[i]);
-  }
-  return value;
-}
-
 }  // namespace
 
 CallFlood::CallFlood(const std::string& address, int calls)
     : calls_(calls),
+      headers_(HeadersOf("/gemmd.v1.MatmulService/Matmul")),
       message_(Product()),
-      fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port = htons(static_cast<uint16_t>(
-      std::atoi(address.substr(address.rfind(':') + 1).c_str())));
-  if (connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) {
-    return;
-  }
+      fd_(ConnectTo(address)) {
   // Windows for all that comes.
-  Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
+  Send(std::string(kPreface) +
        RawHttp2::FrameOf(kSettings, 0, 0,
                          std::string("\0\4\x40\0\0\0", 6)) +
-       RawHttp2::FrameOf(kWindow, 0, 0, std::string("\x7f\0\0\0", 4)));
+       RawHttp2::FrameOf(kWindowUpdate, 0, 0, std::string("\x7f\0\0\0", 4)));
 }
 
 bool CallFlood::Go(absl::Duration patience) {
   std::string calls;
   for (; begun_ - answered_ < calls_; ++begun_, next_stream_ += 2) {
-    calls += RawHttp2::FrameOf(kHeaders, kEndHeaders, next_stream_, Headers());
+    calls += RawHttp2::FrameOf(kHeaders, kEndHeaders, next_stream_, headers_);
     calls += RawHttp2::FrameOf(kData, kEndStream, next_stream_, message_);
   }
   if (!Send(calls)) return false;

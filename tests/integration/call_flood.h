@@ -28,6 +28,7 @@ class CallFlood {
   bool TakeFrames();
 
   const int calls_;
+  const std::string headers_;
   const std::string message_;
   jit::UniqueFd fd_;
   uint32_t next_stream_ = 1;

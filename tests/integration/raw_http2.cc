@@ -1,66 +1,22 @@
 #include "tests/integration/raw_http2.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
+
+#include "tests/integration/raw_frames.h"
 
 namespace gemmd::testing {
 namespace {
 
-// https://www.rfc-editor.org/rfc/rfc9113#name-frame-definitions
-enum Type : uint8_t {
-  kData = 0,
-  kHeaders = 1,
-  kReset = 3,
-  kSettings = 4,
-  kPing = 6,
-  kWindowUpdate = 8,
-};
-constexpr uint8_t kEndStream = 1;
-constexpr uint8_t kAck = 1;
-constexpr uint8_t kEndHeaders = 4;
 constexpr size_t kMaxFrameBytes = 16384;
-
-std::string Big32(uint32_t value) {
-  value = htonl(value);
-  return std::string(reinterpret_cast<const char*>(&value), 4);
-}
-
-uint32_t FromBig32(const char* bytes) {
-  uint32_t value;
-  std::memcpy(&value, bytes, 4);
-  return ntohl(value);
-}
-
-// A header as HPACK has it without compression.
-std::string Literal(std::string_view name, std::string_view value) {
-  std::string out(1, '\0');
-  out += static_cast<char>(name.size());
-  out.append(name);
-  out += static_cast<char>(value.size());
-  out.append(value);
-  return out;
-}
 
 }  // namespace
 
 RawHttp2::RawHttp2(const std::string& address)
-    : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port = htons(static_cast<uint16_t>(
-      std::atoi(address.substr(address.rfind(':') + 1).c_str())));
-  const timeval patience = {.tv_sec = 5, .tv_usec = 0};
-  setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  alive_ = connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
-  Write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    : fd_(ConnectTo(address)), alive_(fd_.ok()) {
+  Write(kPreface);
   Frame(kSettings, 0, 0, "");
 }
 
@@ -71,13 +27,11 @@ uint32_t RawHttp2::Open(std::string_view path, std::string_view timeout,
   windows_[stream] = initial_window_;
   open_.insert(stream);
   Frame(kHeaders, kEndHeaders, stream,
-        Literal(":method", "POST") + Literal(":scheme", "http") +
-            Literal(":path", path) + Literal(":authority", "test") +
-            Literal("te", "trailers") +
-            (timeout.empty() ? "" : Literal("grpc-timeout", timeout)) +
-            (announced.empty() ? ""
-                               : Literal("gemmd-message-bytes", announced)) +
-            Literal("content-type", "application/grpc"));
+        HeadersOf(path,
+                  (timeout.empty() ? "" : Literal("grpc-timeout", timeout)) +
+                      (announced.empty()
+                           ? ""
+                           : Literal("gemmd-message-bytes", announced))));
   return stream;
 }
 
