@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "jit/problem/arithmetic.h"
 #include "tests/bench/operands.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
@@ -224,9 +226,23 @@ TEST(OptionsTest, RefusesWhatItDoesNotKnow) {
 }
 
 TEST(OptionsTest, TheCoreSetIsValid) {
-  const auto options = ParseOptions({"--shapes", GEMMD_BENCH_CORE_SHAPES});
+  const auto options = ParseOptions({"--shapes", GEMMD_BENCH_SHAPES "/core.txt"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->problems.size(), 40u);
+}
+
+TEST(OptionsTest, TheFormsAreAllThatIsServed) {
+  const auto options =
+      ParseOptions({"--shapes", GEMMD_BENCH_SHAPES "/forms.txt"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  std::multiset<std::string> listed, served;
+  for (const jit::Problem& problem : options->problems) {
+    listed.insert(Name(problem.arithmetic()));
+  }
+  for (const jit::Arithmetic& each : jit::Arithmetics()) {
+    served.insert(Name(each));
+  }
+  EXPECT_EQ(listed, served);
 }
 
 RaceResult OddResult() {

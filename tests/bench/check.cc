@@ -186,12 +186,15 @@ struct Expected {
 // The element of D and its bound: 2k u |alpha| |A||B| for accumulation in
 // f32, the rounding of beta * C and of the result.
 Expected Expect(const jit::Problem& problem, Place at) {
+  // Of elements that are 0 or 1.
+  const bool exclusive_or = problem.bit_operation == jit::BitOperation::kXor;
   double sum = 0;
   double size = 0;
   if (problem.reads_ab()) {
     for (int64_t k = 0; k < problem.k; ++k) {
-      const double product = Operand(problem.a(), kSeedA, {at.row, k}) *
-                             Operand(problem.b(), kSeedB, {k, at.column});
+      const double a = Operand(problem.a(), kSeedA, {at.row, k});
+      const double b = Operand(problem.b(), kSeedB, {k, at.column});
+      const double product = exclusive_or ? a + b - 2 * a * b : a * b;
       sum += product;
       size += std::fabs(product);
     }

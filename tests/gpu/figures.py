@@ -46,6 +46,7 @@ def _evidence():
     return {**_file(_DEVICE, "summary.json"),
             "sample": _file(_DEVICE, "sample.json")["sample"],
             "energy": _file(_DEVICE, "energy.json")["energy"],
+            "forms": _file(_DEVICE, "forms.json")["forms"],
             "beside": _file(_BESIDE, "performance.json")["sample"]}
 
 
@@ -135,6 +136,24 @@ def _types(summary):
          for problem, row in summary["bench"].items() if problem not in core])
 
 
+def _forms(evidence):
+    forms = {problem.split()[0]: row
+             for problem, row in evidence["forms"].items()}
+    rows = []
+    for name in forms:
+        if "sparse" in name.split("-"):
+            continue
+        first, *rest = name.split("-")
+        cells = [name]
+        for each in (name, f"sparse-{name}", "-".join([first, "sparse", *rest])):
+            row = forms.get(each)
+            cells += ["", ""] if row is None else [
+                _digits(row[0]), f"{row[1]:.2f}"]
+        rows.append(cells)
+    return _table(["", "TFLOP/s", "of the ceiling", "sparse A",
+                   "of the ceiling", "sparse B", "of the ceiling"], rows)
+
+
 def _groups(summary):
     groups = summary["grouped"]
     return _table(
@@ -158,7 +177,7 @@ def _daemon(summary):
 
 
 _TABLES = {"sets": _sets, "samples": _samples, "energy": _energy,
-           "shapes": _shapes, "types": _types,
+           "shapes": _shapes, "types": _types, "forms": _forms,
            "groups": _groups, "daemon": _daemon}
 
 

@@ -12,9 +12,10 @@
 # Writes conformance.json, random.json, bench.json, grouped.json, latency.json,
 # summary.json and logs.
 #
-#   GEMMD_STEPS    which of "conformance random delays bench grouped latency
-#                  memory devices wire" to run; default: all but delays, memory,
-#                  devices and wire. wire: how fast bytes move, beside a bare
+#   GEMMD_STEPS    which of "conformance random delays bench forms grouped
+#                  latency memory devices wire" to run; default: all but delays,
+#                  forms, memory, devices and wire. forms: the speed of every
+#                  arithmetic; wire: how fast bytes move, beside a bare
 #                  server, over loopback and by a Unix socket; memory: products
 #                  in a client's own GPU memory; devices: of a daemon with two
 #                  GPUs; random: products at random, bit for bit against the
@@ -206,6 +207,12 @@ if [[ $steps == *" bench "* ]]; then
     --shapes "$bundle/shapes/types.txt" \
     --cache_dir "$cache" --check --json "$output/bench.json" \
     ${GEMMD_BENCH:-} || failed "benchmark"
+fi
+if [[ $steps == *" forms "* ]]; then
+  note "forms"
+  "${ours[@]}" "$work/bin/gemm_bench" --shapes "$bundle/shapes/forms.txt" \
+    --cache_dir "$cache" --check --peer none --json "$output/forms.json" \
+    > "$output/forms.log" || failed "forms"
 fi
 if [[ $steps == *" grouped "* ]]; then
   note "groups"

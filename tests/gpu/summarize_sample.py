@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""What of gemm_bench's files is kept as evidence of shapes that nobody chose, and
-of energy.
+"""What of gemm_bench's files is kept as evidence of shapes that nobody chose, of
+energy, and of every arithmetic.
 
   summarize_sample.py sample FILE... > evidence/DEVICE/sample.json
   summarize_sample.py energy FILE    > evidence/DEVICE/energy.json
+  summarize_sample.py forms FILE     > evidence/DEVICE/forms.json
 
 The files of `sample` are parts of one run of `gemm_bench --sample --json`, whose
 first kernel is the planner's choice; microseconds of it and of the library's best
 by stratum. `energy` is of --mode sustained: joules of a product, the library's,
-and how many times longer the library took. Only what the library serves.
+and how many times longer the library took. Only what the library serves. `forms` is of
+run.sh's step of that name: TFLOP/s with operands that are ready, and as a part of
+the ceiling.
 """
 
 import json
@@ -31,8 +34,17 @@ def energy(results):
             for problem, row in results.items()}
 
 
+def forms(results):
+    found = {}
+    for problem, row in results.items():
+        tflops = row.get("resident_tflops") or row["ours_tflops"]
+        part = row["ceiling_fraction"] * tflops / row["ours_tflops"]
+        found[problem] = [round(tflops, 1), round(part, 4)]
+    return found
+
+
 def main():
-    kinds = {"sample": sample, "energy": energy}
+    kinds = {"sample": sample, "energy": energy, "forms": forms}
     if len(sys.argv) < 3 or sys.argv[1] not in kinds:
         sys.exit(__doc__)
     parts = [json.loads(pathlib.Path(path).read_text())
@@ -43,7 +55,8 @@ def main():
                                             "cublaslt", "template_digest")}
     found[sys.argv[1]] = kinds[sys.argv[1]](
         {problem: row for part in parts
-         for problem, row in part["bench"].items() if row["cublaslt_us"]})
+         for problem, row in part["bench"].items()
+         if row["cublaslt_us"] or sys.argv[1] == "forms"})
     # One problem on a line, as gemm_bench writes them.
     print(json.dumps(found).replace('], "', '],\n"'))
 

@@ -18,6 +18,7 @@
 #   GEMMD_TUNE_PARTS    of "kept free hot"; default: "kept free"
 #   GEMMD_TUNE_SHAPES   products of the sample; default: 40
 #   GEMMD_TUNE_SEED     of the sample; default: 7
+#   GEMMD_TUNE_TYPE     of the sample, as gemm_bench has it; default: bf16
 #   GEMMD_TUNE_SECONDS  that hot lasts at most; default: 300
 #   GEMMD_TUNE_CALM     and then, with nothing left to tune; default: 30
 #   GEMMD_TUNE_SHARE    percent of the device; default: 5
@@ -82,7 +83,8 @@ start_daemon() {
 }
 
 list=$work/problems
-"${ours[@]}" "$work/bin/gemm_bench" --sample "$shapes" --seed "$seed" --list \
+"${ours[@]}" "$work/bin/gemm_bench" --sample "$shapes" --seed "$seed" \
+  --type "${GEMMD_TUNE_TYPE:-bf16}" --list \
   > "$list" || exit 1
 
 export PYTHONPATH=$bundle/python PYTHONDONTWRITEBYTECODE=1
