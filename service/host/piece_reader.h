@@ -35,7 +35,7 @@ class PieceReader {
       CHECK(!pieces_.empty());
       const absl::Span<const char> rest = pieces_.front().subspan(position_);
       const int64_t part = std::min<int64_t>(count, rest.size());
-      visit(rest.data(), part);
+      if (part > 0) visit(rest.data(), part);  // An empty piece has no address.
       count -= part;
       position_ += part;
       if (position_ == static_cast<int64_t>(pieces_.front().size())) {

@@ -182,12 +182,14 @@ TEST_F(LimitsOfAServer, ACallThatTricklesIsEnded) {
 TEST_F(LimitsOfAServer, TheRateOfAMessageIsThatSinceItBegan) {
   TestServer::Options options;
   options.limits.stall_timeout = kPatience;
-  options.limits.pressed_stall_timeout = absl::Seconds(1);
+  const absl::Duration timeout =
+      testing::kSanitizerSlowness * absl::Seconds(1);
+  options.limits.pressed_stall_timeout = timeout;
   options.limits.max_calls = 3;  // Two are half of them, and more.
   TestServer server(options);
   RawHttp2 client(server.address());
   const uint32_t stream = client.Open(kMatmul);
-  client.Read(absl::Seconds(2));
+  client.Read(2 * timeout);
   client.SendPrefix(stream, kEndlessBytes);
   client.Send(stream, std::string(256 << 10, '\0'), false);
   server.cache().Hold(true);
@@ -200,7 +202,7 @@ TEST_F(LimitsOfAServer, TheRateOfAMessageIsThatSinceItBegan) {
   server.cache().WaitForGets(1);
   // For more than two looks at it: the first finds it late.
   const absl::Time pressed = absl::Now();
-  while (absl::Now() - pressed < absl::Milliseconds(800)) {
+  while (absl::Now() - pressed < 0.8 * timeout) {
     client.Send(stream, std::string(128 << 10, '\0'), false);
     client.Read(absl::Milliseconds(100));
   }
