@@ -226,7 +226,8 @@ TEST(OptionsTest, RefusesWhatItDoesNotKnow) {
 }
 
 TEST(OptionsTest, TheCoreSetIsValid) {
-  const auto options = ParseOptions({"--shapes", GEMMD_BENCH_SHAPES "/core.txt"});
+  const auto options =
+      ParseOptions({"--shapes", GEMMD_BENCH_SHAPES "/core.txt"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->problems.size(), 40u);
 }

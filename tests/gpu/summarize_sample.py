@@ -9,9 +9,9 @@ energy, and of every arithmetic.
 The files of `sample` are parts of one run of `gemm_bench --sample --json`, whose
 first kernel is the planner's choice; microseconds of it and of the library's best
 by stratum. `energy` is of --mode sustained: joules of a product, the library's,
-and how many times longer the library took. Only what the library serves. `forms` is of
-run.sh's step of that name: TFLOP/s with operands that are ready, and as a part of
-the ceiling.
+and how many times longer the library took. Both only of what the library serves.
+`forms` is of run.sh's step of that name: TFLOP/s with operands that are ready, and
+as a part of the ceiling.
 """
 
 import json
@@ -19,9 +19,14 @@ import pathlib
 import sys
 
 
+def _compared(results):
+    return {problem: row for problem, row in results.items()
+            if row["cublaslt_us"]}
+
+
 def sample(results):
     strata = {}
-    for problem, row in results.items():
+    for problem, row in _compared(results).items():
         strata.setdefault(row["stratum"], {})[problem] = [
             round(us, 3) for us in (row["kernels"][0]["us"],
                                     row["cublaslt_us"])]
@@ -31,7 +36,7 @@ def sample(results):
 def energy(results):
     return {problem: [row[key] for key in ("joules", "cublaslt_joules",
                                            "sustained_ratio")]
-            for problem, row in results.items()}
+            for problem, row in _compared(results).items()}
 
 
 def forms(results):
@@ -55,8 +60,7 @@ def main():
                                             "cublaslt", "template_digest")}
     found[sys.argv[1]] = kinds[sys.argv[1]](
         {problem: row for part in parts
-         for problem, row in part["bench"].items()
-         if row["cublaslt_us"] or sys.argv[1] == "forms"})
+         for problem, row in part["bench"].items()})
     # One problem on a line, as gemm_bench writes them.
     print(json.dumps(found).replace('], "', '],\n"'))
 
