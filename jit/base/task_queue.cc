@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "jit/base/steady_time.h"
+#include "jit/base/thread_name.h"
 
 namespace gemmd::jit {
 
@@ -58,6 +59,7 @@ std::function<void()> TaskQueue::Next() {
 }
 
 void TaskQueue::Run() {
+  NameThread("tasks");
   while (const std::function<void()> task = Next()) task();
 }
 

@@ -8,6 +8,7 @@
 
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
+#include "jit/base/thread_name.h"
 
 namespace gemmd::jit {
 namespace {
@@ -124,6 +125,7 @@ void WorkerPool::GiveBack(Worker worker) {
 }
 
 void WorkerPool::Keep() {
+  NameThread("compilers");
   if (options_.first_after != absl::ZeroDuration()) {
     std::unique_lock lock(mutex_);
     const bool start =

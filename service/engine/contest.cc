@@ -94,15 +94,19 @@ void Contest::KeepFastest(size_t count) {
 
 void Contest::EndRound() {
   ++rounds_;
+  const double incumbent_us = Median(samples_[0]);
+  const double worth_us =
+      incumbent_us -
+      std::max(options_.least_gain * incumbent_us, options_.least_gain_us);
+  const double to_beat_us = std::min(worth_us, Least(0));
   std::vector<double> medians(samples_.size());
   for (const size_t i : left_) {
     medians[i] = Median(samples_[i]);
     medians_us_[i] += medians[i];
     samples_[i].clear();
   }
-  std::erase_if(left_, [&](size_t i) {
-    return i != 0 && medians[i] >= (1 - options_.noise) * medians[0];
-  });
+  std::erase_if(left_,
+                [&](size_t i) { return i != 0 && medians[i] >= to_beat_us; });
 }
 
 void Contest::Decide() {

@@ -1,7 +1,9 @@
 // Which of several contenders is the fastest, from samples of their times that
 // somebody else takes one after the other. Contender 0 is the incumbent:
-// another one takes its place only when it is faster by more than noise is, in
-// two rounds that share no sample. Thread-compatible.
+// another one takes its place only when it beats it in two rounds that share no
+// sample. It beats it in a round when its median is below all that the
+// incumbent took, and below the incumbent's median by what is worth a change.
+// Thread-compatible.
 //
 // All are sampled once or twice, and those that cannot win drop out, as they do
 // after the first round. The rest are sampled in turn, forth and back, so that
@@ -18,11 +20,13 @@ namespace gemmd::engine {
 class Contest {
  public:
   struct Options {
-    double noise = 0.02;    // What two times of one kernel may differ by.
-    double unlikely = 1.3;  // Times of the fastest, in one sample;
-    double hopeless = 1.1;  // in the better one of two.
-    size_t finalists = 5;   // Beside the incumbent.
-    int samples = 3;        // Of each finalist in a round; their median counts.
+    double least_gain = 0.005;   // Of the incumbent's time,
+    double least_gain_us = 0.1;  // and in microseconds: what the shortest
+                                 // kernels take differs by it from day to day.
+    double unlikely = 1.3;       // Times of the fastest, in one sample;
+    double hopeless = 1.1;       // in the better one of two.
+    size_t finalists = 5;        // Beside the incumbent.
+    int samples = 5;             // Of each finalist in a round.
   };
 
   // At least one contender.

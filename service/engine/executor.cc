@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
+#include "jit/base/thread_name.h"
 
 namespace gemmd::engine {
 namespace {
@@ -155,6 +156,7 @@ void Executor::EndAlone() {
 }
 
 void Executor::Serve(int lane) {
+  jit::NameThread("lane");
   std::unique_lock lock(mutex_);
   while (auto task = Next(lock, lane == lane_count_)) {
     const bool alone = task->alone() && BeginAlone(lock);

@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "jit/base/thread_name.h"
+
 namespace gemmd::engine {
 
 ThreadPool::ThreadPool(int threads, OfAnIdentity of_one)
@@ -66,6 +68,7 @@ std::optional<ThreadPool::Submitted> ThreadPool::Next() {
 }
 
 void ThreadPool::Serve() {
+  jit::NameThread("pool");
   std::unique_lock lock(mutex_);
   while (true) {
     const bool behind = MayRunBehind();

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "jit/base/steady_time.h"
+#include "jit/base/thread_name.h"
 #include "service/rpc/grpc_time.h"
 
 namespace gemmd::rpc {
@@ -32,6 +33,7 @@ void EventLoop::Start(std::function<void()> start,
                       std::function<void()> caught_up) {
   caught_up_ = std::move(caught_up);
   thread_ = std::thread([this, start = std::move(start)] {
+    jit::NameThread("network");
     start();
     TickAfter(kSweepInterval);
     void* tag;

@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "jit/base/thread_name.h"
 
 namespace gemmd::rpc {
 namespace {
@@ -93,6 +94,7 @@ HealthMonitor::HealthMonitor(Options options,
   for (size_t i = 0; i < devices.size(); ++i) {
     std::thread([shared = shared_, i, interval = options_.interval,
                  probe = options_.probe] {
+      jit::NameThread("probe");
       shared->Probe(i, interval, probe);
     }).detach();
   }
@@ -118,6 +120,7 @@ bool HealthMonitor::Stop() {
 }
 
 void HealthMonitor::Judge() {
+  jit::NameThread("health");
   // Nothing tells that a probe takes too long.
   const auto tick = absl::ToChronoNanoseconds(std::clamp(
       options_.timeout / 4, absl::Milliseconds(5), absl::Seconds(1)));

@@ -21,6 +21,7 @@
 #include "absl/strings/strip.h"
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
+#include "jit/base/thread_name.h"
 #include "service/log/log.h"
 #include "service/rpc/descriptors.h"
 #include "service/rpc/given_fd.h"
@@ -200,6 +201,7 @@ void Listener::Wake() {
 }
 
 void Listener::Serve() {
+  jit::NameThread("listener");
   while (!stopping_) {
     epoll_event events[64];
     const int count = epoll_wait(epoll_.get(), events, 64, -1);

@@ -10,6 +10,7 @@
 
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
+#include "jit/base/thread_name.h"
 
 namespace gemmd::tls {
 namespace {
@@ -57,6 +58,7 @@ void Handshaker::Wake() {
 }
 
 void Handshaker::Serve() {
+  jit::NameThread("handshakes");
   while (true) {
     epoll_event events[kEvents];
     const int count = epoll_wait(epoll_.get(), events, kEvents, FailLate());

@@ -51,7 +51,7 @@ cp "$root"/clients/python/gemmd/*.py "$build/python/gemmd/api.binpb" \
 cp -r "$root/tests/conformance" "$output/tests/"
 cp -r "$root/templates" "$output/"
 find "$output" -name __pycache__ -prune -exec rm -rf {} +
-cp "$root"/tests/bench/shapes/{core,forms,grouped,types}.txt "$root/deploy/product.py" \
+cp "$root"/tests/bench/shapes/{core,forms,grouped,squares,types}.txt "$root/deploy/product.py" \
   "$output/shapes/"
 mv "$output/shapes/product.py" "$output/"
 cp "$root"/tests/gpu/{run.sh,summarize.py,tune.sh,summarize_tuning.py,ask_for.py,device_memory.py,own_memory.py,two_devices.py} \

@@ -47,6 +47,8 @@ def _evidence():
             "sample": _file(_DEVICE, "sample.json")["sample"],
             "energy": _file(_DEVICE, "energy.json")["energy"],
             "forms": _file(_DEVICE, "forms.json")["forms"],
+            "tuned": _file(_DEVICE, "tuned.json")["tuned"],
+            "squares": _file(_DEVICE, "squares.json")["squares"],
             "beside": _file(_BESIDE, "performance.json")["sample"]}
 
 
@@ -90,6 +92,31 @@ def _samples(evidence):
                      ", ".join(_mean_tenth_worst(beside))])
     return _table(["", "shapes", "mean", "a tenth is below", "worst",
                    "on an H100"], rows)
+
+
+def _tuned(evidence):
+    """Strata of bf16, and the regular shapes of other types."""
+    rows = []
+    strata = [("bf16", stratum, name) for stratum, name in _STRATA.items()]
+    others = sorted({problem.split()[0] for problem in
+                     evidence["tuned"]["regular"]} - {"bf16"})
+    for kind, stratum, name in strata + [
+            (kind, "regular", f"regular, {kind}") for kind in others]:
+        times = [row for problem, row in evidence["tuned"][stratum].items()
+                 if problem.split()[0] == kind]
+        rows.append([name, str(len(times)), *(
+            ", ".join(_mean_tenth_worst([row[2] / row[which] for row in times]))
+            for which in (0, 1))])
+    return _table(["", "shapes", "mean, tenth, worst before", "tuned"], rows)
+
+
+def _squares(evidence):
+    return _table(
+        ["", "us", "before", "tuned"],
+        [[problem, _digits(tuned), f"{library / planned:.3f}",
+          f"{library / tuned:.3f}"]
+         for problem, (planned, tuned, library)
+         in evidence["squares"].items()])
 
 
 def _energy(evidence):
@@ -176,7 +203,8 @@ def _daemon(summary):
          f"{summary['random']['failed']} others"]])
 
 
-_TABLES = {"sets": _sets, "samples": _samples, "energy": _energy,
+_TABLES = {"sets": _sets, "samples": _samples, "tuned": _tuned,
+           "squares": _squares, "energy": _energy,
            "shapes": _shapes, "types": _types, "forms": _forms,
            "groups": _groups, "daemon": _daemon}
 

@@ -16,6 +16,7 @@
 # summary to tune.json.
 #
 #   GEMMD_TUNE_PARTS    of "kept free hot"; default: "kept free"
+#   GEMMD_TUNE_LIST     a file of products in place of a sample, as in shapes/
 #   GEMMD_TUNE_SHAPES   products of the sample; default: 40
 #   GEMMD_TUNE_SEED     of the sample; default: 7
 #   GEMMD_TUNE_TYPE     of the sample, as gemm_bench has it; default: bf16
@@ -83,14 +84,18 @@ start_daemon() {
 }
 
 list=$work/problems
-"${ours[@]}" "$work/bin/gemm_bench" --sample "$shapes" --seed "$seed" \
-  --type "${GEMMD_TUNE_TYPE:-bf16}" --list \
-  > "$list" || exit 1
+if [[ ${GEMMD_TUNE_LIST:-} ]]; then
+  cp "$GEMMD_TUNE_LIST" "$list" || exit 2
+else
+  "${ours[@]}" "$work/bin/gemm_bench" --sample "$shapes" --seed "$seed" \
+    --type "${GEMMD_TUNE_TYPE:-bf16}" --list \
+    > "$list" || exit 1
+fi
 
 export PYTHONPATH=$bundle/python PYTHONDONTWRITEBYTECODE=1
 for part in "${parts[@]}"; do
   rm -rf "$cache/tuning"
-  note "$part: tuning $(wc -l < "$list") products"
+  note "$part: tuning $(grep -c '^[^#]' "$list") products"
   flags=()
   [[ $part == free ]] && flags=(--new-generation)
   begin=$SECONDS

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <future>
 #include <iterator>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +65,22 @@ class Client {
  private:
   const std::shared_ptr<grpc::Channel> channel_;
 };
+
+// As deploy/README.md tells who looks which thread is busy.
+TEST(DaemonTest, ThreadsHaveNames) {
+  DaemonProcess daemon({kNoNvrtc, "--device=host"});
+  ASSERT_NE(daemon.Connect(), nullptr) << daemon.Log();
+  std::set<std::string> names;
+  for (const auto& thread : std::filesystem::directory_iterator(
+           absl::StrCat("/proc/", daemon.pid(), "/task"))) {
+    std::ifstream file(thread.path() / "comm");
+    std::string name;
+    if (std::getline(file, name)) names.insert(name);
+  }
+  for (const char* name : {"network", "lane", "pool", "listener", "health"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+}
 
 TEST(DaemonTest, CompilesOnceAndRunsCachedKernelsWithoutACompiler) {
   const testing::TemporaryFolder folder;

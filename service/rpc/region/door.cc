@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
+#include "jit/base/thread_name.h"
 #include "service/log/log.h"
 #include "service/rpc/address.h"
 #include "service/rpc/descriptors.h"
@@ -106,6 +107,7 @@ Door::~Door() {
 }
 
 void Door::Serve() {
+  jit::NameThread("door");
   bool unknown = false;
   while (!stopping_) {
     // One at a time: to let somebody in may send another away, and what is told

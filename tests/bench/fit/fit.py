@@ -15,11 +15,12 @@ than the fastest plan timed the chosen one is, by the model alone and corrected,
 on problems that were left out of the fit (five folds by problem); of --check, what
 the committed weights choose. They were fitted to h200.csv.xz and
 h200_variants.csv.xz (batches, C, f32 and D of f32); problems of
-h200_unseen.csv.xz, h200_short.csv.xz (short k, many in batches) and
+h200_unseen.csv.xz, h200_short.csv.xz (short k, many in batches),
 h200_layouts.csv.xz (110 random batches, and 90 random products of layouts other than
-TN), and the device of h100.csv.xz, they have not seen. Of D whose lines end within a sector of 32 bytes,
-of 1 MB and more with k of 256 and less, only h200_short.csv.xz has times since their
-ends are written whole: a fit with those, and without the 224 such problems of the
+TN) and h200_waves.csv.xz (few rounds of tiles, long k, mostly mn-major; vectors), and
+the device of h100.csv.xz, they have not seen. Of D whose lines end within a sector of
+32 bytes, of 1 MB and more with k of 256 and less, only h200_short.csv.xz has times
+since their ends are written whole: a fit with those, and without the 224 such problems of the
 others, chose no better on problems that it had not seen. Needs numpy.
 """
 

@@ -27,9 +27,9 @@ Held Hold(size_t contenders, const Times& times) {
   return run;
 }
 
-// Two first samples, then two rounds of three.
+// Two first samples, then two rounds.
 constexpr int kFirst = 2;
-constexpr int kRound = 3;
+constexpr int kRound = 5;
 
 TEST(ContestTest, TheFastestWins) {
   const std::vector<double> us = {10, 9, 12, 8.5, 9.5};
@@ -39,11 +39,29 @@ TEST(ContestTest, TheFastestWins) {
   EXPECT_EQ(run.result.incumbent_us, 10);
 }
 
-TEST(ContestTest, TheIncumbentStaysWhereNobodyIsFasterByMoreThanNoise) {
-  const std::vector<double> us = {10, 9.81, 9.9, 11};
+TEST(ContestTest, TheIncumbentStaysWhereTooLittleIsGained) {
+  const std::vector<double> us = {10, 9.91, 9.95, 11};
   const Held run = Hold(us.size(), [&](size_t i, int) { return us[i]; });
   EXPECT_EQ(run.result.winner, 0);
   EXPECT_EQ(run.result.winner_us, 10);
+  const Held longer =
+      Hold(us.size(), [&](size_t i, int) { return i == 0 ? 1000 : 996; });
+  EXPECT_EQ(longer.result.winner, 0);
+}
+
+TEST(ContestTest, OnePercentIsEnoughWhereTimesAreSteady) {
+  const Held run = Hold(2, [](size_t i, int sample) {
+    return (i == 0 ? 1000.0 : 990.0) + sample % 3;
+  });
+  EXPECT_EQ(run.result.winner, 1);
+}
+
+TEST(ContestTest, AndNotWhereTheIncumbentIsAsFastNowAndThen) {
+  const Held run = Hold(2, [](size_t i, int sample) {
+    if (i == 1) return 990.0;
+    return sample >= kFirst && (sample - kFirst) % kRound == 2 ? 989.0 : 1000.0;
+  });
+  EXPECT_EQ(run.result.winner, 0);
 }
 
 TEST(ContestTest, OneRoundIsNotEnough) {
@@ -80,7 +98,7 @@ TEST(ContestTest, FirstLooksDoNotCountInARound) {
 }
 
 TEST(ContestTest, TheHopelessAreNotSampledOn) {
-  const std::vector<double> us = {10, 9, 9.8, 15, 9.95};
+  const std::vector<double> us = {10, 9.2, 9.95, 15, 10.3};
   const Held run = Hold(us.size(), [&](size_t i, int) { return us[i]; });
   EXPECT_EQ(run.samples.at(1), kFirst + 2 * kRound);
   EXPECT_EQ(run.samples.at(2), kFirst + kRound);  // As fast as the incumbent.
