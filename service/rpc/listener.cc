@@ -225,11 +225,13 @@ void Listener::Serve() {
 }
 
 bool Listener::LagsBehind() {
+  const int64_t most = std::max<int64_t>(4, options_.max_connections / 4);
+  const auto lag = [this] { return std::ssize(ended_); };
+  if (lag() <= most) return false;  // Whatever of it gRPC has come to.
   std::erase_if(ended_, [now = jit::SteadyNow()](const Ended& one) {
     return SocketOf(one.grpc_fd) != one.socket || now - one.since > kLongestLag;
   });
-  return static_cast<int64_t>(ended_.size()) >
-         std::max<int64_t>(4, options_.max_connections / 4);
+  return lag() > most;
 }
 
 void Listener::Accept(int listening_fd) {
