@@ -207,6 +207,15 @@ TEST(OptionsTest, ReadsFlagsInBothForms) {
   EXPECT_EQ(options->segment_ms, 2000);
 }
 
+TEST(OptionsTest, AProfilerWantsNoBursts) {
+  const auto options =
+      ParseOptions({"--problem", "bf16 TN 64 32 16", "--mode", "profile"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_TRUE(options->profile);
+  EXPECT_FALSE(options->burst);
+  EXPECT_FALSE(options->sustained);
+}
+
 TEST(OptionsTest, RefusesWhatItDoesNotKnow) {
   const std::vector<std::vector<std::string>> wrong = {
       {},

@@ -183,7 +183,8 @@ absl::StatusOr<bool> Run(const Options& options) {
                .overlap = options.overlap,
                .check = options.check,
                .burst = options.burst,
-               .sustained = options.sustained},
+               .sustained = options.sustained,
+               .profile = options.profile},
               options, entries, environment);
   environment.elapsed_s = absl::ToDoubleSeconds(absl::Now() - begin);
   absl::PrintF("%s%.1f s in all\n", Summary(outcome.results),

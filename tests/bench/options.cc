@@ -44,8 +44,10 @@ The library:
   --heuristics N      take the best of its first N heuristics (8)
 
 Method:
-  --mode MODE         burst (default), sustained, both, or quick: two short
-                      samples of everybody
+  --mode MODE         burst (default), sustained, both, quick: two short
+                      samples of everybody, or profile: also one product of
+                      everybody for a profiler that waits for it, as
+                      ncu --profile-from-start off
   --samples N         bursts of each contender (5)
   --segment MS        of sustained work, four of each contender (350); energy
                       wants 2000
@@ -107,12 +109,14 @@ bool TakeSwitch(const std::string& flag, Options& options) {
 
 absl::Status TakeMode(const std::string& mode, Options& options) {
   if (mode != "burst" && mode != "sustained" && mode != "both" &&
-      mode != "quick") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--mode is '", mode, "'; allowed: burst, sustained, both, quick"));
+      mode != "quick" && mode != "profile") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--mode is '", mode,
+                     "'; allowed: burst, sustained, both, quick, profile"));
   }
   options.burst = mode == "burst" || mode == "both";
   options.sustained = mode == "sustained" || mode == "both";
+  options.profile = mode == "profile";
   return absl::OkStatus();
 }
 

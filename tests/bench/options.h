@@ -20,6 +20,7 @@ struct Options {
   int segment_ms = 350;
   bool burst = true;
   bool sustained = false;
+  bool profile = false;
   bool check = false;
   bool overlap = false;
   bool ceiling = true;

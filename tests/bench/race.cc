@@ -6,6 +6,7 @@
 
 #include "jit/base/status.h"
 #include "tests/bench/derivation.h"
+#include "tests/bench/profiler_range.h"
 
 namespace gemmd::bench {
 namespace {
@@ -50,11 +51,13 @@ class Racer {
   absl::Status DropSlowHeuristics();
   void PickBest();
   absl::Status RunSustained();
+  absl::Status Profile() const;
 
   absl::Status Add(const Contender& contender, Times& times,
                    std::vector<Runner>& runners) const;
   // The product of copy `i` from operands as a client has them.
   absl::Status EnqueuePacked(const OurProduct& product, int i) const;
+  absl::Status EnqueueLibrary(size_t heuristic, int i) const;
   // Times `runners`, in order, by `measure`, as bursts.
   template <typename Measure>
   absl::Status TimeAll(const std::vector<const Runner*>& runners,
@@ -187,19 +190,21 @@ absl::Status Racer::PrepareOurs() {
   return absl::OkStatus();
 }
 
+absl::Status Racer::EnqueueLibrary(size_t heuristic, int i) const {
+  const OperandCopy& copy = operands_[i];
+  return library_->Enqueue(heuristics_[heuristic],
+                           {.a = copy.a.unpadded(),
+                            .b = copy.b.unpadded(),
+                            .c = copy.c.unpadded(),
+                            .d = copy.d.unpadded(),
+                            .workspace = track_.library_workspace},
+                           *track_.stream);
+}
+
 absl::Status Racer::PrepareLibrary() {
   heuristic_times_.resize(heuristics_.size());
   for (size_t i = 0; i < heuristics_.size(); ++i) {
-    const auto enqueue = [this, i](int at) {
-      const OperandCopy& copy = operands_[at];
-      return library_->Enqueue(heuristics_[i],
-                               {.a = copy.a.unpadded(),
-                                .b = copy.b.unpadded(),
-                                .c = copy.c.unpadded(),
-                                .d = copy.d.unpadded(),
-                                .workspace = track_.library_workspace},
-                               *track_.stream);
-    };
+    const auto enqueue = [this, i](int at) { return EnqueueLibrary(i, at); };
     RETURN_IF_ERROR(
         Add({"cublaslt", enqueue}, heuristic_times_[i], library_runners_));
   }
@@ -259,9 +264,24 @@ absl::Status Racer::RunSustained() {
   return absl::OkStatus();
 }
 
+// Of a copy each that none has read for longest.
+absl::Status Racer::Profile() const {
+  return InProfilerRange(*track_.stream, [this]() -> absl::Status {
+    int copy = operands_.size();
+    for (const auto& product : products_) {
+      RETURN_IF_ERROR(product->Enqueue(--copy));
+    }
+    for (size_t i = 0; i < heuristics_.size(); ++i) {
+      RETURN_IF_ERROR(EnqueueLibrary(i, --copy));
+    }
+    return absl::OkStatus();
+  });
+}
+
 absl::Status Racer::Run() {
   RETURN_IF_ERROR(PrepareOurs());
   RETURN_IF_ERROR(PrepareLibrary());
+  if (track_.profile) RETURN_IF_ERROR(Profile());
   if (library_ != nullptr) RETURN_IF_ERROR(DropSlowHeuristics());
   std::vector<const Runner*> runners = All(ours_);
   for (size_t at : finalists_) runners.push_back(&library_runners_[at]);

@@ -71,6 +71,7 @@ struct RaceTrack {
   bool check = false;
   bool burst = true;
   bool sustained = false;
+  bool profile = false;  // Once each, in a range that profilers see.
 };
 
 absl::StatusOr<RaceResult> Race(const RaceTrack& track,
