@@ -1,4 +1,5 @@
 // gemmd: multiplies matrices for clients on the GPUs of this machine.
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -70,6 +71,27 @@ absl::Status RaiseFileLimit() {
   return absl::ResourceExhaustedError(
       absl::StrCat("the process may open ", limit.rlim_max,
                    " files (ulimit -n); allowed: ", kLeastFiles, " or more"));
+}
+
+// What clients send decides how deep calls go: where a process may have less
+// (ulimit -s), its threads have enough all the same, and the main one as much
+// as it may have.
+void RaiseStackLimit() {
+  constexpr size_t kLeastBytes = 2 << 20;
+  rlimit limit;
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kLeastBytes) {
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, kLeastBytes);
+    setrlimit(RLIMIT_STACK, &limit);
+  }
+  pthread_attr_t attributes;
+  size_t bytes = 0;
+  if (pthread_getattr_default_np(&attributes) != 0) return;
+  pthread_attr_getstacksize(&attributes, &bytes);
+  if (bytes < kLeastBytes) {
+    pthread_attr_setstacksize(&attributes, kLeastBytes);
+    pthread_setattr_default_np(&attributes);
+  }
+  pthread_attr_destroy(&attributes);
 }
 
 // More than it starts with on one device. Not all libraries notice a thread
@@ -291,6 +313,7 @@ absl::StatusOr<int> Run(daemon::Options& options) {
   log::Initialize(options.log_format == "json" ? log::Style::kJson
                                                : log::Style::kText);
   rpc::RedirectLibraryLogs();
+  RaiseStackLimit();
   absl::Status status = RaiseFileLimit();
   if (status.ok()) status = CheckThreads(options);
   if (status.ok()) status = Serve(options);

@@ -148,19 +148,21 @@ TEST(DaemonTest, ACacheThatCannotBeWrittenCostsOnlyTheCache) {
   }
 }
 
-// What a daemon that cannot start says, after `limits` of a shell.
-std::string SaidUnder(const std::string& limits) {
-  const std::string line = limits +
-                           "; exec timeout 20 " GEMMD_TEST_DAEMON
-                           " --listen=127.0.0.1:0 --device=host --nvrtc=none"
-                           " --cache-dir= 2>&1";
+// What a daemon says, after `limits` of a shell, that ends with `code`: by
+// itself, or in three seconds when it is told to.
+std::string SaidUnder(const std::string& limits, int code = 1) {
+  const std::string line =
+      absl::StrCat(limits, "; exec timeout --preserve-status ",
+                   code == 0 ? 3 : 20, " " GEMMD_TEST_DAEMON
+                   " --listen=127.0.0.1:0 --device=host --cache-dir= ",
+                   code == 0 ? kNvrtc : kNoNvrtc, " 2>&1");
   FILE* const daemon = popen(line.c_str(), "r");
   CHECK(daemon != nullptr);
   std::string said;
   for (char part[256]; fgets(part, sizeof part, daemon) != nullptr;) {
     said += part;
   }
-  EXPECT_EQ(WEXITSTATUS(pclose(daemon)), 1);
+  EXPECT_EQ(WEXITSTATUS(pclose(daemon)), code);
   return said;
 }
 
@@ -169,6 +171,14 @@ TEST(DaemonTest, TooFewFilesAreToldAtTheStart) {
   EXPECT_THAT(SaidUnder("ulimit -n 20"),
               HasSubstr("the process may open 20 files (ulimit -n); "
                         "allowed: 64 or more"));
+}
+
+// NVRTC is looked at by a thread that takes more.
+TEST(DaemonTest, ItsThreadsHaveStacksWhateverTheLimit) {
+  if (!testing::FewThreads::kPossible) {
+    GTEST_SKIP() << "a sanitizer needs more before main";
+  }
+  EXPECT_THAT(SaidUnder("ulimit -s 64", 0), HasSubstr("event=serving"));
 }
 
 // Nor until a library waits for ever for one of its own.
