@@ -112,6 +112,8 @@ void Connection::BeginRead(int64_t limit, int64_t announced) {
   ++reads_;
   readable_bytes_ += limit;
   announced_bytes_ += announced;
+  // What had come before is no fault of this call if it is no longer too much.
+  if (reads_ == 1 && Missing() <= 0) overrun_ = false;
 }
 
 void Connection::EndRead(int64_t limit, int64_t announced) {
@@ -124,8 +126,10 @@ void Connection::EndRead(int64_t limit, int64_t announced) {
   Shrink(std::clamp<int64_t>(-Missing(), 0, grown_bytes_));
 }
 
+// Calls that wait for their turn bring no less than those that have had it.
 int64_t Connection::FreeBytes() const {
-  return kSlackBytes + (calls() + 1) * kCallAllowanceBytes;
+  const int64_t begun = calls() + queued_calls_ + waiting_calls_.value();
+  return kSlackBytes + (begun + 1) * kCallAllowanceBytes;
 }
 
 int64_t Connection::Missing() const {
@@ -193,13 +197,14 @@ void Connection::LookAtReceived(absl::Span<const char> bytes) {
           half_.Data(frame.stream, part);
           unread_.Data(frame.stream, std::ssize(part));
         });
-    Cover();
   }
   held_to_limits_ = counter_.acknowledged();
   const FrameCounter::Frames frames = counter_.Take();
   if (counter_.endless_headers() || !Afford(frames) || !Admit(frames.calls)) {
     MakeDeaf();
   }
+  std::lock_guard lock(mutex_);
+  Cover();  // Once the calls that have begun count.
 }
 
 void Connection::LookAtSent(absl::Span<const char> bytes) {

@@ -103,6 +103,42 @@ TEST_F(ConnectionTest, MoreThanMayBeReadEndsTheCallsAndThenTheConnection) {
   EXPECT_TRUE(connection_->deaf());
 }
 
+// Their windows let as much come, whether they have begun here or not.
+TEST_F(ConnectionTest, CallsThatWaitMayBringWhatTheirWindowsAllow) {
+  std::string together;
+  for (uint32_t stream = 5; stream < 45; stream += 2) {
+    together += http2::Headers(stream);
+    together += http2::Message(stream, 64 << 10, kMiB);
+  }
+  Arrive(together);
+  EXPECT_EQ(overruns_, 0);
+  for (int i = 0; i < 22; ++i) connection_->QueueCall();
+  Arrive(http2::Message(1, 64 << 10, kMiB));
+  EXPECT_EQ(overruns_, 0);
+  for (int i = 0; i < 22; ++i) connection_->OpenCall();
+  Arrive(http2::Message(3, 64 << 10, kMiB));
+  EXPECT_EQ(overruns_, 0);
+  EXPECT_FALSE(connection_->deaf());
+  EXPECT_EQ(requests_.held_bytes(), 0);
+  for (int i = 0; i < 22; ++i) EndCall();
+}
+
+TEST_F(ConnectionTest, WhatWasTooMuchIsNoFaultOfWhoReadsLater) {
+  ArriveHalf(kMiB);
+  EXPECT_EQ(overruns_, 1);
+  connection_->Sent(http2::Trailers(1));
+  connection_->BeginRead(kMiB, 0);
+  EXPECT_FALSE(connection_->overrun());
+  connection_->EndRead(kMiB, 0);
+}
+
+TEST_F(ConnectionTest, UnlessItIsStillThere) {
+  ArriveHalf(kMiB);
+  connection_->BeginRead(kMiB, 0);
+  EXPECT_TRUE(connection_->overrun());
+  connection_->EndRead(kMiB, 0);
+}
+
 // Of calls that read nothing more, 64 KiB here and there kept 64 MiB each.
 TEST_F(ConnectionTest, WhatIsLeftUnreadKeepsNoMoreThanMayStillArrive) {
   std::vector<std::string> buffers;
