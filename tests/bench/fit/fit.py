@@ -20,8 +20,8 @@ h200_layouts.csv.xz (110 random batches, and 90 random products of layouts other
 TN) and h200_waves.csv.xz (few rounds of tiles, long k, mostly mn-major; vectors), and
 the device of h100.csv.xz, they have not seen. Of D whose lines end within a sector of
 32 bytes, of 1 MB and more with k of 256 and less, only h200_short.csv.xz has times
-since their ends are written whole: a fit with those, and without the 224 such problems of the
-others, chose no better on problems that it had not seen. Needs numpy.
+since their ends are written whole: a fit with those, and without the 224 such
+problems of the others, chose no better on problems that it had not seen. Needs numpy.
 """
 
 import csv
