@@ -195,9 +195,9 @@ struct Plan {
   int64_t line_bits_bytes = 0;
   double predicted_cycles = 0;  // By the cost model alone, without launches.
   double predicted_us = 0;  // With its correction: what plans are ranked by.
-  // So short that its start should overlap the end of the grid before it
-  // (programmatic dependent launch). Long ones lose 1% by it.
-  bool overlaps_predecessor = false;
+  // So short that it should overlap the grids before it and behind it
+  // (programmatic dependent launch) wherever its CTAs lie then.
+  bool brief = false;
 };
 
 // Name of an instance: "gemm_bf16_f32_km_128x200_s4_pp2_t_c" is X k-major,

@@ -102,6 +102,7 @@ ReduceArguments MakeReduceArguments(const jit::Problem& problem,
           .matrices = static_cast<int>(plan.batch),
           .splits = plan.splits,
           .lane_bits = plan.reduce_lane_bits,
+          .starts_next_early = plan.brief,
           .epilogue = MakeEpilogue(problem, plan, memory)};
 }
 
@@ -140,9 +141,9 @@ CUlaunchAttribute ClustersOf(int ctas) {
   return attribute;
 }
 
-CUlaunchConfig GridOf(int grid, int threads, int shared_memory_bytes) {
+CUlaunchConfig ConfigOf(int ctas, int threads, int shared_memory_bytes) {
   CUlaunchConfig config = {};
-  config.gridDimX = static_cast<unsigned>(grid);
+  config.gridDimX = static_cast<unsigned>(ctas);
   config.gridDimY = 1;
   config.gridDimZ = 1;
   config.blockDimX = static_cast<unsigned>(threads);
@@ -152,21 +153,38 @@ CUlaunchConfig GridOf(int grid, int threads, int shared_memory_bytes) {
   return config;
 }
 
-// Launches `function` with its one parameter; `overlaps` lets it start while
-// its predecessor drains.
+// How a grid follows others on its stream (programmatic dependent launch). Its
+// kernel waits (griddepcontrol.wait) before it touches memory.
+enum class Start {
+  kAlone,     // When the one before has ended.
+  kInOrder,   // Placed as that ends: its CTAs lie as if it were alone.
+  kAnywhere,  // Placed wherever there is room, as soon as that one lets it.
+};
+
+struct Grid {
+  int ctas;
+  int threads;
+  int shared_memory_bytes = 0;
+  int cluster = 1;
+  Start start = Start::kAnywhere;
+  bool starts_next_early = true;  // As the kernel does.
+};
+
+// Launches `function` with its one parameter.
 template <typename T>
-absl::Status EnqueueGrid(const Stream& stream, CUfunction function, int grid,
-                         int threads, int shared_memory_bytes, bool overlaps,
-                         const T& argument, int cluster = 1) {
+absl::Status EnqueueGrid(const Stream& stream, CUfunction function,
+                         const Grid& grid, const T& argument) {
   CUlaunchAttribute attributes[2] = {};
   unsigned count = 0;
-  if (overlaps) {
+  if (grid.start == Start::kAnywhere ||
+      (grid.start == Start::kInOrder && !stream.starts_next_early())) {
     CUlaunchAttribute& attribute = attributes[count++];
     attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     attribute.value.programmaticStreamSerializationAllowed = 1;
   }
-  if (cluster > 1) attributes[count++] = ClustersOf(cluster);
-  CUlaunchConfig config = GridOf(grid, threads, shared_memory_bytes);
+  if (grid.cluster > 1) attributes[count++] = ClustersOf(grid.cluster);
+  CUlaunchConfig config =
+      ConfigOf(grid.ctas, grid.threads, grid.shared_memory_bytes);
   config.hStream = stream.get();
   config.attrs = attributes;
   config.numAttrs = count;
@@ -175,6 +193,7 @@ absl::Status EnqueueGrid(const Stream& stream, CUfunction function, int grid,
   void* parameters[] = {const_cast<T*>(&argument)};
   RETURN_IF_CUDA_ERROR(stream.driver(), cuLaunchKernelEx(&config, function,
                                                          parameters, nullptr));
+  stream.set_starts_next_early(grid.starts_next_early);
   return absl::OkStatus();
 }
 
@@ -236,6 +255,8 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
       static_cast<int>(jit::DivideUp(plan.columns, plan.config.tile_n));
   arguments.raster = RasterOf(tile_rows, tile_columns, plan.raster_group);
   SetLastTiles(plan, memory, arguments);
+  // A reduction may lie anywhere.
+  arguments.starts_next_early = plan.brief || plan.config.split_k;
   arguments.units = static_cast<int>(jit::Units(plan));
   arguments.turn = plan.turn;
   arguments.stages = plan.stages;
@@ -259,7 +280,7 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
   }
   arguments.epilogue = MakeEpilogue(problem, plan, memory);
 
-  launch.overlaps_predecessor = plan.overlaps_predecessor;
+  launch.brief = plan.brief;
   launch.grid = plan.grid;
   launch.cluster = jit::ClusterCtas(plan.config);
   launch.threads = plan.threads;
@@ -296,7 +317,7 @@ absl::Status CheckClusters(const DriverTable& driver, CUfunction function,
   if (cluster == 1) return absl::OkStatus();
   CUlaunchAttribute attribute = ClustersOf(cluster);
   CUlaunchConfig config =
-      GridOf(cluster, plan.threads, plan.shared_memory_bytes);
+      ConfigOf(cluster, plan.threads, plan.shared_memory_bytes);
   config.attrs = &attribute;
   config.numAttrs = 1;
   int at_once = 0;
@@ -311,19 +332,27 @@ absl::Status CheckClusters(const DriverTable& driver, CUfunction function,
 absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
   if (launch.line_bits_grid != 0) {
     RETURN_IF_ERROR(EnqueueGrid(stream, launch.functions.line_bits,
-                                launch.line_bits_grid, kLineBitsThreads, 0,
-                                /*overlaps=*/true, launch.line_bits_arguments));
+                                {launch.line_bits_grid, kLineBitsThreads},
+                                launch.line_bits_arguments));
   }
   if (launch.grid != 0) {
-    RETURN_IF_ERROR(EnqueueGrid(stream, launch.functions.multiply, launch.grid,
-                                launch.threads, launch.shared_memory_bytes,
-                                launch.overlaps_predecessor, launch.arguments,
-                                launch.cluster));
+    RETURN_IF_ERROR(EnqueueGrid(
+        stream, launch.functions.multiply,
+        {.ctas = launch.grid,
+         .threads = launch.threads,
+         .shared_memory_bytes = launch.shared_memory_bytes,
+         .cluster = launch.cluster,
+         .start = launch.brief ? Start::kAnywhere : Start::kInOrder,
+         .starts_next_early = launch.arguments.starts_next_early != 0},
+        launch.arguments));
   }
   if (launch.reduce_grid == 0) return absl::OkStatus();
-  return EnqueueGrid(stream, launch.functions.reduce, launch.reduce_grid,
-                     kReduceThreads, 0, /*overlaps=*/true,
-                     launch.reduce_arguments);
+  return EnqueueGrid(
+      stream, launch.functions.reduce,
+      {.ctas = launch.reduce_grid,
+       .threads = kReduceThreads,
+       .starts_next_early = launch.reduce_arguments.starts_next_early != 0},
+      launch.reduce_arguments);
 }
 
 PreparedGroup Group(absl::Span<const PreparedLaunch> launches) {
@@ -351,15 +380,19 @@ PreparedGroup Group(absl::Span<const PreparedLaunch> launches) {
 absl::Status EnqueueGroup(PreparedGroup group, CUdeviceptr products,
                           const Stream& stream) {
   group.arguments.products = Typed<const Arguments>(products);
-  return EnqueueGrid(stream, group.function, group.grid, group.threads,
-                     group.shared_memory_bytes, /*overlaps=*/false,
+  return EnqueueGrid(stream, group.function,
+                     {.ctas = group.grid,
+                      .threads = group.threads,
+                      .shared_memory_bytes = group.shared_memory_bytes,
+                      .start = Start::kAlone,
+                      .starts_next_early = false},
                      group.arguments);
 }
 
 absl::Status EnqueuePrepare(const jit::PrepareLaunch& launch,
                             CUfunction function, const Stream& stream) {
-  return EnqueueGrid(stream, function, launch.grid, kPrepareThreads, 0,
-                     /*overlaps=*/true, launch.arguments);
+  return EnqueueGrid(stream, function, {launch.grid, kPrepareThreads},
+                     launch.arguments);
 }
 
 }  // namespace gemmd::gpu

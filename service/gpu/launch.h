@@ -66,9 +66,7 @@ struct PreparedLaunch {
   int shared_memory_bytes = 0;
   int reduce_grid = 0;     // 0 without a reduction.
   int line_bits_grid = 0;  // 0 where no line's bits are counted.
-  // Lets the grid start while its predecessor on the stream drains. Only for
-  // kernels that wait (griddepcontrol.wait) before they touch memory.
-  bool overlaps_predecessor = false;
+  bool brief = false;      // As the plan is.
 };
 
 // Encodes what `plan` asks for, or takes it from `maps`. `problem` is the one

@@ -3,6 +3,7 @@
 #ifndef GEMMD_SERVICE_GPU_STREAM_H_
 #define GEMMD_SERVICE_GPU_STREAM_H_
 
+#include <atomic>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -22,6 +23,11 @@ class Stream {
   const DriverTable& driver() const { return context_->driver(); }
   CUstream get() const { return handle_.get(); }
 
+  // Of the grid that was enqueued last: whether the next may be placed beside
+  // it (programmatic dependent launch), and not only as it ends.
+  bool starts_next_early() const { return starts_next_early_; }
+  void set_starts_next_early(bool early) const { starts_next_early_ = early; }
+
  private:
   using Handle = UniqueHandle<CUstream, &DriverTable::cuStreamDestroy>;
 
@@ -30,6 +36,7 @@ class Stream {
 
   const Context* const context_;
   const Handle handle_;
+  mutable std::atomic<bool> starts_next_early_ = false;
 };
 
 }  // namespace gemmd::gpu

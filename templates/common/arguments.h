@@ -93,6 +93,9 @@ struct Arguments {
   // Where the last tiles begin at most: LastTileLine.
   int last_row;
   int last_column;
+  // Whether CTAs of the next grid may take SMs as soon as this one's have
+  // theirs, and not only as it ends.
+  int starts_next_early;
   // A unit of work is a tile of one P over one part of k.
   int units;
   // So many places further each worker, a CTA or cluster, has its unit in every
@@ -145,6 +148,7 @@ struct ReduceArguments {
   int matrices;
   int splits;
   int lane_bits;  // 2^lane_bits lanes add up the same elements.
+  int starts_next_early;  // As of the product.
   EpilogueArguments epilogue;
 };
 

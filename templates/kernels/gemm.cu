@@ -112,6 +112,16 @@ void Prefetch(const A& arguments) {
   ptx::PrefetchTensorMap(&arguments.d);
 }
 
+// Groups of products do as they end.
+template <typename A>
+bool StartsNextEarly(const A& arguments) {
+  if constexpr (Config::kGrouped) {
+    return false;
+  } else {
+    return arguments.starts_next_early != 0;
+  }
+}
+
 // Fills the ring whose stages begin at `shared` with those of `part` of k, of
 // the tiles of `member`.
 void Produce(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
@@ -336,6 +346,8 @@ void Consume(const KernelArguments<Config>& all, uint32 shared, StageRing ring,
     }
   }
   writer.End(all);
+  // Whoever has written last; units alternate.
+  if (T::kPingPong ? units % 2 != consumer : writes) ptx::LaunchDependents();
 }
 
 }  // namespace gemmd
@@ -365,7 +377,7 @@ extern "C" __global__ void __launch_bounds__(gemmd::T::kThreads, 1)
   }
   ptx::SyncCta();
   if constexpr (kClusters || kMulticast) ptx::ArriveCluster();
-  ptx::LaunchDependents();
+  if (StartsNextEarly(arguments)) ptx::LaunchDependents();
   ptx::WaitForDependencies();
   if constexpr (kMulticast) ptx::WaitCluster();
 

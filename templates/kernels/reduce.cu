@@ -191,9 +191,10 @@ class Reduction {
 extern "C" __global__ void __launch_bounds__(gemmd::kReduceThreads)
     gemmd_reduce(const __grid_constant__ gemmd::ReduceArguments arguments) {
   using namespace gemmd;
-  ptx::LaunchDependents();
+  if (arguments.starts_next_early) ptx::LaunchDependents();
   ptx::WaitForDependencies();
   Reduction(arguments).Run(
       static_cast<int>(ptx::CtaIndex() * kReduceThreads + ptx::ThreadIndex()),
       static_cast<int>(ptx::CtaCount() * kReduceThreads));
+  ptx::LaunchDependents();
 }

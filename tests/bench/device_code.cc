@@ -118,6 +118,7 @@ absl::Status Launch(CUfunction function, int grid, int threads,
   void* parameters[] = {const_cast<void*>(arguments)};
   RETURN_IF_CUDA_ERROR(stream.driver(), cuLaunchKernelEx(&config, function,
                                                          parameters, nullptr));
+  stream.set_starts_next_early(true);  // Repitching does.
   return absl::OkStatus();
 }
 

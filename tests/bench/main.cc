@@ -180,7 +180,7 @@ absl::StatusOr<bool> Run(const Options& options) {
                .library_workspace_bytes = kLibraryWorkspaceBytes,
                .l2_bytes = l2_bytes,
                .heuristics = options.heuristics,
-               .overlap = options.overlap,
+               .brief = options.brief,
                .check = options.check,
                .burst = options.burst,
                .sustained = options.sustained,

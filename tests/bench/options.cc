@@ -32,8 +32,9 @@ Ours:
   --tuning DIR        time also, last of each problem, the plan that a daemon's
                       tuning records in its cache directory name; instead of
                       --candidates and --explore
-  --overlap           programmatic dependent launch of all kernels, not only
-                      of those that the planner finds short
+  --brief yes|no      whether kernels overlap those before and behind them
+                      wherever their CTAs lie then, instead of as their plans
+                      say (jit/plan/plan.h)
   --cache_dir DIR     cache of compiled kernels (default: none)
   --template_dir DIR  templates instead of those built in
   --nvrtc PATH        file or folder of libnvrtc
@@ -93,8 +94,6 @@ absl::Status AddShapes(const std::string& path, Options& options) {
 bool TakeSwitch(const std::string& flag, Options& options) {
   if (flag == "--check") {
     options.check = true;
-  } else if (flag == "--overlap") {
-    options.overlap = true;
   } else if (flag == "--list") {
     options.list = true;
   } else if (flag == "--compile_only") {
@@ -143,10 +142,20 @@ absl::StatusOr<bool> TakeSample(const std::string& flag,
   return true;
 }
 
+absl::Status TakeBrief(const std::string& value, Options& options) {
+  if (value != "yes" && value != "no") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--brief is '", value, "'; allowed: yes, no"));
+  }
+  options.brief = value == "yes";
+  return absl::OkStatus();
+}
+
 absl::Status TakeValue(const std::string& flag, const std::string& value,
                        Options& options) {
   if (flag == "--shapes") return AddShapes(value, options);
   if (flag == "--mode") return TakeMode(value, options);
+  if (flag == "--brief") return TakeBrief(value, options);
   if (flag == "--problem") {
     ASSIGN_OR_RETURN(const jit::Problem problem, jit::ParseProblemLine(value));
     options.problems.push_back(problem);

@@ -2,6 +2,7 @@
 #ifndef GEMMD_TESTS_BENCH_OPTIONS_H_
 #define GEMMD_TESTS_BENCH_OPTIONS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct Options {
   bool sustained = false;
   bool profile = false;
   bool check = false;
-  bool overlap = false;
+  std::optional<bool> brief;  // As all plans are.
   bool ceiling = true;
   bool compile_only = false;
   bool list = false;

@@ -90,7 +90,7 @@ OurProduct::OurProduct(std::shared_ptr<gpu::Stream> stream,
 absl::StatusOr<std::unique_ptr<OurProduct>> OurProduct::Create(
     const gpu::CudaDevice& device, const std::shared_ptr<gpu::Stream>& stream,
     const jit::Problem& problem, const Choice& choice, jit::KernelCache& cache,
-    const Operands& operands, Options options) {
+    const Operands& operands) {
   ASSIGN_OR_RETURN(const jit::CacheResult compiled,
                    cache.Get(choice.instance, CompileDeadline()));
   ASSIGN_OR_RETURN(gpu::Module module,
@@ -99,7 +99,6 @@ absl::StatusOr<std::unique_ptr<OurProduct>> OurProduct::Create(
   auto product = std::unique_ptr<OurProduct>(
       new OurProduct(stream, problem, choice, std::move(module)));
   const jit::Plan& plan = product->plan_;
-  product->overlap_ = options.overlap;
   ASSIGN_OR_RETURN(product->functions_,
                    gpu::FunctionsOf(product->module_, plan));
   RETURN_IF_ERROR(product->workspace_.Reserve(plan, device.memory(), stream));
@@ -122,11 +121,8 @@ absl::StatusOr<gpu::PreparedLaunch> OurProduct::Prepare(const OperandCopy& copy,
                               .c = copy.c.padded.get(),
                               .d = d};
   workspace_.AddTo(memory);
-  ASSIGN_OR_RETURN(gpu::PreparedLaunch launch,
-                   gpu::PrepareLaunch(stream_->driver(), problem_, plan_,
-                                      functions_, memory));
-  launch.overlaps_predecessor |= overlap_;
-  return launch;
+  return gpu::PrepareLaunch(stream_->driver(), problem_, plan_, functions_,
+                            memory);
 }
 
 absl::Status OurProduct::Enqueue(int i) const {

@@ -44,15 +44,11 @@ std::vector<absl::Status> CompileAll(
 
 class OurProduct {
  public:
-  struct Options {
-    bool overlap = false;  // Programmatic dependent launch.
-  };
-
   // `operands` outlives this object.
   static absl::StatusOr<std::unique_ptr<OurProduct>> Create(
       const gpu::CudaDevice& device, const std::shared_ptr<gpu::Stream>& stream,
       const jit::Problem& problem, const Choice& choice,
-      jit::KernelCache& cache, const Operands& operands, Options options);
+      jit::KernelCache& cache, const Operands& operands);
 
   const jit::Plan& plan() const { return plan_; }
   const std::string& name() const { return name_; }
@@ -76,7 +72,6 @@ class OurProduct {
   const std::string name_;
   const gpu::Module module_;
   gpu::KernelFunctions functions_;
-  bool overlap_ = false;
   gpu::Workspace workspace_;
   const OperandCopy* first_ = nullptr;
   std::vector<gpu::PreparedLaunch> launches_;  // By operand copy.

@@ -90,11 +90,12 @@ absl::Status Racer::EnqueuePacked(const OurProduct& product, int i) const {
 absl::Status Racer::AddOurs(const std::vector<Choice>& choices) {
   result_.ours.resize(choices.size());  // Before addresses are taken.
   for (size_t at = 0; at < choices.size(); ++at) {
+    Choice choice = choices[at];
+    choice.plan.brief = track_.brief.value_or(choice.plan.brief);
     ASSIGN_OR_RETURN(
         std::unique_ptr<OurProduct> product,
         OurProduct::Create(track_.device, track_.stream, result_.problem,
-                           choices[at], track_.cache, operands_,
-                           {.overlap = track_.overlap}));
+                           choice, track_.cache, operands_));
     OurResult& ours = result_.ours[at];
     const jit::Plan& plan = product->plan();
     ours.kernel = product->name();

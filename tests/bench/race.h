@@ -67,7 +67,7 @@ struct RaceTrack {
   size_t library_workspace_bytes = 0;
   int64_t l2_bytes = 0;
   int heuristics = 8;
-  bool overlap = false;
+  std::optional<bool> brief;  // As all our plans are.
   bool check = false;
   bool burst = true;
   bool sustained = false;

@@ -45,6 +45,7 @@ def _file(device, name):
 def _evidence():
     return {**_file(_DEVICE, "summary.json"),
             "sample": _file(_DEVICE, "sample.json")["sample"],
+            "groups": _file(_DEVICE, "grouped.json")["groups"],
             "energy": _file(_DEVICE, "energy.json")["energy"],
             "forms": _file(_DEVICE, "forms.json")["forms"],
             "tuned": _file(_DEVICE, "tuned.json")["tuned"],
@@ -181,12 +182,18 @@ def _forms(evidence):
                    "of the ceiling", "sparse B", "of the ceiling"], rows)
 
 
-def _groups(summary):
-    groups = summary["grouped"]
+def _groups(evidence):
+    ratios = [row["cublas_us"] / row["us"]
+              for row in evidence["groups"].values() if row["cublas_us"]]
     return _table(
         ["groups", "geometric mean of ratios", "worst", "best"],
-        [[str(groups["compared"]), *(_number(groups[key], ".3f") for key in (
-            "geometric_mean", "worst", "best"))]])
+        [[str(len(ratios)), *(f"{value:.3f}" for value in (
+            _mean(ratios), min(ratios), max(ratios)))]])
+
+
+def _left_out(checks):
+    units = checks["left_out"]
+    return f"; {units} units of the suite left out" if units else ""
 
 
 def _daemon(summary):
@@ -197,7 +204,8 @@ def _daemon(summary):
         ["cold compile of one kernel, NVRTC's cache off",
          f"{min(compiles)} to {max(compiles)} ms"],
         ["checks of the conformance suite",
-         f"{checks['passed']} passed, {checks['failed']} failed"],
+         f"{checks['passed']} passed, {checks['failed']} failed"
+         f"{_left_out(checks)}"],
         ["products at random, bit for bit",
          f"{summary['random']['passed']} the same, "
          f"{summary['random']['failed']} others"]])

@@ -224,6 +224,23 @@ TEST(Planner, FitsTilesToWaves) {
   EXPECT_EQ(slabs.config.tile_n % 64, 0);
 }
 
+TEST(Planner, ProductsAreBriefForLongerWhereMoreShareK) {
+  bool seen[3][2] = {};
+  for (const char* line :
+       {"bf16 TN 64 64 64", "bf16 TN 16 512 4096", "bf16 TN 16 512 30000",
+        "bf16 TN 2048 2048 2048", "bf16-s4 TN 16 8192 8192 group=128",
+        "bf16-s4 TN 4096 8192 8192 group=128"}) {
+    for (const Plan& plan : RankPlans(Line(line), {}, 300)) {
+      const bool interleaved = plan.config.schedule == Schedule::kInterleaved;
+      const int sharing = interleaved ? 2 : SharesK(plan.config) ? 1 : 0;
+      constexpr double kMost[] = {4000, 10000, 60000};
+      EXPECT_EQ(plan.brief, plan.predicted_cycles < kMost[sharing]) << line;
+      seen[sharing][plan.brief] = true;
+    }
+  }
+  for (const auto& [no, yes] : seen) EXPECT_TRUE(no && yes);
+}
+
 TEST(Planner, ConsumersShareKOfWeightsAndFewColumns) {
   const auto schedule = [](const char* line) {
     return ChoosePlan(Line(line), {}).config.schedule;
@@ -233,7 +250,7 @@ TEST(Planner, ConsumersShareKOfWeightsAndFewColumns) {
         "bf16-s4 TN 64 8192 8192 group=128",
         "u4-f16 TN 8192 8 8192 group=32 zero_points"}) {
     EXPECT_EQ(schedule(line), Schedule::kInterleaved) << line;
-    EXPECT_TRUE(ChoosePlan(Line(line), {}).overlaps_predecessor) << line;
+    EXPECT_TRUE(ChoosePlan(Line(line), {}).brief) << line;
   }
   for (const char* line :
        {"bf16-s4 TN 4096 8192 8192 group=128", "bf16 TN 16 8192 8192",

@@ -266,11 +266,39 @@ TEST_F(LaunchTest, EnqueuesOneGridWithAllItsArguments) {
   EXPECT_EQ(arguments.splits.value, 1u);
 }
 
-TEST_F(LaunchTest, OverlapsItsPredecessorOnlyWhenThePlanSaysSo) {
+// The CTAs of a product that is not brief lie as if it ran alone: it waits for
+// the end of a grid that would let it be placed before.
+TEST_F(LaunchTest, OnlyBriefProductsArePlacedBesideBriefOnes) {
   jit::Plan plan = MakePlan();
-  EXPECT_FALSE(Launch(plan).back().overlaps);
-  plan.overlaps_predecessor = true;
-  EXPECT_TRUE(Launch(plan).back().overlaps);
+  const auto launch = [&](bool brief) {
+    plan.brief = brief;
+    return Launch(plan).back();
+  };
+  EXPECT_TRUE(launch(false).overlaps) << "the end of nothing";
+  EXPECT_TRUE(launch(false).overlaps) << "the end of a long one";
+  EXPECT_EQ(launch(false).argument<Arguments>().starts_next_early, 0);
+  EXPECT_TRUE(launch(true).overlaps);
+  EXPECT_TRUE(launch(true).overlaps);
+  EXPECT_EQ(launch(true).argument<Arguments>().starts_next_early, 1);
+  EXPECT_FALSE(launch(false).overlaps) << "it may not lie anywhere";
+  EXPECT_TRUE(launch(false).overlaps);
+}
+
+TEST_F(LaunchTest, TheGridBehindAReductionIsPlacedAsTheProductBeforeItWas) {
+  jit::Plan plan = MakePlan();
+  plan.config.split_k = true;
+  plan.splits = 4;
+  plan.reduce_grid = 1;
+  for (const bool brief : {true, false}) {
+    plan.brief = brief;
+    const auto& launches = Launch(plan);
+    const auto& reduction = launches.back();
+    const auto& product = launches[launches.size() - 2];
+    EXPECT_EQ(product.argument<Arguments>().starts_next_early, 1);
+    EXPECT_TRUE(reduction.overlaps);
+    EXPECT_EQ(reduction.argument<ReduceArguments>().starts_next_early, brief);
+    EXPECT_EQ(stream_->starts_next_early(), brief);
+  }
 }
 
 TEST_F(LaunchTest, InterleavedConsumersShareTheStagesOfATile) {
@@ -292,7 +320,7 @@ TEST_F(LaunchTest, CtasOfAClusterShareTheStagesOfATile) {
   EXPECT_EQ(Launch(plan).back().cluster, 1u);
   plan.splits = plan.config.cluster = 4;
   plan.grid = 4;
-  plan.overlaps_predecessor = true;
+  plan.brief = true;
   const auto& launch = Launch(plan).back();
   EXPECT_EQ(launch.cluster, 4u);
   EXPECT_EQ(launch.config.gridDimX, 4u);
