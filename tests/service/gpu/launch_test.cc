@@ -503,12 +503,14 @@ TEST_F(LaunchTest, AGroupHasItsLongProductsFirst) {
     ASSERT_GT(group.arguments.first_unit[i], 28 + 132);
   }
   fake_.argument_bytes["gemmd_kernel"] = sizeof(GroupedArguments);
+  stream_->set_starts_next_early(true);
   ASSERT_TRUE(EnqueueGroup(group, 0xabc0, *stream_).ok());
   const FakeDriver::Launch& launch = fake_.launches[0];
   EXPECT_EQ(launch.config.gridDimX, 5u);
   EXPECT_EQ(launch.config.blockDimX, 384u);
   EXPECT_EQ(launch.config.sharedMemBytes, 1000u);
   EXPECT_FALSE(launch.overlaps) << "it reads what a copy has brought";
+  EXPECT_FALSE(stream_->starts_next_early());
   EXPECT_EQ(
       reinterpret_cast<uint64_t>(launch.argument<GroupedArguments>().products),
       0xabc0u);
