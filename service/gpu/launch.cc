@@ -4,11 +4,11 @@
 #include <functional>
 #include <limits>
 
-#include "absl/strings/str_cat.h"
+#include "jit/base/status.h"
 #include "jit/plan/launch_arithmetic.h"
 #include "jit/plan/tiling.h"
 #include "jit/source/instance.h"
-#include "service/gpu/status.h"
+#include "service/gpu/grid.h"
 
 namespace gemmd::gpu {
 
@@ -132,71 +132,6 @@ Balance MakeBalance(const jit::Plan& plan, const Arguments& arguments,
   return balance;
 }
 
-CUlaunchAttribute ClustersOf(int ctas) {
-  CUlaunchAttribute attribute = {};
-  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-  attribute.value.clusterDim.x = static_cast<unsigned>(ctas);
-  attribute.value.clusterDim.y = 1;
-  attribute.value.clusterDim.z = 1;
-  return attribute;
-}
-
-CUlaunchConfig ConfigOf(int ctas, int threads, int shared_memory_bytes) {
-  CUlaunchConfig config = {};
-  config.gridDimX = static_cast<unsigned>(ctas);
-  config.gridDimY = 1;
-  config.gridDimZ = 1;
-  config.blockDimX = static_cast<unsigned>(threads);
-  config.blockDimY = 1;
-  config.blockDimZ = 1;
-  config.sharedMemBytes = static_cast<unsigned>(shared_memory_bytes);
-  return config;
-}
-
-// How a grid follows others on its stream (programmatic dependent launch). Its
-// kernel waits (griddepcontrol.wait) before it touches memory.
-enum class Start {
-  kAlone,     // When the one before has ended.
-  kInOrder,   // Placed as that ends: its CTAs lie as if it were alone.
-  kAnywhere,  // Placed wherever there is room, as soon as that one lets it.
-};
-
-struct Grid {
-  int ctas;
-  int threads;
-  int shared_memory_bytes = 0;
-  int cluster = 1;
-  Start start = Start::kAnywhere;
-  bool starts_next_early = true;  // As the kernel does.
-};
-
-// Launches `function` with its one parameter.
-template <typename T>
-absl::Status EnqueueGrid(const Stream& stream, CUfunction function,
-                         const Grid& grid, const T& argument) {
-  CUlaunchAttribute attributes[2] = {};
-  unsigned count = 0;
-  if (grid.start == Start::kAnywhere ||
-      (grid.start == Start::kInOrder && !stream.starts_next_early())) {
-    CUlaunchAttribute& attribute = attributes[count++];
-    attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    attribute.value.programmaticStreamSerializationAllowed = 1;
-  }
-  if (grid.cluster > 1) attributes[count++] = ClustersOf(grid.cluster);
-  CUlaunchConfig config =
-      ConfigOf(grid.ctas, grid.threads, grid.shared_memory_bytes);
-  config.hStream = stream.get();
-  config.attrs = attributes;
-  config.numAttrs = count;
-
-  // The driver copies the parameters before it returns.
-  void* parameters[] = {const_cast<T*>(&argument)};
-  RETURN_IF_CUDA_ERROR(stream.driver(), cuLaunchKernelEx(&config, function,
-                                                         parameters, nullptr));
-  stream.set_starts_next_early(grid.starts_next_early);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<PreparedLaunch> PrepareLaunch(const DriverTable& driver,
@@ -313,27 +248,18 @@ absl::StatusOr<KernelFunctions> FunctionsOf(const Module& module,
 
 absl::Status CheckClusters(const DriverTable& driver, CUfunction function,
                            const jit::Plan& plan) {
-  const int cluster = jit::ClusterCtas(plan.config);
-  if (cluster == 1) return absl::OkStatus();
-  CUlaunchAttribute attribute = ClustersOf(cluster);
-  CUlaunchConfig config =
-      ConfigOf(cluster, plan.threads, plan.shared_memory_bytes);
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  int at_once = 0;
-  RETURN_IF_CUDA_ERROR(
-      driver, cuOccupancyMaxActiveClusters(&at_once, function, &config));
-  if (at_once > 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("The device runs no clusters of ", cluster, " CTAs of ",
-                   plan.shared_memory_bytes, " bytes of shared memory"));
+  return CheckCluster(driver, function,
+                      {.ctas = plan.grid,
+                       .threads = plan.threads,
+                       .shared_memory_bytes = plan.shared_memory_bytes,
+                       .cluster = jit::ClusterCtas(plan.config)});
 }
 
 absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
   if (launch.line_bits_grid != 0) {
     RETURN_IF_ERROR(EnqueueGrid(stream, launch.functions.line_bits,
                                 {launch.line_bits_grid, kLineBitsThreads},
-                                launch.line_bits_arguments));
+                                &launch.line_bits_arguments));
   }
   if (launch.grid != 0) {
     RETURN_IF_ERROR(EnqueueGrid(
@@ -344,7 +270,7 @@ absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
          .cluster = launch.cluster,
          .start = launch.brief ? Start::kAnywhere : Start::kInOrder,
          .starts_next_early = launch.arguments.starts_next_early != 0},
-        launch.arguments));
+        &launch.arguments));
   }
   if (launch.reduce_grid == 0) return absl::OkStatus();
   return EnqueueGrid(
@@ -352,7 +278,7 @@ absl::Status Enqueue(const PreparedLaunch& launch, const Stream& stream) {
       {.ctas = launch.reduce_grid,
        .threads = kReduceThreads,
        .starts_next_early = launch.reduce_arguments.starts_next_early != 0},
-      launch.reduce_arguments);
+      &launch.reduce_arguments);
 }
 
 PreparedGroup Group(absl::Span<const PreparedLaunch> launches) {
@@ -386,13 +312,13 @@ absl::Status EnqueueGroup(PreparedGroup group, CUdeviceptr products,
                       .shared_memory_bytes = group.shared_memory_bytes,
                       .start = Start::kAlone,
                       .starts_next_early = false},
-                     group.arguments);
+                     &group.arguments);
 }
 
 absl::Status EnqueuePrepare(const jit::PrepareLaunch& launch,
                             CUfunction function, const Stream& stream) {
   return EnqueueGrid(stream, function, {launch.grid, kPrepareThreads},
-                     launch.arguments);
+                     &launch.arguments);
 }
 
 }  // namespace gemmd::gpu

@@ -4,6 +4,7 @@
 #include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "jit/source/wgmma_source.h"
+#include "service/gpu/grid.h"
 #include "service/gpu/module.h"
 #include "tests/bench/device_code.h"
 #include "tests/bench/kernel_texts.h"
@@ -54,10 +55,15 @@ absl::StatusOr<double> MeasureCeiling(
       .sums = reinterpret_cast<float*>(sums.get()),
       .iterations = kIterations,
       .seed = 7};
+  const gpu::Grid launched = {.ctas = grid,
+                              .threads = kThreads,
+                              .shared_memory_bytes = kCeilingSharedBytes,
+                              .start = gpu::Start::kAlone,
+                              .starts_next_early = false};
   const Contender contender = {"ceiling", [&](int) {
-                                 return Launch(module.function(), grid,
-                                               kThreads, kCeilingSharedBytes,
-                                               &arguments, *stream);
+                                 return gpu::EnqueueGrid(*stream,
+                                                         module.function(),
+                                                         launched, &arguments);
                                }};
   ASSIGN_OR_RETURN(const Timer::Prepared prepared, timer.Prepare(contender, 1));
   const Timer::Prepared* const contenders[] = {&prepared};

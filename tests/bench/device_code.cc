@@ -5,7 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "service/gpu/status.h"
+#include "jit/base/status.h"
+#include "service/gpu/grid.h"
 #include "tests/bench/kernel_texts.h"
 
 namespace gemmd::bench {
@@ -16,8 +17,12 @@ enum Kernel { kFill, kCompare, kForeign, kRepitch };
 // Enough CTAs to fill any device several times; kernels stride over the rest.
 constexpr int kMaxGrid = 2048;
 
-int GridFor(int64_t lines) {
-  return static_cast<int>(std::clamp<int64_t>(lines, 1, kMaxGrid));
+// Of kernels that know nothing of those before and behind them.
+gpu::Grid OwnGrid(int64_t lines) {
+  return {.ctas = static_cast<int>(std::clamp<int64_t>(lines, 1, kMaxGrid)),
+          .threads = kThreads,
+          .start = gpu::Start::kAlone,
+          .starts_next_early = false};
 }
 
 }  // namespace
@@ -81,45 +86,29 @@ absl::StatusOr<std::unique_ptr<DeviceCode>> DeviceCode::Load(
 
 absl::Status DeviceCode::Fill(const FillArguments& arguments,
                               const gpu::Stream& stream) const {
-  return Launch(modules_[kFill].function(), GridFor(arguments.lines), kThreads,
-                0, &arguments, stream);
+  return gpu::EnqueueGrid(stream, modules_[kFill].function(),
+                          OwnGrid(arguments.lines), &arguments);
 }
 
 absl::Status DeviceCode::Compare(const CompareArguments& arguments,
                                  const gpu::Stream& stream) const {
-  return Launch(modules_[kCompare].function(), GridFor(arguments.lines),
-                kThreads, 0, &arguments, stream);
+  return gpu::EnqueueGrid(stream, modules_[kCompare].function(),
+                          OwnGrid(arguments.lines), &arguments);
 }
 
 absl::Status DeviceCode::CountForeign(const ForeignArguments& arguments,
                                       const gpu::Stream& stream) const {
-  return Launch(modules_[kForeign].function(), GridFor(arguments.lines),
-                kThreads, 0, &arguments, stream);
+  return gpu::EnqueueGrid(stream, modules_[kForeign].function(),
+                          OwnGrid(arguments.lines), &arguments);
 }
 
 absl::Status DeviceCode::Repitch(const RepitchArguments& arguments,
                                  const gpu::Stream& stream) const {
-  return Launch(modules_[kRepitch].function(), kMaxGrid, kRepitchThreads, 0,
-                &arguments, stream);
-}
-
-absl::Status Launch(CUfunction function, int grid, int threads,
-                    int shared_memory_bytes, const void* arguments,
-                    const gpu::Stream& stream) {
-  CUlaunchConfig config = {};
-  config.gridDimX = static_cast<unsigned>(grid);
-  config.gridDimY = 1;
-  config.gridDimZ = 1;
-  config.blockDimX = static_cast<unsigned>(threads);
-  config.blockDimY = 1;
-  config.blockDimZ = 1;
-  config.sharedMemBytes = static_cast<unsigned>(shared_memory_bytes);
-  config.hStream = stream.get();
-  void* parameters[] = {const_cast<void*>(arguments)};
-  RETURN_IF_CUDA_ERROR(stream.driver(), cuLaunchKernelEx(&config, function,
-                                                         parameters, nullptr));
-  stream.set_starts_next_early(true);  // Repitching does.
-  return absl::OkStatus();
+  return gpu::EnqueueGrid(stream, modules_[kRepitch].function(),
+                          {.ctas = kMaxGrid,
+                           .threads = kRepitchThreads,
+                           .start = gpu::Start::kAlone},
+                          &arguments);
 }
 
 }  // namespace gemmd::bench

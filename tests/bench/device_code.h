@@ -48,11 +48,6 @@ class DeviceCode {
   std::vector<gpu::Module> modules_;  // In the order of Instances().
 };
 
-// Launches `grid` CTAs of `threads` with one parameter at `arguments`.
-absl::Status Launch(CUfunction function, int grid, int threads,
-                    int shared_memory_bytes, const void* arguments,
-                    const gpu::Stream& stream);
-
 }  // namespace gemmd::bench
 
 #endif  // GEMMD_TESTS_BENCH_DEVICE_CODE_H_

@@ -116,7 +116,7 @@ TEST_F(LimitsOfADaemon, HonestLoadBeyondTheBudgetWaitsItsTurn) {
   for (int i = 0; i < 8; ++i) {
     clients.push_back(std::async(std::launch::async, [&] {
       const auto channel = Connect(daemon_->address());
-      for (int round = 0; round < 3; ++round) {
+      for (int round = 0; round < 3; round += testing::kSanitizerSlowness) {
         // 12 MiB: one fits at a time.
         const grpc::Status status = Multiply(channel, 2, 2 * kMiB);
         if (!status.ok()) return status;
@@ -132,7 +132,8 @@ TEST_F(LimitsOfADaemon, HonestLoadBeyondTheBudgetWaitsItsTurn) {
   ExpectService(absl::ZeroDuration());
 }
 
-// 600 MiB of operands at a time, of which the device has room for a tenth.
+// 600 MiB of operands at a time, of which the device has room for a tenth; with
+// a sanitizer, that multiplies 25 times as slowly, a quarter of that.
 TEST_F(LimitsOfADaemon, ManyStreamsHoldNoMoreThanThereIsRoomFor) {
   Start({"--max-message-bytes=2MiB", "--max-inflight-bytes=16MiB",
          "--max-tensor-bytes=64MiB"});
@@ -141,7 +142,7 @@ TEST_F(LimitsOfADaemon, ManyStreamsHoldNoMoreThanThereIsRoomFor) {
   std::vector<std::shared_ptr<grpc::Channel>> channels(20);
   for (auto& channel : channels) channel = Connect(daemon_->address());
   std::vector<std::future<testing::StreamAnswer>> answers;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 200 / testing::kSanitizerSlowness; ++i) {
     answers.push_back(std::async(std::launch::async, [&, i] {
       return testing::CallStream(channels[i % 20], messages, kPatience);
     }));
