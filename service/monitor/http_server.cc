@@ -171,7 +171,8 @@ void HttpServer::Impl::Serve() {
     for (const auto& daemon : daemons_) {
       MHD_UNSIGNED_LONG_LONG most_ms;
       if (MHD_get_timeout(daemon.get(), &most_ms) == MHD_YES) {
-        wait_ms = std::min<int>(wait_ms, static_cast<int>(most_ms));
+        wait_ms = static_cast<int>(
+            std::min<MHD_UNSIGNED_LONG_LONG>(wait_ms, most_ms));
       }
     }
     poll(ready.data(), ready.size(), wait_ms);

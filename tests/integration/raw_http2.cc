@@ -111,8 +111,10 @@ void RawHttp2::Frame(uint8_t type, uint8_t flags, uint32_t stream,
 bool RawHttp2::Fill(char* to, size_t size, absl::Duration patience) {
   while (size > 0) {
     pollfd waiting = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
-    const int ready = poll(
-        &waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(patience)));
+    // Less than nothing would be for ever.
+    const absl::Duration left = std::max(patience, absl::ZeroDuration());
+    const int ready =
+        poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left)));
     if (ready <= 0) return false;
     const ssize_t read = recv(fd_.get(), to, size, 0);
     if (read <= 0) {
