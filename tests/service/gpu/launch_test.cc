@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "service/gpu/tensor_map.h"
 #include "tests/service/gpu/fake_driver.h"
 
 namespace gemmd::gpu {
@@ -421,59 +420,6 @@ TEST_F(SplitLaunchTest, ReducesTheWorkspaceIntoDWithAllItsArguments) {
   EXPECT_EQ(arguments.matrices, 1);
   EXPECT_EQ(arguments.epilogue.alpha, 2.0f);
   EXPECT_EQ(arguments.epilogue.beta, 0.5f);
-}
-
-TEST(TensorMapTest, MapsTypesAndSwizzles) {
-  FakeDriver fake;
-  jit::TensorMapSpec spec = Spec(32);
-  const std::pair<jit::DataType, CUtensorMapDataType> types[] = {
-      {jit::DataType::kF32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32},
-      {jit::DataType::kF16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16},
-      {jit::DataType::kBf16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16},
-      {jit::DataType::kE4m3, CU_TENSOR_MAP_DATA_TYPE_UINT8},
-      {jit::DataType::kB1, CU_TENSOR_MAP_DATA_TYPE_UINT8},
-      {jit::DataType::kS32, CU_TENSOR_MAP_DATA_TYPE_INT32},
-  };
-  for (const auto& [type, expected] : types) {
-    spec.type = type;
-    ASSERT_TRUE(EncodeTensorMap(*fake.table(), spec, 0x1000).ok());
-    EXPECT_EQ(fake.maps.back().type, expected);
-  }
-  const std::pair<int, CUtensorMapSwizzle> swizzles[] = {
-      {0, CU_TENSOR_MAP_SWIZZLE_NONE},
-      {32, CU_TENSOR_MAP_SWIZZLE_32B},
-      {64, CU_TENSOR_MAP_SWIZZLE_64B},
-      {128, CU_TENSOR_MAP_SWIZZLE_128B},
-  };
-  for (const auto& [bytes, expected] : swizzles) {
-    spec.swizzle_bytes = bytes;
-    ASSERT_TRUE(EncodeTensorMap(*fake.table(), spec, 0x1000).ok());
-    EXPECT_EQ(fake.maps.back().swizzle, expected);
-  }
-  EXPECT_EQ(fake.maps.back().lines, 7u);
-  EXPECT_EQ(fake.maps.back().stride_bytes, 64u);
-  EXPECT_EQ(fake.maps.back().matrices, 2u);
-  EXPECT_EQ(fake.maps.back().matrix_bytes, 448u);
-  EXPECT_EQ(fake.maps.back().box_width, 16u);
-  EXPECT_EQ(fake.maps.back().box_lines, 8u);
-}
-
-// The copy engine rounds what the tensor core would truncate.
-TEST(TensorMapTest, RoundsToTf32WhenAsked) {
-  FakeDriver fake;
-  jit::TensorMapSpec spec = Spec(32);
-  spec.type = jit::DataType::kF32;
-  spec.rounds_tf32 = true;
-  ASSERT_TRUE(EncodeTensorMap(*fake.table(), spec, 0x1000).ok());
-  EXPECT_EQ(fake.maps.back().type, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32);
-}
-
-TEST(TensorMapTest, RefusesWhatNoMapCanDescribe) {
-  FakeDriver fake;
-  jit::TensorMapSpec spec = Spec(32);
-  spec.swizzle_bytes = 96;
-  EXPECT_FALSE(EncodeTensorMap(*fake.table(), spec, 0x1000).ok());
-  EXPECT_TRUE(fake.maps.empty());
 }
 
 TEST_F(LaunchTest, AGroupHasItsLongProductsFirst) {
