@@ -200,7 +200,7 @@ absl::StatusOr<std::unique_ptr<device::Kernel>> CudaDevice::Load(
 }
 
 absl::Status CudaDevice::ReserveProbeMemory() {
-  absl::MutexLock lock(&probe_mutex_);
+  std::lock_guard lock(probe_mutex_);
   ASSIGN_OR_RETURN(probe_.stream, Stream::Create(context_.get()));
   ASSIGN_OR_RETURN(probe_.device,
                    memory_->Allocate(probe_.stream, kProbeBytes));
@@ -209,7 +209,7 @@ absl::Status CudaDevice::ReserveProbeMemory() {
 }
 
 absl::Status CudaDevice::Probe() {
-  absl::MutexLock lock(&probe_mutex_);
+  std::lock_guard lock(probe_mutex_);
   RETURN_IF_ERROR(context_->MakeCurrent());
   const DriverTable& driver = context_->driver();
   const absl::Span<char> host = probe_.host.bytes();

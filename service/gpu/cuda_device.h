@@ -3,12 +3,12 @@
 #define GEMMD_SERVICE_GPU_CUDA_DEVICE_H_
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "service/device/device.h"
 #include "service/gpu/context.h"
 #include "service/gpu/cuda_timing.h"
@@ -97,7 +97,7 @@ class CudaDevice final : public device::Device {
   const int64_t cache_bytes_;  // Of the L2 cache.
   LaunchOrder launch_order_;
 
-  absl::Mutex probe_mutex_;
+  std::mutex probe_mutex_;
   ProbeMemory probe_ ABSL_GUARDED_BY(probe_mutex_);
 };
 

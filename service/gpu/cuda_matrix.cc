@@ -19,7 +19,7 @@ absl::Status WaitFor(const Stream& guest, const Stream& home) {
 }  // namespace
 
 CudaMatrix::~CudaMatrix() {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   for (const std::shared_ptr<Stream>& guest : guests_) {
     // Where an event is not to be had, waiting here serves too. An error of
     // that means a lost device, on which nothing runs any more.
@@ -31,7 +31,7 @@ CudaMatrix::~CudaMatrix() {
 
 void CudaMatrix::UsedOn(const std::shared_ptr<Stream>& stream) const {
   if (borrowed_ || stream.get() == &buffer_.stream()) return;
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   if (std::find(guests_.begin(), guests_.end(), stream) == guests_.end()) {
     guests_.push_back(stream);
   }

@@ -10,11 +10,11 @@
 #define GEMMD_SERVICE_GPU_CUDA_MATRIX_H_
 
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "service/device/device.h"
 #include "service/gpu/device_memory.h"
 
@@ -45,7 +45,7 @@ class CudaMatrix final : public device::Matrix {
   const CUdeviceptr pointer_;
   const bool borrowed_;
 
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   // Streams other than home, each once.
   mutable std::vector<std::shared_ptr<Stream>> guests_ ABSL_GUARDED_BY(mutex_);
 };

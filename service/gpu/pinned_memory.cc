@@ -65,7 +65,7 @@ std::shared_ptr<PinnedPool> PinnedPool::Create(const Context* context,
 }
 
 PinnedPool::~PinnedPool() {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   FreeIdle();
 }
 
@@ -81,7 +81,7 @@ absl::StatusOr<PinnedBuffer> PinnedPool::Allocate(int64_t bytes) {
   const int64_t size = SizeClass(bytes);
   RETURN_IF_ERROR(context_->MakeCurrent());
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     auto found = idle_.find(size);
     if (found != idle_.end() && !found->second.empty()) {
       char* data = found->second.back();
@@ -105,7 +105,7 @@ absl::StatusOr<PinnedBuffer> PinnedPool::Allocate(int64_t bytes) {
                    &data, static_cast<size_t>(size), CU_MEMHOSTALLOC_PORTABLE),
                "cuMemHostAlloc");
   if (!pinned.ok()) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     total_bytes_ -= size;
     return pinned;
   }
@@ -114,7 +114,7 @@ absl::StatusOr<PinnedBuffer> PinnedPool::Allocate(int64_t bytes) {
 }
 
 device::PinnedMemory PinnedPool::use() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   return {.in_use_bytes = total_bytes_ - idle_bytes_,
           .idle_bytes = idle_bytes_,
           .limit_bytes = limits_.total_bytes};
@@ -122,7 +122,7 @@ device::PinnedMemory PinnedPool::use() const {
 
 void PinnedPool::Return(char* data, int64_t bytes) {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     if (idle_bytes_ + bytes <= limits_.idle_bytes) {
       idle_[bytes].push_back(data);
       idle_bytes_ += bytes;

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "service/device/device.h"
 #include "service/gpu/context.h"
@@ -83,7 +83,7 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
   const Context* const context_;
   const Limits limits_;
 
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   // By size class. Invariant: idle_bytes_ is the sum over `idle_`, and
   // total_bytes_ adds what is in use.
   std::map<int64_t, std::vector<char*>> idle_ ABSL_GUARDED_BY(mutex_);

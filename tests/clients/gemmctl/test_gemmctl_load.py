@@ -167,7 +167,7 @@ class GemmctlLoadTest(GemmctlCase):
         self.assertEqual(1, done.stderr.count(b"\n"), done.stderr)
         found = json.loads(done.stdout)
         error = found["errors"]["RESOURCE_EXHAUSTED"]
-        self.assertEqual(error["count"], found["failed"])
+        self.assertEqual(error["count"], found["failed"], found["errors"])
         self.assertIn("50331648", error["first"])
         self.assertGreater(found["requests"], 0)
         self.assertEqual(found["works"][0]["latency"]["count"], 0)
