@@ -17,6 +17,8 @@ std::vector<std::vector<size_t>> GroupLaunches(
     absl::Span<const Problem* const> problems) {
   std::vector<std::vector<size_t>> launches;
   std::vector<double> tiles;  // Of each launch, at most: kernels count them.
+  // What may not go together is alone, and nothing joins it.
+  const auto may = [&](size_t i) { return MayGoTogether(*problems[i]); };
   for (size_t i = 0; i < problems.size(); ++i) {
     const Problem& problem = *problems[i];
     if (!problem.writes()) continue;
@@ -24,11 +26,10 @@ std::vector<std::vector<size_t>> GroupLaunches(
     const auto takes = [&](const std::vector<size_t>& launch) {
       return launch.size() < kMaxProducts &&
              tiles[&launch - launches.data()] + more <= kMaxTiles &&
-             GoTogether(*problems[launch[0]], problem);
+             may(launch[0]) && GoTogether(*problems[launch[0]], problem);
     };
-    const auto found = MayGoTogether(problem)
-                           ? std::ranges::find_if(launches, takes)
-                           : launches.end();
+    const auto found =
+        may(i) ? std::ranges::find_if(launches, takes) : launches.end();
     const size_t at = found - launches.begin();
     if (found == launches.end()) {
       launches.emplace_back();

@@ -1,5 +1,6 @@
 // Memory of matrices. What is large is the system's again as soon as it is
-// freed: malloc keeps blocks of up to 32 MiB, in as many heaps as threads
+// freed, and what is small soon after: malloc keeps blocks of up to 32 MiB, and
+// all that lies before one that is in use, in as many heaps as threads
 // allocate, so that a daemon without tensors held most of what it once had.
 #ifndef GEMMD_SERVICE_HOST_MATRIX_MEMORY_H_
 #define GEMMD_SERVICE_HOST_MATRIX_MEMORY_H_
@@ -17,13 +18,7 @@ namespace gemmd::host {
 inline constexpr size_t kMappedBytes = size_t{1} << 20;
 
 struct FreeMatrixMemory {
-  void operator()(char* data) const {
-    if (size < kMappedBytes) {
-      delete[] data;
-    } else {
-      munmap(data, size);
-    }
-  }
+  void operator()(char* data) const;
 
   size_t size = 0;
 };

@@ -29,19 +29,43 @@ bool IsPlain(absl::string_view value) {
   });
 }
 
-std::string Quote(absl::string_view value) {
-  return absl::StrCat("\"",
-                      jit::Printable(absl::StrReplaceAll(
-                          value, {{"\\", "\\\\"}, {"\"", "\\\""}})),
-                      "\"");
+std::string Escaped(absl::string_view value) {
+  return jit::Printable(
+      absl::StrReplaceAll(value, {{"\\", "\\\\"}, {"\"", "\\\""}}));
 }
 
 // What text shows of a value is its value here.
-std::string QuoteJson(absl::string_view value, absl::string_view dots) {
-  return absl::StrCat("\"",
-                      absl::StrReplaceAll(jit::Printable(value),
-                                          {{"\\", "\\\\"}, {"\"", "\\\""}}),
-                      dots, "\"");
+std::string EscapedJson(absl::string_view value) {
+  return absl::StrReplaceAll(jit::Printable(value),
+                             {{"\\", "\\\\"}, {"\"", "\\\""}});
+}
+
+// A value as it is written, but for quotes, which is several times as long
+// where there is much to escape; and what tells that some was cut off.
+struct Written {
+  std::string text;
+  absl::string_view dots;
+};
+Written Cut(absl::string_view value,
+            std::string (*escaped)(absl::string_view)) {
+  absl::string_view part = value.substr(0, kMaxValueBytes);
+  std::string text = escaped(part);
+  while (text.size() > kMaxValueBytes) {
+    part = part.substr(0, part.size() * kMaxValueBytes / text.size());
+    text = escaped(part);
+  }
+  return {std::move(text), part.size() < value.size() ? "..." : ""};
+}
+
+std::string Text(absl::string_view value) {
+  const auto [text, dots] = Cut(value, Escaped);
+  const char* const quote = IsPlain(value) ? "" : "\"";
+  return absl::StrCat(quote, text, quote, dots);
+}
+
+std::string Json(absl::string_view value) {
+  const auto [text, dots] = Cut(value, EscapedJson);
+  return absl::StrCat("\"", text, dots, "\"");
 }
 
 absl::Duration SteadyTime() {
@@ -62,21 +86,16 @@ Output* output = nullptr;
 std::string Format(absl::string_view event, std::initializer_list<Field> fields,
                    Style style) {
   const bool json = style == Style::kJson;
-  std::string line = json ? absl::StrCat("\"event\":", QuoteJson(event, ""))
+  std::string line = json ? absl::StrCat("\"event\":", Json(event))
                           : absl::StrCat("event=", event);
   for (const Field& field : fields) {
     if (field.key.empty()) continue;
-    absl::string_view value = field.value;
-    const bool too_long = value.size() > kMaxValueBytes;
-    if (too_long) value = value.substr(0, kMaxValueBytes);
-    const absl::string_view dots = too_long ? "..." : "";
-    if (json) {
-      absl::StrAppend(
-          &line, ",\"", field.key,
-          "\":", field.is_number ? std::string(value) : QuoteJson(value, dots));
+    if (!json) {
+      absl::StrAppend(&line, " ", field.key, "=", Text(field.value));
     } else {
-      absl::StrAppend(&line, " ", field.key, "=",
-                      IsPlain(value) ? std::string(value) : Quote(value), dots);
+      absl::StrAppend(
+          &line, ",\"", field.key, "\":",
+          field.is_number ? std::string(field.value) : Json(field.value));
     }
   }
   return line;

@@ -117,9 +117,30 @@ absl::StatusOr<absl::Time> TimeOf(const ASN1_TIME* time) {
   return absl::FromTM(fields, absl::UTCTimeZone());
 }
 
+// Whoever connects may show one that nobody vouches for, and it is kept for as
+// long as he stays: some kilobytes with all that came along, and a part of that
+// of names, which are many times as large once they are read.
+constexpr long kMostCertificateBytes = 16 << 10;
+constexpr int kMostNameBytes = 4 << 10;
+
+// Of its names, but for the subject.
+int NameBytes(const X509* certificate) {
+  int bytes = 0;
+  for (int at = -1; (at = X509_get_ext_by_NID(certificate, NID_subject_alt_name,
+                                              at)) >= 0;) {
+    bytes += ASN1_STRING_length(
+        X509_EXTENSION_get_data(X509_get_ext(certificate, at)));
+  }
+  return bytes;
+}
+
 // A certificate is judged when a call is made with it, so that its end, and
 // that of its authority, count at once: here it is only taken.
-int TakeAnyCertificate(X509_STORE_CTX*, void*) { return 1; }
+int TakeCertificate(X509_STORE_CTX* chain, void*) {
+  if (NameBytes(X509_STORE_CTX_get0_cert(chain)) <= kMostNameBytes) return 1;
+  X509_STORE_CTX_set_error(chain, X509_V_ERR_CERT_REJECTED);
+  return 0;
+}
 
 }  // namespace
 
@@ -157,7 +178,8 @@ absl::StatusOr<std::shared_ptr<const Context>> Context::Create(
         Of("--tls-client-ca-file", files.client_ca, store.status()));
     made->store_ = *std::move(store);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-    SSL_CTX_set_cert_verify_callback(context, TakeAnyCertificate, nullptr);
+    SSL_CTX_set_max_cert_list(context, kMostCertificateBytes);
+    SSL_CTX_set_cert_verify_callback(context, TakeCertificate, nullptr);
   }
   return made;
 }

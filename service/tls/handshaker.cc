@@ -1,8 +1,11 @@
 #include "service/tls/handshaker.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +24,28 @@ constexpr int kEvents = 16;
 void Control(int epoll, int operation, int fd, uint32_t events) {
   epoll_event event = {.events = events, .data = {.fd = fd}};
   CHECK(epoll_ctl(epoll, operation, fd, &event) == 0);
+}
+
+bool HasUnread(int fd) {
+  int bytes = 0;
+  return ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+// Where a connection comes from: of IPv6 the network, in which a client has as
+// many addresses as it likes.
+std::string PeerOf(int fd) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof address;
+  getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  if (address.ss_family == AF_INET) {
+    const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
+    return {reinterpret_cast<const char*>(&ipv4.sin_addr), 4};
+  }
+  if (address.ss_family == AF_INET6) {
+    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address);
+    return {reinterpret_cast<const char*>(&ipv6.sin6_addr), 8};
+  }
+  return "";
 }
 
 }  // namespace
@@ -47,7 +72,9 @@ void Handshaker::Add(jit::UniqueFd fd, std::shared_ptr<const Context> context) {
   auto session = std::make_unique<Session>(std::move(context), fd.get());
   {
     std::lock_guard lock(mutex_);
-    new_.push_back({std::move(fd), std::move(session), jit::SteadyNow()});
+    std::string peer = PeerOf(fd.get());
+    new_.push_back(
+        {std::move(fd), std::move(session), jit::SteadyNow(), std::move(peer)});
   }
   Wake();
 }
@@ -87,7 +114,7 @@ void Handshaker::Begin(std::list<Pending> added) {
     by_fd_[fd] = place;
     Control(epoll_.get(), EPOLL_CTL_ADD, fd, EPOLLIN);
     if (static_cast<int64_t>(pending_.size()) > options_.max_pending) {
-      Fail(pending_.begin(), "too many handshakes are under way");
+      Fail(Spare(), "too many handshakes are under way");
     }
   }
 }
@@ -96,6 +123,7 @@ void Handshaker::Step(int fd) {
   const auto found = by_fd_.find(fd);
   if (found == by_fd_.end()) return;
   const Place place = found->second;
+  place->has_sent = true;
   switch (place->session->Handshake()) {
     case Session::Progress::kWantsRead:
       return Control(epoll_.get(), EPOLL_CTL_MOD, fd, EPOLLIN);
@@ -119,6 +147,22 @@ void Handshaker::Fail(Place place, const std::string& why) {
   Control(epoll_.get(), EPOLL_CTL_DEL, fd, 0);
   by_fd_.erase(fd);
   pending_.erase(place);
+}
+
+Handshaker::Place Handshaker::Spare() {
+  absl::flat_hash_map<std::string, int> counts;
+  std::string most;
+  for (const Pending& pending : pending_) {
+    if (++counts[pending.peer] > counts[most]) most = pending.peer;
+  }
+  Place spare = pending_.end();
+  for (Place place = pending_.begin(); place != pending_.end(); ++place) {
+    if (place->peer != most) continue;
+    place->has_sent |= HasUnread(place->fd.get());
+    if (!place->has_sent) return place;
+    if (spare == pending_.end()) spare = place;
+  }
+  return spare;
 }
 
 int Handshaker::FailLate() {

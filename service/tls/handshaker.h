@@ -45,6 +45,8 @@ class Handshaker {
     jit::UniqueFd fd;
     std::unique_ptr<Session> session;
     absl::Time since;
+    std::string peer;       // Its address, or its network's.
+    bool has_sent = false;  // Anything.
   };
   using Place = std::list<Pending>::iterator;
 
@@ -52,6 +54,10 @@ class Handshaker {
   void Begin(std::list<Pending> added);
   void Step(int fd);
   void Fail(Place place, const std::string& why);
+  // Which to close when there are too many: of the peer that has most, the one
+  // that has been for longest without having sent anything, or at all. An
+  // honest client has few, begins at once and is through in moments.
+  Place Spare();
   // Fails those whose time is up; until when the next one's is, in ms.
   int FailLate();
   void Wake();

@@ -16,6 +16,14 @@ using testing::TestServer;
 
 constexpr char kMethod[] = "/gemmd.v1.MatmulService/MatmulGrouped";
 
+std::string Floats(int count, float value) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  return bytes;
+}
+
 class GroupedTest : public ::testing::Test {
  protected:
   grpc::Status Send(const std::string& bytes) {
@@ -68,13 +76,30 @@ TEST_F(GroupedTest, EachGroupHasItsOwnSizes) {
   ASSERT_EQ(response_.groups_size(), 12);
   for (int i = 0; i < 12; ++i) {
     const v1::MatmulResponse& group = response_.groups(i);
-    const float element = 6.0f * static_cast<float>(i);  // 3 i twos.
-    std::string expected;
-    for (int64_t j = 0; j < i * (12 - i); ++j) {
-      expected.append(reinterpret_cast<const char*>(&element), sizeof element);
-    }
-    EXPECT_EQ(group.d(), expected);
+    EXPECT_EQ(group.d(), Floats(i * (12 - i), 6.0f * static_cast<float>(i)))
+        << "3 i twos";
     EXPECT_EQ(group.execution().device(), "host");
+  }
+}
+
+// Those that follow share a launch, and it none with them; also where they have
+// had a plan before.
+TEST_F(GroupedTest, OneThatMultipliesNothingMayComeFirst) {
+  for (const std::vector<int>& depths :
+       std::vector<std::vector<int>>{{64, 64}, {0, 64, 64, 64}, {64, 64}}) {
+    v1::MatmulGroupedRequest request;
+    for (const int depth : depths) {
+      v1::MatmulRequest& group = *request.add_groups();
+      group = OnesTimesTwos(5, 1, depth);
+      group.mutable_header()->mutable_problem()->set_alpha(2);
+    }
+    const grpc::Status status = Send(request);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    for (size_t i = 0; i < depths.size(); ++i) {
+      const v1::MatmulResponse& group = response_.groups(static_cast<int>(i));
+      EXPECT_EQ(group.d(), Floats(5, 4.0f * static_cast<float>(depths[i])));
+      EXPECT_EQ(group.execution().splits(), depths[i] == 0 ? 0 : 1);
+    }
   }
 }
 

@@ -40,6 +40,16 @@ TEST(GroupLaunchesTest, WhatNeedsMoreThanOneKernelGoesAlone) {
             (Launches{{0}, {1}, {2}, {3}}));
 }
 
+// Whatever comes after it.
+TEST(GroupLaunchesTest, NothingJoinsWhatGoesAlone) {
+  EXPECT_EQ(LaunchesOf({"bf16 TN 1 2 0", "bf16 TN 1 2 3", "bf16 TN 1 2 3"}),
+            (Launches{{0}, {1, 2}}));
+  EXPECT_EQ(LaunchesOf({"bf16 TN 1 2 3 alpha=0", "bf16 TN 1 2 3",
+                        "bf16 TN 1 2 0 alpha=2", "bf16 TN 4 5 6 alpha=2",
+                        "bf16 TN 1 2 3 alpha=3"}),
+            (Launches{{0}, {1}, {2}, {3, 4}}));
+}
+
 TEST(GroupLaunchesTest, OneHasSoManyProductsAtMost) {
   const Launches launches =
       LaunchesOf(std::vector<std::string>(kMaxProducts + 1, "bf16 TN 1 2 3"));

@@ -33,6 +33,19 @@ TEST(LogTest, ALongValueIsCutOff) {
             "event=x v=" + std::string(2048, 'a'));
 }
 
+// However much longer it is when all of it is escaped.
+TEST(LogTest, AValueIsCutOffAsItIsWritten) {
+  for (const Style style : {Style::kText, Style::kJson}) {
+    for (const std::string byte : {"\1", "\"", "\\", "\xff", " "}) {
+      std::string value;
+      for (int i = 0; i < 2048; ++i) value += byte;
+      const size_t written = Format("x", {{"v", value}}, style).size();
+      EXPECT_LT(written, 2048 + 40) << byte;
+      EXPECT_GT(written, 2000) << byte;
+    }
+  }
+}
+
 TEST(LogTest, JsonHasNumbersAndText) {
   EXPECT_EQ(Format("failed", {{"us", 17}, {"message", "m is -3"}, {"", "x"}},
                    Style::kJson),

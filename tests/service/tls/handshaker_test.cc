@@ -1,8 +1,10 @@
 // Handshakes that never end, and many at once.
 #include "service/tls/handshaker.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -55,6 +57,23 @@ class HandshakerTest : public ::testing::Test {
     handshaker_->Add(jit::UniqueFd(fds[0]), context_);
     return jit::UniqueFd(fds[1]);
   }
+  // The same over TCP, from an address of this machine.
+  jit::UniqueFd ConnectFrom(const char* address) {
+    const jit::UniqueFd listening(socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(listen(listening.get(), 1), 0);
+    sockaddr_in to = {};
+    socklen_t size = sizeof to;
+    getsockname(listening.get(), reinterpret_cast<sockaddr*>(&to), &size);
+    sockaddr_in from = {.sin_family = AF_INET};
+    inet_pton(AF_INET, address, &from.sin_addr);
+    jit::UniqueFd client(socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(bind(client.get(), reinterpret_cast<sockaddr*>(&from), size), 0);
+    EXPECT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&to), size), 0);
+    jit::UniqueFd accepted(
+        accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK));
+    handshaker_->Add(std::move(accepted), context_);
+    return client;
+  }
   size_t done() {
     std::lock_guard lock(mutex_);
     return sessions_.size();
@@ -103,6 +122,29 @@ TEST_F(HandshakerTest, OfTooManyTheOldestIsClosed) {
   char byte;
   EXPECT_EQ(read(silent[0].get(), &byte, 1), 0);
   EXPECT_EQ(recv(silent[99].get(), &byte, 1, MSG_DONTWAIT), -1);
+}
+
+TEST_F(HandshakerTest, OfTooManyWhoHasBegunStays) {
+  Start(10, absl::Minutes(1));
+  const jit::UniqueFd begun = Connect();
+  ASSERT_EQ(write(begun.get(), "\x16\x03\x01", 3), 3);
+  std::vector<jit::UniqueFd> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(Connect());
+  EXPECT_TRUE(Eventually(
+      [&] { return failures("too many handshakes are under way") == 91; }));
+  char byte;
+  EXPECT_EQ(recv(begun.get(), &byte, 1, MSG_DONTWAIT), -1);
+}
+
+TEST_F(HandshakerTest, OfTooManyOneOfTheAddressThatHasMostIsClosed) {
+  Start(10, absl::Minutes(1));
+  const jit::UniqueFd distant = ConnectFrom("127.0.0.2");
+  std::vector<jit::UniqueFd> near;
+  for (int i = 0; i < 100; ++i) near.push_back(ConnectFrom("127.0.0.1"));
+  EXPECT_TRUE(Eventually(
+      [&] { return failures("too many handshakes are under way") == 91; }));
+  char byte;
+  EXPECT_EQ(recv(distant.get(), &byte, 1, MSG_DONTWAIT), -1);
 }
 
 TEST_F(HandshakerTest, NonsenseIsClosed) {

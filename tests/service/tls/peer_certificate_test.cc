@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "jit/base/file.h"
 #include "service/tls/session.h"
@@ -32,24 +33,33 @@ UniqueX509 Parse(const Certificate& certificate) {
 
 class PeerCertificateTest : public ::testing::Test {
  protected:
-  // The client shows its own and what is between that and the authority.
   void SetUp() override {
     signal(SIGPIPE, SIG_IGN);
+    ASSERT_EQ(Show({&client_, &between_}), Session::Progress::kDone);
+    ASSERT_NE(session_->peer(), nullptr);
+  }
+
+  // Shakes hands with a client who shows these: its own, and what is between
+  // that and an authority.
+  Session::Progress Show(const std::vector<const Certificate*>& chain) {
     int fds[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     server_fd_ = jit::UniqueFd(fds[0]);
     client_fd_ = jit::UniqueFd(fds[1]);
     session_ = std::make_unique<Session>(context_, server_fd_.get());
     TlsClient client(client_fd_.get());
-    const UniqueKey key(PEM_read_bio_PrivateKey(BytesOf(client_.KeyPem()).get(),
-                                                nullptr, nullptr, nullptr));
-    ASSERT_EQ(SSL_use_certificate(client.ssl(), Parse(client_).get()), 1);
-    ASSERT_EQ(SSL_use_PrivateKey(client.ssl(), key.get()), 1);
-    ASSERT_EQ(SSL_add1_chain_cert(client.ssl(), Parse(between_).get()), 1);
+    const UniqueKey key(PEM_read_bio_PrivateKey(
+        BytesOf(chain[0]->KeyPem()).get(), nullptr, nullptr, nullptr));
+    EXPECT_EQ(SSL_use_certificate(client.ssl(), Parse(*chain[0]).get()), 1);
+    EXPECT_EQ(SSL_use_PrivateKey(client.ssl(), key.get()), 1);
+    for (size_t i = 1; i < chain.size(); ++i) {
+      EXPECT_EQ(SSL_add1_chain_cert(client.ssl(), Parse(*chain[i]).get()), 1);
+    }
+    // Of TLS 1.3 it is through before the daemon has looked.
     std::thread other([&] { EXPECT_TRUE(client.Connect()); });
-    ASSERT_EQ(session_->Handshake(), Session::Progress::kDone);
+    const Session::Progress progress = session_->Handshake();
     other.join();
-    ASSERT_NE(session_->peer(), nullptr);
+    return progress;
   }
 
   std::shared_ptr<const Context> ContextOf(const std::string& authorities) {
@@ -76,6 +86,27 @@ class PeerCertificateTest : public ::testing::Test {
 TEST_F(PeerCertificateTest, AnAuthorityVouchesThroughOthers) {
   EXPECT_TRUE(Check(context_, now_).ok()) << Check(context_, now_);
   EXPECT_THAT(session_->peer()->names(), ::testing::ElementsAre("CN:client"));
+}
+
+// Whatever it says would be kept for as long as the connection lasts.
+TEST_F(PeerCertificateTest, OneWithTooManyNamesIsNotTaken) {
+  const auto shows = [&](int names) {
+    std::string alternatives = "DNS:a";
+    for (int i = 1; i < names; ++i) alternatives += ",DNS:a";
+    const Certificate many({.name = "many", .alternatives = alternatives});
+    return Show({&many});
+  };
+  EXPECT_EQ(shows(1000), Session::Progress::kDone);
+  EXPECT_EQ(shows(2000), Session::Progress::kFailed);
+  EXPECT_NE(session_->failure(), "");
+}
+
+TEST_F(PeerCertificateTest, TooManyThatComeAlongAreNotTaken) {
+  std::vector<const Certificate*> chain(20, &between_);
+  chain[0] = &client_;
+  EXPECT_EQ(Show(chain), Session::Progress::kDone);
+  chain.resize(60, &between_);
+  EXPECT_EQ(Show(chain), Session::Progress::kFailed);
 }
 
 TEST_F(PeerCertificateTest, ItHoldsWhileItIsValid) {
