@@ -146,9 +146,11 @@ void Call::EndIfStalled() {
   // the line is free, it is the daemon that does not keep up.
   const bool ours = reading ? connection_->unread()
                             : response_bytes_ == 0 && !connection_->untaken();
+  const bool awaited = !ours && bulk && waited_for();
   const bool pressed =
-      !ours && ((bulk && waited_for()) || runtime_.crowded() ||
-                (has_tensor_room_ && runtime_.engine.tensors().contended()));
+      awaited ||
+      (!ours && (runtime_.crowded() ||
+                 (has_tensor_room_ && runtime_.engine.tensors().contended())));
   const absl::Duration patience = pressed
                                       ? runtime_.limits.pressed_stall_timeout
                                       : runtime_.limits.stall_timeout;
@@ -162,8 +164,10 @@ void Call::EndIfStalled() {
   // A message of another call is complete.
   progress_bytes_ = std::min(progress_bytes_, moved);
   const int64_t bytes = std::min(step_bytes_, moved - moved_before_);
-  const absl::Duration longest =
+  absl::Duration longest =
       patience + absl::Seconds(bytes) / kLeastBytesPerSecond;
+  // Those who wait are to have its room before they give up.
+  if (awaited) longest = std::min(longest, runtime_.limits.max_wait / 2);
   if (loop_.now() - progress_ <= patience &&
       loop_.now() - entered_ <= longest) {
     late_ = absl::InfiniteFuture();
@@ -176,7 +180,11 @@ void Call::EndIfStalled() {
           absl::StrCat(reading ? "the client has sent" : "the client has taken",
                        " less than 64 KiB in ", absl::FormatDuration(patience),
                        ", or less than 1 MiB a second in all "
-                       "(--stall-timeout)")));
+                       "(--stall-timeout), or has held room that others wait "
+                       "for longer than ",
+                       absl::FormatDuration(runtime_.limits.max_wait / 2),
+                       " (half of --max-wait; what is sent in chunks holds "
+                       "little)")));
 }
 
 }  // namespace gemmd::rpc

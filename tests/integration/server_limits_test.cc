@@ -3,10 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "clients/cpp/client.h"
 #include "tests/integration/abusers.h"
 #include "tests/integration/create_tensor.h"
@@ -209,6 +214,49 @@ TEST_F(LimitsOfAServer, TheRateOfAMessageIsThatSinceItBegan) {
   EXPECT_EQ(client.ended(), 0);
   server.cache().Hold(false);
   EXPECT_TRUE(other.get().ok());
+}
+
+// However steadily they send.
+TEST_F(LimitsOfAServer, ThoseWhoHoldAllRoomLeaveItToOneWhoWaits) {
+  constexpr int64_t kMessageBytes = 32 * kMiB;
+  TestServer::Options options;
+  options.limits.max_message_bytes = kMessageBytes;
+  options.limits.max_in_flight_bytes = 4 * kMessageBytes;
+  options.limits.max_wait = testing::kSanitizerSlowness * absl::Seconds(6);
+  TestServer server(options);
+  RawHttp2 holders[] = {RawHttp2(server.address()), RawHttp2(server.address())};
+  std::vector<std::pair<RawHttp2*, uint32_t>> messages;
+  for (int i = 0; i < 2; ++i) {
+    for (RawHttp2& holder : holders) {
+      messages.emplace_back(
+          &holder, holder.Open(kMatmul, "60S", absl::StrCat(kMessageBytes)));
+      holder.SendPrefix(messages.back().second, kMessageBytes);
+    }
+  }
+  const auto send = [&] {
+    for (const auto& [holder, stream] : messages) {
+      holder->Send(stream, std::string(kMiB / 8, '\0'), false,
+                   absl::Milliseconds(50));
+    }
+  };
+  send();
+  auto other = std::async(std::launch::async, [&] {
+    v1::MatmulResponse response;
+    const v1::MatmulRequest request = OnesTimesTwos(1, 1, 200'000);
+    grpc::ClientContext context;
+    context.AddMetadata("gemmd-message-bytes",
+                        absl::StrCat(request.ByteSizeLong()));
+    return v1::MatmulService::NewStub(server.channel())
+        ->Matmul(&context, request, &response);
+  });
+  const absl::Time start = absl::Now();
+  while (other.wait_for(std::chrono::milliseconds(50)) !=
+         std::future_status::ready) {
+    send();
+  }
+  EXPECT_GT(absl::Now() - start, absl::Seconds(1)) << "there was room";
+  const grpc::Status status = other.get();
+  EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
 TEST_F(LimitsOfAServer, ACallIsEndedThoughOthersOfItsConnectionAreNot) {
