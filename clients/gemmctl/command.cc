@@ -60,7 +60,8 @@ void RunWithClient(cli::Command& command,
     command.File(
         absl::StrCat("--", option.name, " FILE"),
         connection->security.*option.file,
-        absl::StrCat(option.help, " Default: $", option.environment, "."));
+        absl::StrCat(option.help, " Default: $", option.environment,
+                     ", else what the file of $GEMMD_CONFIG says."));
   }
   command.Duration("--timeout TIME", connection->timeout, absl::Seconds(1),
                    {absl::ZeroDuration(), kDay},

@@ -66,15 +66,12 @@ constexpr FileType kTypes[] = {
 
 // What to do with a type that is not multiplied; "" where nothing is near.
 std::string Advice(absl::string_view name) {
-  constexpr std::pair<absl::string_view, absl::string_view> kNearest[] = {
-      {"<f8", "float32"}, {"<i8", "int8"},  {"<i2", "int8"},
-      {"<u8", "uint8"},   {"<u4", "uint8"}, {"<u2", "uint8"}};
-  for (const auto& [type, nearest] : kNearest) {
-    if (type == name) {
-      return absl::StrCat(". The nearest is x.astype(np.", nearest, ")");
-    }
-  }
-  return "";
+  if (name == "<f8") return ". The nearest is x.astype(np.float32)";
+  constexpr absl::string_view kIntegers[] = {"<i8", "<i2", "<u8", "<u4", "<u2"};
+  if (!absl::c_linear_search(kIntegers, name)) return "";
+  return ". The nearest is x.astype(np.int8) of -128 to 127, "
+         "x.astype(np.uint8) of 0 to 255, else x.astype(np.float32), which is "
+         "exact to 2^24";
 }
 
 absl::StatusOr<v1::DataType> ToType(absl::string_view name,

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "jit/base/status.h"
@@ -59,9 +60,26 @@ bool SequenceNames::IsSingle(const std::string& name) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return false;
   const Value& value = values_[found->second];
-  if (value.layout) return value.layout->count == 1;
-  const v1::Layout& layout = value.operand.layout;
-  return layout.has_batch_stride() && layout.batch_stride() == 0;
+  return value.layout ? value.layout->count == 1 : value.is_for_every_batch();
+}
+
+size_t SequenceNames::ValueFor(size_t first, const jit::MatrixLayout& layout) {
+  const auto fits = [&](const Value& value) {
+    return !value.layout || *value.layout == layout;
+  };
+  const Value& value = values_[first];
+  if (fits(value) || !value.is_for_every_batch()) return first;
+  jit::MatrixLayout alike = *value.layout;
+  alike.count = layout.count;
+  if (alike != layout) return first;
+  const auto found = absl::c_find_if(values_, [&](const Value& other) {
+    return other.repeats == first && fits(other);
+  });
+  if (found != values_.end()) return found - values_.begin();
+  Value again = {.name = value.name, .written = -1, .operand = value.operand};
+  again.repeats = first;
+  values_.push_back(std::move(again));
+  return values_.size() - 1;
 }
 
 std::string SequenceNames::Known() const {
@@ -69,7 +87,7 @@ std::string SequenceNames::Known() const {
   std::string known;
   size_t listed = 0;
   for (const Value& value : values_) {
-    if (value.name.empty()) continue;
+    if (value.name.empty() || value.repeats) continue;
     if (listed++ == kMostListed) return absl::StrCat(known, ", ...");
     absl::StrAppend(&known, known.empty() ? "" : ", ", Quoted(value.name));
   }
@@ -113,7 +131,8 @@ absl::Status SequenceNames::Read(const region::Store& regions,
         "one: ",
         Known()));
   }
-  Value& value = values_[found->second];
+  const size_t at = ValueFor(found->second, layout);
+  Value& value = values_[at];
   if (!value.layout) {
     const std::string text =
         absl::StrCat(field, ".name ", Quoted(name), ": operand's ");
@@ -125,9 +144,8 @@ absl::Status SequenceNames::Read(const region::Store& regions,
         "; allowed for this problem: ", LayoutText(layout)));
   }
   value.last_use = std::max(value.last_use, step_);
-  uses_.push_back({.step = static_cast<size_t>(step_),
-                   .value = found->second,
-                   .input = input});
+  uses_.push_back(
+      {.step = static_cast<size_t>(step_), .value = at, .input = input});
   return absl::OkStatus();
 }
 

@@ -83,7 +83,13 @@ class SequenceNames {
     SequenceOperand operand;
     WireLayout wire;
     std::shared_ptr<const device::Region> region;
+    // The operand that this is as often as another batch has matrices.
+    std::optional<size_t> repeats;
 
+    bool is_for_every_batch() const {
+      return written < 0 && operand.layout.has_batch_stride() &&
+             operand.layout.batch_stride() == 0;
+    }
     bool has_room() const { return layout && !layout->empty(); }
   };
   struct Use {
@@ -93,6 +99,9 @@ class SequenceNames {
     engine::Destination engine::Product::*output = nullptr;
   };
 
+  // What is to be read as `layout` of values_[first]: that one itself, unless
+  // it is an operand for every batch that was read for batches of other sizes.
+  size_t ValueFor(size_t first, const jit::MatrixLayout& layout);
   // Finds the bytes of an operand, which `text` names.
   static absl::Status Look(const region::Store& regions,
                            const std::string& identity,

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "jit/base/status.h"
 #include "jit/plan/planner.h"
 #include "service/host/elements.h"
@@ -97,8 +98,14 @@ void Run(int64_t m, int64_t n, int64_t k) {
 }  // namespace gemmd::host
 
 int main(int argc, char** argv) {
-  const auto number = [&](int i, int64_t otherwise) {
-    return i < argc ? std::atoll(argv[i]) : otherwise;
-  };
-  gemmd::host::Run(number(1, 512), number(2, 512), number(3, 2048));
+  int64_t sizes[] = {512, 512, 2048};
+  bool usable = argc == 1 || argc == 4;
+  for (int i = 1; usable && i < argc; ++i) {
+    usable = absl::SimpleAtoi(argv[i], &sizes[i - 1]) && sizes[i - 1] > 0;
+  }
+  if (!usable) {
+    std::fprintf(stderr, "usage: host_bench [M N K]\n");
+    return 2;
+  }
+  gemmd::host::Run(sizes[0], sizes[1], sizes[2]);
 }

@@ -163,5 +163,35 @@ TEST_F(SequenceNamesTest, OperandsHaveTheBytesOfTheStepThatReadsThem) {
       << refused;
 }
 
+// In any order, and each as often as it has to be there.
+TEST_F(SequenceNamesTest, OneOperandServesBatchesOfAnySize) {
+  const std::string bytes(24, 'x');
+  SequenceOperand operand = {.data = {Piece(bytes)}};
+  operand.layout.set_batch_stride(0);
+  ASSERT_TRUE(names_.AddOperand("x", operand).ok());
+  jit::MatrixLayout three = kSmall;
+  three.count = 3;
+  for (const jit::MatrixLayout& layout : {kSmall, three, kSmall, three}) {
+    names_.BeginStep();
+    EXPECT_TRUE(Read("x", layout).ok());
+    ++steps_;
+  }
+  EXPECT_FALSE(Read("x", kLarge).ok());
+  const absl::Status known = Read("y");
+  EXPECT_TRUE(absl::EndsWith(known.message(), ": \"x\"")) << known;
+  const Bound bound = Bind();
+  EXPECT_EQ(bound.read, (std::vector<int>{0, 1, 0, 1}));
+  EXPECT_EQ(bound.operands, (std::vector<int>{0, 1}));
+}
+
+TEST_F(SequenceNamesTest, OneOfABatchServesThatAlone) {
+  ASSERT_TRUE(Add("x", 72).ok());
+  jit::MatrixLayout three = kSmall;
+  three.count = 3;
+  names_.BeginStep();
+  EXPECT_TRUE(Read("x", three).ok());
+  EXPECT_FALSE(Read("x").ok());
+}
+
 }  // namespace
 }  // namespace gemmd::rpc
