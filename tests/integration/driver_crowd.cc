@@ -29,7 +29,7 @@ class Member {
       : client_(client), shares_(shares), random_(seed) {}
 
   absl::Status Do(int round) {
-    switch (round % (shares_ ? 6 : 5)) {
+    switch (round % (shares_ ? 7 : 6)) {
       case 0:
         return RoundTrip();
       case 1:
@@ -40,6 +40,8 @@ class Member {
         return InSequence();
       case 4:
         return Grouped();
+      case 5:
+        return GivenUp();
       default:
         return Shared();
     }
@@ -101,7 +103,12 @@ class Member {
     return product;
   }
 
-  absl::Status Inline() { return client_.Matmul(Of(kSide)).status(); }
+  // In one message, or in chunks.
+  absl::Status Inline() {
+    Product product = Of(kSide);
+    if (random_() % 2 == 0) product.stream_bytes = 0;
+    return client_.Matmul(product).status();
+  }
 
   // Its operands go as soon as it is done.
   absl::Status Resident() {
@@ -132,6 +139,14 @@ class Member {
 
   absl::Status Grouped() {
     return client_.MatmulGrouped({Of(kSide), Of(1), Of(kSide / 2)}).status();
+  }
+
+  // By its deadline, wherever it is then.
+  absl::Status GivenUp() {
+    Product product = Of(kSide);
+    product.timeout = absl::Microseconds(200 + random_() % 5000);
+    const absl::Status status = client_.Matmul(product).status();
+    return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status;
   }
 
   // From one place to another, while a product reads the first.
