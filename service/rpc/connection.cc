@@ -180,6 +180,7 @@ bool Connection::Admit(int64_t begun) {
 }
 
 void Connection::LookAtReceived(absl::Span<const char> bytes) {
+  bool malformed = false;
   {
     std::lock_guard lock(mutex_);
     half_.Arrive(bytes);
@@ -197,10 +198,12 @@ void Connection::LookAtReceived(absl::Span<const char> bytes) {
           half_.Data(frame.stream, part);
           unread_.Data(frame.stream, std::ssize(part));
         });
+    malformed = half_.malformed();
   }
   held_to_limits_ = counter_.acknowledged();
   const FrameCounter::Frames frames = counter_.Take();
-  if (counter_.endless_headers() || !Afford(frames) || !Admit(frames.calls)) {
+  if (malformed || counter_.endless_headers() || !Afford(frames) ||
+      !Admit(frames.calls)) {
     MakeDeaf();
   }
   std::lock_guard lock(mutex_);

@@ -32,10 +32,18 @@ void HalfMessages::Begin(const Frame& frame) {
     streams_.try_emplace(frame.stream);
   }
   // What the last frame brings completes a message, or gRPC throws it away.
-  if (frame.ends_stream()) End(frame.stream);
+  if (!frame.ends_stream()) return;
+  const auto found = streams_.find(frame.stream);
+  const bool begins = found != streams_.end() && found->second.bytes == 0;
+  beginning_ = begins ? frame.stream : 0;
+  End(frame.stream);
 }
 
 void HalfMessages::Data(uint32_t stream, absl::Span<const char> bytes) {
+  if (stream == beginning_ && !bytes.empty()) {
+    malformed_ |= static_cast<uint8_t>(bytes[0]) > kCompressed;
+    beginning_ = 0;
+  }
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return;
   Half& half = found->second;
@@ -49,6 +57,7 @@ void HalfMessages::Data(uint32_t stream, absl::Span<const char> bytes) {
     bytes_ += part;
     bytes.remove_prefix(part);
     if (half.bytes == kPrefixBytes) {
+      malformed_ |= half.prefix[0] > kCompressed;
       half.all_bytes =
           kPrefixBytes + (int64_t{half.prefix[1]} << 24 | half.prefix[2] << 16 |
                           half.prefix[3] << 8 | half.prefix[4]);

@@ -33,6 +33,9 @@ class HalfMessages {
   uint32_t last_stream() const { return last_stream_; }
 
   bool IsOpen(uint32_t stream) const { return streams_.contains(stream); }
+  // Whether a message began that is neither plain nor compressed: gRPC takes it
+  // for one that is empty.
+  bool malformed() const { return malformed_; }
 
   // More is there, in a buffer of gRPC.
   void Arrive(absl::Span<const char> bytes) { buffers_.Arrive(bytes); }
@@ -49,6 +52,7 @@ class HalfMessages {
 
  private:
   static constexpr int64_t kPrefixBytes = 5;
+  static constexpr uint8_t kCompressed = 1;  // Its first; else 0.
   static constexpr uint64_t kNoEnd = uint64_t{1} << 32;
 
   struct Half {
@@ -64,6 +68,8 @@ class HalfMessages {
 
   absl::flat_hash_map<uint32_t, Half> streams_;  // That are open.
   uint32_t last_stream_ = 0;
+  uint32_t beginning_ = 0;  // Its last frame begins a message; 0: none does.
+  bool malformed_ = false;
   uint64_t most_stream_ = kNoEnd;  // gRPC passes over those that begin later.
   uint64_t go_away_ = 1;           // A 1, and what has left of the number.
   int64_t bytes_ = 0;

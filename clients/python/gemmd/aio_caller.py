@@ -29,6 +29,7 @@ class AsyncCaller:
                  timeout: Optional[float], stripes: int,
                  checksums: bool) -> None:
         self._loop = _running_loop()
+        self._peer = errors.Peer(target, how.tls)
         self._timeout = check_timeout(timeout)
         self._messages = Messages(checksums, how.authorization)
         self._closed = False
@@ -63,7 +64,7 @@ class AsyncCaller:
         """As errors.translated. grpc.aio takes the end of a channel for the
         end of every task that uses it."""
         try:
-            with errors.translated(lambda: self._closed):
+            with errors.translated(lambda: self._closed, self._peer):
                 yield
         except asyncio.CancelledError:
             if self._closed and not _is_cancelled():

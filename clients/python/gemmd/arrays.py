@@ -54,17 +54,22 @@ def check_dtype(dtype: Any, name: str = "dtype") -> "np.dtype[Any]":
     """`dtype` as numpy has it, or an error."""
     try:
         found: "np.dtype[Any]" = np.dtype(dtype)
-    except support.NO_TYPE as error:
-        raise InvalidArgument(f"{name}: {error}") from None
+    except support.NO_TYPE:
+        raise InvalidArgument(
+            f"{name}: {dtype!r} is no type that numpy knows; allowed: a type "
+            "or its name, such as "
+            f"{', '.join(known.name for known in _TYPE_NAMES)}") from None
     return found
 
 
-def wire_type(dtype: Any, name: str = "dtype") -> int:
-    """Number in gemmd.v1.DataType of a numpy dtype."""
+def wire_type(dtype: Any, name: str = "dtype", given: Any = None,
+              array: Any = None) -> int:
+    """Number in gemmd.v1.DataType of a numpy dtype; `given` and `array` as in
+    support.check_input."""
     dtype = check_dtype(dtype, name)
     number = _TO_WIRE.get(dtype)
     if number is None:
-        support.check_input(dtype, name)
+        support.check_input(dtype, name, given, array)
         raise InvalidArgument(f"{name}: {dtype} is no type of a matrix")
     return number
 
@@ -232,7 +237,7 @@ def check_matrix(value: Any, name: str) -> Any:
         raise InvalidArgument(
             f"{name}: has {array.ndim} dimension(s), shape {array.shape}; a "
             "matrix has 2")
-    wire_type(array.dtype, name)
+    wire_type(array.dtype, name, value, array)
     return array
 
 

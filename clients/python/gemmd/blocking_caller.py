@@ -34,6 +34,7 @@ class BlockingCaller:
     def __init__(self, target: str, how: security.Connection,
                  timeout: Optional[float], stripes: int,
                  checksums: bool) -> None:
+        self._peer = errors.Peer(target, how.tls)
         self._timeout = check_timeout(timeout)
         self._messages = Messages(checksums, how.authorization)
         self._closed = False
@@ -58,7 +59,7 @@ class BlockingCaller:
         self._regions.close()
 
     def _translated(self) -> contextlib.AbstractContextManager[None]:
-        return errors.translated(lambda: self._closed)
+        return errors.translated(lambda: self._closed, self._peer)
 
     def _stub(self, channel: Any, rpc: Rpc[Any]) -> Any:
         stub = self._stubs.get((channel, rpc.method))

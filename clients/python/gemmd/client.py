@@ -132,7 +132,9 @@ class Client(BlockingCaller):
         out_dtype  float32, float16, bfloat16, float8_e4m3fn or float8_e5m2;
                    of integers and bool int32, float32, float16, bfloat16,
                    int8 or uint8. Default: the type of out, else of c, else of
-                   a (int32 of integers and bool).
+                   a (int32 of integers and bool). Here as everywhere types
+                   are numpy's and those of ml_dtypes, or their names:
+                   "bfloat16", not "bf16".
         out_order  "C" (default) or "F": the order in which the result lies.
         out        An array or Tensor (..., m, n) that receives the result, in
                    host memory or a GPU's. It may be the Tensor given as c.
@@ -276,6 +278,8 @@ class Client(BlockingCaller):
                timeout: Optional[float] = None) -> Tensor:
         """A matrix on the device with the elements of `array`, which may be a
         SparseMatrix, a QuantizedMatrix or an array in the device's memory.
+        Until it is there it counts twice: ResourceExhausted where the daemon's
+        limits leave no room for that.
 
         order  "C" or "F": how it lies on the device, which pads every line to
                16 bytes: a column takes least in "F". Default as the array,

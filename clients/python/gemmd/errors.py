@@ -7,7 +7,7 @@ so that `except TimeoutError` or `except ValueError` work as expected.
 import contextlib
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import grpc
 import grpc.aio
@@ -149,6 +149,31 @@ def _printable(text: str) -> str:
 # Who cancels says more.
 _ENDING = ("CANCELLED", "CANCELLED")
 
+# How gRPC's own texts begin where there is no connection.
+_UNCONNECTED = "failed to connect to all addresses"
+# What they hold where one side alone speaks TLS.
+_NOT_IN_PLAINTEXT = "Connection reset by peer|Socket closed|SETTINGS frame"
+_NOT_IN_TLS = "WRONG_VERSION_NUMBER"
+
+
+class Peer(NamedTuple):
+    """Whom a client calls, and how."""
+    target: str
+    tls: bool
+
+    def unconnected(self, text: str) -> str:
+        """What gRPC says of it, with what gRPC does not know."""
+        if self.tls:
+            symptom = _NOT_IN_TLS
+            hint = "; the daemon may speak plaintext: no ca_file"
+        else:
+            symptom = _NOT_IN_PLAINTEXT
+            hint = "; the daemon may speak TLS: ca_file"
+        return (f"no daemon answers {'' if self.tls else 'in plaintext '}at "
+                f"{self.target}: {text}"
+                f"{hint if re.search(symptom, text) else ''}")
+
+
 _BY_CODE = {cls.code: cls for cls in Error.__subclasses__()}
 
 
@@ -167,10 +192,13 @@ def from_rpc_error(error: Any) -> Error:
     return raised
 
 
-def _from_call(error: Any, is_closed: bool) -> Error:
+def _from_call(error: Any, is_closed: bool, peer: Peer) -> Error:
     raised = from_rpc_error(error)
     if is_closed and isinstance(raised, Cancelled):
         return Cancelled("the client was closed")
+    if isinstance(raised, Unavailable) and raised.message.startswith(
+            _UNCONNECTED):
+        return Unavailable(peer.unconnected(raised.message))
     return raised
 
 
@@ -192,8 +220,8 @@ def unpicklable(value: Any, instead: str) -> InvalidArgument:
 
 
 @contextlib.contextmanager
-def translated(is_closed: Callable[[], bool]) -> Iterator[None]:
-    """Turns what gRPC raises inside into gemmd.Error.
+def translated(is_closed: Callable[[], bool], peer: Peer) -> Iterator[None]:
+    """Turns what gRPC raises inside, of calls to `peer`, into gemmd.Error.
 
     A closed channel raises classes of several kinds; `is_closed` tells.
     """
@@ -205,7 +233,7 @@ def translated(is_closed: Callable[[], bool]) -> Iterator[None]:
         # gRPC's future raises itself, from a frame that has it: that would keep
         # what the call was to send until the collector runs.
         error.__traceback__ = None
-        raise _from_call(error, is_closed()) from None
+        raise _from_call(error, is_closed(), peer) from None
     except (ValueError, grpc.aio.UsageError) as error:
         if is_closed():
             raise FailedPrecondition("the client is closed") from None

@@ -31,7 +31,7 @@ def from_cutlass(stored: Any, values: npt.NDArray[Any]) -> Bytes:
     from . import arrays
 
     array = arrays.as_array(stored, "metadata")
-    support.check_sparse_type(values.dtype, "values")
+    support.check_sparse_type(values, "values", values)
     if values.ndim < 2:
         raise InvalidArgument(f"values: has {values.ndim} dimension(s); "
                               "a matrix has 2")

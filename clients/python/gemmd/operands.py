@@ -39,7 +39,10 @@ def matrices_of(value: Any, name: str, vector_axis: int) -> tuple[Any, bool]:
         raise InvalidArgument(
             f"{name}: {type(value).__name__} has 0 dimensions; matrices have 2 "
             "and vectors 1")
-    support.check_input(array.dtype, name)
+    if isinstance(array, DeviceArray):
+        support.check_input(array.dtype, name)
+    else:
+        support.check_input(array.dtype, name, value, array)
     return array, is_vector
 
 

@@ -185,6 +185,10 @@ class Connection(NamedTuple):
     authorization: Authorization
     options: tuple[tuple[str, Any], ...]
 
+    @property
+    def tls(self) -> bool:
+        return self.credentials is not None
+
     def channel(self, library: Any, target: str,
                 options: tuple[tuple[str, Any], ...]) -> Any:
         """Of `library`, grpc or grpc.aio."""

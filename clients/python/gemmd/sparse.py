@@ -47,9 +47,9 @@ class SparseMatrix(Composite):
         """
         from . import arrays
 
-        values = arrays.as_array(values, "values")
+        given, values = values, arrays.as_array(values, "values")
         metadata = arrays.as_array(metadata, "metadata")
-        support.check_sparse_type(values.dtype, "values")
+        support.check_sparse_type(values, "values", given)
         if values.ndim < 2:
             raise InvalidArgument(f"values: has {values.ndim} dimension(s); "
                                   "a matrix has 2")
@@ -198,8 +198,8 @@ def sparse24(array: Any, axis: int = -1, *,
     """
     from . import arrays
 
-    array = arrays.as_array(array, "array")
-    support.check_sparse_type(array.dtype, "array")
+    given, array = array, arrays.as_array(array, "array")
+    support.check_sparse_type(array, "array", given)
     if array.ndim < 2:
         raise InvalidArgument(f"array: has {array.ndim} dimension(s), shape "
                               f"{array.shape}; a matrix has 2")

@@ -17,13 +17,6 @@ _FAMILIES = (("bfloat16",), ("float16",), ("float32",), _FP8, _INTEGERS,
 # Weights, which are widened to the type of the other operand.
 _WEIGHTS = ("int4", "uint4", "int8", "float8_e4m3fn")
 _WIDENED_TO = ("bfloat16", "float16")
-_NEAREST = {
-    # longdouble is called by its bits, which differ between machines.
-    np.dtype(np.longdouble).name: "np.float32",
-    "float64": "np.float32", "int16": "np.int8",
-    "int32": "np.int8", "int64": "np.int8", "uint16": "np.uint8",
-    "uint32": "np.uint8", "uint64": "np.uint8",
-}
 # What numpy raises of what is no type, such as "f4,(".
 NO_TYPE = (TypeError, ValueError, SyntaxError)
 
@@ -88,27 +81,55 @@ def check_byte_order(dtype: "np.dtype[Any]", side: str) -> None:
             f"this machine; allowed: {native!r}, as .astype({native!r}) makes")
 
 
-def check_input(dtype: Any, side: str) -> None:
+def _nearest(dtype: "np.dtype[Any]", array: Any) -> str:
+    """A type that holds the elements of `array`, of None any of `dtype`: of
+    integers exactly where that can be; "": none is near."""
+    if dtype.kind == "f":
+        return "np.float32"
+    if dtype.kind not in "iu":
+        return ""
+    if array is not None:
+        ends = [int(array.min()), int(array.max())] if array.size else []
+        for kind in (np.int8, np.uint8):
+            held = np.iinfo(kind)
+            if all(held.min <= end <= held.max for end in ends):
+                return f"np.{kind.__name__}"
+    return "np.float32"
+
+
+def _advice(dtype: "np.dtype[Any]", side: str, given: Any, array: Any) -> str:
+    nearest = _nearest(dtype, array)
+    if not nearest:
+        return ""
+    exact = (", which is exact to 2**24"
+             if dtype.kind != "f" and nearest == "np.float32" else "")
+    if given is None:
+        return f"; the nearest is {nearest}{exact}"
+    converted = (f"{side}.astype({nearest})" if isinstance(given, np.ndarray)
+                 else f"np.asarray({side}, {nearest})")
+    return f"; convert it, as in {converted}{exact}"
+
+
+def check_input(dtype: Any, side: str, given: Any = None,
+                array: Any = None) -> None:
+    """`given` is what the caller has in host memory and `array` numpy's array
+    of it; None: there is nothing to convert here."""
     if _partners(dtype):
         check_byte_order(np.dtype(dtype), side)
         return
     known = ", ".join(one for members in (*_FAMILIES, _WEIGHTS[:2])
                       for one in members)
-    nearest = _NEAREST.get(_name(dtype))
-    advice = ("" if not nearest else f"; the nearest is {nearest}"
-              if side == "dtype" else
-              f"; convert it, as in {side}.astype({nearest})")
     raise InvalidArgument(
-        f"{side}: matrices of dtype {_name(dtype)} are not multiplied{advice}."
-        f" Served: {known}")
+        f"{side}: matrices of dtype {_name(dtype)} are not multiplied"
+        f"{_advice(np.dtype(dtype), side, given, array)}. Served: {known}")
 
 
-def check_sparse_type(dtype: Any, name: str) -> None:
-    """The types that a sparse matrix may have."""
-    check_input(dtype, name)
-    if _name(dtype) in ("bool", "int4", "uint4"):
-        raise InvalidArgument(f"{name}: matrices of {_name(dtype)} are not "
-                              "sparse; allowed: float and integer types")
+def check_sparse_type(array: Any, name: str, given: Any) -> None:
+    """The types that a sparse matrix may have; as check_input."""
+    check_input(array.dtype, name, given, array)
+    if _name(array.dtype) in ("bool", "int4", "uint4"):
+        raise InvalidArgument(f"{name}: matrices of {_name(array.dtype)} are "
+                              "not sparse; allowed: float and integer types")
 
 
 def check_sparse(a: Any, b: Any, precision: Optional[str]) -> None:
@@ -152,13 +173,30 @@ def check_quantized(a: Any, b: Any) -> None:
                 f"quantize({name}, axis={along[1]}) makes it")
 
 
+def _wider(a: "np.dtype[Any]", b: "np.dtype[Any]") -> str:
+    """Name of a type that both may have and that holds the values of both."""
+    try:
+        name = _name(np.result_type(a, b))
+    except TypeError:
+        return "float32"
+    # ml_dtypes promotes integers to float8, which does not hold them all.
+    return name if name in _partners(name) and name not in _FP8 else "float32"
+
+
+def _nearest_pair(a: "np.dtype[Any]", b: "np.dtype[Any]") -> str:
+    """How to convert what does not go together, without loss."""
+    wide = _wider(a, b)
+    module = "ml_dtypes" if wide == "bfloat16" else "np"
+    return " with ".join(
+        f"{side}.astype({module}.{wide})"
+        for side, dtype in (("a", a), ("b", b)) if _name(dtype) != wide)
+
+
 def check_pair(a: Any, b: Any) -> None:
     if _name(b) not in _partners(a):
-        nearest = ("a.astype(ml_dtypes.bfloat16)" if _name(a) in _WEIGHTS[:2]
-                   else "b.astype(a.dtype)")
         raise Unimplemented(
             f"b: {_name(b)} does not go with a of {_name(a)}; served with it: "
-            f"{', '.join(_partners(a))}. The nearest is {nearest}")
+            f"{', '.join(_partners(a))}. The nearest is {_nearest_pair(a, b)}")
 
 
 def check_output(a: Any, dtype: Any, name: str) -> None:

@@ -124,6 +124,18 @@ class ArgumentsTest(ArgumentsCase):
             for handle in HALF, 5, b"0" * 32:
                 self.refused("handle", client.attach, handle)
 
+    def test_words_that_are_no_types(self):
+        for client in self.both():
+            for word in "bf16", "fp16", "e4m3", "no such":
+                says = (f": '{word}' is no type that numpy knows; allowed: a "
+                        "type or its name, such as float32, float16, bfloat16,"
+                        " float8_e4m3fn, .*uint4$")
+                self.refused(f"dtype{says}", client.zeros, (2, 2), word)
+                self.refused(f"out_dtype{says}", client.matmul, A, B,
+                             out_dtype=word)
+            d = client.matmul(A, B, out_dtype="bfloat16")
+            self.assertEqual(d.dtype.name, "bfloat16")
+
     def test_times_to_live_are_not_cut_off(self):
         for client in self.both():
             for asked, found in ((0.5, 1), (1, 1), (1.25, 2),

@@ -240,16 +240,21 @@ class NumpyTest(unittest.TestCase):
 
     def test_types_are_refused_in_words_of_numpy(self):
         b = integers(6, 5)
-        for a, near in ((np.ones((4, 6)), "np.float32"),
-                        (np.ones((4, 6), int), "np.int8"),
-                        ([[1, 2], [3, 4]], "np.int8")):
+        for a, how in (
+                (np.ones((4, 6)), r"a\.astype\(np\.float32\)"),
+                (np.ones((4, 6), int), r"a\.astype\(np\.int8\)"),
+                ([[1, 2], [3, 4]], r"np\.asarray\(a, np\.int8\)"),
+                ([[1.5, 2]], r"np\.asarray\(a, np\.float32\)"),
+                (((1, 1000),), r"np\.asarray\(a, np\.float32\), which is "
+                               r"exact to 2\*\*24")):
             self.assert_refused(
                 rf"a: matrices of dtype {np.asarray(a).dtype} are not "
-                rf"multiplied; convert it, as in a.astype\({near}\)",
+                rf"multiplied; convert it, as in {how}\. Served: ",
                 lambda a=a: self.client.matmul(a, b))
         with self.assertRaisesRegex(
                 gemmd.Unimplemented, r"b: bfloat16 does not go with a of bool;"
-                r" served with it: bool. The nearest is b.astype\(a.dtype\)"):
+                r" served with it: bool. The nearest is a\.astype\(ml_dtypes\."
+                r"bfloat16\)$"):
             self.client.matmul(np.ones((4, 6), bool), b)
         for refused in (lambda: self.client.zeros((2, 2), "no such"),
                         lambda: self.client.matmul(b.T, b, out_dtype="none"),

@@ -245,7 +245,8 @@ class CallTest(unittest.TestCase):
                  "and widened weights; served: float32"),
                 (lambda: product.Call(int4, int4), gemmd.Unimplemented,
                  "b: int4 does not go with a of int4; served with it: "
-                 r"bfloat16, float16. The nearest is a.astype\(ml_dtypes"),
+                 r"bfloat16, float16. The nearest is a.astype\(np.float32\) "
+                 r"with b.astype\(np.float32\)$"),
                 (lambda: product.Call(gemmd.sparse24(x, prune=True), int4),
                  gemmd.Unimplemented, "a: is sparse, and of other elements"),
                 (lambda: gemmd.sparse24(int4), gemmd.InvalidArgument,

@@ -13,6 +13,7 @@ from unittest import mock
 import numpy as np
 
 import gemmd
+from both_clients import both_clients
 from eventually import eventually
 from secure_daemon import BUILD, TOKEN, SecureDaemon, openssl
 
@@ -104,6 +105,24 @@ token-file = {DAEMON.path('token')}
     def test_a_daemon_that_nobody_vouches_for(self):
         with self.assertRaises(gemmd.Unavailable):
             self.multiply(**files(ca_file="stranger.pem", token_file="token"))
+
+    def test_who_alone_speaks_tls(self):
+        trusting = files(ca_file="authority.pem")
+        for target, how, says in (
+                (DAEMON.target, {}, "no daemon answers in plaintext at TARGET: "
+                 ".*; the daemon may speak TLS: ca_file$"),
+                (DAEMON.unix, trusting, "no daemon answers at TARGET: .*; the "
+                 "daemon may speak plaintext: no ca_file$"),
+                # Of anything else there is nothing to guess.
+                (DAEMON.target, files(ca_file="stranger.pem"),
+                 "no daemon answers at TARGET: (?!.*the daemon may)"),
+                (f"unix:{DAEMON.path('nobody')}", {}, "no daemon answers in "
+                 "plaintext at TARGET: (?!.*the daemon may)")):
+            for client in both_clients(target, timeout=60, **how):
+                says = says.replace("TARGET", re.escape(target))
+                with self.subTest(says), self.assertRaisesRegex(
+                        gemmd.Unavailable, f"^UNAVAILABLE: {says}"):
+                    client.matmul(ONES, ONES)
 
     def test_no_token_goes_over_a_network_in_plaintext(self):
         for target in ("example.com:50051", "10.0.0.1:50051",

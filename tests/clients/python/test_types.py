@@ -1,15 +1,23 @@
 """Types, batches and the epilogue: arguments of numpy -> what is sent."""
 
+import itertools
+import re
 import unittest
 
 import gemmd
 import ml_dtypes
 import numpy as np
-from gemmd import api, product, wire
+from gemmd import api, arrays, product, wire
 
 BF16 = ml_dtypes.bfloat16
 E4M3 = ml_dtypes.float8_e4m3fn
 E5M2 = ml_dtypes.float8_e5m2
+# Values of each type that others may not hold.
+EXTREMES = {
+    np.float32: (1e38, 1 + 2**-23), np.float16: (65504, 1 + 2**-10),
+    BF16: (2.0**127, 1 + 2**-7), E4M3: (448, 1.125), E5M2: (57344, 1.25),
+    np.int8: (-128, 127), np.uint8: (0, 255), np.bool_: (0, 1),
+    ml_dtypes.int4: (-8, 7), ml_dtypes.uint4: (0, 15)}
 
 
 def number(enum, name):
@@ -79,6 +87,57 @@ class TypesTest(unittest.TestCase):
         with self.assertRaisesRegex(gemmd.InvalidArgument,
                                     r"a\.astype\(np\.float32\)"):
             call(ones(3, 8, dtype=np.longdouble), ones(8, 5))
+
+    def test_integers_are_converted_to_what_holds_them(self):
+        b = ones(2, 5)
+        for values, nearest in (
+                ((-128, 127), "np.int8"), ((0, 127), "np.int8"),
+                ((0, 128), "np.uint8"), ((0, 255), "np.uint8"),
+                ((-1, 128), "np.float32"), ((-129, 0), "np.float32"),
+                ((0, 256), "np.float32"), ((0, 1 << 40), "np.float32")):
+            exact = (r", which is exact to 2\*\*24"
+                     if nearest == "np.float32" else "")
+            for dtype in (np.int64, ">i8"):
+                a = np.array([values], dtype)
+                with self.subTest(values), self.assertRaisesRegex(
+                        gemmd.InvalidArgument, rf"^INVALID_ARGUMENT: a: .* "
+                        rf"a\.astype\({nearest}\){exact}\. Served: "):
+                    call(a, b)
+        with self.assertRaisesRegex(gemmd.InvalidArgument,
+                                    r"a\.astype\(np\.int8\)"):
+            call(ones(3, 0, dtype=np.uint32), ones(0, 5))
+        with self.assertRaisesRegex(
+                gemmd.InvalidArgument, r"array: .* np\.asarray\(array, "
+                r"np\.float32\)"):
+            gemmd.sparse24([[1000, 0, 0, 0]])
+        # Of what lies elsewhere nobody reads the elements.
+        with self.assertRaisesRegex(
+                gemmd.InvalidArgument, "the nearest is np.float32, which is "
+                r"exact to 2\*\*24\. Served"):
+            arrays.wire_type(np.int64)
+
+    def test_what_does_not_go_together_is_converted_without_loss(self):
+        refused = 0
+        for left, right in itertools.product(EXTREMES, repeat=2):
+            # Every value of one operand is a row, of the other a column.
+            of = {"a": np.array([EXTREMES[left]]).astype(left).T,
+                  "b": np.array([EXTREMES[right]]).astype(right)}
+            try:
+                call(**of)
+            except gemmd.Unimplemented as error:
+                refused += 1
+                advice = str(error).partition(" The nearest is ")[2]
+            else:
+                continue
+            with self.subTest(advice, a=left, b=right):
+                for side, name in re.findall(
+                        r"([ab])\.astype\((?:np|ml_dtypes)\.(\w+)\)", advice):
+                    wide = of[side].astype(name)
+                    np.testing.assert_array_equal(
+                        wide.astype(float), of[side].astype(float))
+                    of[side] = wide
+                call(**of)
+        self.assertGreater(refused, 50)
 
     def test_masks_of_bits_are_not_ignored(self):
         with self.assertRaisesRegex(gemmd.InvalidArgument, "packed: masked"):

@@ -385,6 +385,32 @@ TEST_F(ConnectionTest, OneWhoseHeadersDoNotEndIsNotListenedTo) {
   EXPECT_TRUE(connection_->deaf());
 }
 
+// gRPC would take a message of a kind that there is not for an empty one.
+TEST_F(ConnectionTest, OneThatSendsWhatIsNoMessageIsNotListenedTo) {
+  const std::string of_kind[] = {http2::Number(0, 5),
+                                 http2::Number(1, 1) + http2::Number(0, 4)};
+  constexpr uint8_t kEndsStream = 1;
+  uint32_t stream = 1;
+  for (const uint8_t flags : {uint8_t{0}, kEndsStream}) {
+    for (const std::string& message : of_kind) {
+      Arrive(http2::Headers(stream));
+      Arrive(http2::Frame(Frame::kData, stream, message, flags));
+      stream += 2;
+    }
+  }
+  EXPECT_FALSE(connection_->deaf());
+  Arrive(http2::Headers(stream) + http2::Data(stream, std::string("\2", 1)));
+  EXPECT_FALSE(connection_->deaf()) << "not before its size has come";
+  Arrive(http2::More(stream, 4));
+  EXPECT_TRUE(connection_->deaf());
+}
+
+TEST_F(ConnectionTest, NorIfItIsTheLastOfItsCall) {
+  Arrive(http2::Headers(1));
+  Arrive(http2::Frame(Frame::kData, 1, "\2", 1));
+  EXPECT_TRUE(connection_->deaf());
+}
+
 TEST_F(ConnectionTest, IsBusyFromItsFirstCallToItsLast) {
   EXPECT_EQ(calls_.busy_connections(), 0);
   for (int i = 0; i < 2; ++i) {
