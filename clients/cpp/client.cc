@@ -88,8 +88,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
   arguments.SetServiceConfigJSON(kRetries);
   // gRPC would let all clients of a process share one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // A daemon that comes back is found within about a second; by default gRPC
-  // waits longer from try to try, two minutes in the end.
+  // A daemon that comes back is found within seconds (while calls fail at once
+  // gRPC looks every five); by default it waits longer from try to try, two
+  // minutes in the end.
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // The time-out is also the kernel's for bytes that the daemon does not take:
   // a write that is under way would otherwise outlast every deadline.

@@ -117,7 +117,8 @@ void AddCompress(cli::Command& program) {
         command.Details(
             "FILE has the values, (..., lines, k/2). The order is that of "
             "CUTLASS 2's sparse\nkernels (reorder_meta there) and of PyTorch's "
-            "CUTLASS backend. What is written is\nas of gemmctl compress.");
+            "CUTLASS backend at first; its later\norder, in blocks of 64 "
+            "lines, is another. What is written is as of\ngemmctl compress.");
       });
 }
 

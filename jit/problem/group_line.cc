@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -16,7 +17,10 @@
 namespace gemmd::jit {
 namespace {
 
-constexpr char kSizes[] = "M, MxNxK, or either with *COUNT, joined by +";
+constexpr char kSizes[] =
+    "M, MxNxK, or either with *COUNT, and then batch=N or "
+    "broadcast=a|b|ab|none "
+    "where it is not the line's, joined by +";
 
 bool ParseSize(absl::string_view text, Problem& problem) {
   const std::vector<absl::string_view> sides = absl::StrSplit(text, 'x');
@@ -26,8 +30,29 @@ bool ParseSize(absl::string_view text, Problem& problem) {
          absl::SimpleAtoi(sides[2], &problem.k);
 }
 
+// What may be another one for each product.
+absl::Status ParseOwnOption(absl::string_view text, Problem& problem) {
+  if (absl::StartsWith(text, "batch=") ||
+      absl::StartsWith(text, "broadcast=")) {
+    return ParseProblemOption(text, problem);
+  }
+  return WrongColumn("size", text, kSizes);
+}
+
+bool SameBatch(const Problem& a, const Problem& b) {
+  return a.batch == b.batch && a.a_broadcast == b.a_broadcast &&
+         a.b_broadcast == b.b_broadcast;
+}
+
 bool SameSizes(const Problem& a, const Problem& b) {
-  return a.m == b.m && a.n == b.n && a.k == b.k;
+  return a.m == b.m && a.n == b.n && a.k == b.k && SameBatch(a, b);
+}
+
+std::string OwnOptions(const Problem& problem) {
+  const std::string broadcast = absl::StrCat(problem.a_broadcast ? "a" : "",
+                                             problem.b_broadcast ? "b" : "");
+  return absl::StrCat(" batch=", problem.batch,
+                      " broadcast=", broadcast.empty() ? "none" : broadcast);
 }
 
 }  // namespace
@@ -44,7 +69,9 @@ absl::StatusOr<ProblemGroup> ParseGroupLine(absl::string_view line) {
                    ParseProblemLine(absl::StripAsciiWhitespace(parts.first)));
   ProblemGroup group;
   for (absl::string_view word : absl::StrSplit(parts.second, '+')) {
-    word = absl::StripAsciiWhitespace(word);
+    const std::vector<absl::string_view> columns =
+        absl::StrSplit(word, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    word = columns.empty() ? "" : columns[0];
     const std::vector<absl::string_view> factors = absl::StrSplit(word, '*');
     Problem problem = common;
     int64_t count = 1;
@@ -57,6 +84,9 @@ absl::StatusOr<ProblemGroup> ParseGroupLine(absl::string_view line) {
       return absl::InvalidArgumentError(
           absl::StrCat("the group has more than ", kMaxGroupProducts,
                        " products; allowed: 1 to ", kMaxGroupProducts));
+    }
+    for (size_t i = 1; i < columns.size(); ++i) {
+      RETURN_IF_ERROR(ParseOwnOption(columns[i], problem));
     }
     RETURN_IF_ERROR(Validate(problem));
     group.insert(group.end(), count, problem);
@@ -101,6 +131,9 @@ std::string GroupLine(absl::Span<const Problem> group) {
     absl::StrAppend(&line, i == 0 ? "" : "+", group[i].m);
     if (!by_rows) absl::StrAppend(&line, "x", group[i].n, "x", group[i].k);
     if (next > i + 1) absl::StrAppend(&line, "*", next - i);
+    if (!SameBatch(group[i], first)) {
+      absl::StrAppend(&line, OwnOptions(group[i]));
+    }
   }
   return line;
 }

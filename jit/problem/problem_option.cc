@@ -47,8 +47,9 @@ absl::Status ParseScalar(absl::string_view option, absl::string_view text,
 absl::Status ParseBroadcast(absl::string_view text, Problem& problem) {
   problem.a_broadcast = text == "a" || text == "ab";
   problem.b_broadcast = text == "b" || text == "ab";
-  if (problem.a_broadcast || problem.b_broadcast) return absl::OkStatus();
-  return WrongColumn("broadcast", text, "a, b, ab");
+  const bool none = !problem.a_broadcast && !problem.b_broadcast;
+  if (!none || text == "none") return absl::OkStatus();
+  return WrongColumn("broadcast", text, "a, b, ab, none");
 }
 
 std::string GroupText(const Problem& problem) {

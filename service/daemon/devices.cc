@@ -4,6 +4,7 @@
 #include "jit/base/status.h"
 #include "service/gpu/cuda_device.h"
 #include "service/host/host_device.h"
+#include "service/log/log.h"
 
 namespace gemmd::daemon {
 
@@ -16,7 +17,12 @@ absl::StatusOr<Devices> OpenDevices(absl::string_view kind,
   }
   Devices result;
   if (kind != "host") {
-    auto gpus = gpu::OpenCudaDevices({.imports_ipc = gpu_options.imports_ipc});
+    auto gpus = gpu::OpenCudaDevices(
+        {.imports_ipc = gpu_options.imports_ipc,
+         .unusable = [](int ordinal, const absl::Status& why) {
+           log::Write(log::Level::kError, "device_unusable",
+                      {{"ordinal", ordinal}, {"message", why.message()}});
+         }});
     if (gpus.ok() && !gpus->empty()) {
       result.devices = *std::move(gpus);
       return result;

@@ -125,8 +125,9 @@ NamedTensors::NamedTensors(const Sequence& sequence) {
 
 bool MayBeAbandoned(const Sequence& sequence) {
   return absl::c_all_of(sequence.operands,
-                        [](const Sequence::Operand& operand) {
-                          return operand.bytes.region != nullptr;
+                        [&](const Sequence::Operand& operand) {
+                          return operand.bytes.region != nullptr ||
+                                 sequence.bytes != nullptr;
                         }) &&
          absl::c_all_of(sequence.steps, [](const Product& step) {
            return MayBeAbandoned(step);

@@ -34,6 +34,8 @@ struct Sequence {
   // before is not read any more.
   std::vector<std::shared_ptr<Tensor>> rooms;
   std::vector<Operand> operands;
+  // Owns the bytes of those that are in no region; null: as Product::bytes.
+  std::shared_ptr<const void> bytes;
   std::vector<Product> steps;
 };
 

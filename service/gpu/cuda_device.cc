@@ -68,6 +68,16 @@ absl::StatusOr<device::Description> Describe(const Context& context,
   return description;
 }
 
+// Null when it is another.
+absl::StatusOr<std::unique_ptr<CudaDevice>> OpenIfHopper(
+    const std::shared_ptr<const DriverTable>& driver, int ordinal,
+    const Options& options) {
+  ASSIGN_OR_RETURN(const ComputeCapability capability,
+                   CapabilityOf(*driver, ordinal));
+  if (capability.major != 9 || capability.minor != 0) return nullptr;
+  return CudaDevice::Open(driver, ordinal, options);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
@@ -82,15 +92,18 @@ absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
   int count = 0;
   RETURN_IF_CUDA_ERROR(*driver, cuDeviceGetCount(&count));
   std::vector<std::unique_ptr<CudaDevice>> devices;
+  absl::Status unusable;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    ASSIGN_OR_RETURN(const ComputeCapability capability,
-                     CapabilityOf(*driver, ordinal));
-    if (capability.major != 9 || capability.minor != 0) continue;
-    ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
-                     CudaDevice::Open(driver, ordinal, options));
-    devices.push_back(std::move(device));
+    auto device = OpenIfHopper(driver, ordinal, options);
+    if (!device.ok()) {
+      unusable = device.status();
+      if (options.unusable) options.unusable(ordinal, unusable);
+    } else if (*device != nullptr) {
+      devices.push_back(*std::move(device));
+    }
   }
   if (devices.empty()) {
+    RETURN_IF_ERROR(unusable);
     return absl::FailedPreconditionError(
         absl::StrCat("None of this machine's ", count,
                      " CUDA devices has compute capability 9.0 (Hopper)"));

@@ -2,6 +2,7 @@
 #ifndef GEMMD_SERVICE_GPU_CUDA_DEVICE_H_
 #define GEMMD_SERVICE_GPU_CUDA_DEVICE_H_
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,11 +25,14 @@ struct Options {
   StagingRing::Options staging;  // Of each lane.
   PinnedPool::Limits pinned;     // Of each device.
   bool imports_ipc = true;       // Where the device does.
+  // Told of each GPU of 9.0 that cannot be opened, and why; null: nobody is.
+  std::function<void(int ordinal, const absl::Status& why)> unusable;
 };
 
-// Every GPU of compute capability 9.0 on this machine, in the driver's order.
-// Errors: those of LoadDriver (NOT_FOUND without a driver);
-// FAILED_PRECONDITION when there are GPUs, but none of 9.0.
+// Every GPU of compute capability 9.0 on this machine that can be opened, in
+// the driver's order. Errors: those of LoadDriver (NOT_FOUND without a driver);
+// FAILED_PRECONDITION when there are GPUs, but none of 9.0; that of the last
+// one when none can be opened.
 absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(
     const Options& options);
 absl::StatusOr<std::vector<std::unique_ptr<device::Device>>> OpenCudaDevices(

@@ -17,12 +17,13 @@ Async<absl::StatusOr<v1::EvictKernelResponse>> EvictKernel(
   auto evict = InBackground<std::monostate>(
       runtime, call, [&]() -> absl::StatusOr<std::monostate> {
         RETURN_IF_ERROR(runtime.engine.cache().Evict(request.key()));
+        // To unload one may wait for what runs on the device.
+        for (int i = 0; i < runtime.engine.device_count(); ++i) {
+          runtime.engine.kernels(i).Evict(request.key());
+        }
         return std::monostate();
       });
   CO_RETURN_IF_ERROR((co_await evict).status());
-  for (int i = 0; i < runtime.engine.device_count(); ++i) {
-    runtime.engine.kernels(i).Evict(request.key());
-  }
   co_return v1::EvictKernelResponse();
 }
 

@@ -1,3 +1,4 @@
+#include <memory>
 #include <utility>
 
 #include "service/rpc/engine_call.h"
@@ -14,13 +15,14 @@ Async<absl::Status> Matmul(Runtime& runtime, Call& call) {
   if (!message->has_value()) {
     co_return absl::InvalidArgumentError("the request message is missing");
   }
-
-  CO_ASSIGN_OR_RETURN(MatmulFields fields,
-                      ReadMatmulFields((*message)->pieces()));
+  // The engine's, too: on a device that hangs it reads on after the answer.
+  const auto kept = std::make_shared<const Message>(std::move(**message));
+  CO_ASSIGN_OR_RETURN(MatmulFields fields, ReadMatmulFields(kept->pieces()));
   CO_ASSIGN_OR_RETURN(
       MatmulRequest request,
       ToMatmulRequest(std::move(fields),
                       Asker(runtime, call.request_context().identity)));
+  request.product.bytes = kept;
   call.counters().received_bytes += request.operand_bytes;
   // Room for the answer comes before the work.
   absl::Status room =

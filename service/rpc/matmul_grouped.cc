@@ -1,3 +1,4 @@
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -16,12 +17,15 @@ Async<absl::Status> MatmulGrouped(Runtime& runtime, Call& call) {
   if (!message->has_value()) {
     co_return absl::InvalidArgumentError("the request message is missing");
   }
+  // The engine's, too: on a device that hangs it reads on after the answer.
+  const auto kept = std::make_shared<const Message>(std::move(**message));
   int64_t result_bytes = 0;
   CO_ASSIGN_OR_RETURN(
       std::vector<MatmulRequest> groups,
-      ToGroups((*message)->pieces(),
-               Asker(runtime, call.request_context().identity), result_bytes));
-  for (const MatmulRequest& group : groups) {
+      ToGroups(kept->pieces(), Asker(runtime, call.request_context().identity),
+               result_bytes));
+  for (MatmulRequest& group : groups) {
+    group.product.bytes = kept;
     call.counters().received_bytes += group.operand_bytes;
   }
   // Room for the answer comes before the work.

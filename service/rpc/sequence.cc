@@ -48,13 +48,16 @@ Async<absl::Status> Sequence(Runtime& runtime, Call& call) {
   if (!message->has_value()) {
     co_return absl::InvalidArgumentError("the request message is missing");
   }
+  // The engine's, too: on a device that hangs it reads on after the answer.
+  const auto kept = std::make_shared<const Message>(std::move(**message));
   CO_ASSIGN_OR_RETURN(SequenceRequest request,
-                      ToSequenceRequest((*message)->pieces(), runtime,
+                      ToSequenceRequest(kept->pieces(), runtime,
                                         call.request_context().identity));
+  request.sequence.bytes = kept;
   call.counters().received_bytes += request.operand_bytes;
   {
     Budget& requests = call.connection().requests();
-    const int64_t held_bytes = HeldBytes((*message)->size());
+    const int64_t held_bytes = HeldBytes(kept->size());
     requests.Lend(held_bytes);
     absl::StatusOr<Temporaries> rooms = co_await TakeTemporaries(
         runtime, call, std::move(request.rooms), request.device);

@@ -276,15 +276,18 @@ void Server::Impl::StartProbing() {
     if (absl::IsDeadlineExceeded(state)) {
       runtime_.engine.MarkFailed(device, state.message());
     }
-    works_[device] = state.ok();
+    // What has failed for good answers probes in vain.
+    const absl::Status found =
+        state.ok() ? runtime_.engine.device_state(device) : state;
+    works_[device] = found.ok();
     // One lost device of several does not end the daemon.
     runtime_.health.SetServing(absl::c_linear_search(works_, true));
     const std::string& name = runtime_.engine.device(device).description().name;
-    if (state.ok()) {
+    if (found.ok()) {
       log::Write(log::Level::kInfo, "device_works", {{"device", name}});
     } else {
       log::Write(log::Level::kError, "device_failed",
-                 {{"device", name}, {"message", state.message()}});
+                 {{"device", name}, {"message", found.message()}});
     }
   };
   monitor_ = std::make_unique<HealthMonitor>(

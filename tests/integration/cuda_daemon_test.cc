@@ -13,9 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "clients/cpp/client.h"
 #include "tests/integration/daemon_process.h"
 #include "tests/integration/driver_crowd.h"
+#include "tests/integration/sanitizer.h"
 
 namespace gemmd {
 namespace {
@@ -30,6 +32,8 @@ using testing::RunCrowd;
 
 constexpr int kClients = 8;
 constexpr int kRounds = 40;
+const absl::Duration kHangLimit =
+    testing::kSanitizerSlowness * absl::Seconds(2);
 
 // What a daemon that is started later finds.
 std::string PrepareEnvironment(const std::string& faults) {
@@ -43,7 +47,8 @@ class CudaDaemonTest : public ::testing::Test {
   CudaDaemonTest()
       : unix_address_("unix:" + folder_.path() + "/socket"),
         daemon_({PrepareEnvironment(folder_.path()),
-                 "--listen=127.0.0.1:0," + unix_address_}) {
+                 "--listen=127.0.0.1:0," + unix_address_,
+                 "--hang-limit=" + absl::FormatDuration(kHangLimit)}) {
     daemon_.Connect();
   }
   // It ends well, and gives all memory back.
@@ -94,6 +99,17 @@ TEST_F(CudaDaemonTest, OfTwoDevicesTheOtherServes) {
       RunCrowd(daemon_.address(), kClients, kRounds),
       Each(Property(&absl::Status::code, absl::StatusCode::kUnavailable)));
   EXPECT_THAT(RunCrowd(daemon_.address(), kClients, kRounds), IsEmpty());
+}
+
+// Wherever its operands are; it lets go of them when it goes on.
+TEST_F(CudaDaemonTest, WhatADeviceThatHangsWasGivenIsAnswered) {
+  EXPECT_THAT(RunCrowd(daemon_.address(), kClients, 5), IsEmpty());
+  Fault("hangs", 1);
+  const auto failures = RunCrowd(daemon_.address(), kClients, 6, "cuda:1");
+  EXPECT_GT(failures.size(), 3u * kClients);
+  EXPECT_THAT(failures, Each(Property(&absl::Status::code,
+                                      absl::StatusCode::kUnavailable)));
+  NoFault("hangs");
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ constexpr int kLongLine = 30'000;  // Of what takes several buffers to move.
 class Member {
  public:
   // `shares`: also by memory that it shares with the daemon.
-  Member(Client& client, bool shares, int seed)
-      : client_(client), shares_(shares), random_(seed) {}
+  Member(Client& client, const std::string& device, bool shares, int seed)
+      : client_(client), device_(device), shares_(shares), random_(seed) {}
 
   absl::Status Do(int round) {
     switch (round % (shares_ ? 7 : 6)) {
@@ -61,6 +61,7 @@ class Member {
     request.set_rows(rows);
     request.set_columns(columns);
     request.set_order(order);
+    request.set_device(device_);
     ASSIGN_OR_RETURN(const v1::TensorInfo info, client_.CreateTensor(request));
     return info.handle();
   }
@@ -100,6 +101,7 @@ class Member {
     product.problem.set_d_type(v1::DATA_TYPE_F32);
     product.a = Operand::Bytes(absl::MakeConstSpan(zeros_).first(m * kLine));
     product.b = Operand::Bytes(zeros_);
+    product.device = device_;
     return product;
   }
 
@@ -125,8 +127,10 @@ class Member {
   // By temporaries, each of which is let go of by the next step.
   absl::Status InSequence() {
     client::Sequence sequence;
+    sequence.device = device_;
     for (const char* name : {"x", "y", "z", ""}) {
       Product step = Of(kSide);
+      step.device = "";
       step.problem.set_d_type(v1::DATA_TYPE_BF16);
       if (!sequence.steps.empty()) {
         step.a = Operand::Named(sequence.steps.back().d.name);
@@ -172,6 +176,7 @@ class Member {
   static constexpr int kLine = kSide * 2;  // Bytes.
 
   Client& client_;
+  const std::string device_;
   const bool shares_;
   std::minstd_rand random_;
   const std::string zeros_ = std::string(kSide * kLine, '\0');
@@ -180,7 +185,7 @@ class Member {
 }  // namespace
 
 std::vector<absl::Status> RunCrowd(const std::string& address, int clients,
-                                   int rounds) {
+                                   int rounds, const std::string& device) {
   std::mutex mutex;
   std::vector<absl::Status> failures;
   std::vector<std::jthread> threads;
@@ -188,7 +193,7 @@ std::vector<absl::Status> RunCrowd(const std::string& address, int clients,
     threads.emplace_back([&, i] {
       const auto client =
           Client::Connect(address, {.timeout = absl::Minutes(1)});
-      Member member(**client, address.starts_with("unix:"), i);
+      Member member(**client, device, address.starts_with("unix:"), i);
       for (int round = 0; round < rounds; ++round) {
         const absl::Status status = member.Do(i + round);
         std::lock_guard lock(mutex);

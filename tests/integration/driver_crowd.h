@@ -11,9 +11,10 @@
 namespace gemmd::testing {
 
 // What went wrong when `clients` at a time did `rounds` things each with the
-// daemon at `address`. DATA_LOSS: what came back was not what had been sent.
+// daemon at `address`, on that device of it; "": on any. DATA_LOSS: what came
+// back was not what had been sent.
 std::vector<absl::Status> RunCrowd(const std::string& address, int clients,
-                                   int rounds);
+                                   int rounds, const std::string& device = "");
 
 }  // namespace gemmd::testing
 

@@ -17,8 +17,9 @@ CHANNEL_OPTIONS = (
     # The daemon's own limit (ServerInfo.limits.max_message_bytes) decides.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
-    # A daemon that comes back is found within about a second; by default gRPC
-    # waits longer from try to try, two minutes in the end.
+    # A daemon that comes back is found within seconds (while calls fail at once
+    # gRPC looks every five); by default it waits longer from try to try, two
+    # minutes in the end.
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.keepalive_time_ms", SILENCE_MS),
     ("grpc.keepalive_timeout_ms", SILENCE_MS),

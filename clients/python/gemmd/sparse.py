@@ -84,7 +84,8 @@ class SparseMatrix(Composite):
     def from_cutlass(cls, values: Any, metadata: Any,
                      axis: int = -1) -> "SparseMatrix":
         """As from_parts, from metadata in the order of CUTLASS 2's kernels,
-        which PyTorch's CUTLASS backend of semi-structured sparsity has too.
+        which PyTorch's CUTLASS backend of semi-structured sparsity had at
+        first (its later order, in blocks of 64 lines, is another).
 
         values    (..., lines, k/2), in ascending order of k. Lines are a
                   multiple of 32, of elements of 8 bits of 16; k is one of 32,

@@ -24,6 +24,8 @@ CUresult FaultOf(const std::string& function, int device) {
   return fault < 0 ? CUDA_SUCCESS : static_cast<CUresult>(fault);
 }
 
+bool Hangs(int device) { return NumberIn("hangs") == device; }
+
 void Misused(const std::string& what) {
   std::fprintf(stderr, "threaded driver: %s\n", what.c_str());
   std::abort();

@@ -14,6 +14,9 @@ namespace gemmd::threaded_driver {
 // fails whatever it is: the number in the file "lost" is the device's.
 CUresult FaultOf(const std::string& function, int device);
 
+// Whether kernels of the device do not end: its number is in the file "hangs".
+bool Hangs(int device);
+
 // The device of the calling thread's context.
 int CurrentDevice();
 

@@ -153,7 +153,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle,
   ++module.grids;
   const std::string argument(static_cast<const char*>(arguments[0]),
                              function.argument_bytes);
-  stream.Enqueue([&module, argument,
+  stream.Enqueue([&module, argument, device = stream.device(),
                   starts = PointedToBy(argument.data(), argument.size())] {
     ExpectLive(starts, "before it ran");
     std::vector<uint64_t> all = starts;
@@ -161,7 +161,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle,
       all = PointedToByGroup(argument.data());
       all.insert(all.end(), starts.begin(), starts.end());
     }
-    std::this_thread::sleep_for(kKernelTime);
+    do {
+      std::this_thread::sleep_for(kKernelTime);
+    } while (Hangs(device));
     ExpectLive(all, "while it ran");
     --module.grids;
   });

@@ -11,6 +11,7 @@
 #include "jit/plan/group_plan.h"
 #include "jit/plan/planner.h"
 #include "jit/problem/arithmetic.h"
+#include "jit/problem/group_line.h"
 #include "jit/problem/problem_line.h"
 
 namespace gemmd::jit {
@@ -57,7 +58,8 @@ class RandomGroupsTest : public ::testing::Test {
   std::string Scalars() {
     return absl::StrCat(Perhaps({"alpha=0", "alpha=2", "alpha=-1"}),
                         Perhaps({"beta=1", "beta=0.5"}),
-                        Perhaps({"batch=0", "batch=3", "batch=1000"}));
+                        Perhaps({"batch=0", "batch=3", "batch=1000"}),
+                        Perhaps({"broadcast=a", "broadcast=b"}));
   }
 
   // Of one family, or nearly; none where no product of it is legal.
@@ -106,6 +108,15 @@ TEST_F(RandomGroupsTest, EachIsPlanned) {
         EXPECT_EQ(PlansOf(problems, device, plan).size(), problems.size());
       }
       together += !plans.empty();
+      // What is recorded of it leads to the same kernel.
+      const auto recorded = ParseGroupLine(GroupLine(problems));
+      ASSERT_TRUE(recorded.ok())
+          << GroupLine(problems) << ": " << recorded.status();
+      const std::vector<GroupPlan> again =
+          RankGroupPlans(*recorded, device, kAllPlans);
+      ASSERT_EQ(again.size(), plans.size());
+      if (plans.empty()) continue;
+      EXPECT_EQ(again[0].config, plans[0].config) << GroupLine(problems);
     }
   }
   EXPECT_GT(together, kGroups / 10);

@@ -34,7 +34,10 @@ TEST(GroupLineTest, WritesWhatItReads) {
        {"bf16 TN 13 64 32 order=row ; 13+0*2+7", "s8 NT 3 4 64 ; 3",
         "f16 NN 1 2 3 bias=row ; 1*256",
         "u4-bf16 TN 5 7 96 group=32 zero_points ; 5+6",
-        "e4m3 TN 8 8 8 ; 8x8x8+8x9x8*2", "e4m3 TN 8 8 8 ; 8x8x8+8x8x9"}) {
+        "e4m3 TN 8 8 8 ; 8x8x8+8x9x8*2", "e4m3 TN 8 8 8 ; 8x8x8+8x8x9",
+        "bf16 TT 1 1 8 order=row batch=1048576 ; 1x1x8+4096x512x8 batch=1 "
+        "broadcast=none",
+        "bf16 TN 4 2 3 batch=3 broadcast=ab ; 4+4*2 batch=5 broadcast=a"}) {
     const auto group = ParseGroupLine(line);
     ASSERT_TRUE(group.ok()) << group.status();
     EXPECT_EQ(GroupLine(*group), line);
@@ -58,12 +61,15 @@ TEST(GroupLineTest, WhatIsWrongIsNamedWithItsLine) {
     EXPECT_TRUE(absl::StrContains(wrong.message(), text)) << wrong;
   };
   const std::string sizes =
-      "; allowed: M, MxNxK, or either with *COUNT, joined by +";
+      "; allowed: M, MxNxK, or either with *COUNT, and then batch=N or "
+      "broadcast=a|b|ab|none where it is not the line's, joined by +";
   expect("bf16 TN 1 2 3 ;", "size is ''" + sizes);
   expect("bf16 TN 1 2 3 ; 4+", "size is ''" + sizes);
   expect("bf16 TN 1 2 3 ; 4x5", "size is '4x5'" + sizes);
   expect("bf16 TN 1 2 3 ; 4*0", "size is '4*0'" + sizes);
   expect("bf16 TN 1 2 3 ; 4*2*2", "size is '4*2*2'" + sizes);
+  expect("bf16 TN 1 2 3 ; 4 alpha=2", "size is 'alpha=2'" + sizes);
+  expect("bf16 TN 1 2 3 ; 4 broadcast=c", "broadcast is 'c'");
   expect("bf16 TN 1 2 3 ; 4+-1", "problem.m is -1");
   expect("bf16 TN 1 2 3 ; 4*257",
          "the group has more than 256 products; allowed: 1 to 256");

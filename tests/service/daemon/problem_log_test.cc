@@ -186,6 +186,22 @@ TEST_F(ProblemLogTest, HoldsOneGroupForEachKernelOfGroups) {
   EXPECT_EQ(After(""), noted + kNoted);
 }
 
+// A daemon that finds nothing else there starts again.
+TEST_F(ProblemLogTest, AGroupMayHaveBatchesOfDifferentSizes) {
+  {
+    const auto log = ProblemLog::Open(path_);
+    ASSERT_TRUE(log.ok()) << log.status();
+    jit::Problem many = {.m = 1, .n = 1, .k = 8};
+    many.batch = 1 << 20;
+    const std::vector<jit::Problem> group = {many,
+                                             {.m = 4096, .n = 512, .k = 8}};
+    (*log)->Note(group, "kernel");
+    ReadOnceItEndsWith("kernel\n");
+  }
+  const auto again = ProblemLog::Open(path_);
+  EXPECT_TRUE(again.ok()) << again.status() << Read();
+}
+
 // Neither is waited for, nor read without end.
 TEST_F(ProblemLogTest, OnlyARegularFileWillDo) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "service/gpu/cuda_device.h"
 #include "tests/service/gpu/fake_driver.h"
 
@@ -38,6 +39,31 @@ TEST_F(OpenDevicesTest, ThoseOfHopperAloneWhichReadEachOther) {
   EXPECT_EQ((*devices)[1]->description().name, "cuda:4");
   EXPECT_EQ((*devices)[2]->description().name, "cuda:6");
   EXPECT_EQ(fake_.admitted, (std::vector<CUdevice>{4, 6, 1, 6, 1, 4}));
+}
+
+TEST_F(OpenDevicesTest, OneThatCannotBeOpenedLeavesTheOthers) {
+  fake_.devices = 0;
+  for (int i = 0; i < 3; ++i) Add(9, 0);
+  std::vector<int> told;
+  Options options;
+  options.unusable = [&](int ordinal, const absl::Status&) {
+    told.push_back(ordinal);
+  };
+  fake_.Fail("cuMemPoolCreate", CUDA_ERROR_UNKNOWN, 1, 1);
+  const auto devices = OpenCudaDevices(fake_.table(), options);
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  ASSERT_EQ(devices->size(), 2u);
+  EXPECT_EQ((*devices)[1]->description().name, "cuda:2");
+  EXPECT_EQ(told, std::vector<int>{1});
+}
+
+TEST_F(OpenDevicesTest, ThatNoneCanBeOpenedIsAnError) {
+  fake_.devices = 0;
+  Add(9, 0);
+  fake_.Fail("cuMemPoolCreate", CUDA_ERROR_UNKNOWN);
+  const auto none = OpenCudaDevices(fake_.table(), {});
+  EXPECT_TRUE(absl::StrContains(none.status().message(), "cuMemPoolCreate"))
+      << none.status();
 }
 
 TEST_F(OpenDevicesTest, NoneIsAnError) {
