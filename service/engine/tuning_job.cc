@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "jit/base/status.h"
 #include "jit/base/steady_time.h"
 #include "jit/plan/tuned_plan.h"
@@ -274,7 +276,12 @@ absl::StatusOr<TuningOutcome> TuningJob::Run() {
   ASSIGN_OR_RETURN(const std::shared_ptr<Field> field, Gather(outcome));
   Contest contest(field->contenders.size());
   {
-    std::lock_guard lock(place_.timing);
+    // Another job may take long: in the background it rests between slices.
+    std::unique_lock lock(place_.timing, std::defer_lock);
+    while (!lock.try_lock()) {
+      RETURN_IF_ERROR(Check());
+      absl::SleepFor(kCheckInterval);
+    }
     RETURN_IF_ERROR(Prepare(field));
     while (const auto next = contest.Next()) {
       ASSIGN_OR_RETURN(const double us, Sample(field, *next));

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "jit/base/steady_time.h"
 #include "jit/plan/planner.h"
 #include "tests/service/engine/tuner_case.h"
 #include "tests/service/test_engine.h"
@@ -343,6 +344,21 @@ TEST_F(BackgroundTest, HotProblemsAreTunedThoughRequestsNeverEnd) {
   over = true;
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(Serve(Square()).kernel, NameOf(plans[5]));
+}
+
+// It rests for long between its slices, and the device is its own meanwhile.
+TEST_F(BackgroundTest, WhoAsksWaitsNoLongerThanHeMay) {
+  slow_sample_ = true;
+  Start({.share_percent = 1,
+         .least_finds = 10,
+         .interval = absl::Milliseconds(5)});
+  Request(Square(), 20);
+  ASSERT_TRUE(Eventually([&] { return samples_ > 0; }));
+  RequestContext context;
+  context.deadline = jit::SteadyNow() + absl::Milliseconds(200);
+  auto tuned = engine_->Tune({.problem = LongSum()}, context);
+  EXPECT_EQ(tuned.Wait().status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(Record(Square())) << "it went on";
 }
 
 TEST_F(BackgroundTest, TheEngineEndsWhileItIsTuned) {
