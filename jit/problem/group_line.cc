@@ -19,8 +19,7 @@ namespace {
 
 constexpr char kSizes[] =
     "M, MxNxK, or either with *COUNT, and then batch=N or "
-    "broadcast=a|b|ab|none "
-    "where it is not the line's, joined by +";
+    "broadcast=a|b|ab|none where it is not the line's, joined by +";
 
 bool ParseSize(absl::string_view text, Problem& problem) {
   const std::vector<absl::string_view> sides = absl::StrSplit(text, 'x');

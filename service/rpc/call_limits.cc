@@ -1,6 +1,7 @@
 // Part of Call: how it is ended from outside its handler, by a client that
 // leaves, at a limit of time or bytes, or by a drain.
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -166,8 +167,11 @@ void Call::EndIfStalled() {
   const int64_t bytes = std::min(step_bytes_, moved - moved_before_);
   absl::Duration longest =
       patience + absl::Seconds(bytes) / kLeastBytesPerSecond;
-  // Those who wait are to have its room before they give up.
-  if (awaited) longest = std::min(longest, runtime_.limits.max_wait / 2);
+  // Those who wait are to have its room before they give up. Answers go on from
+  // message to message, each of which holds little.
+  if (awaited && reading) {
+    longest = std::min(longest, runtime_.limits.max_wait / 2);
+  }
   if (loop_.now() - progress_ <= patience &&
       loop_.now() - entered_ <= longest) {
     late_ = absl::InfiniteFuture();
@@ -175,16 +179,20 @@ void Call::EndIfStalled() {
   }
   late_ = std::min(late_, loop_.now());
   if (loop_.now() - late_ < kHandingOver) return;
+  const std::string held =
+      reading
+          ? absl::StrCat(", or has held room that others wait for longer than ",
+                         absl::FormatDuration(runtime_.limits.max_wait / 2),
+                         " (half of --max-wait; what is sent in chunks holds "
+                         "little)")
+          : "";
   End(Rejection::kStall,
       absl::DeadlineExceededError(
           absl::StrCat(reading ? "the client has sent" : "the client has taken",
                        " less than 64 KiB in ", absl::FormatDuration(patience),
                        ", or less than 1 MiB a second in all "
-                       "(--stall-timeout), or has held room that others wait "
-                       "for longer than ",
-                       absl::FormatDuration(runtime_.limits.max_wait / 2),
-                       " (half of --max-wait; what is sent in chunks holds "
-                       "little)")));
+                       "(--stall-timeout)",
+                       held)));
 }
 
 }  // namespace gemmd::rpc

@@ -42,8 +42,12 @@ std::string PeerOf(int fd) {
     return {reinterpret_cast<const char*>(&ipv4.sin_addr), 4};
   }
   if (address.ss_family == AF_INET6) {
-    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address);
-    return {reinterpret_cast<const char*>(&ipv6.sin6_addr), 8};
+    const in6_addr& ipv6 =
+        reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    const auto* const bytes = reinterpret_cast<const char*>(&ipv6);
+    // On a socket of both, clients of IPv4 have these.
+    return IN6_IS_ADDR_V4MAPPED(&ipv6) ? std::string(bytes + 12, 4)
+                                       : std::string(bytes, 8);
   }
   return "";
 }
