@@ -126,6 +126,16 @@ Async<absl::StatusOr<std::optional<Message>>> ReadMessage(Call& call,
   co_return message;
 }
 
+Async<absl::StatusOr<std::shared_ptr<const Message>>> ReadKept(Call& call,
+                                                               int64_t limit) {
+  auto message = co_await ReadMessage(call, limit);
+  if (!message.ok()) co_return message.status();
+  if (!message->has_value()) {
+    co_return absl::InvalidArgumentError("the request message is missing");
+  }
+  co_return std::make_shared<const Message>(std::move(**message));
+}
+
 Async<absl::StatusOr<std::optional<Message>>> ReadNextRequest(Call& call,
                                                               int64_t limit) {
   call.SetBetweenRequests(true);

@@ -3,6 +3,7 @@
 #ifndef GEMMD_SERVICE_RPC_HANDLER_H_
 #define GEMMD_SERVICE_RPC_HANDLER_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -39,6 +40,10 @@ std::vector<std::string> ServiceNames();
 // stream. Waits for room when the client announces a large one.
 Async<absl::StatusOr<std::optional<Message>>> ReadMessage(
     Call& call, int64_t limit = kMaxSmallMessageBytes);
+// The one message of a call, for the engine too, which on a device that hangs
+// reads on after the answer. INVALID_ARGUMENT when there is none.
+Async<absl::StatusOr<std::shared_ptr<const Message>>> ReadKept(Call& call,
+                                                               int64_t limit);
 // The next request of a stream of them, as ReadMessage. UNAVAILABLE once the
 // daemon drains and no part of one is here.
 Async<absl::StatusOr<std::optional<Message>>> ReadNextRequest(

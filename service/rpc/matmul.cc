@@ -10,13 +10,8 @@
 namespace gemmd::rpc {
 
 Async<absl::Status> Matmul(Runtime& runtime, Call& call) {
-  auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
-  if (!message.ok()) co_return message.status();
-  if (!message->has_value()) {
-    co_return absl::InvalidArgumentError("the request message is missing");
-  }
-  // The engine's, too: on a device that hangs it reads on after the answer.
-  const auto kept = std::make_shared<const Message>(std::move(**message));
+  auto read = ReadKept(call, runtime.limits.max_message_bytes);
+  CO_ASSIGN_OR_RETURN(const std::shared_ptr<const Message> kept, co_await read);
   CO_ASSIGN_OR_RETURN(MatmulFields fields, ReadMatmulFields(kept->pieces()));
   CO_ASSIGN_OR_RETURN(
       MatmulRequest request,

@@ -12,13 +12,8 @@
 namespace gemmd::rpc {
 
 Async<absl::Status> MatmulGrouped(Runtime& runtime, Call& call) {
-  auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
-  if (!message.ok()) co_return message.status();
-  if (!message->has_value()) {
-    co_return absl::InvalidArgumentError("the request message is missing");
-  }
-  // The engine's, too: on a device that hangs it reads on after the answer.
-  const auto kept = std::make_shared<const Message>(std::move(**message));
+  auto read = ReadKept(call, runtime.limits.max_message_bytes);
+  CO_ASSIGN_OR_RETURN(const std::shared_ptr<const Message> kept, co_await read);
   int64_t result_bytes = 0;
   CO_ASSIGN_OR_RETURN(
       std::vector<MatmulRequest> groups,

@@ -43,13 +43,8 @@ grpc::ByteBuffer ToMessage(engine::SequenceResult result,
 }  // namespace
 
 Async<absl::Status> Sequence(Runtime& runtime, Call& call) {
-  auto message = co_await ReadMessage(call, runtime.limits.max_message_bytes);
-  if (!message.ok()) co_return message.status();
-  if (!message->has_value()) {
-    co_return absl::InvalidArgumentError("the request message is missing");
-  }
-  // The engine's, too: on a device that hangs it reads on after the answer.
-  const auto kept = std::make_shared<const Message>(std::move(**message));
+  auto read = ReadKept(call, runtime.limits.max_message_bytes);
+  CO_ASSIGN_OR_RETURN(const std::shared_ptr<const Message> kept, co_await read);
   CO_ASSIGN_OR_RETURN(SequenceRequest request,
                       ToSequenceRequest(kept->pieces(), runtime,
                                         call.request_context().identity));
